@@ -29,14 +29,14 @@ def said(uuid: str = '') -> tuple:
 
 
 GIVEN = {'executable_opts': ['-n', '8'], 'executable': 'xhpl', 'env_vars': {'MODE': 'fast', 'PARITY_SESSION': 'abc'}, 'num_tasks': 2,
-         'parity': {'check': 'aaa', 'inputs': {'hpl.dat': '1'}, 'image': 'one.sif', 'sizing': {'hpl': {'n': 100, 'why': 'memory'}}}}
+         'parity': {'code': 'aaa', 'inputs': {'hpl.dat': '1'}, 'image': 'one.sif', 'sizing': {'hpl': {'n': 100, 'why': 'memory'}}}}
 
 
 @pytest.mark.parametrize('changed, why', [
     ({'executable_opts': ['-n', '16']}, 'arguments -n 8 -> -n 16'), ({'executable': 'other'}, 'program xhpl -> other'),
     ({'env_vars': {'MODE': 'slow', 'PARITY_SESSION': 'def'}}, 'variable MODE fast -> slow'),
     ({'env_vars': {}}, 'variable MODE fast -> none'), ({'num_tasks': 4}, 'ranks 2 -> 4'),
-    ({'parity': {'check': 'bbb'}}, 'check aaa -> bbb'), ({'parity': {'inputs': {'hpl.dat': '2'}}}, 'input hpl.dat 1 -> 2'),
+    ({'parity': {'code': 'bbb'}}, 'check aaa -> bbb'), ({'parity': {'inputs': {'hpl.dat': '2'}}}, 'input hpl.dat 1 -> 2'),
     ({'parity': {'image': 'two.sif'}}, 'container image one.sif -> two.sif'),
     ({'parity': {'sizing': {'hpl': {'n': 200, 'why': 'memory'}}}}, 'sizes hpl n=100 -> hpl n=200')])
 def test_a_cell_learns_anew_from_other_work_and_the_first_lines_say_why(stored, changed, why):

@@ -10,6 +10,7 @@ from conftest import TOP
 from nights import cell
 from parity import plan
 from parity.nightly import run
+from parity.plan import identity
 from parity.system import systems
 
 
@@ -103,3 +104,12 @@ def test_a_swept_variable_declares_its_metrics_as_a_set_one_does():
 def test_tags_tell_the_subsystem_the_nodes_and_what_is_quick(check, arguments, tag, found):
     every, tagged = names(check, *arguments), names(check, *arguments, '-t', tag)
     assert tagged == {name for name in every if found and found in f'{name} '}
+
+
+def test_a_comment_is_no_other_work(tmp_path):
+    texts = ('x = 1\n', '"""A check."""\n# why\nx  =  1\n', 'x = 2\n')
+    hashes = []
+    for i, text in enumerate(texts):
+        (tmp_path / f'{i}.py').write_text(text)
+        hashes.append(identity.code(str(tmp_path / f'{i}.py')))
+    assert hashes[0] == hashes[1] != hashes[2]

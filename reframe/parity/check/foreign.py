@@ -90,7 +90,8 @@ class Adopted(rfm.RegressionTestPlugin):
             told = self.parity_told
             self.parity = {'journal': session.enter().id, 'subsystem': told.parity_subsystem, 'size': told.size,
                            'changed': variables.changed(self),
-                           'check': identity.version(sys.modules[type(self).__module__].__file__)}
+                           'check': identity.version(sys.modules[type(self).__module__].__file__),
+                           'code': identity.code(sys.modules[type(self).__module__].__file__)}
 
     @run_after('setup')
     def parity_begin(self):
@@ -109,7 +110,7 @@ class Adopted(rfm.RegressionTestPlugin):
         files = {getattr(sys.modules.get(name), '__file__', None) for name in modules
                  if name.partition('.')[0] not in ('reframe', 'parity')}
         return {**identity.inputs(self.prefix, sources),
-                **{Path(file).name: identity.version(file) for file in sorted(filter(None, files))}}
+                **{Path(file).name: identity.code(file) for file in sorted(filter(None, files))}}
 
     def _parity_refuse(self, status, why):
         if why:

@@ -150,6 +150,7 @@ class Workload(rfm.RegressionTestPlugin):
             'changed': self.parity_changed(),
             'inputs': {},
             'check': identity.version(sys.modules[type(self).__module__].__file__),
+            'code': identity.code(sys.modules[type(self).__module__].__file__),
         }
         self.env_vars['PARITY_SESSION'] = current.id
         self._parity_reference()

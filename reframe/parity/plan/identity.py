@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -16,6 +17,7 @@ from parity.base import codes
 DISTRIBUTED = r' %part=\S+ %nid=(\S+)'
 #: The figure of one device: triad_gpu0, triad_gpu1.
 OF_DEVICE = r'_gpu\d+$'
+_DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 _REPEAT = re.compile(r' %\.repeat_no=\d+')
 #: Characters that would end a part of a case's name, or a column of a perflog.
 _SEPARATOR = re.compile(r'[\s%|]')
@@ -92,12 +94,33 @@ _SOURCES = ('.py', '.c', '.h', '.sh', '.dat', '.txt')
 def version(file: str) -> str:
     """Return a hash of a check's file and, in the folder of a code, of its other sources. Checks of different
     versions may measure different things."""
+    return digest(b''.join(path.read_bytes() for path in _sources(file)))
+
+
+@cache
+def code(file: str) -> str:
+    """Return a hash of the same files without comments, docstrings and blanks of Python: what is other work."""
+    return digest(b''.join(map(_code, _sources(file))))
+
+
+def _code(path: Path) -> bytes:
+    text = path.read_bytes()
+    if path.suffix != '.py':
+        return text
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree).encode()
+
+
+def _sources(file: str) -> list[Path]:
     own, folder = Path(file), Path(file).parent
     files = [own]
     if own == codes.check_of(folder):
         files = sorted(f for f in folder.rglob('*') if f.is_file() and f.suffix in _SOURCES
                        and not {'outputs', '__pycache__'} & {*f.relative_to(folder).parts})
-    return digest(b''.join(f.read_bytes() for f in files))
+    return files
 
 
 def digest(data: bytes) -> str:

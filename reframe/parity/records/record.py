@@ -380,14 +380,15 @@ def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
 #: Variables whose values nobody should read.
 _SECRET = re.compile('TOKEN|SECRET|PASSW|CREDENTIAL|_KEY', re.I)
 #: Of the facts that must be alike, those that are the work itself.
-_WORK = {name: name for name in ('check', 'ranks', 'nodes', 'threads', 'profiled')} | {'sizes': 'input'}
+_WORK = {name: name for name in ('ranks', 'nodes', 'threads', 'profiled')} | {'sizes': 'input'}
 
 
 def _work(raw: dict[str, Any], record: dict[str, Any], alike: dict[str, str]) -> dict[str, Any]:
     """Return what the program was given: a text, or several by name. A fact that was not recorded is left out."""
     program, variables = raw.get('executable'), raw.get('env_vars')
     known = {fact: alike[name] for fact, name in _WORK.items() if name in alike}
-    known |= {'program': os.path.basename(program) if isinstance(program, str) else None,
+    known |= {'check': record.get('code'),
+              'program': os.path.basename(program) if isinstance(program, str) else None,
               'arguments': _arguments(raw.get('executable_opts')), 'input': record.get('inputs'),
               'container image': record.get('image')}
     if isinstance(variables, dict):
