@@ -235,7 +235,7 @@ def warn(name: str, err: InfrastructureError) -> None:
 def file(uuid: str, ending: str) -> Path:
     """Return the path of a session's file in the cache. Raises Unreadable for a uuid that names no file."""
     try:
-        return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{outset.checked_uuid(uuid)}.{ending}'
+        return _folder() / f'{outset.checked_uuid(uuid)}.{ending}'
     except MALFORMED as err:
         raise Unreadable(uuid, err) from None
 
@@ -245,12 +245,13 @@ def files_of(uuid: str) -> list[Path]:
     return [*(paths.results() / 'cache' / 'sessions').glob(f'*/{uuid}.*')]
 
 
-def cached(uuid: str) -> bool:
-    """Return whether the cache has the session."""
-    try:
-        return file(uuid, 'json').exists()
-    except Unreadable:
-        return False
+def cached() -> set[str]:
+    """Return the sessions that the cache has."""
+    return {each.stem for each in _folder().glob('*.json')}
+
+
+def _folder() -> Path:
+    return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}'
 
 
 def keep(session: Session) -> Session:

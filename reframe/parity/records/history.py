@@ -99,7 +99,8 @@ def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
     """Yield the files of sessions, in order: one for a night with its reruns, as many small files are read slowly.
 
     Each session has its file, too: that of a night is made of these."""
-    _files(uuid for uuid in uuids if not database.cached(uuid))
+    kept = database.cached()
+    _files(uuid for uuid in uuids if uuid not in kept)
     for night in database.nights(uuids):
         if not night[1:]:
             yield from _files(night)
@@ -108,7 +109,7 @@ def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
         file = database.file(night[0], f'{digest}.parquet')
         if not _whole(file):
             own = _files(night)
-            if not all(map(database.cached, night)):        # a plan may come back
+            if not database.cached().issuperset(night):        # a plan may come back
                 yield from own
                 continue
             for old in file.parent.glob(f'{night[0]}.*.parquet'):       # with fewer reruns
