@@ -11,7 +11,7 @@ import sys
 from dev.life import lived, score
 from parity.base import errors
 
-DAYS, _FEW_DAYS = 180, 60
+DAYS, _FEW_DAYS = 180, 50
 #: The first seed, and how many follow it.
 SEED, LIVES = 1, 3
 

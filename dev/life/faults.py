@@ -161,9 +161,9 @@ class _Planted:
 
     def _case(self, partition: str, groups: Sequence[str], sd: float = 1.0) -> str:
         """Return a case that no other fault has, with a figure no noisier than ``sd``, or else the calmest."""
-        free = [c for c in self._cells if c.partition == partition and c.case not in self._taken
-                and c.check != _CODE]
-        fit = [c for c in free if c.group in groups] or free
+        here = [c for c in self._cells if c.partition == partition and c.check != _CODE]
+        free = [c for c in here if c.case not in self._taken]
+        fit = [c for c in free if c.group in groups] or free or here
         calm = [c for c in fit if c.sd <= sd] or sorted(fit, key=lambda c: c.sd)[:1]
         self._taken.add(found := calm[self._rng.integers(len(calm))].case)
         return found

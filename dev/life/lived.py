@@ -18,7 +18,7 @@ from dev.life.world import World
 
 #: Nights after which the operator accepts values for half of the cells, and the first fault begins.
 ACCEPTED, BEGIN = 30, 36
-_LITTLE = 14, 18
+_LITTLE = 12, 16
 #: Seconds of a session, and of each that confirms it.
 _SECONDS, _AGAIN = 3 * 3600.0, 900.0
 _ACK_DAYS = 120

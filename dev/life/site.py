@@ -42,6 +42,7 @@ _CASES = {'Hpl$': 1, 'Ops%threads=(one|all)': 2, 'Npb': 1, 'Hpcc': 6, 'Stream%th
           'Imb.*PingPong': 2, 'Tcp%.*=tcp': 2, 'Fio': 2, 'Ior%api=POSIX': 1,
           'Fileset%file=(1KB|1GB)': 1, 'FileCopy%mode=large-copy%clients=one': 1, 'Mdtest.*shared.*one': 1,
           'GpuGemm': 8, 'GpuBabelStream': 5, 'GpuOsu': 1}
+_FEW = 'Hpl', 'Npb', 'Stream', 'OsuLatency', 'OsuBandwidth', 'Fio', 'GpuGemm'
 _CODES = 'npb, hpl, stream, osu, imb, ior, mdtest, hpcc, filecopy, fileset, pingpong, iperf3, fio, cc'
 _HEAD = f"""\
 name: {SYSTEM}
@@ -103,7 +104,7 @@ class _Days(type):
 
 
 class Site:
-    """A checkout with one system, and its results. ``few``: one figure of each check. One a process."""
+    """A checkout with one system, and its results. ``few``: one figure of some checks. One a process."""
 
     def __init__(self, folder: Path, few: bool = False):
         root, top = folder / 'root', Path(__file__).resolve().parents[2]
@@ -209,8 +210,7 @@ def place_of(incident: Incident) -> tuple[str, set[str]]:
     """Return node, partition or everything, and its names; by its title where an incident has no other place."""
     if incident.where.kind:
         return incident.where.kind, {*incident.where.name.split(', ')}
-    named = incident.title.partition(':')[2] if incident.title.startswith(f'{SYSTEM}:') else incident.title
-    names = {*re.split(', | and ', named.partition(':')[0])}
+    names = {*incident.title.replace(f'{SYSTEM}:', '').partition(':')[0].split(', ')}
     return 'partition' if names <= PARTITIONS.keys() else 'node', names
 
 
@@ -220,7 +220,7 @@ def _chosen(planned: Plan, few: bool) -> Iterable[PlannedCase]:
         most = next((most for name, most in _CASES.items() if re.match(name, case.case.replace(' ', ''))), 0)
         metrics = [m for m in case.metrics if m.better and m.unit not in ('', 'count') and not m.left_out][:most]
         alike = case.partition, case.check
-        if case.environ and metrics and not (few and alike in found):
+        if case.environ and metrics and not (few and (alike in found or case.check not in _FEW)):
             found.add(alike)
             yield case.model_copy(update={'metrics': metrics[:1] if few else metrics})
 

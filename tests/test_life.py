@@ -1,0 +1,76 @@
+"""Lives of a made-up system (ci/operating-curve --life): what their score counts, and a short life."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from dev.life import score
+from dev.life.faults import Fault
+from dev.life.lived import Life, Night
+from nights import start
+from parity.base import paths
+from parity.records.incidents import Event, Incident, Where
+from parity.records.incidents import Fault as Bad
+
+CPU = 'Stream.triad@life:cpu', 'Stream.copy@life:cpu'
+FAT = 'Fio.rate@life:fat'
+
+
+def incident(number: int, first: int, *names: str, title: str, over: int = 0, more: tuple[tuple[int, str], ...] = ()) -> Incident:
+    """Slower cells since a night; ``more``: further nights and words."""
+    turns = [(first, 'new'), *more, *([(over, 'over')] if over else [])]
+    return Incident(number=number, uuid=str(number), system='life', state='over' if over else 'open', key=['regressed'], title=title,
+                    where=Where(kind='partition', name=title.partition(':')[0]),
+                    faults={name: Bad(word='regressed', since=start(first), seen=start(first), cell=name) for name in names},
+                    events=[Event(what=what, session=f'night-{night}', start=start(night)) for night, what in turns])
+
+
+def fault(kind: str, first: int, end: int, place: str, part: str) -> Fault:
+    return Fault(kind, first, end, None, ('partition', frozenset({place})), frozenset({part}))
+
+
+def lived(known: list[Incident], faults: list[tuple[Fault, tuple[str, ...]]], nights: int = 20, red: range = range(0)) -> score.Scored:
+    """A life in which each fault takes 8 % of its cells' speed."""
+    life = Life(1, [each for each, _ in faults], dict.fromkeys((*CPU, FAT), 0.01))
+    for k in range(nights):
+        hit = {name: {i: 0.08} for i, (each, names) in enumerate(faults) for name in names if each.first <= k < each.end}
+        life.nights.append(Night(start(k), int(k in red), hit, {}, set(), {}, {}, {
+            each.number: each.model_copy(update={'state': 'over' if each.closed and each.closed.start <= start(k) else 'open'})
+            for each in known if each.opened.start <= start(k)}, dict.fromkeys((*CPU, FAT), ['c1']), f'night-{k}', 0))
+    return score.Scored(life)
+
+
+def test_a_fault_is_told_placed_and_over():
+    told = incident(1, 6, *CPU, title='cpu: memory 8.0 % slower', over=11)
+    of = lived([told], [(fault('memory', 5, 10, 'cpu', 'memory'), CPU)])
+    good = score.in_three, score.right_place, score.right_part, score.one_incident, score.over
+    assert [(row(of).some, row(of).all) for row in good] == [(1, 1)] * 5
+    assert score.false(of).some == score.two_causes(of).some == score.worse(of).some == 0
+
+
+def test_what_is_late_wrong_or_lasts_too_long_is_counted():
+    late = incident(1, 8, *CPU, title='fat: storage 8.0 % slower', over=14, more=((9, 'worse'),))
+    of = lived([late], [(fault('memory', 5, 10, 'cpu', 'memory'), CPU)])
+    bad = score.in_three, score.right_place, score.right_part, score.over
+    assert [(row(of).some, row(of).all) for row in bad] == [(0, 1)] * 4
+    assert score.worse(of).some == 1 and 'night 8' in score.in_three(of).examples[0]
+
+
+def test_an_incident_of_nothing_is_false_and_one_of_two_causes_is_counted():
+    of = lived([incident(1, 2, FAT, title='fat: storage 3.0 % slower'), incident(2, 5, *CPU, FAT, title='cpu: memory 8.0 % slower')],
+               [(fault('memory', 5, 10, 'cpu', 'memory'), CPU), (fault('storage', 5, 10, 'fat', 'storage'), (FAT,))], nights=30, red=range(3))
+    assert (score.false(of).some, score.false(of).all, score.two_causes(of).some, score.red(of).some) == (1, 1, 1, 3)
+
+
+@pytest.mark.full
+def test_a_short_life_is_scored():
+    done = subprocess.run(['ci/operating-curve', '--life', '--small', '--kind', 'planted'], cwd=paths.root(), capture_output=True, text=True,
+                          env={k: v for k, v in os.environ.items() if not k.startswith(('PARITY_', 'RFM_'))})
+    assert done.returncode in (0, 1), done.stderr
+    rows = {row[0]: row[1:] for line in done.stdout.splitlines() if (row := [part.strip() for part in line.split('|')[1:-1]])}
+    assert rows['failed, wrong, missing: told on their night'][0] == '3 of 3', done.stdout
+    assert re.search(r'CPU: \d+ s', done.stdout)
