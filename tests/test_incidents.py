@@ -18,7 +18,7 @@ from parity import report
 from parity.nightly import notify
 from parity.records import database
 from parity.records import incidents as table
-from parity.records.incidents import Fault, Where
+from parity.records.incidents import Change, Fault, Where
 from parity.records.outset import RERUN_OF
 from parity.report import answer, summary
 from parity.report import incidents as words
@@ -27,6 +27,7 @@ from parity.verdict import acks, incidents, judge
 from parity.verdict.model import Attribution, Row, Subsystem
 from sessions import case
 from stored import day
+from test_report import verdict_of
 
 NODES = 'c1', 'c2', 'c3', 'c4'
 NAMES = 'Stream', 'Npb', 'Hpl', 'Osu', 'Fio', 'Zstd', 'Sort', 'Fft', 'Gemm', 'Copy', 'Scan', 'Ring', 'Lu', 'Mg', 'Ft', 'Is'
@@ -317,3 +318,183 @@ def work(nodes):
 def test_work_grows_as_the_number_of_open_incidents_does():
     few, many = work(50), work(100)
     assert many['call'] < 2.5 * few['call'] and many['look'] <= 2.5 * few['look']
+
+
+# ---- which faults are one: cells as a verdict has them, night after night
+
+def slower(case: str, begin: int, kind: str = '', name: str = '', part: str = '', changes: tuple = (), **other):
+    """A slower cell whose level began in a night, with its cause."""
+    cause = Attribution(where=Where(kind=kind, name=name), subsystem=Subsystem(name=part), changes=[
+        Change(fact=fact, old='1', new='2', since=start(begin)) for fact in changes])
+    return cell(case=case, metric='rate', **{'begin': start(begin), 'found': start(begin), 'state': 'slow', 'level': 90.0, 'value': 91.0,
+                                             'usual': 100.0, 'cause': cause, **other})
+
+
+def fine(case: str, *nodes: str, **other):
+    return cell('ok', case, 'rate', **{'value': 100.0, 'usual': 100.0, 'state': 'normal', 'ran_on': [*nodes], **other})
+
+
+def broken(case: str, *nodes: str, reason: str = 'exit code 1', **other):
+    return cell('failed', case, 'rate', reason=reason, ran_on=[*nodes], **other)
+
+
+def live(*turns: list) -> tuple[list, list[list[str]]]:
+    """The incidents after nights with these cells, and the events of each night, with the numbers of their incidents."""
+    known, events = [], []
+    for number, cells in enumerate(turns):
+        cells = [*cells, fine('Other', 'c0')]
+        verdict = verdict_of(cells, exit_code=judge.exit_code(cells))
+        verdict = verdict.model_copy(update={'incidents': [], 'session': verdict.session.model_copy(update={'uuid': str(number)})})
+        night = incidents.of_verdict(verdict, 'onebox', start(number))
+        now = incidents.after([each for each in known if not each.closed], night, incidents.near())
+        over = [each for each in known if each.closed]
+        now = [each.model_copy(update={'number': each.number or len(over) + at}) for at, each in enumerate(now, 1)]
+        known = sorted([*over, *now], key=lambda each: each.number)
+        events.append([f'{each.number} {event.what}' for each in known for event in each.events if event.session == str(number)])
+    return known, events
+
+
+ALL = 'fat, gpu, physical, virtual'
+
+
+@pytest.mark.parametrize('turns, titles', [
+    # a network at 90 %: its cells are found in three nights, and each night knows other partitions
+    ([[slower('Osu %a=1', 0, 'partition', 'fat', 'network'), slower('Imb', 0, 'everything', ALL, 'network')],
+      [slower('Osu %a=2', 0, 'partition', 'gpu', 'network')], [slower('Ring', 1, 'partition', 'virtual', 'network')]],
+     ['everything: network 10 % slower']),
+    # a compiler's change in all partitions, some of unknown place; an older slow node is another
+    ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 6,
+      [slower('Npb', 7, 'partition', 'fat', 'compute', ['gcc']), slower('Npb', 7, changes=['gcc'], part='compute', partition='gpu')]],
+     ['c3: memory 10 % slower', 'onebox:fat: compute 10 % slower']),
+    # one node in several codes, whose part nobody knows; two nodes; two parts of a partition
+    ([[slower('Hpl', 0, 'node', 'c3', subsystem='compute'), slower('Stream', 0, 'node', 'c3'), slower('Osu', 0, 'node', 'c3', subsystem='network')]],
+     ['c3: compute and memory and network 10 % slower']),
+    ([[slower('Stream', 0, 'node', 'c3', 'memory'), slower('Stream %n=2', 0, 'node', 'c4', 'memory')]],
+     ['c3: memory 10 % slower', 'c4: memory 10 % slower']),
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory'), slower('Ior', 0, 'partition', 'fat', 'storage')]],
+     ['onebox:fat: memory 10 % slower', 'onebox:fat: storage 10 % slower']),
+    # found nine nights later with a begin beside the first; begun later; begun later on a known node in a known part
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 1, 'partition', 'fat', 'memory')]],
+     ['onebox:fat: memory 10 % slower']),
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 8, 'partition', 'fat', 'memory')]],
+     ['onebox:fat: memory 10 % slower'] * 2),
+    ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3', 'memory')]], ['c3: memory 10 % slower']),
+    ([[slower('Stream', 0, 'node', 'c3')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3')]], ['c3: memory 10 % slower'] * 2),
+    # unknown equals nothing, but for the cells of one check
+    ([[slower('Stream', 0), slower('Npb', 0)]], ['onebox:virtual: memory 10 % slower'] * 2),
+    ([[slower('Stream', 0), slower('Stream %n=2', 0)]], ['onebox:virtual: memory 10 % slower']),
+    ([[slower('Stream', 0), slower('Stream %n=2', 0, 'partition', 'virtual')]], ['onebox:virtual: memory 10 % slower']),
+    ([[slower('Stream', 0, part='memory')], [slower('Npb', 0, part='memory')]], ['onebox:virtual: memory 10 % slower'] * 2),
+    # a level that is no worse is no negative slowdown
+    ([[slower('Stream', 0, 'node', 'c3', 'memory', level=100.4)]], ['c3: memory slower']),
+    # the median change, and two names of three
+    ([[slower('Stream', 0, 'node', 'c3', 'memory'), slower('Npb', 0, 'node', 'c3', 'memory', level=80.0), slower('Hpcc', 0, 'node', 'c3', level=60.0)]],
+     ['c3: memory 20 % slower']),
+    ([[slower('Stream', 0, 'partition', 'fat, gpu, physical', 'memory')]], ['3 partitions: memory 10 % slower']),
+    # failures by kind and place
+    ([[broken('Hpl', 'c7', reason='a node failed (job 1 on c7: NODE_FAIL)'), broken('Npb', 'c7', reason='exit code 9'), fine('Stream', 'c1'),
+       cell('missing', 'Fio %part=x %nid=c7', 'rate')]], ['c7: Fio, Hpl, Npb, 3 cases: did not run']),
+    ([[broken('Hpl', 'c6', 'c7', reason='a node failed (job 1)'), broken('Npb', 'c7', 'c8', reason='a node failed (job 2)'), fine('Stream', 'c1')]],
+     ['c7: Hpl, Npb, 2 cases: did not run']),
+    ([[broken('Hpl', 'c1', reason='time limit reached, 3600 s (job 1 on c1: TIMEOUT)'), fine('Stream', 'c1')],
+      [broken('Hpl', 'c2', reason='time limit reached, 3600 s (job 9 on c2: TIMEOUT) (3 attempts)'), broken('Npb', 'c3', reason='time limit reached'), fine('Stream', 'c1')]],
+     ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: did not run']),
+    ([[broken('Hpl', reason='disk full', partition='fat'), broken('Npb', reason='no MPI', partition='fat')]], ['onebox:fat: Hpl, Npb, 2 cases: did not run']),
+    ([[broken('Hpl', reason='disk full'), broken('Npb', reason='disk full')]], ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: did not run']),
+])
+def test_one_cause_is_one_incident_and_two_are_two(turns, titles):
+    assert [each.title for each in live(*turns)[0]] == titles
+
+
+SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
+
+
+@pytest.mark.parametrize('turns, events', [
+    ([[SLOW], [fine('Stream', 'c1', state='slow')], [fine('Stream', 'c3')]], ['1 new', '', '1 over']),      # a good night ends no level
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory')], [fine('Stream', 'c9')]], ['1 new', '1 over']),
+    ([[slower('Stream', 0)], [cell('insufficient', 'Stream', 'rate', state='learning')]], ['1 new', '1 over']),
+    ([[SLOW], [fine('Stream', 'c1')], [fine('Stream', 'c3', value=90.2)], [fine('Stream', 'c3', value=99.0)]], ['1 new', '', '', '1 over']),
+    # any cell of the incident measures the node; what waits takes in nothing but what is slow there
+    ([[SLOW, slower('Npb', 0, 'node', 'c3', 'memory')], [fine('Stream', 'c1'), fine('Npb', 'c2')], [fine('Npb', 'c3')]], ['1 new', '', '1 over']),
+    ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 1, 'partition', 'virtual', 'memory')]], ['1 new', '', '2 new']),
+    ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 2, 'node', 'c3', 'memory')]], ['1 new', '', '1 also']),
+    ([[SLOW], [fine('Stream', 'c1')], [slower('Stream', 2, 'node', 'c3', 'memory')], [fine('Stream', 'c3')]], ['1 new', '', '', '1 over']),
+    # a further drop; a deeper level without one, or one that is no lower, is none
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, found=start(1))]], ['1 new', '1 worse']),
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, found=start(2))]], ['1 new', '', '']),
+    # an acknowledgement ends while it lasts; what joins is not known
+    ([[SLOW], [SLOW.model_copy(update={'acknowledged': 'until'})], [SLOW], [fine('Stream', 'c3')]], ['1 new', '1 known', '1 due', '1 over']),
+    ([[SLOW.model_copy(update={'acknowledged': 'until'})], [SLOW.model_copy(update={'acknowledged': 'until'}), slower('Npb', 1, 'node', 'c3', 'memory')]], ['1 new', '1 also']),
+])
+def test_the_turns_of_a_life(turns, events):
+    known, found = live(*turns)
+    assert [', '.join(each) for each in found] == events
+    assert known[-1].state == ('over' if 'over' in events[-1] else 'open')
+
+
+def test_a_title_stays_until_a_cell_joins():
+    first = slower('Stream', 0, 'partition', 'fat', 'memory')
+    deeper = slower('Stream', 0, 'partition', 'fat', 'memory', level=70.0, found=start(1))
+    assert live([first], [deeper])[0][0].title == 'onebox:fat: memory 10 % slower'
+    one, = live([first], [deeper, slower('Npb', 0, 'partition', 'gpu, fat', 'memory')])[0]
+    assert one.title == 'fat, gpu: memory 20 % slower' and [(each.what, each.said.partition('.')[0]) for each in one.events[1:]] == [('also', 'Npb'), ('worse', 'Stream')]
+
+
+# ---- every reader says the same
+
+def stored_night(stored, speeds: dict, again=()) -> str:
+    """A night of cases with a bound, by name and node; ``again``: those that run again on c1 and c9, with their speeds."""
+    def ran(name, node, speed):
+        return case(speed, name=name, refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=[node])
+    uuid = stored.add(*(ran(name, node, speed) for (name, node), speed in speeds.items()))
+    if again:
+        stored.add(*(ran(name, *each) for name, *each in again for _ in range(3)), **{RERUN_OF: uuid})
+    return uuid
+
+
+def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stored, results, tmp_path, capsys):
+    site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
+    monday = {('Aa', 'c1'): 84.0, ('Bb', 'c2'): 80.0, ('Cc', 'c3'): 70.0}
+    tuesday = {('Aa', 'c9'): 100.0, ('Bb', 'c2'): 80.0, ('Cc', 'c3'): 100.0}
+    for speeds, again in ((monday, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), (tuesday, ())):
+        own = notify.prepared('local')
+        found = own.recorded(judge.newest(stored_night(stored, speeds, again)))
+        own.judged(found)
+        if again:
+            assert parity('ack', '2', '--until', '2999-01-01', '--why', 'a test', '--by', 'ana').returncode == 0
+    titles = {1: 'local:default: compute 30 % slower', 2: 'local:default: compute 20 % slower', 3: 'c1: compute 16 % slower'}
+    assert {each.number: (each.title, each.state) for each in table.of_system('local')} == {
+        1: (titles[1], 'over'), 2: (titles[2], 'known'), 3: (titles[3], 'open')}
+    printed = ' '.join(parity('verdict').stdout.split())
+    waits = 'in order elsewhere, not measured again on c1 since 2026-11-18'
+    for text in (f'over incident 1: {titles[1]}', '1 known incident: 2', f'open incident 3: {titles[3]}: {waits}'):
+        assert text in printed
+    report = json.loads(parity('verdict', '--json').stdout)
+    assert {each['number']: (each['title'], each['state']) for each in report['incidents']} == {
+        1: (titles[1], 'over'), 2: (titles[2], 'known'), 3: (titles[3], 'open')}
+    assert {cell['case']: cell['incident'] for cell in report['cells'] if cell['incident']} == {'Bb': 2}
+    listed = parity('notify', '--system', 'local').stdout.splitlines()
+    assert [line.rpartition(' (')[0] for line in listed] == [
+        f'incident 2, since 2026-11-18, acknowledged until 2999-01-01 by ana: a test: {titles[2]}', f'incident 3, since 2026-11-18, {waits}: {titles[3]}']
+    assert f'incident 1, over: {titles[1]}' in (tmp_path / 'notice').read_text() and '1 known incident: 2' in (tmp_path / 'notice').read_text()
+    summed = ' '.join(parity('summary', '--since', '3650d').stdout.split())
+    assert '3 new incidents, 1 over, 2 not over' in summed and all(summed.count(f'{number}: {title} (') == 1 for number, title in titles.items())
+    assert parity('export', '--openmetrics', str(tmp_path / 'metrics')).returncode == 0
+    metrics = (tmp_path / 'metrics').read_text()
+    assert all(f'parity_incidents{{system="local",state="{state}"}} 1' in metrics for state in ('open', 'known'))
+    for number, state in ((1, 'OVER'), (2, 'KNOWN   acknowledged'), (3, 'OPEN   since 2026-11-18, ' + waits)):
+        assert parity('show', str(number)).stdout.startswith(f'incident {number}   {titles[number]}\n{state}')
+    assert 'incident 3' in next(line for line in parity('nodes').stdout.splitlines() if line.startswith('c1 '))
+    parity('report')
+    assert {file.stem for file in (results / 'report' / 'incidents').glob('*.html')} == {'1', '2', '3'}
+    assert waits in (results / 'report' / 'incidents' / '3.html').read_text() and waits in (results / 'report' / 'index.html').read_text()
+
+
+def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
+    for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
+        incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')
+    assert table.of_system('local')[0].waits == ['c1']
+    for speed, state in ((85.0, 'open'), (99.0, 'over')):
+        stored.add(case(speed, name='Aa %part=local %nid=c1', refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=['c1']))
+        incidents.record(judge.newest(stored_night(stored, {('Aa', 'c9'): 100.0})), 'local')
+        assert table.of_system('local')[0].state == state

@@ -60,6 +60,9 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     # many cells ask for the same
     changed = functools.cache(functools.partial(changes, nights, bad))
     given = functools.cache(work)
+    every: dict[str, set[str]] = {}      # the nodes of each partition
+    for partition, nodes in frame.select('partition', 'node').unique().iter_rows():
+        every.setdefault(partition, set()).update(filter(None, nodes.split(',')))
 
     def of(cell: Cell) -> Attribution:
         found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
@@ -67,7 +70,8 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         own = [r for r in rows if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
         good, first = _begin(cell, own, session, bad)
         if cell.verdict == 'regressed':
-            where = place(figures(rows, session, float('-inf') if good is None else good, cell), cell.partition)
+            known = figures(rows, session, float('-inf') if good is None else good, cell)
+            where = place(known, cell.partition, every.get(cell.partition, set()))
         if good is None:
             return Attribution(where=where)
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r['start'] == start))
@@ -321,15 +325,15 @@ def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, row['node'].split(',')))
 
 
-def place(found: list[Figure], partition: str) -> Where:
-    """Return where the slow figures in ``partition`` come from."""
+def place(found: list[Figure], partition: str, every: set[str]) -> Where:
+    """Return where the slow figures in ``partition`` come from; ``every``: its nodes."""
     own = [f for f in found if f.partition == partition]
     slow = [f for f in own if f.now and f.slow]
     if not slow:
         return Where(why='no figure of this night is known to be slow')
     apart = [where for node in _all_nodes(slow) if 2 * sum(node in f.nodes for f in slow) > len(slow)
              and (where := _apart(node, own))]
-    return apart[0] if len(apart) == 1 else _partitions(found, partition)
+    return apart[0] if len(apart) == 1 else _partitions(found, partition, every)
 
 
 def _all_nodes(figures: Iterable[Figure]) -> list[str]:
@@ -352,7 +356,7 @@ def _apart(node: str, own: list[Figure]) -> Where | None:
                  else f'not slow on {where}')
 
 
-def _partitions(found: list[Figure], partition: str) -> Where:
+def _partitions(found: list[Figure], partition: str, every: set[str]) -> Where:
     """All nodes alike: this partition, or every one that measured the same."""
     now: dict[str, list[Figure]] = {}
     for figure in found:
@@ -367,8 +371,8 @@ def _partitions(found: list[Figure], partition: str) -> Where:
         return Where(kind='partition', name=', '.join(slow), why=f'not slow on {", ".join(fine)}')
     if len(slow) > 1:
         return Where(kind='everything', name=', '.join(slow), why=f'slow on {", ".join(slow)}')
-    only = nodes and nodes == _all_nodes(f for f in found if f.partition == partition)
-    if len(nodes) > 1 or only:
+    only = {*nodes} == every
+    if len(nodes) > 1 or nodes and only:
         return Where(kind='partition', name=partition,
                      why=f'slow on {several(nodes)}; no other {"node" if only else "partition"} was measured')
     return Where(why=f'only {several(nodes) or "an unknown node"} was measured')

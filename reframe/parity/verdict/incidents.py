@@ -194,8 +194,11 @@ class Places:
         self._checks = Counter(partition for partition, _ in checks)
         self._dead = {node for (partition, node), cases in failed.items() if (partition, node) not in ran
                       and len(cases) > 1 and partition in some}
-        self._dead |= {node for cell in cells if cell.verdict == 'failed' and cell.reason.startswith(_OF_NODE)
-                       for node in _alone(cell)}
+        said = [cell for cell in cells if cell.verdict == 'failed' and cell.reason.startswith(_OF_NODE)]
+        self._dead |= {node for cell in said for node in _alone(cell)}
+        for partition in {cell.partition for cell in said}:
+            shared = set.intersection(*({*cell.ran_on} for cell in said if cell.partition == partition))
+            self._dead |= shared if len(shared) == 1 else set()
 
     def node(self, cell: Cell) -> str:
         """Return the node on which nothing ran, where that is why the cell has no figure."""
