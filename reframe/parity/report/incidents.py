@@ -30,7 +30,7 @@ def waits(incident: Incident) -> str:
     newest = _day(max(fault.seen for fault in (incident.left or incident.faults).values()))
     if incident.waits:
         return f'in order elsewhere, not measured again on {several(incident.waits)} since {newest}'
-    return f'last measured bad {newest}'
+    return f'bad on {newest} last'
 
 
 def _day(unix: float) -> str:

@@ -35,6 +35,10 @@ WHOLE = 'ci/nightly'
 NIGHTS = 3
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
+#: A smaller share is no further drop.
+_LEAST = 0.01
+#: Begins a mark that holds whenever faults began.
+ANY = 'whenever'
 #: Facts that change without slowing a machine; and those that slow any part.
 HARMLESS, _EVERY_PART = ('nodes', 'parity', 'ReFrame'), ('kernel', 'mitigations', 'microcode', 'firmware')
 #: How the reasons begin of failures that are a node's, and of those that are a case's.
@@ -44,19 +48,21 @@ _OF_CASE = ('time limit', 'deadline', 'CPU time limit', 'memory exceeded', 'virt
 _FORGOTTEN_SECONDS = 30 * 86400.0
 #: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
 _EARLY_SECONDS = 6 * 3600.0
-#: Of two times: are they together?
-Near = Callable[[float, float], bool]
+#: Of two faults, each as when it began and was found: did they begin together?
+Near = Callable[[tuple[float, float], tuple[float, float]], bool]
 
 
 def near() -> Near:
-    """Return the function that says of two times whether they lie within NIGHTS of those that are stored."""
+    """Return the function that says whether faults began within NIGHTS of those that are stored. Where they were
+    found within so many, an estimate of the begin may be as far off."""
     days = sorted({_day(start) for start in database.starts().values()})
 
-    def together(one: float, other: float) -> bool:
+    def within(one: float, other: float, nights: int) -> bool:
         first, last = sorted((_day(one), _day(other)))
-        stored = first in days[max(0, (at := bisect_right(days, first)) - 1):at]
-        return last - first < NIGHTS or stored and bisect_right(days, last) - at < NIGHTS
-    return together
+        at = bisect_right(days, first)
+        return last - first < nights or days[at - 1:at] == [first] and bisect_right(days, last) - at < nights
+    return lambda one, other: within(one[0], other[0], NIGHTS) or (
+        within(one[1], other[1], NIGHTS) and within(one[0], other[0], 2 * NIGHTS))
 
 
 def _day(unix: float) -> int:
@@ -121,11 +127,11 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
             note(WHOLE, 'failed', 'ci/nightly stored no session')
         return night
     measured = [row for row in rows(verdict.cells) if not (interrupted and row.cell.stopped)]
-    places = Places([row.cell for row in measured])
+    failures = Failures([row.cell for row in measured])
     for row in measured:
         cell, name = row.cell, _name(row.cell)
         if cell.verdict in BAD or cell.disturbed_nights >= TOO_OFTEN:
-            night.bad[name] = _bad(row, start, places)
+            night.bad[name] = _bad(row, start, failures)
         elif cell.verdict not in ('skipped', 'disturbed'):
             night.well[name] = Well(cell.ran_on, cell.state not in ('slow', 'comes and goes'), cell.value)
     for pair in verdict.pairs:
@@ -157,18 +163,23 @@ def _name(cell: Cell) -> str:
     return f'{cell_id(vars(cell), True)} ({cell.size})'
 
 
-def _bad(row: Row, start: float, places: Places) -> Bad:
+def _bad(row: Row, start: float, failures: Failures) -> Bad:
     cell, cause = row.cell, row.cell.cause or Attribution()
-    slow = cell.verdict == 'regressed'
-    node = places.node(cell) or (cause.where.name if slow and cause.where.kind == 'node' else '')
+    slow, node, where = cell.verdict == 'regressed', failures.node(cell), cause.where
+    part = cause.subsystem.name or cell.subsystem
+    if slow:
+        node = where.name if where.kind == 'node' else ''
+        key = ['regressed', where.kind, where.name, part] if where.kind else ['regressed', cell.partition, part]
+    elif node:
+        key, cause = ['failed', 'node', node], Attribution(where=Where(kind='node', name=node, why='nothing ran'))
+    else:
+        key = failures.key(cell)
     value = cell.level if slow and cell.begin and cell.level is not None else cell.value
     fault = Fault(word=cell.verdict, since=slow and cell.begin or start, seen=start,
                   found=slow and cell.found or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
                   value=value, expected=cell.expected, loss=loss(cell, value),
                   nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
-    if not slow and node:
-        cause = cause.model_copy(update={'where': Where(kind='node', name=node, why='nothing ran on it')})
-    return Bad(_name(cell), places.key(cell, cause, node), fault, cause, row)
+    return Bad(_name(cell), key, fault, cause, row)
 
 
 def loss(cell: Cell, value: float | None) -> float:
@@ -179,25 +190,23 @@ def loss(cell: Cell, value: float | None) -> float:
     return max(0.0, share if cell.better == 'lower' else -share)
 
 
-class Places:
+class Failures:
     """The places of a night's failures: a node on which nothing ran, a partition, one check."""
 
     def __init__(self, cells: Sequence[Cell]):
-        ran: dict[tuple[str, str], set[str]] = defaultdict(set)      # cases that did, by partition and node
-        failed: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for cell in cells:
-            for node in _alone(cell):
-                (failed if cell.verdict in ('failed', 'missing') else ran)[cell.partition, node].add(cell.case)
-        some = {partition for partition, _ in ran}
-        self._fine = {cell.partition for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')}
-        checks = {(cell.partition, cell.check) for cell in cells if cell.verdict == 'failed'}
-        self._checks = Counter(partition for partition, _ in checks)
-        self._dead = {node for (partition, node), cases in failed.items() if (partition, node) not in ran
-                      and len(cases) > 1 and partition in some}
-        said = [cell for cell in cells if cell.verdict == 'failed' and cell.reason.startswith(_OF_NODE)]
-        self._dead |= {node for cell in said for node in _alone(cell)}
-        for partition in {cell.partition for cell in said}:
-            shared = set.intersection(*({*cell.ran_on} for cell in said if cell.partition == partition))
+        failed = [cell for cell in cells if cell.verdict in ('failed', 'missing')]
+        ran = [cell for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')]
+        self._fine = {cell.partition for cell in ran}
+        well = {node for cell in ran for node in _alone(cell)}
+        cases = {(node, cell.case) for cell in failed if cell.partition in self._fine for node in _alone(cell)}
+        self._dead = {node for node, count in Counter(node for node, _ in cases).items() if count > 1} - well
+        self._checks = Counter(partition for partition, _ in {(cell.partition, cell.check) for cell in failed})
+        by_partition: dict[str, list[set[str]]] = defaultdict(list)
+        for cell in failed:
+            if cell.reason.startswith(_OF_NODE):
+                self._dead.update(_alone(cell))
+                by_partition[cell.partition].append({*cell.ran_on})
+        for shared in (set.intersection(*jobs) for jobs in by_partition.values()):
             self._dead |= shared if len(shared) == 1 else set()
 
     def node(self, cell: Cell) -> str:
@@ -205,22 +214,13 @@ class Places:
         nodes = _alone(cell) or cell.ran_on if cell.verdict in ('failed', 'missing') else []
         return next((node for node in nodes if node in self._dead), '')
 
-    def key(self, cell: Cell, cause: Attribution, node: str) -> list[str]:
-        """Return what the faults of one incident have in common: kind and place, never a sentence."""
-        word, where = cell.verdict, cause.where
-        part = cause.subsystem.name or cell.subsystem
-        if word == 'regressed':
-            return [word, where.kind, where.name, part] if where.kind else [word, cell.partition, part]
-        if node:
-            return ['failed', 'node', node]
+    def key(self, cell: Cell) -> list[str]:
+        """Return kind and place of a failure: never a sentence."""
+        word, everything = cell.verdict, cell.partition not in self._fine and self._checks[cell.partition] > 1
         kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '',
-                'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program'}
-        if word != 'failed':
-            return [word, cell.partition, kind[word]]
-        if cell.reason.startswith(_OF_CASE):
-            return [word, cell.partition, cell.case]
-        everything = cell.partition not in self._fine and self._checks[cell.partition] > 1
-        return [word, cell.partition, '' if everything else cell.check]
+                'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program',
+                'failed': cell.case if cell.reason.startswith(_OF_CASE) else '' if everything else cell.check}
+        return [word, cell.partition, kind[word]]
 
 
 def _alone(cell: Cell) -> list[str]:
@@ -235,31 +235,29 @@ def _slow(key: Sequence[str]) -> bool:
     return key[0] == 'regressed' and len(key) > 2
 
 
-def _marks(key: Sequence[str], where: Where, changes: Iterable[Change], begin: float, together: Near
-           ) -> Iterator[tuple]:
-    """Yield marks: faults that began together and share one are one incident. An unknown place has none."""
+def _marks(key: Sequence[str], where: Where, part: str, changes: Iterable[Change]) -> Iterator[tuple]:
+    """Yield marks: faults that began together and share one are one incident. Those that share one with ANY are so
+    whenever they began. An unknown place has none; `everything` is for all partitions."""
     if not _slow(key):
-        yield tuple(key)
+        yield (ANY, *key) if key[:2] == ['failed', 'node'] else tuple(key)
         return
-    node, part = where.kind == 'node', key[-1]
-    if where.kind:
-        yield from ((node, place) if node else (node, place, part) for place in where.name.split(', '))
-    yield from ((node, c.fact, c.old, c.new, '' if c.fact in _EVERY_PART else part) for c in changes
-                if c.fact not in HARMLESS and bool(c.nodes) >= node and together(c.since, begin))
+    node, own = where.kind == 'node', key[-1]
+    for place in where.name.split(', ') if where.kind else ():
+        yield (node, place) if node else (node, place, own)
+        yield (ANY, place, part) if node and part else ('everything', own)
+    yield from ((node, c.fact, c.old, c.new, '' if c.fact in _EVERY_PART else own) for c in changes
+                if c.fact not in HARMLESS and bool(c.nodes) >= node)
 
 
-def _of_node(key: Sequence[str], where: Where, part: str) -> tuple | None:
-    """Return the mark of faults that are one incident whenever they began: a known node's, in a known part."""
-    if key[:2] == ['failed', 'node']:
-        return tuple(key)
-    return ('node', where.name, part) if _slow(key) and where.kind == 'node' and part else None
+def _times(fault: Fault) -> tuple[float, float]:
+    return fault.since, fault.found or fault.since
 
 
 def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
     """Yield those that began together."""
     group: list[Bad] = []
     for each in sorted(own, key=lambda each: each.fault.since):
-        if group and not together(group[0].fault.since, each.fault.since):
+        if group and not together(_times(group[0].fault), _times(each.fault)):
             yield group
             group = []
         group.append(each)
@@ -280,13 +278,13 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
         return name
     by_mark, by_check = defaultdict(list), defaultdict(list)
     for each in found.values():
-        for mark in _marks(each.key, each.cause.where, each.cause.changes, each.fault.since, together):
+        for mark in _marks(each.key, each.cause.where, each.cause.subsystem.name, each.cause.changes):
             by_mark[mark].append(each)
         if _slow(each.key):
-            cell = each.row.cell
-            by_check[cell.check, cell.partition, each.key[-1]].append(each)
-    for own in (group for same in by_mark.values() for group in _apart(same, together)):
-        top.update((first(each.name), first(own[0].name)) for each in own)
+            by_check[each.row.cell.check, each.row.cell.partition, each.key[-1]].append(each)
+    for mark, own in ((mark, group) for mark, same in by_mark.items() for group in _apart(same, together)):
+        if mark[0] != 'everything' or any(each.cause.where.kind == 'everything' for each in own):
+            top.update((first(each.name), first(own[0].name)) for each in own)
     for own in (group for same in by_check.values() for group in _apart(same, together)):
         known = {first(each.name) for each in own if each.cause.where.kind}
         unknown = [each.name for each in own if not each.cause.where.kind]
@@ -301,9 +299,9 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
 def causes(table: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     """Return title and rows of each incident, and of each cause that is none yet, the worst row of each first."""
     table = list(table)
-    places, known = Places([row.cell for row in table]), defaultdict(list)
+    failures, known = Failures([row.cell for row in table]), defaultdict(list)
     for row in table:
-        known[row.cell.incident].append(_bad(row, 0.0, places))
+        known[row.cell.incident].append(_bad(row, 0.0, failures))
     new = known.pop(0, ())
     groups = (sorted(group, key=lambda each: -each.fault.loss) for group in known.values())
     night = Night(table[0].cell.system if table else '', '', 0.0, {}, {}, frozenset())
@@ -316,36 +314,31 @@ class _Known:
 
     def __init__(self, known: Sequence[Incident], together: Near):
         self.together, self.by_number = together, {each.number: each for each in known}
-        self.having, self.marked, self.of_node = (defaultdict(list) for _ in range(3))
+        self.having, self.marked = defaultdict(list), defaultdict(list)
         for each in known:
             for name in each.faults:
                 self.having[name].append(each)
-            for mark in _marks(each.key, each.where, each.changes, _begin(each), together):
+            for mark in _marks(each.key, each.where, each.part, each.changes):
                 self.marked[mark].append(each)
-            self.of_node[_of_node(each.key, each.where, each.part)].append(each)
 
     def of(self, each: Bad) -> int:
         """Return the number of the incident that a fault belongs to; 0: of none."""
-        where, late = each.cause.where, _of_node(each.key, each.cause.where, each.cause.subsystem.name)
+        where = each.cause.where
         for incident in self.having.get(each.name, ()):
-            fault = incident.faults[each.name]
-            known = where.kind and incident.where.kind
-            apart = known and ((where.kind == 'node') != bool(incident.nodes) or
-                               incident.nodes and where.name not in incident.nodes)
-            if fault.word == each.fault.word and not apart and (not fault.well or incident.waits and known):
+            fault, known = incident.faults[each.name], where.kind and incident.where.kind
+            apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
+            same = not apart or not fault.well and self.together(_times(fault), _times(each.fault))
+            if fault.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
-        marks = _marks(each.key, where, each.cause.changes, each.fault.since, self.together)
-        fits = {incident.number for mark in marks for incident in self.marked.get(mark, ())
-                if self.takes(incident, each)}
-        return min(fits or {incident.number for incident in self.of_node.get(late, ()) if late}, default=0)
+        marks = _marks(each.key, where, each.cause.subsystem.name, each.cause.changes)
+        return min((incident.number for mark in marks for incident in self.marked.get(mark, ())
+                    if mark[0] is ANY or self.takes(incident, each) and (
+                        mark[0] != 'everything' or 'everything' in (where.kind, incident.where.kind))), default=0)
 
     def takes(self, incident: Incident, each: Bad) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
-        return not incident.waits and self.together(_begin(incident), each.fault.since)
-
-
-def _begin(incident: Incident) -> float:
-    return incident.begin or incident.opened.start
+        opened = incident.opened.start
+        return not incident.waits and self.together((incident.begin or opened, opened), _times(each.fault))
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
@@ -397,17 +390,24 @@ def _ack(group: Iterable[Bad]) -> str:
 
 
 def _about(incident: Incident, group: Sequence[Bad]) -> dict[str, Any]:
-    """Return place, part and changes of an incident with the faults of ``group``; what is known stays."""
-    wheres = [where for where in (incident.where, *(each.cause.where for each in group)) if where.kind]
-    wheres = [where for where in wheres if (where.kind == 'node') == (wheres[0].kind == 'node')]
+    """Return place, part and changes of an incident with the faults of ``group``; what is known stays.
+
+    A place is where its cells are slow, and what most of their causes name."""
+    causes = [each.cause for each in group]
+    wheres = [where for where in (incident.where, *(cause.where for cause in causes)) if where.kind]
+    found = {'changes': incident.changes or next((cause.changes for cause in causes if cause.changes), []),
+             'part': incident.part or next((c.subsystem.name for c in causes if c.subsystem.name), '')}
     if not wheres:
-        return {'changes': incident.changes or group[0].cause.changes}
-    names = sorted({name for where in wheres for name in where.name.split(', ')})
-    kind = max(wheres, key=lambda where: where.kind == 'everything').kind
-    return {'where': wheres[0].model_copy(update={'kind': kind, 'name': ', '.join(names)}),
-            'part': incident.part or next((each.cause.subsystem.name for each in group
-                                           if each.cause.subsystem.name), ''),
-            'changes': incident.changes or next((each.cause.changes for each in group if each.cause.changes), [])}
+        return found
+    node = wheres[0].kind == 'node'
+    alike = [where for where in wheres if (where.kind == 'node') == node]
+    names = Counter(name for where in alike for name in where.name.split(', '))
+    most = {name for name, count in names.items() if node or 2 * count >= len(alike)}
+    own = set() if node else {each.row.cell.partition for each in group if each.row}
+    named = sorted(most | own | set(filter(None, incident.where.name.split(', '))))
+    kind = next((where.kind for where in alike if where.kind == 'everything' and len(named) > 1), wheres[0].kind)
+    kind = 'partition' if kind == 'everything' and len(named) == 1 else kind
+    return {**found, 'where': wheres[0].model_copy(update={'kind': kind, 'name': ', '.join(named)})}
 
 
 def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection) -> Incident:
@@ -421,8 +421,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
             also.append(each)
         elif not old.well:
             new = new.model_copy(update={'since': old.since})
-            if new.found > old.found > 0 and new.loss > old.loss and not new.acknowledged:
-                worse.append(each)
+            worse += [each] if _worse(old, new) and not new.acknowledged else []
         faults[each.name] = new
     now = incident.model_copy(update={'faults': faults})
     now = now.model_copy(update=_about(now, own) if own else {})
@@ -443,6 +442,12 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
     return now.model_copy(update={
         'state': state, 'waits': waits, 'ack': ack, 'title': title(now) if also and also[0].row else now.title,
         'events': incident.events + [_event(what, night, said) for what, said in events]})
+
+
+def _worse(old: Fault, new: Fault) -> bool:
+    """Return whether a further drop was found. The level of one night alone is known to a quarter only."""
+    known = 1.0 if old.found > old.since else 1.25
+    return new.found > old.found > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
@@ -522,8 +527,8 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
 
 def numbered(cells: list[Cell], known: Sequence[Incident], session: str, start: float) -> list[Cell]:
     """Return the cells, the bad ones with the number of the incident that they fit, of those of the session."""
-    places, together = Places(cells), near()
-    bad = [_bad(row, start, places) for row in rows(cells) if row.cell.verdict in BAD]
+    failures, together = Failures(cells), near()
+    bad = [_bad(row, start, failures) for row in rows(cells) if row.cell.verdict in BAD]
     numbers = matched(grouped(bad, together), [each for each in known
                                                if each.closed is None or each.closed.session != session], together)
     found = {id(each.row.cell): numbers[each.name] for each in bad}
