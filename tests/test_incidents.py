@@ -500,6 +500,8 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
     for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
         incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')
     assert table.of_system('local')[0].waits == ['c1']
+    assert parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').returncode == 0 and table.of_system('local')[0].state == 'known'
+    assert parity('unack', '1').returncode == 0
     for speed, state in ((85.0, 'open'), (99.0, 'over')):
         stored.add(case(speed, name='Aa %part=local %nid=c1', refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=['c1']))
         incidents.record(judge.newest(stored_night(stored, {('Aa', 'c9'): 100.0})), 'local')

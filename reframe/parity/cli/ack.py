@@ -75,7 +75,7 @@ def on(wanted: str, system: str) -> str:
 
 def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> None:
     """Acknowledge the faults of an incident: its row and acks.yaml say the same."""
-    left = {name: fault for name, fault in incident.faults.items() if not fault.well}
+    left = incident.left or incident.faults
     known = {name: fault for name, fault in left.items() if fault.cell and fault.word in acks.BAD}
     if incident.closed or not known:
         why_not = 'is over' if incident.closed else 'has no cell that can be acknowledged: what never ran cannot'
