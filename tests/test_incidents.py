@@ -506,3 +506,14 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
         stored.add(case(speed, name='Aa %part=local %nid=c1', refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=['c1']))
         incidents.record(judge.newest(stored_night(stored, {('Aa', 'c9'): 100.0})), 'local')
         assert table.of_system('local')[0].state == state
+
+
+def test_a_node_that_two_listings_name_is_an_incident_until_they_do_not():
+    known, titles = [], []
+    for number, slow in enumerate([{}, {('c3', 'memory'): 0.93}, {('c3', 'memory'): 0.93}, {}]):
+        night = incidents.of_verdict(verdict_of([cell('ok', value=1.0, ran_on=['c3'])], exit_code=0), 'onebox', start(number), slow=slow)
+        known = incidents.after([each for each in known if not each.closed], night, incidents.near())
+        known = [each.model_copy(update={'number': 1}) for each in known]
+        titles += [(each.title, each.state, each.events[-1].what) for each in known]
+    assert titles == [('c3: memory 7.0 % slower', 'open', 'new'), ('c3: memory 7.0 % slower', 'open', 'new'), ('c3: memory 7.0 % slower', 'over', 'over')]
+    assert 'two listings of different jobs' in '\n'.join(words.about(known[0], 5))

@@ -9,7 +9,7 @@ import datetime
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from parity.records.incidents import Change, Event, Fault, Incident, Where
 from parity.records.outset import cell_id
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Verdict, rows
+from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
 BAD = (*acks.BAD, 'missing')
@@ -107,16 +107,24 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     ``interrupted``: by its operator. What did not end then was not measured."""
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
-    tonight, together = of_verdict(verdict, system, start, interrupted), near()
+    tonight = of_verdict(verdict, system, start, interrupted, _slow_nodes(system) if verdict else {})
+    together = near()
     held = [ack for ack in acks.read(system) if ack.holds(datetime.date.today())]
     holding = {of for ack in held for of in (ack.cell, ack.incident)}
     return table.record(system, session, start, lambda known: after(known, tonight, together, holding))
 
 
-def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False) -> Night:
+def _slow_nodes(system: str) -> dict[tuple[str, str], float]:
+    from parity.verdict import nodes  # it loads polars
+    return nodes.twice(system)
+
+
+def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
+               slow: Mapping[tuple[str, str], float] | None = None) -> Night:
     """Return what a night measured: cells, named with their size, pairs, and the night itself.
 
-    A cell that was skipped, or that is disturbed tonight, was not measured."""
+    A cell that was skipped, or that is disturbed tonight, was not measured. ``slow``: nodes by (node, part), which
+    two listings of other jobs name, and their share of their peers' speed."""
     night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
 
     def note(name: str, word: str, title: str) -> None:
@@ -134,6 +142,10 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
             night.bad[name] = _bad(row, start, failures)
         elif cell.verdict not in ('skipped', 'disturbed'):
             night.well[name] = Well(cell.ran_on, cell.state not in ('slow', 'comes and goes'), cell.value)
+    for (node, part), share in (slow or {}).items():
+        if node not in night.retired:
+            bad = _of_node(node, part, share, start)
+            night.bad[bad.name] = bad
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
@@ -180,6 +192,18 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
                   value=value, expected=cell.expected, loss=loss(cell, value),
                   nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
     return Bad(_name(cell), key, fault, cause, row)
+
+
+def _of_node(node: str, part: str, share: float, start: float) -> Bad:
+    where = Where(kind='node', name=node, why='slower than its peers in two listings of different jobs')
+    fault = Fault(word='regressed', since=start, seen=start, part=part, loss=1 - share, nodes=[node])
+    return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
+               Attribution(where=where, subsystem=Subsystem(name=part)))
+
+
+def _listed(fault: Fault) -> bool:
+    """Return whether the fault is a node's, which the listing of nodes names."""
+    return bool(fault.part and not fault.cell)
 
 
 def loss(cell: Cell, value: float | None) -> float:
@@ -280,7 +304,7 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
     for each in found.values():
         for mark in _marks(each.key, each.cause.where, each.cause.subsystem.name, each.cause.changes):
             by_mark[mark].append(each)
-        if _slow(each.key):
+        if _slow(each.key) and each.row:
             by_check[each.row.cell.check, each.row.cell.partition, each.key[-1]].append(each)
     for mark, own in ((mark, group) for mark, same in by_mark.items() for group in _apart(same, together)):
         if mark[0] != 'everything' or any(each.cause.where.kind == 'everything' for each in own):
@@ -422,7 +446,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
         elif not old.well:
             new = new.model_copy(update={'since': old.since})
             worse += [each] if _worse(old, new) and not new.acknowledged else []
-        faults[each.name] = new
+        faults[each.name] = new.model_copy(update={'acknowledged': held}) if _listed(new) else new
     now = incident.model_copy(update={'faults': faults})
     now = now.model_copy(update=_about(now, own) if own else {})
     left = now.left
@@ -460,6 +484,7 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
         gone = name if name in night.retired else ', '.join(fault.nodes)
         return fault.model_copy(update={'well': True, 'retired': gone})
     well, bad = night.well.get(name), night.bad.get(name)
+    well = Well([]) if _listed(fault) and night.session else well
     ended = well and (well.ended or fault.word != 'regressed') or \
         bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
     return fault.model_copy(update={'well': bool(ended)})
@@ -472,7 +497,7 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
 
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
-    if fine(tonight):
+    if fine(tonight) or any(_listed(fault) and node in fault.nodes for fault in incident.faults.values()):
         return True
     from parity.verdict import nodes  # it loads polars
     return fine({name: value for name, value in nodes.since(night.system, node, last).items()})
@@ -514,7 +539,7 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
         if incident.closed:
             return {}
         faults = {name: fault.model_copy(update={'acknowledged': bool(ack)}) if {name, fault.cell} & {*cells}
-                  else fault for name, fault in incident.faults.items()}
+                  or _listed(fault) else fault for name, fault in incident.faults.items()}
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         known = all(fault.acknowledged for fault in left)
         events = [Event(what='known', session='', start=time.time(), said=ack)] if ack else []
