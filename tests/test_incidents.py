@@ -380,6 +380,8 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 8, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower'] * 2),
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3', 'memory')]], ['c3: memory 10 % slower']),
+    ([[slower('Hpl', 0, 'node', 'c3', 'compute clock')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3', 'compute and memory alike')]],
+     ['c3: compute clock 10 % slower']),
     ([[slower('Stream', 0, 'node', 'c3')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3')]], ['c3: memory 10 % slower'] * 2),
     # unknown equals nothing, but for the cells of one check
     ([[slower('Stream', 0), slower('Npb', 0)]], ['onebox:virtual: memory 10 % slower'] * 2),
@@ -442,6 +444,8 @@ def test_a_title_stays_until_a_cell_joins():
     first = slower('Stream', 0, 'partition', 'fat', 'memory')
     deeper = slower('Stream', 0, 'partition', 'fat', 'memory', level=70.0, found=start(1))
     assert live([first], [deeper])[0][0].title == 'onebox:fat: memory 10 % slower'
+    widened = slower('Stream', 0, 'partition', 'fat, gpu', 'memory')
+    assert live([first], [widened])[0][0].where.name == 'fat'
     one, = live([first], [deeper, slower('Npb', 0, 'partition', 'gpu, fat', 'memory', partition='gpu')])[0]
     assert one.title == 'fat, gpu: memory 20 % slower' and [(each.what, each.said.partition('.')[0]) for each in one.events[1:]] == [('also', 'Npb'), ('worse', 'Stream')]
 

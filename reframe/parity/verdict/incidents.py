@@ -37,6 +37,8 @@ NIGHTS = 3
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: A smaller share is no further drop.
 _LEAST = 0.01
+#: Words in the name of a part that are no part themselves: a node may be slow in two.
+_NO_PART = {'and', 'alike', 'clock'}
 #: Begins a mark that holds whenever faults began.
 ANY = 'whenever'
 #: Facts that change without slowing a machine; and those that slow any part.
@@ -268,7 +270,7 @@ def _marks(key: Sequence[str], where: Where, part: str, changes: Iterable[Change
     node, own = where.kind == 'node', key[-1]
     for place in where.name.split(', ') if where.kind else ():
         yield (node, place) if node else (node, place, own)
-        yield (ANY, place, part) if node and part else ('everything', own)
+        yield from ((ANY, place, word) for word in {*part.split()} - _NO_PART) if node else [('everything', own)]
     yield from ((node, c.fact, c.old, c.new, '' if c.fact in _EVERY_PART else own) for c in changes
                 if c.fact not in HARMLESS and bool(c.nodes) >= node)
 
@@ -448,7 +450,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
             worse += [each] if _worse(old, new) and not new.acknowledged else []
         faults[each.name] = new.model_copy(update={'acknowledged': held}) if _listed(new) else new
     now = incident.model_copy(update={'faults': faults})
-    now = now.model_copy(update=_about(now, own) if own else {})
+    now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})
     left = now.left
     waits = [] if left else [node for node in incident.waits or incident.nodes
                              if node not in night.retired and not _measured(now, node, night)]
