@@ -60,9 +60,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     # many cells ask for the same
     changed = functools.cache(functools.partial(changes, nights, bad))
     given = functools.cache(work)
-    every: dict[str, set[str]] = {}      # the nodes of each partition
-    for partition, nodes in frame.select('partition', 'node').unique().iter_rows():
-        every.setdefault(partition, set()).update(filter(None, nodes.split(',')))
+    nodes_in = dict(frame.group_by('partition').agg(pl.col('node').str.split(',').explode().unique()).iter_rows())
 
     def of(cell: Cell) -> Attribution:
         found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
@@ -71,7 +69,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         good, first = _begin(cell, own, session, bad)
         if cell.verdict == 'regressed':
             known = figures(rows, session, float('-inf') if good is None else good, cell)
-            where = place(known, cell.partition, every.get(cell.partition, set()))
+            where = place(known, cell.partition, {*nodes_in.get(cell.partition, ())} - {''})
         if good is None:
             return Attribution(where=where)
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r['start'] == start))
