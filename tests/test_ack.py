@@ -178,7 +178,7 @@ def test_two_people_who_acknowledge_at_once_lose_nothing(top):
 
 @pytest.mark.parametrize('incident, cell, found, begin, said', [
     (None, HPL, -1, -9, 'acknowledged until'), (None, HPL, 1, -9, 'worse than acknowledged: a drop was found since'),
-    (7, 'Toy.other@local:default', 1, -1, 'acknowledged until'), (7, 'Toy.other@local:default', 2, 1, '')])
+    (7, 'Toy.other@local:default', 1, -1, 'acknowledged until'), (7, 'Toy.other@local:default', 2, 2, 'acknowledged until'), (7, 'Toy.other@local:default', 6, 5, '')])
 def test_an_acknowledgement_holds_until_a_further_drop_and_covers_what_began_with_its_incident(top, incident, cell, found, begin, said):
     written(top, {'cell': cell, **({'incident': incident} if incident else {})})
     now = datetime.datetime.now().timestamp()

@@ -143,10 +143,10 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
 
 
 class _Noted:
-    """Spells or moves of the cells of a group, in order: column, cell, size (log), nights, first column."""
+    """Spells or moves of the cells of a group, in order: column, cell, size (log) and nights."""
 
     def __init__(self):
-        self._rows, self._count = np.empty((16, 5)), 0
+        self._rows, self._count = np.empty((16, 4)), 0
 
     def add(self, *row: float) -> None:
         if self._count == len(self._rows):
@@ -190,6 +190,7 @@ class _Follow:
         self.changed, self.change = np.full(many, -1), [''] * many
         self.began, self.since = [''] * many, np.full(many, -1)
         self.pending = np.zeros(many, dtype=bool)    # an event that may begin a level
+        self.ended = defaultdict(list)               # begin, end and depth of the slowdowns of a cell
         self.comes: dict[int, tuple[int, int]] = {}  # of what comes and goes: spells, and since when
         self.node, self.effect = None, None
         self.normal = np.zeros((many, columns), dtype=bool)      # nights of a level, and of what came and went
@@ -348,8 +349,7 @@ class _Follow:
 
     def _coming(self, c: int, t: int) -> int:
         """Return the state of a night of a cell that comes and goes: it does until _GOOD nights were good."""
-        rows = self.spells[int(self.group[c])].since(0)
-        ended = rows[rows[:, 1] == c, 0].max(initial=-1)
+        ended = self.ended[c][-1][1]
         good = _BACK + int((self.at[c, max(0, self.end[c] - _GOOD):self.end[c]] > ended).sum())
         e = self.episode.get(c)
         if not e and good > _GOOD:
@@ -371,15 +371,15 @@ class _Follow:
         if e:
             e.found, e.nights, e.size, e.depth, e.wait = t, many * (not drift), size, at - e.base, 0
         else:
-            own, _, far = self._often(self.spells[int(self.group[c])], c, t - _WITHIN, _SIZE * abs(depth))
-            if own >= COMING - 1:
-                self.comes[c] = own + 1, int(far[far[:, 1] == c, 4].min())
+            spells = [begin for begin, end, was in self.ended[c] if end >= t - _WITHIN and was <= _SIZE * depth]
+            if len(spells) >= COMING - 1:
+                self.comes[c] = len(spells) + 1, spells[0]
             place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
             self.episode[c] = Episode(
                 int(self.at[c, place]), t, many * (not drift), base, depth, size, int(self.begin[c]), place,
                 (self.began[c], int(self.since[c])), self._usual(c, t, depth), int(self.since[c]) if again else -1)
         self.normal[c, self.episode[c].begin:t] = False
-        self.moves[int(self.group[c])].add(t, c, abs(depth), 0, t)
+        self.moves[int(self.group[c])].add(t, c, abs(depth), 0)
         self._start(c, int(self.end[c]) - many, '')
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
@@ -393,7 +393,7 @@ class _Follow:
             e.depth = at - e.base
             self._start(c, place, '')
             return
-        self.moves[int(self.group[c])].add(t, c, depth, 0, t)
+        self.moves[int(self.group[c])].add(t, c, depth, 0)
         self.episode[c] = Episode(int(self.at[c, place]), t, many, base, depth, size, int(self.begin[c]), place,
                                   (self.began[c], int(self.since[c])))
         self._start(c, place, 'improved')
@@ -440,7 +440,8 @@ class _Follow:
         del self.episode[c]
         self.normal[c, e.begin:t] = True
         if e.depth < 0:
-            self.spells[int(self.group[c])].add(t, c, -e.depth, end - e.place - stay, e.begin)
+            self.spells[int(self.group[c])].add(t, c, -e.depth, end - e.place - stay)
+            self.ended[c].append((e.begin, t, e.depth))
 
     def _event(self, c: int, word: str, t: int) -> None:
         """Begin a level with what the cell measures since a slowdown, or now; or note that one may begin."""

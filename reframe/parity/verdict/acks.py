@@ -30,6 +30,8 @@ from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
+#: A fault is known with the incident that it joins if it began so soon after the acknowledgement.
+TOGETHER = datetime.timedelta(days=3)
 #: Words of cells whose fault is over.
 OVER = {'ok', 'blind', 'improved'}
 
@@ -105,13 +107,13 @@ def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
 def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
 
-    One that names the cell holds until a further drop is found; one of its incident covers what began before."""
+    One that names the cell holds until a further drop is found; one of its incident covers what began with it."""
     fits = [(ack, cell.found) for ack in named] or [(ack, cell.begin) for ack in of_incident]
     late = ''
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and datetime.date.fromtimestamp(since) > ack.since:
+        elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * TOGETHER:
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
