@@ -32,6 +32,8 @@ from parity.verdict.model import Cell, names
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
 #: A fault is known with the incident that it joins if it began so soon after the acknowledgement.
 TOGETHER = datetime.timedelta(days=3)
+#: A share that is no further drop.
+_NEAR = 0.01
 #: Words of cells whose fault is over.
 OVER = {'ok', 'blind', 'improved'}
 
@@ -113,12 +115,27 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * TOGETHER:
+        elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * TOGETHER \
+                and not (named and _known(cell, ack)):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
                                            'reason': f'{cell.reason}; acknowledged {ack}'.lstrip('; ')})
     return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
+
+
+def _known(cell: Cell, ack: Ack) -> bool:
+    """Return whether the level is not worse than the acknowledged figure, by 1 % or the noise of a night.
+
+    A level that is found after one low night is no further drop."""
+    known = ack.value, ack.expected, cell.level, cell.expected, cell.usual, cell.usual_low
+    if None in known or not all(known):
+        return False
+    noise = abs(cell.usual_low / cell.usual - 1) / 3
+    side = -1 if cell.better == 'higher' else 1
+    was, now = (side * (value / expected - 1) for value, expected in (
+        (ack.value, ack.expected), (cell.level, cell.expected)))
+    return now <= was + max(_NEAR, noise)
 
 
 def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]) -> list[str]:
