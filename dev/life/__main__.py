@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument('--kind', choices=('quiet', 'planted'), help='only these')
     parser.add_argument('--examples', type=int, default=0, metavar='N', help='name so many of what misses')
     chosen = parser.parse_args()
+    if chosen.seed < 0 or chosen.lives is not None and chosen.lives < 1:
+        parser.error('--seed must be 0 or more, --lives 1 or more')
     days, count = (_FEW_DAYS, 1) if chosen.small else (DAYS, LIVES)
     seeds = range(chosen.seed, chosen.seed + (chosen.lives or count))
     missed = []
