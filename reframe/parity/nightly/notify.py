@@ -211,7 +211,7 @@ def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]
     rest = [f'{len(news) - _CELLS} more'] if len(news) > _CELLS else []
     if news and not left and all(what == 'over' for _, what in news):
         return f'parity: {system}: all is well again: {", ".join([*told, *rest])}'
-    return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {words.named(left, "open")}')
+    return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {words.numbers(left, "open")}')
 
 
 def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verdict | None) -> list[str]:
@@ -230,4 +230,4 @@ def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verd
     for each in left[:_NAMED]:
         found.append(f'still open: incident {each.number}: {each.title}: {words.since(each)}')
     found += [f'still open: {len(left) - _NAMED} more'] if len(left) > _NAMED else []
-    return [*found, *filter(None, [words.named([i for i in known if i.state == 'known'], 'known')])]
+    return [*found, *filter(None, [words.numbers([i for i in known if i.state == 'known'], 'known')])]

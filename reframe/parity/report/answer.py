@@ -287,7 +287,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
         disturbed = counted(by_word['disturbed'], 'figure')
         yield 'disturbed', f'{disturbed}, while others used the CPUs: shown, not judged'
     acked = [row for row in table if row.cell.acknowledged]
-    yield 'known', words.named(sorted({row.cell.incident for row in acked} - {0}), 'known')
+    yield 'known', words.numbers(sorted({row.cell.incident for row in acked} - {0}), 'known')
     known = [row for row in acked if not row.cell.incident]
     for row in known[:KNOWN]:
         yield 'known', f'{row.name}: acknowledged {row.reason.rpartition("acknowledged ")[2]}'

@@ -37,10 +37,10 @@ def _day(unix: float) -> str:
     return f'{datetime.date.fromtimestamp(unix)}'
 
 
-def named(found: Iterable[Incident | int], kind: str) -> str:
+def numbers(found: Iterable[Incident | int], kind: str) -> str:
     """Return '2 known incidents: 3, 7'; '' for none."""
-    numbers = [str(getattr(each, 'number', each)) for each in found]
-    return f'{counted(len(numbers), f"{kind} incident")}: {", ".join(numbers)}' if numbers else ''
+    listed = [str(getattr(each, 'number', each)) for each in found]
+    return f'{counted(len(listed), f"{kind} incident")}: {", ".join(listed)}' if listed else ''
 
 
 def lines(incident: Incident) -> list[Line]:

@@ -94,7 +94,7 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
         others = some & (np.arange(len(logs)) != node)
         centre = float(np.median(score[others]))
         scatter = max(1.0, _scatter((score[others] - centre) / error[others])[1])
-        each = _told(score[node] - centre, others.sum(), scatter * error[node], chance)
+        each = _compared(score[node] - centre, others.sum(), scatter * error[node], chance)
         if each.slower:
             pool = np.sort((logs[others] / errors[others])[known[others]])
             own = logs[node, known[node]], errors[node, known[node]]
@@ -132,12 +132,12 @@ def _scatter(peers: np.ndarray) -> tuple[float, float]:
     return middle, (1 + 2 / len(peers)) * robust
 
 
-def _told(drop: float, count: int, scatter: float, chance: float) -> Beside:
+def _compared(drop: float, count: int, scatter: float, chance: float) -> Beside:
     bar = max(-stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
     return Beside(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
 
 
 def _beside(own: float, peers: np.ndarray, chance: float) -> Beside:
     middle, scatter = _scatter(peers)
-    told = _told(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
+    told = _compared(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
     return told._replace(share=float(np.exp(own - np.median(peers))))

@@ -116,7 +116,7 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
         elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * TOGETHER \
-                and not (named and _known(cell, ack)):
+                and not (named and _no_worse(cell, ack)):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
@@ -124,7 +124,7 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
 
 
-def _known(cell: Cell, ack: Ack) -> bool:
+def _no_worse(cell: Cell, ack: Ack) -> bool:
     """Return whether the level is not worse than the acknowledged figure, by 1 % or the noise of a night.
 
     A level that is found after one low night is no further drop."""

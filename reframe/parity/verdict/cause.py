@@ -412,13 +412,13 @@ def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: f
             slower.setdefault(place, []).append((cell.begin or bad, name, group_of(name, cell.subsystem)))
 
     @functools.cache
-    def of(place: tuple[str, str], begin: float) -> Subsystem:
+    def subsystem(place: tuple[str, str], begin: float) -> Subsystem:
         down: dict[str, list[str]] = {}
         for began, name, group in slower[place]:
             if abs(began - begin) <= _TOGETHER:
                 down.setdefault(group, []).append(name)
         return part(down, fine.get(place[0], set()))
-    return [cause.model_copy(update={'subsystem': of(places[id(cell)], cell.begin or bad)})
+    return [cause.model_copy(update={'subsystem': subsystem(places[id(cell)], cell.begin or bad)})
             if cell.verdict == 'regressed' else cause for cell, cause in zip(asked, found, strict=True)]
 
 

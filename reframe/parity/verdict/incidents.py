@@ -223,21 +223,21 @@ class Failures:
         failed = [cell for cell in cells if cell.verdict in ('failed', 'missing')]
         ran = [cell for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')]
         self._fine = {cell.partition for cell in ran}
-        well = {node for cell in ran for node in _alone(cell)}
-        cases = {(node, cell.case) for cell in failed if cell.partition in self._fine for node in _alone(cell)}
+        well = {node for cell in ran for node in _one_node(cell)}
+        cases = {(node, cell.case) for cell in failed if cell.partition in self._fine for node in _one_node(cell)}
         self._dead = {node for node, count in Counter(node for node, _ in cases).items() if count > 1} - well
         self._checks = Counter(partition for partition, _ in {(cell.partition, cell.check) for cell in failed})
         by_partition: dict[str, list[set[str]]] = defaultdict(list)
         for cell in failed:
             if cell.reason.startswith(_OF_NODE):
-                self._dead.update(_alone(cell))
+                self._dead.update(_one_node(cell))
                 by_partition[cell.partition].append({*cell.ran_on})
         for shared in (set.intersection(*jobs) for jobs in by_partition.values()):
             self._dead |= shared if len(shared) == 1 else set()
 
     def node(self, cell: Cell) -> str:
         """Return the node on which nothing ran, where that is why the cell has no figure."""
-        nodes = _alone(cell) or cell.ran_on if cell.verdict in ('failed', 'missing') else []
+        nodes = _one_node(cell) or cell.ran_on if cell.verdict in ('failed', 'missing') else []
         return next((node for node in nodes if node in self._dead), '')
 
     def key(self, cell: Cell) -> list[str]:
@@ -249,7 +249,7 @@ class Failures:
         return [word, cell.partition, kind[word]]
 
 
-def _alone(cell: Cell) -> list[str]:
+def _one_node(cell: Cell) -> list[str]:
     """Return the node of a case that ran, or should have run, on one node."""
     node = undistributed(cell.case)[1]
     return [node] if node else cell.ran_on if len(cell.ran_on) == 1 else []
@@ -502,7 +502,7 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
     if fine(tonight) or any(_listed(fault) and node in fault.nodes for fault in incident.faults.values()):
         return True
     from parity.verdict import nodes  # it loads polars
-    return fine({name: value for name, value in nodes.since(night.system, node, last).items()})
+    return fine(nodes.since(night.system, node, last))
 
 
 def _nearer(value: float | None, fault: Fault) -> bool:

@@ -100,7 +100,8 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     start = rows['night'].to_list()
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
-        begins = {outcome.column[row]: start[row] for row in range(*nights.start[k:k + 2]) if each.begin >= 0}
+        rows_of = range(*nights.start[k:k + 2]) if each.begin >= 0 else ()
+        begins = {outcome.column[row]: start[row] for row in rows_of}
         life = {'state': each.state, 'level': each.level,
                 'anew': anew.get(i, []) if each.state == 'learning' else [],
                 **{name: begins.get(getattr(each, name), 0.0) for name in ('begin', 'found')}}

@@ -156,10 +156,15 @@ def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside 
         shared = [of for of in cells.values() if len(of) > peers.FEWEST]      # the others compare nothing
         logs = np.array([[of.get(name, np.nan) for of in shared] for name in names])
         for name, told in zip(names, peers.beside(logs, peers.CHANCE / compared), strict=True):
-            before = found[name].get(part)
-            if before is None or told and told.share < before.share:
-                found[name][part] = told
+            _keep_worse(found[name], part, told)
     return found
+
+
+def _keep_worse(parts: dict[str, Beside | None], part: str, other: Beside | None) -> None:
+    """Keep the worse one of a node in two partitions."""
+    before = parts.get(part)
+    if before is None or other and other.share < before.share:
+        parts[part] = other
 
 
 def _part(case: str, metric: str, subsystem: str) -> str:
@@ -175,9 +180,7 @@ def listed(each: pl.DataFrame) -> dict[str, dict[str, Beside | None]]:
     found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
     for (_, part), (names, logs, errors) in tables.items():
         for name, told in zip(names, peers.listed(logs, errors, peers.CHANCE / compared), strict=True):
-            before = found[name].get(part)
-            if before is None or told and told.share < before.share:
-                found[name][part] = told
+            _keep_worse(found[name], part, told)
     return found
 
 
@@ -188,21 +191,21 @@ def twice(system: str) -> dict[tuple[str, str], float]:
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
     for (_, part), (names, logs, errors) in tables.items():
-        def named(of: np.ndarray, only: np.ndarray, logs=logs, errors=errors) -> dict[int, float]:
+        def shares(of: np.ndarray, only: np.ndarray, logs=logs, errors=errors) -> dict[int, float]:
             """Return the shares of the nodes among ``only`` that are slower by the nights ``of`` each."""
             taken = np.where(of, logs, np.nan)
             told = peers.listed(taken, errors, peers.CHANCE / compared, only)
             return {at: told[at].share for at in only if told[at] and told[at].slower}
         nights = np.arange(logs.shape[1])
-        now = named(nights < peers.NIGHTS, np.arange(len(names)))
+        now = shares(nights < peers.NIGHTS, np.arange(len(names)))
         left = np.array([*now], int)
         for newer in range(2, peers.NIGHTS + 1) if left.size else ():   # nights since the earlier listing
             until = np.full((len(names), 1), peers.NIGHTS)
             until[left] = newer
             own = np.isin(np.arange(len(names)), left)[:, None]
-            both = named(nights < until, left)
+            both = shares(nights < until, left)
             earlier = (nights >= until * own) & (nights < until * own + peers.NIGHTS)
-            for at in named(earlier, np.array([*both], int)):
+            for at in shares(earlier, np.array([*both], int)):
                 found[names[at], part] = min(now[at], found.get((names[at], part), 1.0))
             left = np.array([at for at in left if (names[at], part) not in found], int)
     return found
