@@ -223,5 +223,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    errors.told(main)
+    errors.run(main)
     sys.exit(errors.OK)

@@ -28,4 +28,4 @@ def configure():
     session.begin(argv)
 
 
-errors.told(configure)
+errors.run(configure)

@@ -16,7 +16,7 @@ import yaml
 import commands
 from conftest import PATIENCE, TOP, belong_to, copied, run_python
 from parity import plan
-from parity.base import traps
+from parity.base import submission
 from parity.base.errors import ParityError, UsageError
 from parity.check.workload import Workload
 from parity.jobs import request, write
@@ -258,7 +258,7 @@ def test_a_site_states_what_its_jobs_ask_for(site, system, stated, wanted, lines
 def test_a_pbs_partition_that_places_nothing_is_a_warning(site):
     file = site / 'systems' / 'example-pbs' / 'system.yaml'
     file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))
-    said = [traps.one_host(part) for part in systems.read('example-pbs').partitions]
+    said = [submission.one_host(part) for part in systems.read('example-pbs').partitions]
     assert said[0].startswith('partition cpu: access places nothing: PBS may put select=2:... on one host') and not any(said[1:])
     done = commands.parity('jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu')
     assert f'parity: warning: {said[0]}' in done.stderr and 'warning' not in done.stdout

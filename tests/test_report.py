@@ -25,7 +25,7 @@ from parity.compare.model import Outcome
 from parity.records import database, record
 from parity.records.outset import CELL
 from parity.records.record import Session as Stored
-from parity.report import answer, beside, drawings, nights
+from parity.report import answer, beside, documents, drawings, nights
 from parity.report.beside import Beside
 from parity.report.page import changes, key, of_cells
 from parity.verdict import judge, model
@@ -295,7 +295,7 @@ def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, o
 # JUnit
 
 def _junit(*cells):
-    return ET.fromstring(report.junit(verdict_of(list(cells))))
+    return ET.fromstring(documents.junit(verdict_of(list(cells))))
 
 
 def test_a_suite_is_a_partition_and_a_case_a_cell_with_its_figures():

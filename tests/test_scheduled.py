@@ -13,8 +13,9 @@ from types import SimpleNamespace as Made
 import pytest
 
 from conftest import TOP, shell
-from parity.base import traps
-from parity.scheduler import placement, scheduled, traffic
+from parity.base import submission
+from parity.machine import traffic
+from parity.scheduler import placement, scheduled
 from parity.scheduler.placement import Asked, Ran, Rank
 
 NODE = TOP / 'jobs' / 'programs' / 'node.sh'
@@ -39,7 +40,7 @@ def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=
     (case(nodes=None, tasks=200), ''), (case(access=['-j oe']), 'waits for both for ever'), (case(cli=['-joe']), 'waits for both for ever'),
     (case('slurm', access=['-j oe']), '')])
 def test_an_option_that_a_scheduler_would_misread_is_refused(made, said):
-    assert said in traps.problem(made) and bool(said) == bool(traps.problem(made))
+    assert said in submission.problem(made) and bool(said) == bool(submission.problem(made))
 
 
 def test_a_job_option_that_reframe_would_wait_for_ever_for_ends_the_case(checkout):
@@ -156,7 +157,7 @@ def test_data_that_took_another_network(tmp_path, chosen, went, least, why):
     for file, counts in ((traffic.BEFORE, {}), (traffic.AFTER, went)):
         if went is not None:
             (tmp_path / file).write_text(DEV.format(**dict.fromkeys(('lo', 'eth0', 'eth1', 'ib'), 0) | {'lo': 4} | counts))
-    assert traffic.problem(chosen, NETWORKS, traffic.told(tmp_path), least) == why
+    assert traffic.problem(chosen, NETWORKS, traffic.counted(tmp_path), least) == why
 
 
 def test_two_ranks_on_one_device_are_named():

@@ -70,4 +70,4 @@ def _triad(codes: Codes, cores: int) -> pairs.Ratio:
 
 
 if __name__ == '__main__':
-    errors.told(main)
+    errors.run(main)

@@ -78,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    errors.told(main)
+    errors.run(main)

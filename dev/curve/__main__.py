@@ -60,4 +60,4 @@ PARTS: dict[str, tuple[str, Callable[[bool, int, Amount], Iterator[Row]]]] = {
     'compare': ('% of 95 % intervals that hold the true ratio', _compared)}
 
 if __name__ == '__main__':
-    errors.told(main)
+    errors.run(main)

@@ -45,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    errors.told(main)
+    errors.run(main)

@@ -35,7 +35,7 @@ class InfrastructureError(ParityError):
     """The disk, the scheduler or a lock failed: the machine's speed stays unknown."""
 
 
-def told(command: Callable[[], None]) -> None:
+def run(command: Callable[[], None]) -> None:
     """Run a command; an error that a person can mend ends it with one line and its exit code."""
     try:
         command()

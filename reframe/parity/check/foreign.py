@@ -13,7 +13,7 @@ from reframe.core.fields import remove_convertible
 from reframe.core.meta import make_test
 from reframe.frontend.loader import RegressionCheckLoader
 
-from parity.base import traps
+from parity.base import submission
 from parity.check import watched
 from parity.check.workload import TEST_BED, Workload
 from parity.plan import PASSED, identity
@@ -139,7 +139,7 @@ class Adopted(rfm.RegressionTestPlugin):
         self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
-        if why := traps.problem(case):
+        if why := submission.problem(case):
             raise ReframeError(why)
         if Workload.runs_here(self):
             from parity import machine

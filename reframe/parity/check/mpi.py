@@ -21,7 +21,8 @@ from parity.base.figures import counted
 from parity.check import sizing
 from parity.check.reader import Incomplete, Wrong, room
 from parity.check.workload import Workload
-from parity.scheduler import placement, traffic
+from parity.machine import traffic
+from parity.scheduler import placement
 
 
 class Mpi(Workload):
@@ -135,7 +136,7 @@ class Mpi(Workload):
         if why := placement.problem(self.asked, ran):
             raise Wrong(f'placement: {why}')
         if self.network and self.asked.nodes > 1:
-            self.parity['traffic'] = traffic.told(Path(self.stagedir))
+            self.parity['traffic'] = traffic.counted(Path(self.stagedir))
             if why := traffic.problem(self.network, self.parity_networks, self.parity['traffic'], self.sent_bytes):
                 raise Wrong(why)
         return self._parity_profile() if self.profile else {}

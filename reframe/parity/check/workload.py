@@ -24,8 +24,8 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity.base import codes, paths, reasons, traps
-from parity.base.strict import measured
+from parity.base import codes, paths, reasons, submission
+from parity.base.limits import measured
 from parity.check import sizing, watched
 from parity.check.reader import Incomplete, Wrong
 from parity.plan import identity
@@ -292,7 +292,7 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_queue(self):
         scheduled.begin(self)
         watched.begin(self)
-        if why := traps.problem(self):
+        if why := submission.problem(self):
             raise ReframeError(why)
 
     @run_before('run', always_last=True)

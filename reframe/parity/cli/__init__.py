@@ -103,20 +103,19 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     parity verdict --system onebox --max-age 26h
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
-    from parity import report
-    from parity.base import console, strict
-    from parity.report import answer
+    from parity.base import console, times
+    from parity.report import answer, documents
     from parity.verdict import judge, terminal
     if session and system:
         raise errors.UsageError('--session and --system: give only one')
     try:
-        oldest = strict.seconds(max_age) if max_age is not None else 0
+        oldest = times.seconds(max_age) if max_age is not None else 0
     except ValueError as err:
         raise errors.UsageError(f'--max-age: {err}') from None
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
     if as_json:
-        print(report.as_json(answer.answered(judged)))
+        print(documents.as_json(answer.answered(judged)))
         return judged.exit_code
     cells = terminal.table(judged) if everything else terminal.table(judged, ['skipped']) if skipped else []
     console.lines([*answer.lines(judged), *cells])
@@ -246,7 +245,7 @@ app.add_typer(refs.app, name='refs')
 def main() -> None:
     """Run the command; a person's mistake is one clear line, never a traceback."""
     gc.set_threshold(100_000)   # to look for garbage among the cells of a large system took a tenth of its verdict
-    errors.told(_run)
+    errors.run(_run)
 
 
 def _run() -> None:

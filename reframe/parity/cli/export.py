@@ -22,14 +22,14 @@ def run(openmetrics: str = METRICS, csv: str = TABLE, since: str = SINCE):
     parity export --openmetrics /var/lib/node_exporter/parity.prom
     parity export --csv figures.csv --since 30d
     """
-    from parity.base import files, strict
+    from parity.base import files, times
     from parity.report import export
     if not openmetrics and not csv:
         raise UsageError('export what? --openmetrics FILE, --csv FILE, or both')
     if since and not csv:
         raise UsageError('--since: belongs to --csv; --openmetrics has the newest session of each system')
     try:
-        oldest = time.time() - strict.seconds(since) if since else 0.0
+        oldest = time.time() - times.seconds(since) if since else 0.0
     except ValueError as err:
         raise UsageError(f'--since: {err}') from None
     wanted = [(openmetrics, export.openmetrics), (csv, lambda: export.table(oldest))]

@@ -21,10 +21,10 @@ def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
     parity summary --since 30d --markdown
 
     Exit code: 0 printed, 2 usage, 3 nothing is stored."""
-    from parity.base import console, strict
+    from parity.base import console, times
     from parity.report import summary
     try:
-        seconds = strict.seconds(since)
+        seconds = times.seconds(since)
     except ValueError as err:
         raise UsageError(f'--since: {err}') from None
     named = summary.systems_measured(system)

@@ -9,8 +9,9 @@ from pydantic import Field, PositiveInt, StringConstraints
 
 from parity.base import errors, paths, yamlfile
 from parity.base.figures import counted
-from parity.base.strict import Strict, Time, seconds
-from parity.base.traps import JOINS, SELECTS
+from parity.base.strict import Strict
+from parity.base.submission import JOINS, SELECTS
+from parity.base.times import Time, seconds
 from parity.scheduler import command
 from parity.system.systems import Name, Option, Partition, System
 

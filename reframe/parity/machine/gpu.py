@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from parity.base.strict import Limit, Strict
+from parity.base.limits import Limit
+from parity.base.strict import Strict
 
 
 class State(Strict):

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from parity.base.strict import Limit, Strict
+from parity.base.limits import Limit
+from parity.base.strict import Strict
 
 #: The kernel's names of vector widths, and the feature that a check asks for.
 _WIDTHS = {'avx512f': 'avx512', 'avx2': 'avx2', 'avx': 'avx', 'sse2': 'sse2',

@@ -53,7 +53,7 @@ def main() -> None:
     if beat:
         beat.write()
     try:
-        errors.told(lambda: nightly(beat))
+        errors.run(lambda: nightly(beat))
     except SystemExit as ended:
         code = ended.code
         raise
@@ -62,4 +62,4 @@ def main() -> None:
             beat.end(code)
 
 
-errors.told(main)
+errors.run(main)

@@ -19,7 +19,7 @@ from pathlib import Path
 from string import Template
 
 from parity import plan
-from parity.base import paths, strict, traps
+from parity.base import paths, submission, times
 from parity.base.codes import applications, features, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
 from parity.base.figures import counted
@@ -352,7 +352,7 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         yield lacking(area, f'{cluster.version} has no queue {name!r}', f'access: name one of {known}', USAGE)
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
-    if said := traps.one_host(part):
+    if said := submission.one_host(part):
         what, _, mend = said.partition('; ')
         yield note(area, what.partition(': ')[2], f'access: {mend}')
     if wrong := [*_wrong(part, queue, nodes, asked, cluster)]:
@@ -376,7 +376,7 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
 def _wrong(part: Partition, queue: Queue, nodes: list[Node], asked: dict[str, str],
            cluster: Cluster) -> Iterator[tuple[str, str]]:
     """Tell what no job of the partition could ever have, and what mends that."""
-    if queue.longest and part.time_limit and strict.seconds(part.time_limit) > queue.longest:
+    if queue.longest and part.time_limit and times.seconds(part.time_limit) > queue.longest:
         yield f'time_limit {part.time_limit}: {queue.name} gives {queue.longest} s at most', 'state a shorter one'
     has = {'nodes': min(len(nodes), queue.most_nodes or len(nodes)),
            'cores': max((n.cores * n.threads for n in nodes), default=0),

@@ -111,4 +111,4 @@ def _before_set_up(given: list[str]) -> None:
 
 
 if __name__ == '__main__':
-    errors.told(lambda: _before_set_up(sys.argv[1:]))
+    errors.run(lambda: _before_set_up(sys.argv[1:]))

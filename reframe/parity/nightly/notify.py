@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from parity.base import paths, strict
+from parity.base import paths, times
 from parity.base.errors import InfrastructureError
 from parity.base.figures import counted
 from parity.base.text import visible
@@ -119,7 +119,7 @@ class Notifier:
         news = [(incident, what) for incident in known if (what := incidents.news(incident, incident.told))]
         heard = {incident.number: _noted(told=len(incident.events), told_at=now) for incident, _ in news}
         if self.notify:
-            seconds = strict.seconds(self.notify.reminder)
+            seconds = times.seconds(self.notify.reminder)
             if not news and not any(incidents.reminded(incident, now, seconds) for incident in known):
                 return
             headline = subject(self.system, news, known)

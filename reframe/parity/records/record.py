@@ -49,7 +49,7 @@ class Figure:
     why: str = ''                            # it is labelled, or absent
     left_out: str = ''                       # why the run cannot have this figure
     source: str = ''                         # of the reference, where it is not accepted: "the check's own"
-    limit: dict[str, Any] | None = None      # a bound (parity.base.strict.Limit)
+    limit: dict[str, Any] | None = None      # a bound (parity.base.limits.Limit)
     ceiling: dict[str, Any] | None = None    # a bound that another check measures
 
     @property

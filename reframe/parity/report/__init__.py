@@ -1,20 +1,13 @@
-"""The page of one verdict, which a person opens, and the same for other programs: JSON, and JUnit's XML."""
+"""Write the report of one verdict: the page that a person opens, and the documents for other programs."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic_core import PydanticSerializationError
+from typing import TYPE_CHECKING
 
 from parity.base import files, paths
-from parity.base.text import visible
-from parity.report import answer
-from parity.verdict import model
-from parity.verdict.incidents import turn
-from parity.verdict.model import Row, Verdict
+from parity.report import answer, documents
+from parity.verdict.model import Verdict
 
 if TYPE_CHECKING:
     from parity.report.beside import Beside
@@ -34,97 +27,11 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
     from parity.report import page
     full = answer.answered(verdict)
     pages = page.render(full, directory, root, beside)
-    contents = {'index.html': pages.pop('index.html').encode(), 'verdict.json': as_json(full).encode() + b'\n',
-                'junit.xml': junit(verdict)}
+    contents = {'index.html': pages.pop('index.html').encode(),
+                'verdict.json': documents.as_json(full).encode() + b'\n',
+                'junit.xml': documents.junit(verdict)}
     of_figures = {directory / name: content.encode() for name, content in pages.items()}
     files.write_all({directory / name: content for name, content in contents.items()} | of_figures)
     for old in {*directory.glob('figures/*.html'), *directory.glob('incidents/*.html')} - of_figures.keys():
         old.unlink()
     return [directory / name for name in contents]
-
-
-def as_json(full: answer.Answered) -> str:
-    """Return a verdict with its answer."""
-    try:
-        return full.model_dump_json(indent=1)
-    except PydanticSerializationError:
-        # Half a surrogate pair: Python's way to carry a path or an argument that is not UTF-8.
-        return answer.Answered.model_validate(_encodable(full.model_dump())).model_dump_json(indent=1)
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode('utf-8', 'backslashreplace').decode()
-    if isinstance(value, dict):
-        return {_encodable(k): _encodable(v) for k, v in value.items()}
-    return [_encodable(v) for v in value] if isinstance(value, list | tuple) else value
-
-
-# ---- JUnit's XML: a test suite a partition, a test case a cell, in the form that Jenkins, GitLab and pytest share
-
-#: JUnit's name for a word; every other word is a passed case.
-_OUTCOME = {'regressed': 'failure', 'wrong': 'failure', 'impossible': 'failure', 'failed': 'error',
-            'missing': 'error', 'skipped': 'skipped', 'disturbed': 'skipped'}
-_TOTALS = {'failure': 'failures', 'error': 'errors', 'skipped': 'skipped'}
-_PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high', 'visible', 'limit', 'efficiency',
-               'label', 'size', 'attempt', 'jobid')
-
-
-def junit(verdict: Verdict) -> bytes:
-    """Return the document, UTF-8; whatever a job printed is text in it."""
-    session, table = verdict.session, model.rows(verdict.cells)
-    suites: dict[str, list[Row]] = {}
-    for row in table:
-        suites.setdefault(row.place, []).append(row)
-    top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
-                   **_totals(table))
-    turns = [(each, turn(each, session.uuid)) for each in verdict.incidents]
-    news = ', '.join(f'{each.number} {word}' for each, word in turns if word)
-    told = {'incidents': news} if news else {}
-    for place, own in suites.items():
-        suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
-                         time=f'{session.run_time:.3f}', **_totals(own))
-        _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line,
-                            'trust': verdict.trust, **told})
-        for row in own:
-            _case(suite, row)
-    ET.indent(top, ' ')
-    return ET.tostring(top, encoding='utf-8', xml_declaration=True) + b'\n'
-
-
-def _totals(table: list[Row]) -> dict[str, str]:
-    counts = Counter(map(_outcome, table))
-    return {'tests': str(len(table)), **{total: str(counts[outcome]) for outcome, total in _TOTALS.items()}}
-
-
-def _outcome(row: Row) -> str:
-    """An acknowledged cell is no failure, as it does not set the exit code."""
-    outcome = _OUTCOME.get(row.word, '')
-    return 'skipped' if outcome and row.cell.acknowledged else outcome
-
-
-def _case(suite: ET.Element, row: Row) -> None:
-    cell = row.cell
-    environ = f' +{cell.environ}' if cell.environ else ''
-    case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',
-                    name=f'{cell.case}{environ}: {cell.metric}')
-    known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
-    known |= {'incident': cell.incident} if cell.incident else {}
-    _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
-    if row.word in ('improved', 'blind'):           # passed, and somebody should know
-        _element(case, 'system-out').text = visible(f'{row.word}: {row.reason}')
-    if outcome := _outcome(row):
-        message = (row.reason or row.word) + (f'; acknowledged {cell.acknowledged}' if cell.acknowledged else '')
-        said = _element(case, outcome, message=message, type=row.word)
-        said.text = visible(f'output: {cell.outputdir}') if cell.outputdir else None
-
-
-def _properties(parent: ET.Element, values: dict[str, object]) -> None:
-    properties = ET.SubElement(parent, 'properties')
-    for name, value in values.items():
-        _element(properties, 'property', name=name, value=str(value))
-
-
-def _element(parent: ET.Element | None, tag: str, **attributes: str) -> ET.Element:
-    shown = {name: visible(value) for name, value in attributes.items()}
-    return ET.Element(tag, shown) if parent is None else ET.SubElement(parent, tag, shown)

@@ -8,4 +8,4 @@ from parity.base import console, errors
 from parity.report import answer
 from parity.verdict import judge
 
-errors.told(lambda: console.lines(answer.lines(judge.newest('', sys.argv[1]), exits=False)))
+errors.run(lambda: console.lines(answer.lines(judge.newest('', sys.argv[1]), exits=False)))

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity.base import files, paths
-from parity.base.errors import InfrastructureError, ParityError, UsageError, told
+from parity.base import errors, files, paths
+from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.files import Lock
 from parity.records import database, outset
 from parity.rfm import patches, store
@@ -58,7 +58,7 @@ def begin(argv: list[str]) -> None:
         recovery.make_usable()
         recovery.recover_all()
         from parity.rfm import capture
-        capture.install(lambda planned, cases: told(lambda: _open(planned, cases)))
+        capture.install(lambda planned, cases: errors.run(lambda: _open(planned, cases)))
 
 
 def runs(argv: list[str]) -> bool:

@@ -27,9 +27,11 @@ from pydantic import (
 
 from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
-from parity.base.strict import UNITS, Strict, Time
+from parity.base.limits import UNITS
+from parity.base.strict import Strict
+from parity.base.submission import JOINS, SELECTS
 from parity.base.text import node_name
-from parity.base.traps import JOINS, SELECTS
+from parity.base.times import Time
 
 #: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
 SPACK = ('spack', 'spack-gpu')

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from parity.base.figures import change, counted, percent
-from parity.base.strict import Limit, measured
+from parity.base.limits import Limit, measured
 from parity.plan import PASSED, PlannedCase, PlannedMetric
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds

@@ -30,7 +30,7 @@ def sent(text: str) -> dict[str, int]:
             **{f'{port[1]}:{port[2]}': 4 * int(port[3]) for port in ports if port}}
 
 
-def told(stage: Path) -> dict[str, int]:
+def counted(stage: Path) -> dict[str, int]:
     """Return the bytes that each interface of a job's first node sent while the program ran; {} if not known."""
     before, after = (sent(file.read_text(errors='replace')) if file.exists() else {}
                      for file in (stage / BEFORE, stage / AFTER))

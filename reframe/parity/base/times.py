@@ -1,0 +1,24 @@
+"""Times in files that people edit: 30m, 8h, 1d12h."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+_TIME = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
+_SECONDS = (86400, 3600, 60, 1)
+
+
+def seconds(time: str) -> int:
+    """Return the time in seconds. ValueError for text that is no time, and for 0."""
+    found = _TIME.fullmatch(time)
+    total = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True)) if found else 0
+    if not total:
+        raise ValueError(f'{time!r} is no time; valid is, for instance, 30m, 8h or 1d12h')
+    return total
+
+
+#: A time in a file that people edit.
+Time = Annotated[str, AfterValidator(lambda time: seconds(time) and time)]
