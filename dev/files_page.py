@@ -60,6 +60,7 @@ _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float'
           'PositiveInt': 'whole number above 0', 'Positive': 'number above 0', 'Bound': 'number above 0',
           'datetime.date': 'day, such as 2027-01-31', 'Time': 'time, such as 30m, 8h, 1d12h',
           'NodeName': 'name of a node',
+          'CellName': 'name of a cell',
           'Name': 'name', 'CodeName': 'code', 'Text': 'text', 'dict': 'mapping', 'Module': 'module',
           'Option': "option of the scheduler's", 'EnvVars': 'list of [NAME, value]', 'Word': 'word',
           'Address': 'mail address', 'File': 'name of a .csv file',

@@ -500,6 +500,52 @@ def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stor
     assert waits in (results / 'report' / 'incidents' / '3.html').read_text() and waits in (results / 'report' / 'index.html').read_text()
 
 
+def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_its_number(site, stored, results, tmp_path, monkeypatch):
+    site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
+    listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
+    monkeypatch.setattr(incidents, '_slow_nodes', lambda system: listed)
+
+    def night():
+        own = notify.prepared('local')
+        found = own.recorded(judge.newest(stored.add(case())))
+        own.judged(found)
+        report.of_session(found)
+        again = parity('verdict')
+        assert again.returncode == found.exit_code == judge.newest().exit_code, again.stdout
+        return found.exit_code, again.stdout, answer.of(found)
+    code, printed, told = night()
+    assert code == 1 and printed.startswith(f'{title} (incident 1, new). ') and told.sentence == f'{title} (incident 1, new).'
+    assert 'where: this node: c3 (slower than its peers in two listings' in printed and 'parity show 1' in printed
+    assert told.sentence in (tmp_path / 'notice').read_text() and f'{title} (incident 1, new)' in (results / 'report' / 'index.html').read_text()
+    done = parity('ack', '1', '--until', '2999-01-01', '--why', 'it runs hot', '--by', 'ana')
+    assert done.returncode == 0 and 'incident 1, node c3, acknowledged until 2999-01-01 by ana: it runs hot' in done.stdout, done.stderr
+    assert '- cell' not in acks.read_text() and '    incident: 1\n' in acks.read_text()
+    done = parity('verdict')
+    for code, printed, *_ in ((done.returncode, done.stdout), night(), night()):
+        assert code == 0 and '1 known incident: 1' in ' '.join(printed.split()) and 'open ' not in printed and 'careful' not in printed, printed
+    assert parity('ack', '--list').stdout.startswith(f'incident 1   {title}   until 2999-01-01 by ana: it runs hot (since ')
+    assert parity('unack', '1').returncode == 0 and parity('verdict').returncode == 1 and parity('ack', '--list').stdout == 'nothing is acknowledged\n'
+    acks.write_text('acks:\n- {incident: 1, until: 2020-01-01, why: it runs hot, by: ana, since: 2019-01-01}\n')
+    code, printed, _ = night()
+    assert code == 1 and 'the acknowledgement of incident 1 by ana expired on 2020-01-01 (it runs hot): it counts again' in ' '.join(printed.split())
+    assert parity('ack', '1', '--until', '2999-01-01', '--why', 'it runs hot').returncode == 0
+    listed.clear()
+    code, printed, _ = night()
+    assert code == 0 and printed.startswith(f'Incident 1 is over: {title}.')
+    code, printed, _ = night()
+    assert code == 0 and 'incident 1 is over: parity unack 1 (until 2999-01-01' in ' '.join(printed.split()) and 'is over: it can go' in parity('ack', '--list').stdout
+
+
+def test_an_acknowledged_incident_that_waits_for_its_node_is_not_in_order_again(site, stored):
+    for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
+        incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')
+        if again:
+            assert parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').returncode == 0
+    printed = parity('verdict').stdout
+    assert 'again: parity unack' not in ' '.join(printed.split()) and 'not measured again on c1' in ' '.join(printed.split()), printed
+    assert 'ok, and incident 1 is open' in parity('ack', '--list').stdout
+
+
 def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
     for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
         incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')

@@ -8,16 +8,16 @@ import os
 
 from parity.base import console
 from parity.base.errors import InfrastructureError, UsageError
-from parity.base.figures import counted
+from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.nightly import notify
 from parity.records import incidents as table
 from parity.records.incidents import Incident
-from parity.records.outset import NAME
 from parity.report import incidents as words
 from parity.report import show
 from parity.system import systems
 from parity.verdict import acks, incidents
+from parity.verdict.model import Cell
 
 
 def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
@@ -77,61 +77,73 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
     """Acknowledge the faults of an incident: its row and acks.yaml say the same."""
     left = incident.left or incident.faults
     known = {name: fault for name, fault in left.items() if fault.cell and fault.word in acks.BAD}
-    if incident.closed or not known:
+    listed = [fault for fault in left.values() if fault.listed]
+    if incident.closed or not known and not listed:
         why_not = 'is over' if incident.closed else 'has no cell that can be acknowledged: what never ran cannot'
         raise UsageError(f'incident {incident.number} {why_not}: {incident.title}')
     today = datetime.date.today()
-    said = [acks.Ack(incident=incident.number, cell=fault.cell, until=day, why=why, by=by, since=today,
-                     word=fault.word, **acks.level(fault)) for fault in known.values()]
+    said = [acks.Ack(incident=incident.number, cell=fault.cell or None, until=day, why=why, by=by, since=today,
+                     word=fault.word, **acks.level(fault)) for fault in [*known.values()] or listed[:1]]
     incidents.acknowledged(incident.number, known.keys(), str(said[0]), lambda: acks.write(incident.system, said))
-    print(visible(f'parity: incident {incident.number}, {counted(len(said), "cell")}, acknowledged '
+    what = counted(len(said), 'cell') if known else f'node {several(incident.nodes)}'
+    print(visible(f'parity: incident {incident.number}, {what}, acknowledged '
                   f'{said[0]}; {acks.path(incident.system)}'))
 
 
 def take_back(wanted: str) -> None:
     """Take the acknowledgement of a cell, or of an incident, out of acks.yaml. UsageError where there is none."""
     if wanted.isdecimal():
-        incident = table.read(wanted)
-        known = [ack for ack in acks.read(incident.system) if ack.incident == incident.number]
+        number, every = int(wanted), systems.names()
+        own = [name for name in every if number in table.numbers(name)] or every
+        known = [(ack, name) for name in own for ack in acks.read(name) if ack.incident == number]
+        named = f'incident {wanted}'
         if not known:
-            raise UsageError(f'incident {wanted} is not acknowledged; parity ack --list tells what is')
-        system, named = incident.system, f'incident {wanted}'
+            raise UsageError(f'incident {table.read(wanted).number} is not acknowledged; '
+                             'parity ack --list tells what is')
     else:
-        found = {ack.cell: ack for name in systems.names() for ack in acks.read(name)}
+        found = {ack.name: (ack, name) for name in systems.names() for ack in acks.read(name)}
         fits = show.fitting(wanted, found)
         if len(fits) != 1:
-            what = f'{wanted!r} fits {len(fits)} acknowledged cells' if fits else f'{wanted!r} is not acknowledged'
+            what = f'{wanted!r} fits {len(fits)} acknowledgements' if fits else f'{wanted!r} is not acknowledged'
             raise UsageError(f'{what}; valid: {", ".join(fits or found) or "none: nothing is acknowledged"}')
-        known = [found[fits[0]]]
-        system, named = NAME.fullmatch(fits[0])['system'], fits[0]
+        named, known = fits[0], [found[fits[0]]]
+    (ack, system), gone = known[0], [each for each, _ in known]
 
     def write() -> None:
-        acks.remove(system, lambda ack: ack in known)
+        acks.remove(system, lambda each: each in gone)
 
-    if known[0].incident:
-        incidents.acknowledged(known[0].incident, {ack.cell for ack in known}, '', write)
+    if ack.incident in table.numbers(system):
+        incidents.acknowledged(ack.incident, {each.cell for each in gone if each.cell}, '', write)
     else:
         write()
-    print(visible(f'parity: {named}, no longer acknowledged ({known[0]}); {acks.path(system)}'))
+    print(visible(f'parity: {named}, no longer acknowledged ({ack}); {acks.path(system)}'))
 
 
 def listing(system: str) -> None:
-    """Print what is acknowledged on every system, or on one, and how those cells stand."""
+    """Print what is acknowledged on every system, or on one, and how that stands."""
     named = [systems.read(system).name] if system else systems.names()
-    found = [ack for name in named for ack in acks.read(name)]
+    found = [(ack, name) for name in named for ack in acks.read(name)]
     newest = acks.by_name(show.newest()) if found else {}
+    of_incidents = {name for ack, name in found if ack.incident}
+    known = {each.number: each for name in of_incidents for each in table.of_system(name)}
     said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
-    for ack in found:
-        found_now = {cell.verdict for cell in newest.get(ack.cell, ())}
-        words = ', '.join(sorted(found_now))
-        stands = words or 'not measured in the newest sessions'
-        if not ack.holds(datetime.date.today()):
-            stands = f'EXPIRED: {words or "not measured"}'
-        elif words and found_now <= acks.OVER:
-            stands += ' again: it can go'
+    for ack, _ in found:
         level = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
-        said.append(f'{ack.cell}   {stands}   {ack} (since {ack.since}{level})')
+        stands = _stands(ack, newest.get(ack.cell, []), known.get(ack.incident))
+        said.append(f'{ack.name}   {stands}   {ack} (since {ack.since}{level if ack.cell else ""})')
     console.lines((line, '') for line in said)
+
+
+def _stands(ack: acks.Ack, cells: list[Cell], of: Incident | None) -> str:
+    """Return how an acknowledged fault stands; ``of``: its incident, None where none is stored."""
+    now = ', '.join(sorted({cell.verdict for cell in cells})) if ack.cell else of.title if of else 'not stored'
+    if not ack.holds(datetime.date.today()):
+        return f'EXPIRED: {now or "not measured"}'
+    if of and of.closed:
+        return f'incident {of.number} is over: it can go'
+    if acks.well(cells):
+        return f'{now}, and incident {of.number} is open' if of else f'{now} again: it can go'
+    return now or 'not measured in the newest sessions'
 
 
 def sent(system: str) -> None:

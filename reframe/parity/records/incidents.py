@@ -82,6 +82,11 @@ class Fault(Strict):
     retired: str = ''                # its nodes or its cell, if that ended it
     acknowledged: bool = False
 
+    @property
+    def listed(self) -> bool:
+        """Return whether it is a node's, which the listing of nodes names."""
+        return bool(self.part and not self.cell)
+
     @model_validator(mode='before')
     @classmethod
     def _of_older_versions(cls, stored: Any) -> Any:
@@ -177,6 +182,11 @@ def at(system: str, session: str, start: float) -> tuple[list[Incident], set[int
             ended |= {number} if starts.get(event['session'], event['start']) < now else set()
     known = _readable(row for row in stored if row[0] not in ended)
     return [each for each in known if starts.get(each.opened.session, each.opened.start) <= now], ended
+
+
+def numbers(system: str) -> set[int]:
+    """Return the numbers of all incidents of the system."""
+    return {number for number, in database.query('SELECT number FROM parity_incidents WHERE system = ?', system)}
 
 
 def read(number: str) -> Incident:

@@ -78,7 +78,7 @@ def answered(verdict: Verdict) -> Answered:
 def of(verdict: Verdict) -> Answer:
     """Return the answer of a verdict."""
     table = rows(verdict.cells)
-    entries = list(_entries(table, verdict))
+    entries = sorted(_entries(table, verdict), key=lambda entry: WORDS.index(entry.word))
     judged = any(_is_judged(cell) for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
                   counts=_counts(table), anew=list(_anew(verdict)),
@@ -93,13 +93,19 @@ def _is_judged(cell: Cell) -> bool:
 # ---- entries
 
 def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
-    """Yield an entry for each cause, the worst word first, then for each broken expectation of a pair."""
+    """Yield an entry for each cause, for each slow node of no slower cell, and for each pair that is not as
+    expected."""
     known = {incident.number: incident for incident in verdict.incidents}
     groups = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
     slow = [row.cell for _, group in groups if group[0].word == 'regressed' for row in _shown(group)]
     nights = _nights(slow, verdict.session.uuid) if slow else {}
-    for title, group in sorted(groups, key=lambda each: (WORDS.index(each[1][0].word), -len(each[1]))):
+    for title, group in sorted(groups, key=lambda each: -len(each[1])):
         yield _of(known.get(group[0].cell.incident), _entry(title, group, nights), verdict)
+    shown = {row.cell.incident for _, group in groups for row in group}
+    for incident in incidents.of_nodes(known.values(), _start(verdict)):
+        if incident.number not in shown:
+            yield _of(incident, Entry(word='regressed', title=incident.title, cells=[], figures=[],
+                                      lines=[f'where: {incident.where}'], next='parity show'), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
@@ -107,6 +113,10 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
                 word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
                 title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.beside}',
                 next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
+
+
+def _start(verdict: Verdict) -> float:
+    return datetime.datetime.fromisoformat(verdict.session.start).timestamp()
 
 
 def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
@@ -287,13 +297,15 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
         disturbed = counted(by_word['disturbed'], 'figure')
         yield 'disturbed', f'{disturbed}, while others used the CPUs: shown, not judged'
     acked = [row for row in table if row.cell.acknowledged]
-    yield 'known', words.numbers(sorted({row.cell.incident for row in acked} - {0}), 'known')
+    nodes = incidents.of_nodes(verdict.incidents, _start(verdict), acknowledged=True)
+    numbers = {row.cell.incident for row in acked} - {0} | {each.number for each in nodes}
+    yield 'known', words.numbers(sorted(numbers), 'known')
     known = [row for row in acked if not row.cell.incident]
     for row in known[:KNOWN]:
         yield 'known', f'{row.name}: acknowledged {row.reason.rpartition("acknowledged ")[2]}'
     if len(known) > KNOWN:
         yield 'known', f'{len(known) - KNOWN} more known faults: parity ack --list'
-    here = {entry.incident for entry in entries} | {row.cell.incident for row in acked}
+    here = {entry.incident for entry in entries} | numbers
     over = [each for each in verdict.incidents if incidents.turn(each, verdict.session.uuid) == 'over']
     left = [each for each in verdict.incidents if each.closed is None and each.number not in here]
     yield from (('over', f'incident {each.number}{_why(each)}: {each.title}') for each in over[:FEW])

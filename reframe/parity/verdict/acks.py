@@ -10,6 +10,11 @@
         word: regressed
         value: 71.2                  # then
         expected: 77.6               # what it was judged by
+      - incident: 18                 # of a node, by its number alone: it has no cell
+        until: 2026-12-01
+        why: it runs hot
+        by: bea
+        since: 2026-11-20
 """
 
 from __future__ import annotations
@@ -22,10 +27,11 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
 from parity.base import figures
+from parity.base.figures import several
 from parity.base.strict import Strict
-from parity.records.incidents import Fault
-from parity.records.outset import NAME, cell_id
-from parity.verdict.listed import Entry, Listed
+from parity.records.incidents import Fault, numbers
+from parity.records.outset import cell_id
+from parity.verdict.listed import CellName, Entry, Listed
 from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
@@ -41,6 +47,7 @@ OVER = {'ok', 'blind', 'improved'}
 class Ack(Entry):
     """One known fault."""
 
+    cell: CellName | None = None     # none: of an incident of a node
     until: datetime.date             # the last day on which it holds
     #: The number of its incident. It covers the cells of that one whose fault began before it was acknowledged.
     incident: PositiveInt | None = None
@@ -52,10 +59,16 @@ class Ack(Entry):
     expected: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
     @model_validator(mode='after')
-    def _both_or_none(self) -> Ack:
+    def _whole(self) -> Ack:
+        if self.cell is None and self.incident is None:
+            raise ValueError('must name a cell, an incident, or both')
         if (self.value is None) != (self.expected is None):
             raise ValueError('value and expected: must be there both, or neither')
         return self
+
+    @property
+    def name(self) -> str:
+        return self.cell or f'incident {self.incident}'
 
     def holds(self, day: datetime.date) -> bool:
         return day <= self.until
@@ -69,7 +82,7 @@ class Acks(Strict):
 
 
 _FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT',
-               'is acknowledged', lambda ack: ack.cell)
+               'is acknowledged', lambda ack: ack.name)
 path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
 
 
@@ -87,7 +100,13 @@ def applied(cells: list[Cell], system: str, today: datetime.date, over: Collecti
                 named.setdefault(id(cell), []).append(ack)
             of_incident.setdefault(ack.incident or 0, []).append(ack)
     return ([_noted(cell, named.get(id(cell), []), of_incident.get(cell.incident or -1, []))
-             if cell.verdict in BAD else cell for cell in cells], _warnings(fits, today, over))
+             if cell.verdict in BAD else cell for cell in cells], _warnings(system, fits, today, over))
+
+
+def held(system: str) -> set[int]:
+    """Return the numbers of the incidents that an acknowledgement covers today."""
+    today = datetime.date.today()
+    return {ack.incident for ack in read(system) if ack.incident and ack.holds(today)}
 
 
 def with_cells(system: str, cells: Iterable[Cell]) -> list[tuple[Ack, list[Cell]]]:
@@ -138,26 +157,35 @@ def _no_worse(cell: Cell, ack: Ack) -> bool:
     return now <= was + max(_NEAR, noise)
 
 
-def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]) -> list[str]:
-    """Return a sentence for each that expired, or whose fault is over; one for all of an incident."""
+def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]
+              ) -> list[str]:
+    """Return a sentence for each that expired, whose fault is over or whose incident is unknown; one for all of an
+    incident."""
     said: dict[str, None] = {}
-    words: dict[object, set[str]] = {}
-    for ack, cells in fits:
-        words.setdefault(ack.incident or ack.cell, set()).update(cell.verdict for cell in cells)
-    for ack, _ in fits:
-        found = words[ack.incident or ack.cell]
-        file = f'systems/{NAME.fullmatch(ack.cell)["system"]}/acks.yaml'
+    known = numbers(system) if any(ack.incident for ack, _ in fits) else set()
+    bad = {ack.incident or ack.cell for ack, cells in fits if any(cell.verdict in BAD for cell in cells)}
+    bad |= {ack.incident for ack, _ in fits if not ack.cell} & known.difference(over)
+    for (place, _), (ack, cells) in zip(_FILE.placed(system), fits, strict=True):
         what = f'incident {ack.incident}' if ack.incident else ack.cell
-        out = f'parity unack {ack.incident}' if ack.incident else f'take it out of {file}'
+        out = f'parity unack {ack.incident}' if ack.incident else f'take it out of systems/{system}/acks.yaml'
         if not ack.holds(today):
-            now = 'it counts again' if found & {*BAD} else out
+            now = 'it counts again' if (ack.incident or ack.cell) in bad else out
             said[f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'] = None
+        elif ack.incident and ack.incident not in known:
+            valid = several([*map(str, sorted(known))]) or 'none: ci/nightly opens them'
+            said[f'{place}no incident {ack.incident}; valid: {valid}'] = None
         elif ack.incident in over:
-            said[f'incident {ack.incident} is over: {out} ({ack})'] = None
-        elif found and found <= OVER:
-            out = out if ack.incident else f'take its acknowledgement out of {file}'
-            said[f'{what} is {" ".join(sorted(found))} again: {out} ({ack})'] = None
+            said[f'{what} is over: {out} ({ack})'] = None
+        elif not ack.incident and well(cells):
+            now = ' '.join(sorted({cell.verdict for cell in cells}))
+            said[f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'] = None
     return [*said]
+
+
+def well(cells: Collection[Cell]) -> bool:
+    """Return whether the fault of these cells is over: their words and their lives say so."""
+    return bool(cells) and all(cell.verdict in OVER and cell.state not in ('slow', 'comes and goes')
+                               for cell in cells)
 
 
 def level(cell: Cell | Fault) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from statistics import median
 from typing import Any, NamedTuple
 
-from parity.base import figures
+from parity.base import errors, figures
 from parity.base.figures import several
 from parity.compare.model import Outcome
 from parity.plan.identity import undistributed
@@ -201,11 +201,6 @@ def _of_node(node: str, part: str, share: float, start: float) -> Bad:
     fault = Fault(word='regressed', since=start, seen=start, part=part, loss=1 - share, nodes=[node])
     return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
                Attribution(where=where, subsystem=Subsystem(name=part)))
-
-
-def _listed(fault: Fault) -> bool:
-    """Return whether the fault is a node's, which the listing of nodes names."""
-    return bool(fault.part and not fault.cell)
 
 
 def loss(cell: Cell, value: float | None) -> float:
@@ -448,7 +443,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
         elif not old.well:
             new = new.model_copy(update={'since': old.since})
             worse += [each] if _worse(old, new) and not new.acknowledged else []
-        faults[each.name] = new.model_copy(update={'acknowledged': held}) if _listed(new) else new
+        faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
     now = incident.model_copy(update={'faults': faults})
     now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})
     left = now.left
@@ -486,7 +481,7 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
         gone = name if name in night.retired else ', '.join(fault.nodes)
         return fault.model_copy(update={'well': True, 'retired': gone})
     well, bad = night.well.get(name), night.bad.get(name)
-    well = Well([]) if _listed(fault) and night.session else well
+    well = Well([]) if fault.listed and night.session else well
     ended = well and (well.ended or fault.word != 'regressed') or \
         bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
     return fault.model_copy(update={'well': bool(ended)})
@@ -499,7 +494,7 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
 
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
-    if fine(tonight) or any(_listed(fault) and node in fault.nodes for fault in incident.faults.values()):
+    if fine(tonight) or any(fault.listed and node in fault.nodes for fault in incident.faults.values()):
         return True
     from parity.verdict import nodes  # it loads polars
     return fine(nodes.since(night.system, node, last))
@@ -541,7 +536,7 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
         if incident.closed:
             return {}
         faults = {name: fault.model_copy(update={'acknowledged': bool(ack)}) if {name, fault.cell} & {*cells}
-                  or _listed(fault) else fault for name, fault in incident.faults.items()}
+                  or fault.listed else fault for name, fault in incident.faults.items()}
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         known = all(fault.acknowledged for fault in left)
         events = [Event(what='known', session='', start=time.time(), said=ack)] if ack else []
@@ -567,7 +562,17 @@ def joined(verdict: Verdict, known: Sequence[Incident]) -> Verdict:
     uuid = verdict.session.uuid
     now = [each for each in known if each.closed is None or each.closed.session == uuid]
     cells = numbered(verdict.cells, now, uuid, database.starts().get(uuid, 0.0))
-    return verdict.model_copy(update={'incidents': now, 'cells': cells})
+    nodes = of_nodes(now, database.starts().get(uuid, 0.0))
+    turned = {'exit_code': errors.REGRESSED} if nodes and verdict.exit_code != errors.USAGE else {}
+    return verdict.model_copy(update={'incidents': now, 'cells': cells, **turned})
+
+
+def of_nodes(known: Iterable[Incident], start: float, acknowledged: bool = False) -> list[Incident]:
+    """Return the incidents of nodes that the listing of the night at ``start`` (Unix time) names: those that are
+    ``acknowledged``, or the others."""
+    named = (each for each in known if any(fault.listed and int(fault.since) <= start <= fault.seen
+                                           for fault in each.faults.values()))
+    return [each for each in named if (each.number in acks.held(each.system)) == acknowledged]
 
 
 def turn(incident: Incident, session: str) -> str:

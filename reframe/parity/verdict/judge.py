@@ -23,6 +23,7 @@ from parity.plan import OWN, Plan, PlannedCase
 from parity.plan.identity import undistributed
 from parity.records import database, outset, record
 from parity.records import incidents as table
+from parity.records.incidents import Incident
 from parity.records.outset import CELL, PLANNED, planned
 from parity.records.record import Key
 from parity.records.record import Session as Record
@@ -114,7 +115,8 @@ def _judged(session: Record) -> Verdict:
         warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
         next=_next(cells, system.name, uuid, missing),
-        exit_code=errors.USAGE if planned.problems else exit_code(cells, outcomes))
+        exit_code=errors.USAGE if planned.problems else exit_code(
+            cells, outcomes, incidents.of_nodes(known, session.start)))
 
 
 def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str]) -> list[Cell]:
@@ -131,12 +133,12 @@ def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str
             for cell in cellmaker.of_case(case, session.attempts.get(key, []), demands)]
 
 
-def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
+def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = (), nodes: Sequence[Incident] = ()) -> int:
     """Return 1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise.
 
-    An acknowledged cell counts as measured, and as nothing else."""
+    An acknowledged cell counts as measured, and as nothing else. ``nodes``: incidents of slow nodes."""
     words = {c.verdict for c in cells if not c.acknowledged} | {p.state for p in pairs if p.state == 'regressed'}
-    if words & {'regressed', 'impossible', 'wrong'}:
+    if nodes or words & {'regressed', 'impossible', 'wrong'}:
         return errors.REGRESSED
     if 'failed' in words:
         return errors.INFRASTRUCTURE

@@ -27,16 +27,21 @@ def _named(cell: str) -> str:
     return cell
 
 
+CellName = Annotated[str, AfterValidator(_named)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
 class Entry(Strict):
     """An entry about a cell."""
 
-    cell: Annotated[str, AfterValidator(_named)]
+    cell: CellName
     why: Annotated[Text, Field(min_length=3)]
     by: Annotated[Text, Field(min_length=1)]
     since: datetime.date
+
+    @property
+    def name(self) -> str:
+        return self.cell
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,9 @@ class Listed:
 
     def read(self, system: str) -> list[Any]:
         """Return the entries of a system; none without a file. UsageError names file, line and key."""
-        return [entry for _, entry in self._placed(system)]
+        return [entry for _, entry in self.placed(system)]
 
-    def _placed(self, system: str) -> tuple[tuple[str, Any], ...]:
+    def placed(self, system: str) -> tuple[tuple[str, Any], ...]:
         """Each entry, after its file and line."""
         file = self.path(system)
         return _parsed(self, system, file, yamlfile.text_of(file)) if file.exists() else ()
@@ -65,7 +70,9 @@ class Listed:
         """Return a sentence with file and line for each cell of an unknown check, metric or partition."""
         checks = {c.check: [m.name for m in c.metrics] for c in plan.checks}
         said = []
-        for place, entry in self._placed(system.name):
+        for place, entry in self.placed(system.name):
+            if not entry.cell:
+                continue
             parts = NAME.fullmatch(entry.cell)
             for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
                                 ('partition', [p.name for p in system.partitions])):
@@ -122,9 +129,9 @@ def _parsed(listed: Listed, system: str, file: Path, text: str) -> tuple[tuple[s
     known: dict[Hashable, tuple[str, Any]] = {}
     for i, entry in enumerate(getattr(valid, listed.name)):
         place = f'{file}:{yamlfile.line_of(node, (listed.name, i, "cell"))}: '
-        if (of := NAME.fullmatch(entry.cell)['system']) != system:
+        if entry.cell and (of := NAME.fullmatch(entry.cell)['system']) != system:
             raise UsageError(f'{place}{entry.cell} is of system {of!r}, this file of {system!r}')
         if listed.key(entry) in known:
-            raise UsageError(f'{place}{entry.cell} {listed.what} twice')
+            raise UsageError(f'{place}{entry.name} {listed.what} twice')
         known[listed.key(entry)] = place, entry
     return tuple(known.values())
