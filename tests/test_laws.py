@@ -9,17 +9,8 @@ from hypothesis import strategies as st
 
 import replay
 from parity.check import Wrong
-from parity.stats.laws import (
-    clusters,
-    extrapolate,
-    geometric_mean,
-    inverse,
-    knee,
-    lu_messages,
-    outliers,
-    power,
-    variation,
-)
+from parity.stats.laws import lu_messages, outliers
+from parity.study.laws import clusters, extrapolate, geometric_mean, inverse, knee, power, variation
 
 RANKS = (4, 8, 16, 32, 64, 128)
 #: The study tessera, section 3: computation time a0 / p of NPB class A, seconds.

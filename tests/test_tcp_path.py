@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity.stats.tcp_path import Path, little, payload_bytes_s
+from parity.study.tcp_path import Path, little, payload_bytes_s
 
 STANDARD, JUMBO = Path(), Path(mtu_bytes=9000)
 SWITCHED, JUMBO_SWITCHED = Path(switch=True), Path(mtu_bytes=9000, switch=True)

@@ -66,8 +66,8 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
 
     Exit code: 0 measured, 1 a wrong result, 2 usage, 3 nothing testable or no figure, 4 infrastructure.
     The same command measures again the cases that failed."""
-    from parity.nightly import study
-    return study.measure(name, system, quick, partition, given, dry_run, again, submit)
+    from parity.study import run
+    return run.measure(name, system, quick, partition, given, dry_run, again, submit)
 
 
 @app.command('compare')
@@ -98,8 +98,7 @@ def report_study(name: str = STUDY):
     from parity import study
     from parity.base import paths
     from parity.records import database
-    from parity.report import study as page
-    from parity.study import told
+    from parity.study import page, told
     found = []
     for each in [name] if name else study.names():
         with paths.of_study(each):

@@ -11,10 +11,11 @@ from markupsafe import Markup
 from parity.base import text
 
 
-def template(name: str, **names: Any) -> jinja2.Template:
-    """Return a template, which escapes all that it prints. ``names``: functions and modules that it calls."""
+def template(name: str, *folders: Path, **names: Any) -> jinja2.Template:
+    """Return a template, which escapes all that it prints. ``folders``: of a room with templates of its own;
+    ``names``: functions and modules that it calls."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, finalize=_visible,
+        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]), autoescape=True, finalize=_visible,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(brief=text.brief, zip=zip)
     environment.globals.update(names)

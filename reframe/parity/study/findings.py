@@ -18,7 +18,7 @@ from parity.study.figures import Cell, named, quotient
 from parity.study.model import Clusters, Derived, Finding, Formula, Point, Series, Study, filled
 
 if TYPE_CHECKING:
-    from parity.stats.laws import Mean
+    from parity.study.laws import Mean
 
 Of = Literal['published', 'here']
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
@@ -160,7 +160,7 @@ def numeric(cell: Cell, axis: str) -> float:
 
 def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], along: str) -> FitRow:
     """Fit a law to the medians along an axis; ``reason`` says why there is none."""
-    from parity.stats import laws
+    from parity.study import laws
     points = _along(study, cells, along)
     try:
         found = getattr(laws, law)([numeric(c, along) for c in points], [c.median for c in points])
@@ -258,7 +258,7 @@ def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRo
 
 def _divided(study: Study, wanted: Clusters, cells: Sequence[Cell]) -> Iterator[ClusterRow]:
     """Divide the points that were measured on each side; fewer than k different ones are no groups."""
-    from parity.stats import laws  # scipy, which most commands do without
+    from parity.study import laws  # scipy, which most commands do without
     columns = [chosen(cells, study.series(f'{wanted.here}.{name}')) for name in wanted.of_here]
     for side in study.axes[study.contrast].values:
         points = [c.point for c in columns[0] if c.point.get(study.contrast) == side]
@@ -418,7 +418,7 @@ def _fit(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[
 
 
 def _knee(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
-    from parity.stats import laws
+    from parity.study import laws
     for point, group in _grouped(cells, [finding.along]).items():
         points = _along(study, group, finding.along)
         rates = [1 / c.median if c.better == 'lower' else c.median for c in points if c.median > 0]
@@ -444,7 +444,7 @@ def _beyond(finding: Finding, points: list[Cell]) -> str:
 
 def _variation(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
     """Judge the quotient of two coefficients of variation, group by group."""
-    from parity.stats import laws
+    from parity.study import laws
     ends = study.series(finding.text).ends
     for point, group in _grouped(cells, list(ends[0])).items():
         sides = [[c for c in group if {**c.point, **end} == c.point] for end in ends]

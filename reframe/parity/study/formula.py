@@ -8,26 +8,27 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parity.base.errors import unknown
-from parity.stats import tcp_path
+from parity.study import tcp_path
 
 if TYPE_CHECKING:
-    from parity.stats.laws import Mean
+    from parity.study.laws import Mean
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
               ast.Pow: operator.pow}
 
 
 def _law(name: str) -> Callable[..., Any]:
-    """Return a function of `parity.stats.laws`, which loads scipy only where it is called."""
+    """Return a function of `parity.study.laws`, which loads scipy only where it is called."""
     def law(*given: Any) -> Any:
-        from parity.stats import laws
+        from parity.study import laws
         return getattr(laws, name)(*given)
     return law
 
 
 def _lu(which: str) -> Callable[[float, float, float], float]:
     """Return a function of (points, iterations, ranks): what `parity.stats.laws.lu_messages` calls ``which``."""
-    return lambda *sizes: getattr(_law('lu_messages')(*map(int, sizes)), which)
+    from parity.stats.laws import lu_messages
+    return lambda *sizes: getattr(lu_messages(*map(int, sizes)), which)
 
 
 def _of_list(which: str) -> Callable[[Any], float]:
@@ -38,7 +39,7 @@ def _of_list(which: str) -> Callable[[Any], float]:
 
 
 def _path(which: str) -> Callable[..., float]:
-    """Return what `parity.stats.tcp_path.Path` calls ``which``, as a function of `_along`'s arguments."""
+    """Return what `parity.study.tcp_path.Path` calls ``which``, as a function of `_along`'s arguments."""
     return lambda *sizes: getattr(_along(*sizes), which)
 
 
@@ -94,7 +95,7 @@ def value(text: str, names: Mapping[str, Any]) -> Mean:
     geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
     import numpy as np
 
-    from parity.stats.laws import Mean
+    from parity.study.laws import Mean
     known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 
     def of(node: ast.expr) -> Any:

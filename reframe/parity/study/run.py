@@ -29,7 +29,8 @@ from parity.base.errors import (
 )
 from parity.base.figures import counted, figure
 from parity.jobs import sent, write
-from parity.nightly import guard, run
+from parity.nightly import guard
+from parity.nightly import run as nightly_run
 from parity.records import database
 from parity.session import recovery
 from parity.study import campaign, here, told
@@ -146,7 +147,7 @@ def _session(arguments: list[str], step: str) -> None:
     print(f'parity: {step}', flush=True)
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     stored = len(database.uuids())
-    stopped = run.reframe(arguments, step=step)
+    stopped = nightly_run.reframe(arguments, step=step)
     if stopped or len(database.uuids()) == stored:
         database.demand_room()     # a disk that filled in the meantime is named
         raise InfrastructureError(f'{stopped or "ReFrame stored no session"} ({paths.results() / "reframe.log"}): '

@@ -20,6 +20,8 @@ from parity.study import findings, told
 from parity.study.figures import Cell
 from parity.study.told import Compared
 
+#: The folder of the templates.
+_HERE = Path(__file__).parent
 _COLUMNS = ('benchmark', 'metric', 'unit', 'better', 'of', 'n_baseline', 'n_candidate', 'baseline', 'candidate',
             'ratio', 'low', 'high', 'like')
 
@@ -45,7 +47,7 @@ def write_index(studies: Sequence[Compared]) -> Path:
               counted([told.word_here(f.here) for f in of.analysis.findings]) if of.ran else 'nothing measured')
              for of in studies]
     file = _folder() / 'index.html'
-    files.write_all({file: template('studies.html.j2').render(lines=lines).encode()})
+    files.write_all({file: template('studies.html.j2', _HERE).render(lines=lines).encode()})
     return file
 
 
@@ -71,7 +73,7 @@ def page(of: Compared) -> str:
               ('Flagged figures in print', [(each,) for each in told.flagged(of.cells)]),
               ('Repairs', [(each,) for each in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    return template('study.html.j2', drawings=drawings, word_here=told.word_here).render(
+    return template('study.html.j2', _HERE, drawings=drawings, word_here=told.word_here).render(
         c=of, title=told.title(of), rows=rows, tables=tables, plots=list(_plots(of)))
 
 
