@@ -117,7 +117,7 @@ def test_a_bad_file_is_an_error_with_its_line(top, text, said):
 
 @pytest.mark.parametrize('cell, said', [
     (HPL, ''), ('Tyo.hpl@local:default', "unknown check 'Tyo'; did you mean 'Toy'?"),
-    ('Toy.hlp@local:default', "unknown metric 'hlp'; did you mean 'hpl'?"), ('Toy.hpl@local:gpu', "unknown partition 'gpu'")])
+    ('Toy.hlp@local:default', "unknown metric 'hlp'; did you mean 'hpl'?"), ('Toy.hpl@local:gpu', "unknown partition 'gpu'; valid: default")])
 def test_the_nightly_refuses_names_that_fit_nothing(top, cell, said):
     written(top, cell=cell)
     checks = [{'check': 'Toy', 'file': 'x', 'metrics': made.METRICS, 'needs': []}]

@@ -73,6 +73,16 @@ def test_one_night_names_no_node_and_two_that_agree_do():
         assert peers.listed(logs, errors, 0.01 / 40)[0].slower == named, nights
 
 
+@pytest.mark.parametrize('mended, named', [(1, 1.0), (2, 0.0)])
+def test_a_mended_node_is_named_until_two_good_nights(mended, named):
+    random, found = np.random.default_rng(1), []
+    for _ in range(50):
+        logs = random.normal(scale=0.01, size=(40, 8))
+        logs[0, mended:] -= 0.1
+        found.append(peers.listed(logs, np.full(logs.shape, 0.01), 0.01 / 40, np.array([0]))[0].slower)
+    assert abs(np.mean(found) - named) <= 0.06
+
+
 def test_too_few_peers_say_nothing():
     assert peers.beside(np.array([[0.0], [0.0], [-0.7]]), 0.01) == [None] * 3
     own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])

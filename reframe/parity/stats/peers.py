@@ -17,7 +17,8 @@ DROP, DOUBT, CLOSEST = 0.03, 0.1, 0.005
 #: At most one of so many listings, or gates, of sound nodes names a node; chosen by simulation: _MORE.
 CHANCE, _MORE = 1 / 100, 1.1
 #: Nights of a node that a listing takes. A night counts as at most so many standard errors from the node's median.
-NIGHTS, _CLIP = 8, 2.0
+#: So many of the newest show that it is mended.
+NIGHTS, _CLIP, _NEWEST = 8, 2.0, 2
 #: Before any night is known, one in 50 is an outlier; that counts as much as 25 nights.
 _OUTLIERS, _WEIGHT = 0.02, 25
 
@@ -74,9 +75,9 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     nodes that are asked for; the others are None.
 
     A node's score is the mean of its nights, weighted by their errors; a night counts as _CLIP errors at most
-    from the weighted median. Two things make a node slower. Its score is below its peers' by more than their
-    scores scatter (Student's t). And as many nights drawn from its peers' would have so low a median at
-    ``chance`` only."""
+    from the weighted median. Three things make a node slower. Its score is below its peers' by more than their
+    scores scatter (Student's t). As many nights drawn from its peers' would have so low a median at ``chance``
+    only. And its newest nights do not show that it is mended."""
     known = np.isfinite(logs)
     weights = np.where(known, errors ** -2.0, 0.0)
     some = known.any(1)
@@ -98,7 +99,8 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
         if each.slower:
             pool = np.sort((logs[others] / errors[others])[known[others]])
             own = logs[node, known[node]], errors[node, known[node]]
-            each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance)
+            mended = _mended(logs[node, :_NEWEST] - centre, errors[node, :_NEWEST], float(np.log(each.share)))
+            each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance and not mended)
         found[node] = each
     return found
 
@@ -121,6 +123,12 @@ def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarra
     taken, weights = np.array([*product((False, True), repeat=len(logs))]), errors ** -2.0
     low = taken[taken @ weights > (0.5 + 1e-9) * weights.sum()]
     return float(np.where(low, each, 1 - each).prod(1).sum())
+
+
+def _mended(newest: np.ndarray, errors: np.ndarray, slow: float) -> bool:
+    """Return whether each of the newest nights is nearer to the peers than to the score ``slow``, and their mean
+    clear of that. ``newest``: distances from the peers, NaN where there was no night."""
+    return bool((newest > slow / 2).all() and newest.mean() - slow > _CLIP * np.linalg.norm(errors) / len(errors))
 
 
 def _scatter(peers: np.ndarray) -> tuple[float, float]:

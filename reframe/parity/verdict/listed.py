@@ -14,7 +14,7 @@ import yaml
 from pydantic import AfterValidator, Field, StringConstraints
 
 from parity.base import files, paths, yamlfile
-from parity.base.errors import UsageError, near
+from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.plan import Plan
 from parity.records.outset import NAME
@@ -77,8 +77,7 @@ class Listed:
             for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
                                 ('partition', [p.name for p in system.partitions])):
                 if parts[kind] not in valid:
-                    said.append(f'{place}unknown {kind} {parts[kind]!r}{near(parts[kind], valid)} '
-                                f'valid: {", ".join(sorted(valid))}')
+                    said.append(place + unknown(kind, parts[kind], valid))
         return said
 
     def write(self, system: str, new: Sequence[Entry]) -> Path:
