@@ -28,7 +28,7 @@ import numpy as np
 
 from parity.base import errors, files
 from parity.base.errors import UsageError
-from parity.stats import judgement, levels
+from parity.stats import detect, levels
 from parity.stats.bounds import WANTED
 from parity.stats.nights import Nights
 
@@ -125,7 +125,7 @@ class Scored(NamedTuple):
 
 def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scored]:
     """Score the rule on every series of a file that is long enough. UsageError names the file and line."""
-    history = judgement.read(_bytes(path), str(path))
+    history = detect.read(_bytes(path), str(path))
     outcome = _follow(history, accept_after, rate)
     scored = []
     for k, name in enumerate(history.names):
@@ -158,7 +158,7 @@ def _bytes(path: Path) -> bytes:
         raise UsageError(f'{path}: this is no whole gzip file ({error})') from None
 
 
-def _follow(history: judgement.History, accept_after: int, rate: float, group: int | None = None,
+def _follow(history: detect.History, accept_after: int, rate: float, group: int | None = None,
             until: int | None = None) -> levels.Outcome:
     """Judge every night, or those of one group up to a night."""
     nights, groups = history.nights, history.groups
@@ -177,7 +177,7 @@ def _follow(history: judgement.History, accept_after: int, rate: float, group: i
     return levels.follow(nights, groups, rate, events=events, nodes=nodes, accept_after=accept_after)
 
 
-def _visible(history: judgement.History, k: int, until: int, accept_after: int, rate: float) -> float:
+def _visible(history: detect.History, k: int, until: int, accept_after: int, rate: float) -> float:
     """Return the log of the slowdown that would show in series ``k``, as known on the night ``until``."""
     group = history.groups[k]
     visible = _follow(history, accept_after, rate, group, until).cells.visible

@@ -273,7 +273,7 @@ HEAD = 'benchmark,metric,value'
         ('onebox:virtual', NothingMeasured, 'nothing is stored for it'), ('no.csv', UsageError, 'No such file'),
         ('bb', InfrastructureError, 'session bb is not one that parity can read')]),
     *(('bad.csv', text, UsageError, f'bad.csv{said}') for text, said in [
-        ('\n', ':1: no column benchmark'), (f'{HEAD}\n', ': holds no row'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' is no finite number"),
+        ('\n', ':1: no column benchmark'), (f'{HEAD}\n', ':1: no rows below the header'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' is no finite number"),
         (f'{HEAD}\nA,m,1_0\n', ':2: .* no finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"),
         (f'{HEAD},session\nA,m,1,\n', ':2: session must not be empty'), (f'{HEAD},node\nA,m,1,n\n', ":1: unknown column 'node'"), (f'{HEAD},value\nA,m,1,2\n', ':1: .*twice'), (f'{HEAD}\n,m,1\n', ':2: .*not be empty'),
         (f'{HEAD},direction\nA,m,1,up\n', ':2: .*valid: higher, lower'), (f'{HEAD},unit\nA,m,1,s\nA,m,1,ms\n', ':3: .*unit and direction')]),

@@ -68,15 +68,15 @@ def detect(file: str, as_json: bool = JSON) -> int:
     Columns direction, group, event and node may be there, too.
 
     Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
-    from parity.stats import judgement
-    found = judgement.of_file(_read(file), file)
+    from parity.stats import detect as history
+    found = history.of_file(_read(file), file)
     if as_json:
         _print_json({'series': {name: {
             'alarms': list(series.alarms), 'verdict': series.judgement.verdict, 'why': series.judgement.why,
             'visible': series.judgement.visible, 'warnings': list(series.judgement.warnings)}
             for name, series in found.items()}})
     else:
-        _print(found, judgement.STATED)
+        _print(found, history.STATED)
     return REGRESSED if any(series.judgement.alarm for series in found.values()) else OK
 
 

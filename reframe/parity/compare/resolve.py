@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
+from parity.base.csvfile import Table, number
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.compare.model import Measured, Side, Value, differing
 from parity.plan import PASSED
@@ -145,8 +146,8 @@ def of_file(file: str) -> Side:
 
 def _of_csv(file: str, raw: bytes) -> list[Measured]:
     cells: dict[tuple[str, str], Measured] = {}
-    for line, fields in files.rows(raw, file, _bad_header):
-        row = {'session': '-', 'unit': '', **{name.strip(): text.strip() for name, text in fields.items()}}
+    for line, fields in Table(raw, file, _NEEDED, _OPTIONAL).rows():
+        row = {'session': '-', 'unit': '', **fields}
         if empty := [name for name in ('benchmark', 'metric', 'session') if not row[name]]:
             raise UsageError(f'{file}:{line}: {empty[0]} must not be empty')
         key, unit = (row['benchmark'], row['metric']), row['unit']
@@ -156,18 +157,8 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
         cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
         if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
             raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before {before}')
-        cell.values.append(Value(files.number(row['value'], f'{file}:{line}: value'), session=row['session']))
-    if not cells:
-        raise UsageError(f'{file}: holds no row below its header')
+        cell.values.append(Value(number(row['value'], f'{file}:{line}: value'), session=row['session']))
     return list(cells.values())
-
-
-def _bad_header(header: Sequence[str]) -> str:
-    columns = [c.strip() for c in header]
-    wrong = [*(f'unknown column {c[:80]!r}' for c in columns if c not in _NEEDED + _OPTIONAL),
-             *(f'no column {c}' for c in _NEEDED if c not in columns),
-             *(f'column {c} is there twice' for c in columns if columns.count(c) > 1)]
-    return f'{wrong[0]}; valid: {", ".join(_NEEDED)}, and perhaps {", ".join(_OPTIONAL)}' if wrong else ''
 
 
 _CELL = ('case', 'place', 'environ', 'metric')

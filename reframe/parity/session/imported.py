@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from parity.base import files
+from parity.base import csvfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import visible
 from parity.plan import OWN, PASSED
@@ -269,7 +269,7 @@ def _case(said: dict[str, str]) -> Case | None:
 
 def _number(text: str) -> float | None:
     try:
-        return None if text in _ABSENT else files.number(text, '')
+        return None if text in _ABSENT else csvfile.number(text, '')
     except UsageError:
         return math.nan
 

@@ -1,23 +1,14 @@
-"""The judgement of each series on its last night: data that the terminal, JSON and the page render alike.
-
-Also of a history in a file (columns series, night, kind, run, value, perhaps others): `parity detect`."""
+"""The judgement of each series on its last night: data that the terminal, JSON and the page render alike."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from itertools import islice
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from parity.base import files
-from parity.base.errors import UsageError
 from parity.base.figures import counted, percent
 from parity.stats import levels
 from parity.stats.bounds import FIRST, WANTED
@@ -26,11 +17,9 @@ from parity.stats.levels import (
     COMES,
     COUNTED,
     DRIFTING,
-    EVENTS,
     FAST,
     GOING,
     HEAD,
-    LOW_NIGHTS,
     MOST,
     QUIET,
     RATE,
@@ -41,9 +30,6 @@ from parity.stats.levels import (
 )
 from parity.stats.nights import Nights
 from parity.stats.noise import MEMORY
-
-if TYPE_CHECKING:
-    import polars as pl
 
 State = Literal['learning', 'normal', 'slow', 'fast', 'comes and goes']
 Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
@@ -272,144 +258,3 @@ def _nights(n: int) -> str:
 
 def _off(share: float, log: float) -> str:
     return 'at' if share < 0.0005 else f'{percent(share)} {"better" if log > 0 else "worse"} than'
-
-
-STATED = f'stated rate: 1 new false alarm in {1 / RATE:.0f} nights of a series'
-
-_COLUMNS, _OPTIONAL = ('series', 'night', 'kind', 'run', 'value'), ('direction', 'group', 'event', 'node')
-#: direction: an empty one is the default, higher.
-_SIGNS = {'higher': 1, 'lower': -1, '': 1}
-_WHOLE = '^-?[0-9]{1,18}$'
-_NUMBER = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$'
-#: Nothing is measured in more, and the squares of more are no numbers.
-_LARGEST = 1e100
-
-
-@dataclass(frozen=True)
-class Series:
-    """The judgement on a series' last night, and every night that alarmed when it was the last."""
-
-    judgement: Judgement
-    alarms: tuple[int | str, ...]
-
-
-class History(NamedTuple):
-    """The nights of the series of a file. ``labels``, ``events`` and ``nodes`` [nights]; the others [series]."""
-
-    names: list[str]
-    nights: Nights
-    signs: list[int]               # 1: higher is better, -1: lower
-    groups: np.ndarray             # like series have the same number
-    labels: list[int | str]
-    events: np.ndarray | None
-    nodes: list[str] | None
-
-
-def of_file(raw: bytes, name: str) -> dict[str, Series]:
-    """Judge every series in the bytes of the CSV ``name``, each for itself: the stated rate is that of one series.
-
-    Nights that are numbers stay numbers. UsageError names the first wrong line, and its column."""
-    history = read(raw, name)
-    told, outcome = judged(history.nights, history.signs, list(map(str, history.labels)), groups=history.groups,
-                           events=history.events, nodes=history.nodes)
-    slow = np.flatnonzero(np.isin(outcome.state, LOW_NIGHTS))
-    of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
-    return {series: Series(last, tuple(history.labels[i] for i in alarms))
-            for series, last, alarms in zip(history.names, told, of_series, strict=True)}
-
-
-def read(raw: bytes, name: str) -> History:
-    """Return the nights of every series in the bytes of the CSV ``name``.
-
-    UsageError names the first wrong line, and its column."""
-    import polars as pl
-    frame = _read(raw, name).sort('series', 'night', 'again', 'run')
-    series, at = (frame.select(each.rle_id().cast(int)).to_series().to_numpy()
-                  for each in (pl.col('series'), pl.struct('series', 'night')))
-    first = np.flatnonzero(np.diff(at, prepend=-1))
-    start = np.append(np.flatnonzero(np.diff(series[first], prepend=-1)), len(first))
-    labels, each = frame['night'].gather(first), frame[first[start[:-1]]]
-    when, signs = labels.rank('dense').to_numpy().astype(int), each['sign'].to_numpy()
-    nights = Nights.of(start, at, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
-    names = each.with_row_index('i').select(pl.when(pl.col('group') == '').then(
-        pl.format('series {}', 'i')).otherwise(pl.format('group {}', 'group'))).to_series()
-    own = frame.filter(~pl.col('again')).select('node', at=pl.Series(at).filter(~frame['again']))
-    nodes = own.group_by('at').agg(pl.col('node').unique().sort().str.join(',')).sort('at')['node']
-    events = frame.select('event', at=pl.Series(at)).group_by('at').agg(pl.col('event').max()).sort('at')['event']
-    return History(each['series'].to_list(), nights, signs.tolist(), names.rank('dense').to_numpy().astype(int),
-                   labels.to_list(), events.to_numpy() if (frame['event'] != '').any() else None,
-                   nodes.to_list() if frame['node'].n_unique() > 1 else None)
-
-
-def _read(raw: bytes, name: str) -> pl.DataFrame:
-    """Return the rows of a file as series, night, again (a rerun's), run, value and sign.
-
-    polars reads a million rows in a second and knows no lines; ``lines`` knows them, and what is not CSV."""
-    import polars as pl
-
-    def lines() -> Iterator[tuple[int, dict[str, str]]]:
-        return files.rows(raw, name, _bad_header, blank=False)
-
-    if next(lines(), None) is None:
-        raise UsageError(f'{name}:1: no rows below the header: nothing was measured')
-    try:
-        frame = pl.read_csv(io.BytesIO(raw.rstrip()), infer_schema=False).fill_null('')
-    except pl.exceptions.PolarsError:
-        deque(lines(), 0)
-        raise UsageError(f'{name}: this cannot be read as a table of {", ".join(_COLUMNS)}') from None
-    text = frame.select(*_COLUMNS, **{c: c if c in frame.columns else pl.lit('') for c in _OPTIONAL})
-    whole = pl.col('night').str.contains(_WHOLE)
-    night = pl.col('night').str.to_integer(strict=False) if text.select(whole.all()).item() else pl.col('night')
-    rows = text.select('series', 'group', 'event', 'node', night, again=pl.col('kind') == 'rerun',
-                       run=pl.col('run').str.to_integer(strict=False),
-                       value=pl.col('value').cast(pl.Float64, strict=False),
-                       sign=pl.col('direction').replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
-    number, size = pl.col('value').str.contains(_NUMBER), rows['value'].abs()
-    wrong = {
-        'series is empty; must be a name': pl.col('series') == '',
-        'night {night!r} is neither a whole number nor a date such as 2026-11-20':
-            ~whole & pl.when(pl.col('night').str.contains('^[0-9]{4}-[0-9]{2}-[0-9]{2}$')).then('night')
-            .str.to_date('%Y-%m-%d', strict=False).is_null(),
-        'kind {kind!r}; valid: run, rerun': ~pl.col('kind').is_in(['run', 'rerun']),
-        'run {run!r} is no whole number': ~pl.col('run').str.contains(_WHOLE),
-        'value {value} is not finite; a run without a figure is left out of the file':
-            pl.col('value').str.contains('^(?i)[+-]?(nan|inf|infinity)$') | number & size.is_infinite(),
-        'value {value!r} is no number, such as 71.2 or 7.12e4': ~number,
-        f'value {{value}} is too large to be a figure; must be below {_LARGEST:g}': number & (size >= _LARGEST),
-        'direction {direction!r}; valid: higher, lower, or empty for higher': rows['sign'].is_null(),
-        f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty': ~pl.col('event').is_in(['', *EVENTS]),
-        'series {series!r}, night {night} has another event on an earlier line; must be one a night':
-            rows.select((pl.col('event') != '') & (pl.col('event') != pl.col('event').filter(
-                pl.col('event') != '').first().over('series', 'night'))).to_series().fill_null(False),
-        'series {series!r} is in another group on an earlier line; must be one group':
-            rows.select(pl.col('group') != pl.col('group').first().over('series')).to_series(),
-        'night {night!r}: nights are whole numbers or dates; the order of both together is not known':
-            whole != whole.first(),
-        '{kind} {run} of series {series!r}, night {night}, stands on an earlier line, too':
-            ~rows.select(pl.struct('series', 'night', 'again', 'run').is_first_distinct()).to_series(),
-        'series {series!r} has another direction on an earlier line; must be one direction':
-            rows.select(pl.col('sign') != pl.col('sign').first().over('series')).to_series(),
-        'series {series!r}, night {night} has reruns but no run':
-            rows.select(pl.col('again').all().over('series', 'night')).to_series(),
-    }
-    found = [(at, what) for what, mask in wrong.items()
-             if (at := text.select(pl.arg_where(mask).first()).item()) is not None]
-    if found:
-        at, what = min(found, key=itemgetter(0))
-        line = deque(islice(lines(), at + 1), 1)[0][0]
-        raise UsageError(f'{name}:{line}: {what.format(**text.row(at, named=True))}')
-    return rows
-
-
-def _bad_header(header: Sequence[str]) -> str:
-    """Say what is wrong with the columns, '' if nothing. Others are let be unless they look like ours."""
-    if missing := [column for column in _COLUMNS if column not in header]:
-        needed = f'needed are {", ".join(_COLUMNS)}, and perhaps {", ".join(_OPTIONAL)}'
-        return f'no column {", ".join(missing)}; {needed}'
-    if twice := [column for column in header if header.count(column) > 1]:
-        return f'column {twice[0]} stands there twice'
-    for column in header:
-        near = get_close_matches(column.strip().lower(), (*_COLUMNS, *_OPTIONAL), n=1, cutoff=0.75)
-        if near and column != near[0]:
-            return f'column {column!r}; did you mean {near[0]}?'
-    return ''

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
-from parity.base import files, paths
+from parity.base import csvfile, files, paths
+from parity.base.csvfile import Table
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import number
 from parity.compare import join
@@ -59,9 +60,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
     seen: set[tuple] = set()
     axes = [axis for axis in study.axes if axis != 'unit' and (axis != study.contrast or study.candidate)]
     header = [*_COLUMNS[0], *axes, *_COLUMNS[1]]
-    for line, row in files.rows(
-            files.read(file), str(file), lambda given: '' if [n for n in given if n != 'use'] == header else
-            f'columns must be {",".join(header)}, and perhaps use'):
+    for line, row in Table(files.read(file), str(file), header, ('use',)).rows():
         where = f'{file}:{line}'
         if why := _wrong(study, row):
             raise UsageError(f'{where}: {why}')
@@ -76,7 +75,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
         if (run := (cell.name, row['run'])) in seen:
             raise UsageError(f'{where}: {cell.name} has a run {row["run"]} before')
         seen.add(run)
-        value, _ = files.number(row['value'], f'{where}: value'), files.number(row['run'], f'{where}: run')
+        value, _ = csvfile.number(row['value'], f'{where}: value'), csvfile.number(row['run'], f'{where}: run')
         if row['flag']:
             cell.flagged.append((value, row['flag']))
         else:

@@ -1,0 +1,111 @@
+"""CSV that people write: one reader for `parity detect`, `parity compare` and the published figures of studies."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import io
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from parity.base.errors import UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Table:
+    """The bytes of the CSV file ``name``. Blanks around names and values do not count.
+
+    It has the columns ``needed``, perhaps some of ``optional``, and, where ``others`` is set, any that do not look
+    like these. ``blank`` lines are skipped, or else refused. UsageError gives file and line."""
+
+    raw: bytes
+    name: str
+    needed: Sequence[str]
+    optional: Sequence[str] = ()
+    others: bool = False
+    blank: bool = True
+
+    def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield (line, row by column) below the header."""
+        lines = csv.reader(io.StringIO(self._text().rstrip(), newline=''), strict=True)
+        try:
+            header = [column.strip() for column in next(lines, [])]
+            if wrong := self._wrong(header):
+                raise UsageError(f'{self.name}:1: {wrong}{"" if header else "; the file is empty"}')
+            row = None
+            for row in lines:
+                if len(row) == len(header):
+                    yield lines.line_num, dict(zip(header, map(str.strip, row), strict=True))
+                elif row or not self.blank:
+                    raise UsageError(f'{self.name}:{lines.line_num}: {len(row)} fields; must have {len(header)} '
+                                     'columns')
+        except csv.Error as err:
+            raise UsageError(f'{self.name}:{lines.line_num}: no CSV: {err}') from None
+        if row is None:
+            raise UsageError(f'{self.name}:1: no rows below the header: nothing was measured')
+
+    def frame(self) -> pl.DataFrame:
+        """Return the columns as text, '' where there is nothing. polars reads a million rows in a second."""
+        import polars as pl
+        next(self.rows())
+        try:
+            read = pl.read_csv(io.BytesIO(self.raw.rstrip()), infer_schema=False)
+        except pl.exceptions.PolarsError:
+            deque(self.rows(), 0)       # it knows the line
+            raise UsageError(f'{self.name}: this cannot be read as a table of {", ".join(self.needed)}') from None
+        read = read.rename(str.strip)
+        some = (pl.col(c) if c in read.columns else pl.lit('').alias(c) for c in (*self.needed, *self.optional))
+        return read.select(some).select(pl.all().fill_null('').str.strip_chars())
+
+    def refuse(self, frame: pl.DataFrame, wrong: dict[str, pl.Expr | pl.Series]) -> None:
+        """Raise UsageError at the first row of ``frame`` for which a mask holds, with the message of the mask."""
+        import polars as pl
+        found = [(at, what) for what, mask in wrong.items()
+                 if (at := frame.select(pl.arg_where(mask).first()).item()) is not None]
+        if found:
+            at, what = min(found, key=itemgetter(0))
+            line = deque(islice(self.rows(), at + 1), 1)[0][0]
+            raise UsageError(f'{self.name}:{line}: {what.format(**frame.row(at, named=True))}')
+
+    def _wrong(self, header: Sequence[str]) -> str:
+        """Return what is wrong with the columns, '' if nothing."""
+        known = (*self.needed, *self.optional)
+        needed = f'needed are {", ".join(self.needed)}' + \
+            (f', and perhaps {", ".join(self.optional)}' if self.optional else '')
+        if twice := [column for column in header if header.count(column) > 1]:
+            return f'column {twice[0][:80]} stands there twice'
+        for column in (column for column in header if column not in known):
+            if near := get_close_matches(column.lower(), known, n=1, cutoff=0.75):
+                return f'column {column[:80]!r}; did you mean {near[0]}?'
+            if not self.others:
+                return f'unknown column {column[:80]!r}; {needed}'
+        missing = ', '.join(column for column in self.needed if column not in header)
+        return f'no column {missing}; {needed}' if missing else ''
+
+    def _text(self) -> str:
+        if self.raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UsageError(f'{self.name}:1: this is UTF-16; must be UTF-8 text')
+        try:
+            return self.raw.decode('utf-8-sig')
+        except UnicodeDecodeError as err:
+            line = self.raw[:err.start].count(b'\n') + 1
+            raise UsageError(f'{self.name}:{line}: byte {self.raw[err.start]:#04x} is no UTF-8; must be UTF-8 '
+                             'text') from None
+
+
+def number(text: str, where: str) -> float:
+    """Return the finite number in ``text``; ``where`` is file, line and column."""
+    with contextlib.suppress(ValueError):
+        if '_' not in text and math.isfinite(value := float(text)):
+            return value
+    raise UsageError(f'{where} {text[:80]!r} is no finite number')
