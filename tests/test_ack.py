@@ -166,6 +166,20 @@ def test_the_list_says_how_the_cells_stand(stored, top):
     assert 'ok again: it can go' in ack('--list').stdout
 
 
+def test_an_acknowledgement_of_an_incident_that_is_not_stored_is_a_warning_and_can_be_taken_back(stored, top):
+    stored.add(case(84.0, refs=BAND))
+    written(top, {'incident': 99}, {'incident': 98, 'cell': 'Gone.x@local:default'})
+    said = ' '.join(parity('verdict').stdout.split())
+    assert f'{top}:3: no incident 99; valid: none: ci/nightly opens them' in said and f'{top}:9: no incident 98; valid: none' in said, said
+    for number in ('98', '99'):
+        done = parity('unack', number)
+        assert done.returncode == 0 and f'incident {number}, no longer acknowledged' in done.stdout, done.stderr
+    done = parity('unack', '99')
+    assert done.returncode == 2 and 'no incident 99; valid: none' in done.stderr
+    top.write_text(f'acks:\n- {{until: {LATER}, why: known, by: bea, since: {TODAY}}}\n')
+    assert f'{top}:2: acks.0: must name a cell, an incident, or both' in parity('verdict').stderr
+
+
 WRITER = """from parity.verdict.acks import Ack, read, write
 for at in range(20):
     write('local', [Ack(cell=f'{name}{at}.hpl@local:default', until='2999-01-01', why='known', by=name, since='2026-01-01')])"""

@@ -15,6 +15,7 @@ from conftest import TOP, shell
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError
 from parity.base.files import Lock
+from parity.nightly import notify
 from parity.records import database, history
 from parity.session import recovery, retain
 from parity.verdict import incidents, judge
@@ -158,3 +159,18 @@ def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site
         database._told.clear()
     assert parity('show', '1').returncode == 4 and parity('show', '2').returncode == 0
     assert [each.number for each in incidents.record(judge.newest(), 'local')] == [2]
+
+
+def test_a_database_of_a_newer_version_is_written_and_its_plans_are_named(stored, site):
+    def night(value):
+        found = notify.prepared('local').recorded(judge.newest(stored.add(case(value, refs={'hpl': (100.0, -0.05, 0.05)}))))
+        return found.exit_code, found.warnings
+    assert night(100.0) == (0, [])
+    for table in ('parity_incidents', 'parity_nights', 'parity_states'):
+        stored.database.execute(f'ALTER TABLE {table} ADD COLUMN colour TEXT').connection.commit()
+    assert night(84.0) == (1, []) and parity('show', '1').returncode == 0
+    stored.database.execute("UPDATE sessions SET json_blob = json_set(json_blob, '$.parity_session.plan.colour', 'red') "
+                            "WHERE uuid = '00000001-0'").connection.commit()
+    done = parity('verdict')
+    assert done.returncode == 4 and 'session 00000001-0 is not one that parity can read (colour: Extra inputs are not permitted; ' \
+        'perhaps a newer parity wrote it)' in done.stderr, done.stderr

@@ -505,9 +505,9 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
     monkeypatch.setattr(incidents, '_slow_nodes', lambda system: listed)
 
-    def night():
+    def night(**clock):
         own = notify.prepared('local')
-        found = own.recorded(judge.newest(stored.add(case())))
+        found = own.recorded(judge.newest(stored.add(case(), **clock)))
         own.judged(found)
         report.of_session(found)
         again = parity('verdict')
@@ -527,6 +527,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     assert parity('unack', '1').returncode == 0 and parity('verdict').returncode == 1 and parity('ack', '--list').stdout == 'nothing is acknowledged\n'
     acks.write_text('acks:\n- {incident: 1, until: 2020-01-01, why: it runs hot, by: ana, since: 2019-01-01}\n')
     code, printed, _ = night()
+    assert night(time_start_unix=start(0) - 86400, time_end_unix=start(0) - 86300)[0] == 1      # its clock is wrong
     assert code == 1 and 'the acknowledgement of incident 1 by ana expired on 2020-01-01 (it runs hot): it counts again' in ' '.join(printed.split())
     assert parity('ack', '1', '--until', '2999-01-01', '--why', 'it runs hot').returncode == 0
     listed.clear()

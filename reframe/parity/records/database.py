@@ -20,6 +20,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.base.text import visible
@@ -210,8 +212,12 @@ class Unreadable(InfrastructureError):
     """A stored session that parity cannot read."""
 
     def __init__(self, uuid: str, err: Exception):
+        why = f'{type(err).__name__}: {" ".join(str(err).split())[:120]}'
+        if isinstance(err, ValidationError):
+            first = err.errors()[0]
+            why = f'{".".join(map(str, first["loc"]))}: {first["msg"]}'[:120] + '; perhaps a newer parity wrote it'
         super().__init__(visible(f'{paths.database()}: session {str(uuid)[:40]} is not one that parity can read '
-                                 f'({type(err).__name__}: {" ".join(str(err).split())[:120]})'))
+                                 f'({why})'))
 
 
 def read(uuid: str) -> Session:

@@ -155,6 +155,7 @@ _TABLE = ('CREATE TABLE IF NOT EXISTS parity_incidents '
           '(number INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT UNIQUE, system TEXT, changed REAL, json TEXT)')
 #: The last night of each system that was recorded.
 _NIGHTS = 'CREATE TABLE IF NOT EXISTS parity_nights (system TEXT PRIMARY KEY, session TEXT, start REAL)'
+_NIGHT = 'INTO parity_nights (system, session, start) VALUES (?, ?, ?)'
 _LAST = 'SELECT session, start FROM parity_nights WHERE system = ?'
 _EVERY = 'SELECT number, json FROM parity_incidents'
 #: Only an incident has a state: this is in the text of one that is over.
@@ -266,7 +267,7 @@ def record(system: str, session: str, start: float, after: Callable[[list[Incide
             known = _readable(row for row in conn.execute(_SELECT, (system,)) if _OVER not in row[1])
             _write(conn, after(known))
             if session:
-                conn.execute('REPLACE INTO parity_nights VALUES (?, ?, ?)', (system, session, start))
+                conn.execute(f'REPLACE {_NIGHT}', (system, session, start))
         return _readable(conn.execute(_SELECT, (system,)))
 
 
@@ -277,8 +278,7 @@ def unrecorded(system: str) -> list[str]:
     starts = database.starts()
     newest = next(reversed(starts), '')
     with _writing() as conn:
-        conn.execute('INSERT OR IGNORE INTO parity_nights VALUES (?, ?, ?)',
-                     (system, newest, starts.get(newest, 0.0)))
+        conn.execute(f'INSERT OR IGNORE {_NIGHT}', (system, newest, starts.get(newest, 0.0)))
         last = starts.get(*conn.execute(_LAST, (system,)).fetchone())
     later = filter(None, (database.brief(uuid) for uuid, start in starts.items() if start > last))
     return [session.uuid for session in later if session.system == system and session.selection]

@@ -51,6 +51,6 @@ def write(system: str, nights: Mapping[str, pl.DataFrame], starts: Mapping[str, 
     try:
         with closing(sqlite3.connect(file, timeout=30)) as conn, conn:
             conn.execute(_TABLE)
-            conn.executemany(f'REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)', rows)
+            conn.executemany(f'REPLACE INTO {TABLE} (session, system, start, cells) VALUES (?, ?, ?, ?)', rows)
     except sqlite3.Error as err:
         raise InfrastructureError(f'{file}: {err}: the states of {len(rows)} nights are not stored') from None

@@ -102,7 +102,7 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     for title, group in sorted(groups, key=lambda each: -len(each[1])):
         yield _of(known.get(group[0].cell.incident), _entry(title, group, nights), verdict)
     shown = {row.cell.incident for _, group in groups for row in group}
-    for incident in incidents.of_nodes(known.values(), _start(verdict)):
+    for incident in incidents.of_nodes(known.values(), verdict.session.uuid):
         if incident.number not in shown:
             yield _of(incident, Entry(word='regressed', title=incident.title, cells=[], figures=[],
                                       lines=[f'where: {incident.where}'], next='parity show'), verdict)
@@ -113,10 +113,6 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
                 word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
                 title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.beside}',
                 next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
-
-
-def _start(verdict: Verdict) -> float:
-    return datetime.datetime.fromisoformat(verdict.session.start).timestamp()
 
 
 def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
@@ -297,7 +293,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
         disturbed = counted(by_word['disturbed'], 'figure')
         yield 'disturbed', f'{disturbed}, while others used the CPUs: shown, not judged'
     acked = [row for row in table if row.cell.acknowledged]
-    nodes = incidents.of_nodes(verdict.incidents, _start(verdict), acknowledged=True)
+    nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
     numbers = {row.cell.incident for row in acked} - {0} | {each.number for each in nodes}
     yield 'known', words.numbers(sorted(numbers), 'known')
     known = [row for row in acked if not row.cell.incident]

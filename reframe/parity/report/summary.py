@@ -203,14 +203,18 @@ def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[I
     found = false_alarms(new, [night.start for night in every], days, systems.read(system).alarms.a_month,
                          accepted.of_system(system))
     if not found.all:
-        return f'none; the budget allows {found.allowed:.2g} false ones in these days'
-    count, mean = len(found.false), found.allowed
-    chance = by_chance(count, mean)
+        return f'none; the budget allows {_rounded(found.allowed)} false ones in these days'
+    count, mean = len(found.false), _rounded(found.allowed)
+    chance = by_chance(count, found.allowed)
     named = f' ({", ".join(str(each.number) for each in found.false)})' if count else ''
     young = f', {found.young} too young to tell' if found.young else ''
     often = f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans' \
         if count and chance < 0.05 else ''
-    return f'{count} of {found.all} proved false{named}{young}; the budget allows {mean:.2g} in these days{often}'
+    return f'{count} of {found.all} proved false{named}{young}; the budget allows {mean} in these days{often}'
+
+
+def _rounded(count: float) -> str:
+    return f'{float(f"{count:.2g}"):g}'
 
 
 def by_chance(count: int, mean: float) -> float:

@@ -562,17 +562,17 @@ def joined(verdict: Verdict, known: Sequence[Incident]) -> Verdict:
     uuid = verdict.session.uuid
     now = [each for each in known if each.closed is None or each.closed.session == uuid]
     cells = numbered(verdict.cells, now, uuid, database.starts().get(uuid, 0.0))
-    nodes = of_nodes(now, database.starts().get(uuid, 0.0))
-    turned = {'exit_code': errors.REGRESSED} if nodes and verdict.exit_code != errors.USAGE else {}
+    turned = {'exit_code': errors.REGRESSED} if of_nodes(now, uuid) and verdict.exit_code != errors.USAGE else {}
     return verdict.model_copy(update={'incidents': now, 'cells': cells, **turned})
 
 
-def of_nodes(known: Iterable[Incident], start: float, acknowledged: bool = False) -> list[Incident]:
-    """Return the incidents of nodes that the listing of the night at ``start`` (Unix time) names: those that are
-    ``acknowledged``, or the others."""
-    named = (each for each in known if any(fault.listed and int(fault.since) <= start <= fault.seen
-                                           for fault in each.faults.values()))
-    return [each for each in named if (each.number in acks.held(each.system)) == acknowledged]
+def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False) -> list[Incident]:
+    """Return the incidents of nodes that the listing of a night names: those that are ``acknowledged``, or the
+    others."""
+    listed = [(each, fault) for each in known for fault in each.faults.values() if fault.listed]
+    start = database.starts().get(session, 0.0) if listed else 0.0
+    named = {each.number: each for each, fault in listed if min(fault.since, fault.seen) <= start <= fault.seen}
+    return [each for each in named.values() if (each.number in acks.held(each.system)) == acknowledged]
 
 
 def turn(incident: Incident, session: str) -> str:

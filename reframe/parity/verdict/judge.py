@@ -116,7 +116,7 @@ def _judged(session: Record) -> Verdict:
                   *accepted.expired(system.name)],
         next=_next(cells, system.name, uuid, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
-            cells, outcomes, incidents.of_nodes(known, session.start)))
+            cells, outcomes, incidents.of_nodes(known, uuid)))
 
 
 def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str]) -> list[Cell]:
