@@ -133,7 +133,7 @@ class _Planted:
         yield self._fault('-8 % for 3 nights in 8', 76, 116, lambda cell, _, night: 0.08 * (
             cell.case == spells and cell.partition == self.two and (night - self._begin - 76) % 8 < 3),
             _place(self.two, 'storage', 'network', 'within a node'), incidents=3)
-        yield self._fault('a code -5 % with a compiler', 84, 98, lambda cell, _, __: 0.05 * (cell.check == _CODE),
+        yield self._fault('a code -5 % with a compiler', 88, 104, lambda cell, _, __: 0.05 * (cell.check == _CODE),
                           (self.every, _parts('compute', 'memory-bound codes')), accepted=True,
                           facts={'compiler': '14.1.0'})
         yield self._fault('a node swapped, -10 %', 92, 128, _on(swapped, 0.1), _node(swapped),

@@ -61,6 +61,7 @@ def read(text: str) -> Read:
     the rest, which is computation. Facts: truncation, latitudes, levels, ranks, threads, steps, error."""
     out = Lines(text)
     out.refuse(r'ABORT|ABOR1')
+    out.one('===-=== END OF TIMING STATISTICS ===-===')
     error = out.figure(r'max error combined = = (\S+)', zero=True)
     errors = [number(row[1], 'max error', zero=True) for row in out.every(r'max error z\S+ = (\S+)')]
     if not errors:
@@ -76,7 +77,6 @@ def read(text: str) -> Read:
     same('the numbers of the steps', steps, list(range(1, len(steps) + 1)))
     _within(out, [number(row[2], f'time step {row[1]}', places=4) for row in took])
     stats = out.part('STATS FOR ALL TASKS', 'TOTAL MEASURED IMBALANCE = .*')
-    out.one('===-=== END OF TIMING STATISTICS ===-===')
     total = _row(stats, '0 PROGRAM', 'Total', 1)
     loop = out.figure(r'loop \(s\): (\S+)', places=4)
     mean = _row(stats, '3 TIME STEP', 'Time step', len(steps), total)

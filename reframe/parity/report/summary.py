@@ -28,7 +28,7 @@ from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
 from parity.verdict import nodes as standing
-from parity.verdict.incidents import HARMLESS
+from parity.verdict.joining import HARMLESS
 
 #: An alarm is false where it was over so many nights later or sooner by itself ...
 BY_ITSELF = 7

@@ -135,7 +135,7 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
         elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * TOGETHER \
-                and not (named and _no_worse(cell, ack)):
+                and not _no_worse(cell, ack):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),

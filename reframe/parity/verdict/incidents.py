@@ -1,15 +1,13 @@
-"""The life of incidents: which faults are one, what a night changes, what is news.
+"""The life of incidents: what a night changes, and what is news.
 
-Faults that began together at one place and in one part of the machine, or with one change, are one incident. It is
-over when each cell ended. Where a node is to blame, that node must have been measured again."""
+An incident is over when each cell ended. Where a node is to blame, that node must have been measured again."""
 
 from __future__ import annotations
 
 import datetime
 import time
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -19,10 +17,11 @@ from parity.compare.model import Outcome
 from parity.plan.identity import undistributed
 from parity.records import database
 from parity.records import incidents as table
-from parity.records.incidents import Change, Event, Fault, Incident, Where
+from parity.records.incidents import Event, Fault, Incident, Where
 from parity.records.outset import cell_id
 from parity.system import systems
 from parity.verdict import acks
+from parity.verdict.joining import Bad, Near, grouped, matched, near
 from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
@@ -31,18 +30,10 @@ BAD = (*acks.BAD, 'missing')
 NEWS = ('new', 'also', 'worse', 'due', 'over')
 #: Stands for a whole night that stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
-#: Faults that began within so many nights began together.
-NIGHTS = 3
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: A smaller share is no further drop.
 _LEAST = 0.01
-#: Words in the name of a part that are no part themselves: a node may be slow in two.
-_NO_PART = {'and', 'alike', 'clock'}
-#: Begins a mark that holds whenever faults began.
-ANY = 'whenever'
-#: Facts that change without slowing a machine; and those that slow any part.
-HARMLESS, _EVERY_PART = ('nodes', 'parity', 'ReFrame'), ('kernel', 'mitigations', 'microcode', 'firmware')
 #: How the reasons begin of failures that are a node's, and of those that are a case's.
 _OF_NODE = 'a node '
 _OF_CASE = ('time limit', 'deadline', 'CPU time limit', 'memory exceeded', 'virtual memory')
@@ -50,39 +41,9 @@ _OF_CASE = ('time limit', 'deadline', 'CPU time limit', 'memory exceeded', 'virt
 _FORGOTTEN_SECONDS = 30 * 86400.0
 #: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
 _EARLY_SECONDS = 6 * 3600.0
-#: Of two faults, each as when it began and was found: did they begin together?
-Near = Callable[[tuple[float, float], tuple[float, float]], bool]
-
-
-def near() -> Near:
-    """Return the function that says whether faults began within NIGHTS of those that are stored. Where they were
-    found within so many, an estimate of the begin may be as far off."""
-    days = sorted({_day(start) for start in database.starts().values()})
-
-    def within(one: float, other: float, nights: int) -> bool:
-        first, last = sorted((_day(one), _day(other)))
-        at = bisect_right(days, first)
-        return last - first < nights or days[at - 1:at] == [first] and bisect_right(days, last) - at < nights
-    return lambda one, other: within(one[0], other[0], NIGHTS) or (
-        within(one[1], other[1], NIGHTS) and within(one[0], other[0], 2 * NIGHTS))
-
-
-def _day(unix: float) -> int:
-    return datetime.date.fromtimestamp(unix).toordinal()
 
 
 # ---- a night
-
-class Bad(NamedTuple):
-    """A fault, as a night measured it. ``key``: what its like have in common, the word first."""
-
-    name: str
-    key: list[str]
-    fault: Fault
-    cause: Attribution = Attribution()
-    row: Row | None = None
-    title: str = ''                  # of what is no cell
-
 
 class Well(NamedTuple):
     """A cell or a pair in order tonight; ``ended``: whether its life says so, too."""
@@ -188,12 +149,20 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
         key, cause = ['failed', 'node', node], Attribution(where=Where(kind='node', name=node, why='nothing ran'))
     else:
         key = failures.key(cell)
-    value = cell.level if slow and cell.begin and cell.level is not None else cell.value
+    value = _measured_level(cell, start) if slow else cell.value
     fault = Fault(word=cell.verdict, since=slow and cell.begin or start, seen=start,
                   found=slow and cell.found or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
                   value=value, expected=cell.expected, loss=loss(cell, value),
                   nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
     return Bad(_name(cell), key, fault, cause, row)
+
+
+def _measured_level(cell: Cell, start: float) -> float | None:
+    """Return the level of a slow cell; tonight's figure where that is worse and found the slowdown."""
+    if not cell.begin or cell.level is None:
+        return cell.value
+    known = (cell.level, cell.value) if cell.found == start else (cell.level,)
+    return max(known, key=lambda value: loss(cell, value))
 
 
 def _of_node(node: str, part: str, share: float, start: float) -> Bad:
@@ -250,73 +219,6 @@ def _one_node(cell: Cell) -> list[str]:
     return [node] if node else cell.ran_on if len(cell.ran_on) == 1 else []
 
 
-# ---- which faults are one
-
-def _slow(key: Sequence[str]) -> bool:
-    return key[0] == 'regressed' and len(key) > 2
-
-
-def _marks(key: Sequence[str], where: Where, part: str, changes: Iterable[Change]) -> Iterator[tuple]:
-    """Yield marks: faults that began together and share one are one incident. Those that share one with ANY are so
-    whenever they began. An unknown place has none; `everything` is for all partitions."""
-    if not _slow(key):
-        yield (ANY, *key) if key[:2] == ['failed', 'node'] else tuple(key)
-        return
-    node, own = where.kind == 'node', key[-1]
-    for place in where.name.split(', ') if where.kind else ():
-        yield (node, place) if node else (node, place, own)
-        yield from ((ANY, place, word) for word in {*part.split()} - _NO_PART) if node else [('everything', own)]
-    yield from ((node, c.fact, c.old, c.new, '' if c.fact in _EVERY_PART else own) for c in changes
-                if c.fact not in HARMLESS and bool(c.nodes) >= node)
-
-
-def _times(fault: Fault) -> tuple[float, float]:
-    return fault.since, fault.found or fault.since
-
-
-def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
-    """Yield those that began together."""
-    group: list[Bad] = []
-    for each in sorted(own, key=lambda each: each.fault.since):
-        if group and not together(_times(group[0].fault), _times(each.fault)):
-            yield group
-            group = []
-        group.append(each)
-    yield group
-
-
-def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
-    """Return what belongs together, the worst of each first.
-
-    Cells of one check without a known place are one where partition, part and begin agree. They join the known
-    place of the others where there is one only."""
-    found = {each.name: each for each in sorted(found, key=lambda each: -each.fault.loss)}
-    top = {name: name for name in found}
-
-    def first(name: str) -> str:
-        while top[name] != name:
-            top[name] = name = top[top[name]]
-        return name
-    by_mark, by_check = defaultdict(list), defaultdict(list)
-    for each in found.values():
-        for mark in _marks(each.key, each.cause.where, each.cause.subsystem.name, each.cause.changes):
-            by_mark[mark].append(each)
-        if _slow(each.key) and each.row:
-            by_check[each.row.cell.check, each.row.cell.partition, each.key[-1]].append(each)
-    for mark, own in ((mark, group) for mark, same in by_mark.items() for group in _apart(same, together)):
-        if mark[0] != 'everything' or any(each.cause.where.kind == 'everything' for each in own):
-            top.update((first(each.name), first(own[0].name)) for each in own)
-    for own in (group for same in by_check.values() for group in _apart(same, together)):
-        known = {first(each.name) for each in own if each.cause.where.kind}
-        unknown = [each.name for each in own if not each.cause.where.kind]
-        for name in unknown:
-            top[first(name)] = min(known) if len(known) == 1 else first(unknown[0])
-    groups: dict[str, list[Bad]] = defaultdict(list)
-    for name, each in found.items():
-        groups[first(name)].append(each)
-    return [*groups.values()]
-
-
 def causes(table: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     """Return title and rows of each incident, and of each cause that is none yet, the worst row of each first."""
     table = list(table)
@@ -328,52 +230,6 @@ def causes(table: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     night = Night(table[0].cell.system if table else '', '', 0.0, {}, {}, frozenset())
     return [(_opened(group, night).title, [each.row for each in group])
             for group in (*groups, *(grouped(new, near()) if new else ()))]
-
-
-class _Known:
-    """Incidents, found by the names of their faults and by their marks."""
-
-    def __init__(self, known: Sequence[Incident], together: Near):
-        self.together, self.by_number = together, {each.number: each for each in known}
-        self.having, self.marked = defaultdict(list), defaultdict(list)
-        for each in known:
-            for name in each.faults:
-                self.having[name].append(each)
-            for mark in _marks(each.key, each.where, each.part, each.changes):
-                self.marked[mark].append(each)
-
-    def of(self, each: Bad) -> int:
-        """Return the number of the incident that a fault belongs to; 0: of none."""
-        where = each.cause.where
-        for incident in self.having.get(each.name, ()):
-            fault, known = incident.faults[each.name], where.kind and incident.where.kind
-            apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            same = not apart or not fault.well and self.together(_times(fault), _times(each.fault))
-            if fault.word == each.fault.word and same and (known or not incident.waits):
-                return incident.number
-        marks = _marks(each.key, where, each.cause.subsystem.name, each.cause.changes)
-        return min((incident.number for mark in marks for incident in self.marked.get(mark, ())
-                    if mark[0] is ANY or self.takes(incident, each) and (
-                        mark[0] != 'everything' or 'everything' in (where.kind, incident.where.kind))), default=0)
-
-    def takes(self, incident: Incident, each: Bad) -> bool:
-        """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
-        opened = incident.opened.start
-        return not incident.waits and self.together((incident.begin or opened, opened), _times(each.fault))
-
-
-def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
-    """Return the number of the incident of each, by name: its own one, or that of the others of its group; 0 for
-    a new one."""
-    found: dict[str, int] = {}
-    stored = _Known(known, together)
-    for group in groups:
-        own = {each.name: stored.of(each) for each in group}
-        most = Counter(filter(None, own.values())).most_common(1)
-        joined = stored.by_number[most[0][0]] if most else None
-        found |= {each.name: own[each.name] or (joined.number if joined and stored.takes(joined, each) else 0)
-                  for each in group}
-    return found
 
 
 # ---- what a night makes of incidents
@@ -413,22 +269,27 @@ def _ack(group: Iterable[Bad]) -> str:
 def _about(incident: Incident, group: Sequence[Bad]) -> dict[str, Any]:
     """Return place, part and changes of an incident with the faults of ``group``; what is known stays.
 
-    A place is where its cells are slow, and what most of their causes name."""
+    Its place is the node that most causes name, or else the partitions of its cells."""
     causes = [each.cause for each in group]
-    wheres = [where for where in (incident.where, *(cause.where for cause in causes)) if where.kind]
     found = {'changes': incident.changes or next((cause.changes for cause in causes if cause.changes), []),
              'part': incident.part or next((c.subsystem.name for c in causes if c.subsystem.name), '')}
+    wheres = [where for where in (incident.where, *(cause.where for cause in causes)) if where.kind]
     if not wheres:
         return found
-    node = wheres[0].kind == 'node'
-    alike = [where for where in wheres if (where.kind == 'node') == node]
-    names = Counter(name for where in alike for name in where.name.split(', '))
-    most = {name for name, count in names.items() if node or 2 * count >= len(alike)}
-    own = set() if node else {each.row.cell.partition for each in group if each.row}
-    named = sorted(most | own | set(filter(None, incident.where.name.split(', '))))
-    kind = next((where.kind for where in alike if where.kind == 'everything' and len(named) > 1), wheres[0].kind)
-    kind = 'partition' if kind == 'everything' and len(named) == 1 else kind
-    return {**found, 'where': wheres[0].model_copy(update={'kind': kind, 'name': ', '.join(named)})}
+    of_nodes = [where for where in wheres if where.kind == 'node']
+    most = max(Counter(where.name for where in of_nodes).values(), default=0)
+    node = incident.where.kind == 'node' or not incident.where.kind and most > len(wheres) - len(of_nodes)
+    alike = of_nodes if node else [where for where in wheres if where.kind != 'node']
+    names = {name for where in of_nodes for name in where.name.split(', ')} if node else {
+        partition for fault in incident.faults.values() if (partition := _partition(fault))}
+    kind = 'node' if node else 'everything' if len(names) > 1 and any(
+        where.kind == 'everything' for where in alike) else 'partition'
+    return {**found, 'where': alike[0].model_copy(update={
+        'kind': kind, 'name': ', '.join(sorted(names)) or alike[0].name})}
+
+
+def _partition(fault: Fault) -> str:
+    return fault.cell.partition('+')[0].rpartition(':')[2]
 
 
 def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection) -> Incident:
@@ -494,7 +355,7 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
 
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
-    if fine(tonight) or any(fault.listed and node in fault.nodes for fault in incident.faults.values()):
+    if fine(tonight) or all(fault.listed for fault in incident.faults.values()):
         return True
     from parity.verdict import nodes  # it loads polars
     return fine(nodes.since(night.system, node, last))

@@ -1,0 +1,244 @@
+"""Join faults into incidents: those that began together at one place and in one part, or with one change.
+
+All that is slow on one node is one incident, whatever its part and begin. Within a partition and a part the place
+that most slow cells name is the place of all."""
+
+from __future__ import annotations
+
+import datetime
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from parity.records import database
+from parity.records.incidents import Change, Fault, Incident, Where
+from parity.verdict.cause import group_of
+from parity.verdict.model import Attribution, Row
+
+#: Faults that began within so many nights began together; so many nights later one may join its partition's.
+NIGHTS, LATE = 3, 14
+#: Words in the name of a part that are no part themselves, and the part that a group of cells tells of.
+_NO_PART, _PART = {'and', 'alike', 'clock'}, {'memory-bound codes': 'memory'}
+#: Facts that change without slowing a machine.
+HARMLESS = ('nodes', 'parity', 'ReFrame')
+#: The place of cells that are slow on all nodes alike.
+_WIDE = 'all nodes'
+#: Of two faults, each as when it began and was found: did they begin within so many nights?
+Near = Callable[[tuple[float, float], tuple[float, float], int], bool]
+
+
+class Bad(NamedTuple):
+    """A fault, as a night measured it. ``key``: what its like have in common, the word first."""
+
+    name: str
+    key: list[str]
+    fault: Fault
+    cause: Attribution = Attribution()
+    row: Row | None = None
+    title: str = ''                  # of what is no cell
+
+    @property
+    def times(self) -> tuple[float, float]:
+        return _times(self.fault)
+
+    @property
+    def slow(self) -> bool:
+        return _slow(self.key)
+
+    @property
+    def place(self) -> str:
+        """Return the node to blame, or _WIDE; '' where the place is not known."""
+        where = self.cause.where
+        return where.name if where.kind == 'node' else _WIDE if where.kind else ''
+
+
+def _times(fault: Fault) -> tuple[float, float]:
+    return fault.since, fault.found or fault.since
+
+
+def _slow(key: Sequence[str]) -> bool:
+    return key[0] == 'regressed' and len(key) > 2
+
+
+def near() -> Near:
+    """Return the function that says whether faults began within NIGHTS of those that are stored. Where they were
+    found within so many, an estimate of the begin may be as far off."""
+    days = sorted({_day(start) for start in database.starts().values()})
+
+    def within(one: float, other: float, nights: int) -> bool:
+        first, last = sorted((_day(one), _day(other)))
+        at = bisect_right(days, first)
+        return last - first < nights or days[at - 1:at] == [first] and bisect_right(days, last) - at < nights
+    return lambda one, other, nights=NIGHTS: within(one[0], other[0], nights) or (
+        within(one[1], other[1], nights) and within(one[0], other[0], 2 * nights))
+
+
+def _day(unix: float) -> int:
+    return datetime.date.fromtimestamp(unix).toordinal()
+
+
+def _areas(fault: Fault, part: str) -> set[tuple[str, str]]:
+    """Return the partition of a slow cell with each part of the machine that it tells of."""
+    group = group_of(fault.cell, fault.part)
+    partition = fault.cell.partition('+')[0].rpartition(':')[2]
+    return {(partition, word) for word in ({*part.split()} - _NO_PART) | {_PART.get(group, group)}}
+
+
+def _wider(where: Where, partition: str, part: str) -> Iterator[tuple]:
+    """Yield what slow cells of two partitions share where each names the other, and those of `everything`."""
+    yield 'everything', part
+    yield from ((*sorted((partition, other)), part) for other in where.name.split(', ') if other != partition)
+
+
+def _of_changes(changes: Iterable[Change], node: bool) -> set[tuple]:
+    return {(node, change.fact, change.old, change.new) for change in changes
+            if change.fact not in HARMLESS and bool(change.nodes) >= node}
+
+
+def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
+    """Yield those that began together."""
+    group: list[Bad] = []
+    for each in sorted(own, key=lambda each: each.fault.since):
+        if group and not together(group[0].times, each.times):
+            yield group
+            group = []
+        group.append(each)
+    yield group
+
+
+class _Sets:
+    """Sets of names, which are united."""
+
+    def __init__(self, names: Iterable[str]):
+        self._top = {name: name for name in names}
+
+    def first(self, name: str) -> str:
+        while self._top[name] != name:
+            self._top[name] = name = self._top[self._top[name]]
+        return name
+
+    def unite(self, found: Sequence[Bad]) -> None:
+        for each in found[1:]:
+            self._top[self.first(each.name)] = self.first(found[0].name)
+
+
+def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
+    """Return what belongs together, the worst of each first."""
+    every = {each.name: each for each in sorted(found, key=lambda each: -each.fault.loss)}
+    sets, alike, areas = _Sets(every), defaultdict(list), defaultdict(list)
+    nodes = defaultdict(list)
+    for each in every.values():
+        if not each.slow:
+            (nodes if each.key[:2] == ['failed', 'node'] else alike)[tuple(each.key)].append(each)
+            continue
+        where = each.cause.where
+        if where.kind == 'node':
+            nodes[where.name].append(each)
+        for mark in _of_changes(each.cause.changes, where.kind == 'node'):
+            alike[mark].append(each)
+        for partition, part in _areas(each.fault, each.cause.subsystem.name) if each.row else ():
+            areas[partition, part].append(each)
+            for mark in _wider(where, partition, part) if each.place == _WIDE else ():
+                alike[mark].append(each)
+    for same in nodes.values():
+        sets.unite(same)
+    for mark, same in alike.items():
+        for own in _apart(same, together):
+            if mark[0] != 'everything' or any(each.cause.where.kind == mark[0] for each in own):
+                sets.unite(own)
+    for same in areas.values():
+        for own in _apart(same, together):
+            _unite_place(own, sets)
+    groups: dict[str, list[Bad]] = defaultdict(list)
+    for name, each in every.items():
+        groups[sets.first(name)].append(each)
+    return [*groups.values()]
+
+
+def _unite_place(own: Sequence[Bad], sets: _Sets) -> None:
+    """Unite cells of a partition and a part that began together: they are at the place that most name.
+
+    Cells of one check without a known place are one; they join the place of its others if that is one only."""
+    places = Counter(each.place for each in own if each.place)
+    most = max(places.values(), default=0)
+    chosen = _WIDE if places[_WIDE] == most else next(name for name, count in places.items() if count == most) \
+        if most else ''
+    sets.unite([each for each in own if each.place in (chosen, _WIDE) or each.place and chosen == _WIDE])
+    by_check = defaultdict(list)
+    for each in own:
+        by_check[each.row.cell.check].append(each)
+    for same in by_check.values():
+        known = {sets.first(each.name): each for each in same if each.place}
+        unknown = [each for each in same if not each.place]
+        sets.unite([*(known.values() if len(known) == 1 else ()), *unknown])
+
+
+class _Known:
+    """Incidents, found by the names of their faults and by what they have in common with new ones."""
+
+    def __init__(self, known: Sequence[Incident], together: Near):
+        self.together, self.by_number = together, {each.number: each for each in known}
+        self.having, self.marked = defaultdict(list), defaultdict(list)
+        for each in known:
+            for name in each.faults:
+                self.having[name].append(each)
+            for mark in self._marks(each):
+                self.marked[mark].append(each)
+
+    @staticmethod
+    def _marks(incident: Incident) -> Iterator[tuple]:
+        node = incident.where.kind == 'node'
+        if not _slow(incident.key):
+            yield tuple(incident.key)
+            return
+        yield from (('node', name) for name in incident.nodes)
+        yield from _of_changes(incident.changes, node)
+        areas = set().union(*(_areas(fault, incident.part) for fault in incident.faults.values() if fault.cell))
+        for area in areas if incident.where.kind and not node else ():
+            yield area
+            yield 'everything', area[1]
+
+    def of(self, each: Bad) -> int:
+        """Return the number of the incident that a fault belongs to; 0: of none."""
+        where = each.cause.where
+        for incident in self.having.get(each.name, ()):
+            fault, known = incident.faults[each.name], where.kind and incident.where.kind
+            apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
+            same = not apart or not fault.well and self.together(_times(fault), each.times)
+            if fault.word == each.fault.word and same and (known or not incident.waits):
+                return incident.number
+        if not each.slow:
+            ever = each.key[:2] == ['failed', 'node']
+            return self._first([tuple(each.key)], lambda one: ever or self.takes(one, each))
+        if number := self._first([('node', each.place)], lambda one: True):
+            return number
+        changes = _of_changes(each.cause.changes, where.kind == 'node')
+        areas = _areas(each.fault, each.cause.subsystem.name) if each.row and each.place == _WIDE else set()
+        return self._first(changes, lambda one: self.takes(one, each)) \
+            or self._first(areas, lambda one: self.takes(one, each, LATE if one.left else NIGHTS)) \
+            or self._first([('everything', part) for _, part in areas], lambda one: self.takes(one, each)
+                           and 'everything' in (where.kind, one.where.kind))
+
+    def _first(self, marks: Iterable[tuple], fits: Callable[[Incident], bool]) -> int:
+        return min((incident.number for mark in marks for incident in self.marked.get(mark, ()) if fits(incident)),
+                   default=0)
+
+    def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
+        """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
+        opened = incident.opened.start
+        return not incident.waits and self.together((incident.begin or opened, opened), each.times, nights)
+
+
+def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
+    """Return the number of the incident of each, by name: its own one, or that of the others of its group; 0 for
+    a new one."""
+    found: dict[str, int] = {}
+    stored = _Known(known, together)
+    for group in groups:
+        own = {each.name: stored.of(each) for each in group}
+        most = Counter(filter(None, own.values())).most_common(1)
+        joined = stored.by_number[most[0][0]] if most else None
+        found |= {each.name: own[each.name] or (joined.number if joined and stored.takes(joined, each) else 0)
+                  for each in group}
+    return found
