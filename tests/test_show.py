@@ -15,6 +15,7 @@ from reframe.frontend.filters import have_any_name
 import sessions as made
 import stored as storing
 from commands import parity, process
+from nights import start
 from parity.report import show
 from parity.verdict import judge
 from stored import case
@@ -93,6 +94,13 @@ def test_an_output_of_a_later_session_is_shown_only_where_that_confirms_it(store
     told = shown('toy.hpl', '--session', night).stdout
     assert said in told and ('  of the later session' in told) == confirms and ('50' in told.split('output')[0]) == confirms
     assert '  of the later session' in shown('toy.hpl').stdout
+
+
+def test_the_output_of_a_rerun_within_the_minute_is_not_shown_as_the_nights(stored, tmp_path):
+    folder = storing.output(tmp_path / 'out', 0, out='of the rerun')
+    night = stored.add(case(100.0, outputdir=folder), time_end_unix=start(0) + 10)
+    stored.add(case(50.0, outputdir=folder), parity_rerun_of=night, time_start_unix=start(0) + 15, time_end_unix=start(0) + 55)
+    assert 'the output is of the run that confirms this one (' in shown('toy.hpl').stdout
 
 
 def test_environments_are_told_apart_where_a_case_has_several_and_a_cell_without_one_has_no_line_that_reruns_it(stored):

@@ -106,10 +106,13 @@ def _output(folder: str, night: Span, *reruns: Span) -> tuple[dict[str, list[str
         return {}, folder and 'the output is not there any more'
     written = max(file.stat().st_mtime for file in files)
     at = f'{datetime.datetime.fromtimestamp(written):%Y-%m-%d %H:%M}'
-    fits = [start - _CLOCKS_SECONDS <= written <= end + _CLOCKS_SECONDS for start, end in (night, *reruns)]
-    if not any(fits):
+
+    def away(of: Span) -> float:
+        return max(of[0] - written, written - of[1], 0.0)
+    nearest = min((night, *reruns), key=away)
+    if away(nearest) > _CLOCKS_SECONDS:
         return {}, f'the output there is of another run ({at}): it is not shown'
-    note = '' if fits[0] else f'the output is of the run that confirms this one ({at})'
+    note = '' if nearest is night else f'the output is of the run that confirms this one ({at})'
     return {file.name: shown for file in files if (shown := tail(file, _LINES[file.name]))}, note
 
 
