@@ -17,6 +17,8 @@ from dev.life.world import CORRELATION
 SURE, WITHIN, LARGE = 3.4, 3, 0.05
 #: Variance of a mean of WITHIN nights, over that of one, times WITHIN.
 _DEPENDENT = 1 + 2 * sum((1 - lag / WITHIN) * CORRELATION ** lag for lag in range(1, WITHIN))
+#: Standard errors of a shift whose end an oracle tells in 95 % of cases; good nights that end what comes and goes.
+CLEAR, GOOD = SURE + 1.645, 14
 #: Events that a notice tells; nights back in which a fault explains what is bad.
 _TOLD, _RECENT = ('new', 'also', 'worse'), 8
 _FAILED = ('failed', 'wrong', 'missing')
@@ -125,9 +127,17 @@ class Scored:
             ran = self.nights[k].ran_on
             there = (names & {*on} for on in ran.values()) if kind == 'node' else (ran.get(name) for name in cells)
             count += any(there)
-            if count == WITHIN:
+            if count == WITHIN + GOOD * (fault.incidents > 1):
                 return k, mine
         return -1, mine
+
+    def ends_clearly(self, number: int) -> bool:
+        """Return whether an oracle tells the end of each of an incident's cells from WITHIN nights."""
+        for name in self.last[number].cells:
+            most = max((share for night in self.nights for share in night.hit.get(name, {}).values()), default=0.0)
+            if -log(1 - min(most, 0.999)) < CLEAR * self.life.sd[name] * (_DEPENDENT / WITHIN) ** 0.5:
+                return False
+        return True
 
     def example(self, i: int, text: str) -> str:
         fault = self.faults[i]
@@ -223,7 +233,7 @@ def over(of: Scored) -> Share:
     for i, fault in enumerate(of.faults):
         night, mine = of.over_after(i)
         if night >= 0 and fault not in followed and fault.end < EVER:
-            for number in mine:
+            for number in filter(of.ends_clearly, mine):
                 state = of.nights[night].incidents[number].state
                 found.add(state == 'over', of.example(i, f'{state} in night {night}: {_incident(of, number)}'))
     return found
@@ -287,7 +297,8 @@ PLANTED: dict[str, tuple[Callable[[Scored], Share], float, float]] = {
     'failed, wrong, missing: told on their night': (on_their_night, 1, inf),
     'right place': (right_place, 0.95, inf), 'right part': (right_part, 0.85, inf),
     'one incident': (one_incident, 0.95, inf), 'two causes in one incident, a month': (two_causes, -inf, 0),
-    'over within 3 measured nights': (over, 0.95, inf), '`worse` at an unchanged level, a month': (worse, -inf, 0),
+    'over within 3 measured nights, of those whose end an oracle can tell': (over, 0.95, inf),
+    '`worse` at an unchanged level, a month': (worse, -inf, 0),
     'acknowledged, unchanged, and red: cell-nights a month': (red_acked, -inf, 0),
     'comes and goes: named': (comes_and_goes, 1, inf), 'other work called slower': (other_work, -inf, 0),
     'false incidents a month': (false, -inf, 1), 'red mornings a month': (red, -inf, inf)}
