@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import re
+import shutil
 import types
 from statistics import fmean, geometric_mean, stdev
 
@@ -23,9 +24,8 @@ from parity.base.figures import NOTHING
 from parity.compare.model import Value
 from parity.plan import Plan
 from parity.report import drawings
-from parity.study import campaign, figures, findings, here, told
+from parity.study import campaign, conditions, figures, findings, told
 from parity.study.model import Case, Study
-from parity.system import systems
 from sessions import case, planned
 from stored import Stored
 
@@ -244,26 +244,6 @@ def test_sentences_that_fail_on_the_figures_of_their_own_document_are_found():
     assert {f['reason'] for f in fits.values()} == {'few points'}
 
 
-def test_two_ranks_within_a_node_of_one_core_are_not_testable():
-    shown = parity('study', 'show', 'tessera', '--system', 'onebox').stdout
-    assert '4 of 8 cases not testable here: 2 ranks a node, a node of physical has 1' in shown
-    tessera = study.read('tessera')
-    part, cases = systems.read('onebox').partitions[0], [c for c in tessera.cases(None, True) if c.experiment == 'messages']
-    said = {c.point['place']: c.reason for c in here._cells(tessera, cases, [], part, {})}
-    assert said == {'within': '2 ranks a node, a node of physical has 1', 'between': 'not measured'}
-
-
-def test_more_threads_than_cores_and_a_second_node_are_not_testable_on_one_of_two_cores():
-    part = systems.read('onebox').partitions[0]
-    part = part.model_copy(update={'extras': part.extras.model_copy(update={'nodes': 1, 'cores': 2})})
-    said = {}
-    liu = study.read('liu2017')
-    for each in liu.cases(None, True):
-        said.setdefault(here._lacking(liu, each, part, {}), set()).add((each.experiment, *each.point.values()))
-    assert {('ops', '4'), ('memory_random', '4', '20MB')} <= said['4 threads, a node of physical has 2 cores'] and ('network', 'TCP', '2_nodes') in said['needs 2 nodes, physical has 1']
-    assert {('ops', '2'), ('iozone', 'fsync'), ('network', 'UDP', 'loopback')} <= said['']
-
-
 @pytest.mark.parametrize('experiment, said', [('metrics: {rate: []}', 'nothing here measures it'), ('check: C, metrics: {rate: [r]}', '--quick leaves it out')])
 def test_a_finding_that_no_case_was_planned_for_says_why(experiment, said):
     found = analysed('{id: f, says: s, where: p, ratio: one.rate b / a, above: 1}', {('a', '1'): runs(1), ('b', '1'): runs(2)}, experiment=experiment, here=[]).findings[0]
@@ -347,20 +327,12 @@ def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
     assert words['window-of-4'] == 'does not hold' and words['out-slower-large'] == words['out-not-slower-small'] == 'holds'
 
 
-@pytest.mark.parametrize('nodes, said', [(1, 'needs 3 nodes, physical has 1'), (2, 'needs 3 nodes, physical has 2'), (3, '')])
-def test_a_third_node_that_is_absent_is_no_failure(nodes, said):
-    murphy, part = study.read('murphy2007'), systems.read('onebox').partitions[0]
-    part = part.model_copy(update={'extras': part.extras.model_copy(update={'nodes': nodes})})
-    lacking = {c.experiment: here._lacking(murphy, c, part, {}) for c in murphy.cases(None, True)}
-    assert lacking['echo'] == lacking['shared'] == said and lacking['transfer'] == lacking['iperf'] == ('needs 2 nodes, physical has 1' if nodes == 1 else '')
-
-
 def test_a_case_of_several_experiments_takes_its_time_once():
     murphy = study.read('murphy2007')
     one, other, = [next(c for c in murphy.cases(None, True) if c.experiment == name) for name in ('traced', 'throughput')]
     assert one.runs == other.runs
-    ready = [here.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
-    assert here.seconds([campaign.Step('alone', 1, [one, other])], ready) == here.SESSION + 20
+    ready = [conditions.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
+    assert conditions.seconds([campaign.Step('alone', 1, [one, other])], ready) == conditions.SESSION + 20
     assert 'quick: 2 cases, 60 s' in '\n'.join(line for line, _ in told.listed('murphy2007', murphy, {'quick': ready}))
 
 
@@ -532,11 +504,12 @@ def test_a_study_that_was_never_measured_says_how_to_do_it(site, stored):
     assert done.returncode == 3 and 'run: parity study run trial --system NAME' in done.stderr
 
 
-def loaded(problems=(), **changed):
+def loaded(asked, answers=lambda case: {}, problems=(), **changed):
+    """The plan of a check Toy, whose cases only an environment of `physical` can run."""
     metrics = [{'name': name, 'unit': 's', 'better': 'lower'} for name in ('hpl', 'latency')]
     check = {'check': 'Toy', 'file': 'toy.py', 'needs': ['hpcc'], 'parameters': {'code': ['X', 'Y']}, 'metrics': metrics, **changed}
-    cases = [planned(partition=partition, environ=environ, system='onebox') for partition, environ in (('physical', 'distro'), ('virtual', ''))]
-    return Plan(system='onebox', cases=cases, checks=[check], problems=list(problems))
+    said = [{'reason': 'no environment of virtual offers hpcc' if case.partition == 'virtual' else '', 'metrics': ['hpl', 'latency'], **answers(case)} for case in asked]
+    return Plan(system='onebox', cases=[planned(system='onebox')], checks=[check], problems=list(problems), answers=said)
 
 
 @pytest.fixture
@@ -544,7 +517,50 @@ def onebox(site, stored, monkeypatch):
     trial(site, MEASURED)
     (site.parents[1] / 'onebox').mkdir()
     (site.parents[1] / 'onebox' / 'system.yaml').write_text((TOP / 'systems' / 'onebox' / 'system.yaml').read_text())
-    return lambda **changed: monkeypatch.setattr(plan, 'of_command', lambda _: loaded(**changed))
+    return lambda **changed: monkeypatch.setattr(plan, 'of_command', lambda _, asked: loaded(asked, **changed))
+
+
+@pytest.fixture
+def real(site, monkeypatch):
+    """The checks and studies of this checkout, and the partitions of onebox with other nodes, cores and memory: {name: extras}."""
+    def system(**partitions):
+        for name in ('checks', 'studies', 'reframe'):
+            (site.parents[2] / name).symlink_to(TOP / name)
+        onebox = yaml.safe_load((TOP / 'systems' / 'onebox' / 'system.yaml').read_text())
+        physical = onebox['partitions'][0]
+        onebox['partitions'] = [{**physical, 'name': name, 'extras': {**physical['extras'], **extras}} for name, extras in partitions.items()]
+        (site.parents[1] / 'onebox').mkdir()
+        (site.parents[1] / 'onebox' / 'system.yaml').write_text(yaml.safe_dump(onebox))
+    monkeypatch.delenv('RFM_CONFIG_FILES', raising=False)
+    return system
+
+
+def test_the_checks_themselves_say_what_a_partition_cannot_run(real):
+    real(one={'nodes': 1, 'cores': 2, 'memory_bytes': 6 * 10**9}, two={'nodes': 2, 'cores': 1, 'memory_bytes': 7 * 10**9}, three={'nodes': 3, 'cores': 1, 'memory_bytes': 10**6})
+    if not all(map(shutil.which, ('cc', 'mpirun'))):
+        pytest.skip('needs a C compiler and an MPI')
+    cases = [each for name in ('murphy2007', 'liu2017', 'tessera') for quick in (True, False) for each in study.read(name).cases(None, quick) if quick or each.experiment == 'transfer']
+    asked = [(each, part) for each in cases for part in ('one', 'two', 'three')]
+    said = {}
+    for (each, part), answer in zip(asked, conditions.asked(asked, 'onebox')[1], strict=True):
+        said.setdefault((part, answer.reason), set()).add((each.experiment, *each.point.values()))
+    assert {('ops', '2'), ('iozone', 'fsync')} <= said['one', '']
+    assert {('ops', '4'), ('memory_random', '4', '20MB')} <= said['one', '4 threads: a node has 2 cores']
+    for part, needed, experiment in (('one', 2, 'transfer'), ('two', 4, 'within_group')):
+        assert experiment in {name for name, *_ in said[part, f'nodes: needs {needed}, onebox:{part} has {needed // 2}, or does not state `nodes`']}
+    assert {place[2] for place in said['two', 'one rank: nobody to send to'] if place[0] == 'messages'} == {'within'}
+    beyond = {name for (part, reason), places in said.items() if part == 'three' and 'must be at most 977 KiB, the memory of a node of three' in reason for name, *_ in places}
+    assert 'disk_random' in beyond, 'blocks of 1 MiB in memory of 1 MB'
+    room = {reason for (part, reason), places in said.items() if part == 'two' for name, *_ in places if name == 'transfer' and reason.startswith('io_budget: case')}
+    assert {re.search('needs at least (.*), has (.*);', reason)[1] for reason in room} == {'40 GiB', '60 GiB'}
+
+
+def test_what_could_not_be_measured_has_the_checks_reason_beside_the_figures(site, stored, kept, real):
+    real(physical={'nodes': 1, 'cores': 2})
+    with paths.of_study('liu2017'):
+        Stored().add(case(1.0, case='Ops %threads=all %thread_count=2', system='onebox', partition='physical'), system='onebox', study='liu2017', mode='quick', run='1', side='node', repeat='1')
+    rows = json.loads(parity('study', 'compare', 'liu2017', 'last', '--json').stdout)['here']['rows']
+    assert '4 threads: a node has 2 cores' in {row['reason'] for row in rows if row['benchmark'].startswith('ops ')}
 
 
 def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
@@ -552,13 +568,13 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     for seconds, uuid in ((4.0, 'x-0'), (6.0, 'y-0'), (5.0, 'z-0')):
         kept.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', parity={'job': {'submitted': 1.0, 'waited': 0.0, 'ran': seconds}}), uuid=uuid, system='onebox', study='trial', mode='full', side='a')
     read = study.read('trial')
-    found = {(p.case.point['side'], p.case.point['code']): p for p in here.planned(read, 'trial', 'onebox')}
+    found = {(p.case.point['side'], p.case.point['code']): p for p in conditions.planned(read, 'trial', 'onebox')['full']}
     assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
     assert found['a', 'X'].partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
     assert (found['a', 'X'].seconds, found['a', 'X'].guessed) == (100.0, False), 'a session took 100 s: 95 beside the case'
     assert (found['a', 'Y'].seconds, found['a', 'Y'].guessed) == (155.0, True)
-    assert [p.case.point['code'] for p in here.planned(read, 'trial', 'onebox', quick=True)] == ['X', 'X']
-    turned = here.planned(read, 'trial', 'onebox', partitions=['virtual', 'physical'])
+    assert [p.case.point['code'] for p in conditions.planned(read, 'trial', 'onebox')['quick']] == ['X', 'X']
+    turned = conditions.planned(read, 'trial', 'onebox', ['virtual', 'physical'])['full']
     assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
     assert '  1 experiment, 1 can run, 1 measured here' in parity('study', 'list', '--system', 'onebox').stdout
     shown = parity('study', 'show', 'trial', '--system', 'onebox').stdout
@@ -567,13 +583,10 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
 
 @pytest.mark.parametrize('changed, said', [
     ({'check': 'Tod'}, "study.yaml:9: experiments.one.check: unknown check 'Toy'; did you mean 'Tod'"),
-    ({'metrics': [{'name': 'hpl', 'unit': '', 'better': ''}]}, "study.yaml:9: experiments.one.metrics.rate: unknown metric 'latency'; valid: hpl"),
+    ({'answers': lambda case: {'metrics': ['hpl']}}, "study.yaml:9: experiments.one.metrics.rate: unknown metric 'latency'; valid: hpl"),
     ({'parameters': {'code': ['X', 'Y'], 'how': ['u', 'v']}}, 'study.yaml:9: experiments.one.parameters: must name how, one of u, v'),
-    ({'check': 'Tod', 'problems': [{'file': 'toy.py', 'what': r'''cannot be loaded: type error: failed to set variable 'nodes': could not convert to any of the supported types: ["Str[r'[3-9]\\d']"]: cannot convert string '2' to "Str[r'[3-9]\\d']"'''}]},
-     r"study.yaml:9: experiments.one.set.nodes: '2': must be of the form [3-9]\d"),
-    ({'forms': {'nodes': '[3-9]'}}, "study.yaml:9: experiments.one.set.nodes: '2': must be of the form [3-9]"),
-    ({'parameters': {}}, "study.yaml:9: experiments.one.parameters: unknown parameter 'code'"), ({'parameters': {'code': ['X']}}, "unknown value of code 'Y'"),
-    ({'problems': [{'file': 'command line', 'what': "-S Toy.nodes=2: no check 'Toy' with a variable 'nodes'"}]}, "study.yaml:9: experiments.one.set.nodes: no check 'Toy' with a variable 'nodes'")])
+    ({'answers': lambda case: {'wrong': 'nodes', 'reason': "'2': must be of the form [3-9]"}}, "study.yaml:9: experiments.one.set.nodes: '2': must be of the form [3-9]"),
+    ({'parameters': {}}, "study.yaml:9: experiments.one.parameters: unknown parameter 'code'"), ({'parameters': {'code': ['X']}}, "unknown value of code 'Y'")])
 def test_a_check_metric_or_variable_that_is_not_there_is_named_with_its_line(onebox, changed, said):
     onebox(**changed)
     done = parity('study', 'list')
@@ -583,24 +596,15 @@ def test_a_check_metric_or_variable_that_is_not_there_is_named_with_its_line(one
 @pytest.mark.parametrize('quick, memory, said', [
     ('', 10**9, 'experiments.one.set.chunk'), ("set: {chunk: '2B,1GB'}, ", 10**8, 'experiments.one.quick.set.chunk'), ('', 2 * 10**9, ''), ('set: {chunk: 1GB}, ', 2 * 10**9, '')])
 def test_a_size_beyond_the_memory_of_a_process_is_refused_before_anything_runs(onebox, site, quick, memory, said):
-    onebox(in_memory=['chunk'])
-    folder, system = site.parents[2] / 'studies' / 'trial', site.parents[1] / 'onebox' / 'system.yaml'
+    def beyond(case):
+        large = [text for text in case.variables.get('chunk', '').split(',') if {'1GB': 10**9, '2GB': 2 * 10**9}.get(text, 0) > memory]
+        return {'beyond': 'chunk', 'reason': f'{large[0]!r}: must be at most the memory of a node of {case.partition}'} if large and case.partition else {}
+    onebox(answers=beyond)
+    folder = site.parents[2] / 'studies' / 'trial'
     (folder / 'study.yaml').write_text(MEASURED.replace('set: {nodes: 2}', "set: {nodes: 2, chunk: '2GB'}").replace('quick: {', f'quick: {{{quick}'))
-    system.write_text(system.read_text().replace('1_258_291_200', str(memory)))
     done = parity('study', 'run', 'trial', '--system', 'onebox', '--dry-run', *(['--quick'] if quick else []))
     assert done.returncode == (2 if said else 0) and (not said or f'study.yaml:9: {said}: ' in done.stderr and 'must be at most' in done.stderr and 'the memory of a node of physical' in done.stderr), done
     assert ("not testable here: '2" in parity('study', 'show', 'trial', '--system', 'onebox').stdout) == (memory < 2 * 10**9), 'a list goes on'
-
-
-@pytest.mark.parametrize('budget, lacking', [('', '3 GiB 40 GiB'), ('io_budget: {case: 6_000_000_000}\n', '40 GiB'), ('io_budget: {case: 60_000_000_000}\n', '')])
-def test_files_without_room_are_not_testable_and_say_how_much(onebox, site, budget, lacking):
-    onebox()
-    system = site.parents[1] / 'onebox' / 'system.yaml'
-    system.write_text(system.read_text() + budget)
-    murphy, part = Study.model_validate(yaml.safe_load((TOP / 'studies' / 'murphy2007' / 'study.yaml').read_text())), here._site('onebox').partitions[0]
-    cases = list(murphy.cases(None, False))
-    said = {here._lacking(murphy, c, part, {}) for c in cases if c.experiment == 'transfer'} - {''}
-    assert {re.match('space: needs (.*), has .* \\(io_budget: case, on physical\\)', each)[1] for each in said} == {*re.findall(r'\d+ GiB', lacking)}
 
 
 def test_what_quick_leaves_out_and_a_system_lacks_has_the_systems_reason():
@@ -629,7 +633,7 @@ def test_an_unknown_system_or_study_names_the_nearest(onebox):
 def test_wrong_partitions_are_refused(onebox, partitions, said):
     onebox()
     with pytest.raises(UsageError, match=said):
-        here.planned(study.read('trial'), 'trial', 'onebox', partitions=partitions)
+        conditions.planned(study.read('trial'), 'trial', 'onebox', partitions)
 
 
 def test_this_checkouts_own_studies_fit_its_checks():
@@ -711,7 +715,7 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
 
 def test_a_list_says_why_an_experiment_cannot_be_tested():
     tessera = study.read('tessera')
-    planned = here.planned(tessera, 'tessera', 'onebox')
-    text = '\n'.join(line for line, _ in told.listed('tessera', tessera, {'full': planned}))
-    assert re.search(r'placement, placement_bt.*: needs more nodes than physical has \(4\)\n', text)
+    planned = conditions.planned(tessera, 'tessera', 'onebox')
+    text = '\n'.join(line for line, _ in told.listed('tessera', tessera, {'full': planned['full']}))
+    assert re.search(r'placement, placement_bt.*: no environment of physical offers mpip, npb\n', text)
     assert '  in print only: overhead, problem, ' in text and '--system' not in text

@@ -164,12 +164,11 @@ def test_what_cannot_be_run_is_refused_with_what_is_valid(onebox, site, monkeypa
 
 
 def test_nothing_testable_no_space_and_a_second_run_are_told(onebox, site, results, monkeypatch):
-    onebox()
     line = 'study', 'run', 'trial', '--system', 'onebox', '--quick'
-    (site.parents[1] / 'onebox' / 'system.yaml').write_text((site.parents[1] / 'onebox' / 'system.yaml').read_text().replace('nodes: 4 ', 'nodes: 1 '))
+    onebox(answers=lambda _: {'reason': 'nodes: needs 2, onebox:physical has 1'})
     none = parity(*line)
-    assert none.returncode == 3 and 'needs more nodes than physical has (1)' in none.stdout and 'can measure nothing of trial (quick)' in none.stderr
-    (site.parents[1] / 'onebox' / 'system.yaml').write_text((site.parents[1] / 'onebox' / 'system.yaml').read_text().replace('nodes: 1 ', 'nodes: 4 '))
+    assert none.returncode == 3 and 'nodes: needs 2, onebox:physical has 1' in none.stdout and 'can measure nothing of trial (quick)' in none.stderr
+    onebox()
     said = parity(*line, '--dry-run')
     assert said.returncode == 0 and '3 runs of 1 case in 3 sessions; about 75 s (a guess for 1 of 1 case)' in said.stdout
     assert 'not testable here: 1 of one: no environment of virtual offers hpcc' in said.stdout and not (results / 'studies').exists()

@@ -69,8 +69,9 @@ class Budget(RegressionTestPlugin):
 
     def _night(self, stated, path):
         """Return the budget left for this session; None if none is stated and the free space is not known here."""
+        nights = {} if self.by_itself else _nights
         if stated:
-            return _nights.setdefault('stated', Night(stated, figure(stated, 'B')))
+            return nights.setdefault('stated', Night(stated, figure(stated, 'B')))
         there = Path(os.path.expandvars(path))
         if self.runs_here():
             there = next(p for p in (there, *there.parents) if p.exists())
@@ -81,7 +82,7 @@ class Budget(RegressionTestPlugin):
         if not usage.total:             # /proc and the like count no blocks: the program says what is wrong
             return None
         budget = int(_NIGHT_SHARE * usage.free)
-        return _nights.setdefault(key, Night(budget, f'{figure(budget, "B")}, 10 % of the free space of {path}'))
+        return nights.setdefault(key, Night(budget, f'{figure(budget, "B")}, 10 % of the free space of {path}'))
 
     def _runs(self):
         """Return how often a session runs the case: ReFrame makes a test of each repeat."""

@@ -25,6 +25,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ReframeError, SanityError
 
 from parity.base import codes, paths, reasons, submission
+from parity.base.figures import amount, figure
 from parity.base.limits import measured
 from parity.check import sizing, watched
 from parity.check.reader import Incomplete, Wrong
@@ -58,6 +59,8 @@ class Workload(rfm.RegressionTestPlugin):
     in_memory = ()
     #: Programs of ours that the job starts (`stage_program`).
     programs = ()
+    #: It is asked by itself (parity.rfm.dry_run): it shares no budget with other cases.
+    by_itself = False
     #: The script is for somebody who has neither parity nor its builds (parity.jobs.standalone).
     standalone = False
 
@@ -77,6 +80,16 @@ class Workload(rfm.RegressionTestPlugin):
         if not self.needs and (code := getattr(sys.modules[type(self).__module__], 'CODE', None)):
             self.needs = frozenset({code.feature or Path(self.prefix).name})
         self.parity_claim()
+
+    def beyond_memory(self, partition):
+        """Return the first of ``in_memory`` that is more than a node's memory, and what is valid; '' for none."""
+        memory = partition.extras.get('memory_bytes')
+        for name in self.in_memory if memory else ():
+            text = getattr(self, name)
+            if max((found[0] for each in text.split(',') if (found := amount(each))), default=0) > memory:
+                most = f'{figure(memory, "B")}, the memory of a node of {partition.name}'
+                return name, f'{text!r}: must be at most {most}'
+        return '', ''
 
     def node_count(self):
         """The nodes that a case takes; None where the partition decides."""

@@ -27,13 +27,11 @@ def list_studies(system: str = SYSTEM):
     """List the studies. With --system: how much of each can run there, and how long it takes."""
     from parity import study
     from parity.base import console
-    from parity.study import here, told
+    from parity.study import conditions, told
     for name in study.names():
-        found = study.read(name)
-        asked = here.checked(found, name, system)
-        modes = {mode: here.planned(found, name, system, mode == 'quick', asked=asked)
-                 for mode in ('full', 'quick')} if system else {}
-        console.lines(told.listed(name, found, modes))
+        read = study.read(name)
+        modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
+        console.lines(told.listed(name, read, modes or {}))
 
 
 @app.command('show')
@@ -43,12 +41,11 @@ def show_study(name: str = NAME, system: str = SYSTEM):
     Each experiment in print and here, findings, confounders, what is dropped."""
     from parity import study
     from parity.base import console
-    from parity.study import figures, here, told
-    found = study.read(name)
-    cells, _ = figures.published(found, name)
-    asked = here.checked(found, name, system)
-    planned = here.planned(found, name, system, asked=asked) if system else None
-    console.lines(told.shown(name, found, cells, planned))
+    from parity.study import conditions, figures, told
+    read = study.read(name)
+    cells, _ = figures.published(read, name)
+    modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
+    console.lines(told.shown(name, read, cells, modes['full'] if modes else None))
 
 
 @app.command('run')
@@ -67,7 +64,7 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
     Exit code: 0 measured, 1 a wrong result, 2 usage, 3 nothing testable or no figure, 4 infrastructure.
     The same command measures again the cases that failed."""
     from parity.study import run
-    return run.measure(name, system, quick, partition, given, dry_run, again, submit)
+    return run.measure(run.Command(name, system, quick, partition, given), dry_run, again, submit)
 
 
 @app.command('compare')

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from parity.base import paths
@@ -41,7 +42,7 @@ class PlannedCase(Strict):
     metrics: list[PlannedMetric]
 
 
-class LoadedCheck(Strict):
+class LoadedCheck(Strict, extra='ignore'):     # older sessions have more keys
     """A check class that was loaded, selected or not. References may name its metrics and parameters."""
 
     check: str
@@ -50,8 +51,6 @@ class LoadedCheck(Strict):
     parameters: dict[str, list[str]] = {}
     sizes: list[str] = []                   # that a reference may name, where they are others than a night's
     variants: dict[str, list[str]] = {}     # that a reference must name
-    forms: dict[str, str] = {}              # patterns of its variables
-    in_memory: list[str] = []               # variables that are sizes in the memory of a process
     metrics: list[PlannedMetric]
 
 
@@ -66,21 +65,43 @@ class Problem(Strict):
         return f'{self.file}: {self.what}'
 
 
+class Asked(Strict):
+    """A case that a command line could make, by the text of its parameters and variables."""
+
+    check: str
+    parameters: dict[str, str]
+    variables: dict[str, str]
+    partition: str = ''     # '': of no partition, only whether there is such a case
+
+
+class Answer(Strict):
+    """Metrics of such a case, and the check's reason why it cannot run; '' where it can."""
+
+    reason: str = ''
+    wrong: str = ''         # the variable that the check lacks, or whose value is none of its, for the reason
+    beyond: str = ''        # the variable that no memory of the partition holds, for the reason
+    metrics: list[str] = []
+
+
 class Plan(Strict):
     system: str
     providers: list[str] = []          # of the environments that the system's partitions have
     cases: list[PlannedCase]
     checks: list[LoadedCheck]
     problems: list[Problem]
+    answers: list[Answer] = []
 
 
-def of_command(arguments: list[str]) -> Plan:
-    """Return the plan of ``reframe ARGUMENTS``. UsageError with ReFrame's words when it refuses the arguments."""
+def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
+    """Return the plan of ``reframe ARGUMENTS``, with the answers to ``asked`` of the checks that it loads.
+    UsageError with ReFrame's words when it refuses the arguments."""
     with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
         file = Path(folder) / 'plan'
+        Path(f'{file}.asked').write_text(json.dumps([each.model_dump() for each in asked]))
         # a debug log of its own: it must not overwrite that of the run
         environ = {'RFM_CONFIG_FILES': str(paths.root() / 'reframe' / 'settings.py'), **os.environ,
-                   'PARITY_REFRAME_LOG': f'{file}.log', 'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}
+                   'PARITY_REFRAME_LOG': f'{file}.log', 'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1',
+                   'RFM_STAGE_DIR': f'{file}.stage', 'RFM_CLEAN_STAGEDIR': 'n'}
         command = [sys.executable, '-m', 'parity.rfm.capture', str(file), *arguments]
         done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True)

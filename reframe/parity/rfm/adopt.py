@@ -194,7 +194,7 @@ def _raised(check, metric: str, err: Exception) -> str:
 class Told:
     """Answers of a foreign test to what the plan asks every check."""
 
-    needs = in_memory = ()
+    needs = ()
     size = OWN
 
     def __init__(self, check):

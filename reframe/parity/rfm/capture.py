@@ -5,7 +5,8 @@ checks are loaded once. A check whose needs no environment of a partition offers
 gets one with a placeholder for its environment, which passes every filter and is taken out before the run.
 
 ``python -m parity.rfm.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and writes the
-plan to FILE, as JSON; nothing is run or stored."""
+plan to FILE, as JSON; nothing is run or stored. With it go the answers to the cases in FILE.asked
+(parity.plan.Asked)."""
 
 from __future__ import annotations
 
@@ -39,15 +40,14 @@ from reframe.frontend.loader import RegressionCheckLoader
 
 from parity.base import codes, errors, paths
 from parity.plan.identity import case_name
-from parity.rfm import adopt
-from parity.rfm.variables import forms
+from parity.rfm import adopt, dry_run
 from parity.system import systems
 
 #: Stands for the environment of a case that none can run.
 _NONE = Environment('')
 
 
-def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> None:
+def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> _Found:
     """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them. A dry
     run calls nothing."""
     found = _Found()
@@ -65,6 +65,7 @@ def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> None:
         return Runner(policy, *args, **kwargs)
 
     cli.Runner = runner
+    return found
 
 
 def _every_case(checks, prepare=False) -> list[TestCase]:
@@ -236,7 +237,6 @@ def _every(checks) -> list[dict[str, Any]]:
         known = loaded.setdefault(type(check).__name__, {
             'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(of, 'needs', ())),
             'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
-            'forms': forms(type(check)), 'in_memory': list(getattr(of, 'in_memory', ())),
             'metrics': [], 'variants': {name: list(v) for name, v in getattr(of, 'variants', {}).items()},
             'sizes': [] if of is check else [of.size]})
         known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
@@ -296,12 +296,13 @@ def main() -> None:
     file, *arguments = sys.argv[1:]
 
     def taken(plan: dict[str, Any], _) -> None:
+        asked = json.loads(Path(f'{file}.asked').read_text())
         with open(file, 'w') as out:
-            json.dump(plan, out)
+            json.dump({**plan, 'answers': dry_run.answers(asked, found.loaded.checks)}, out)
         sys.stdout.flush()
         os._exit(0)  # ReFrame would now run the cases
 
-    install(taken)
+    found = install(taken)
     sys.argv = ['reframe', *arguments]
     cli.main()
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -88,6 +88,7 @@ class Case(Strict):
     swept: list[str]                # variables that hold an axis
     point: dict[str, str]
     reason: str = ''                # why it cannot be measured here
+    quick: bool = False
 
     @property
     def runs(self) -> tuple:
@@ -120,7 +121,7 @@ class Experiment(Strict):
     quick: Quick | None = None          # None: --quick leaves it out
     repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     seconds: Annotated[float, Field(gt=0, le=1e6)] = 60     # that a case takes, where none was measured
-    nodes: Annotated[int, Field(ge=1)] = 1              # that a case needs, where no variable says it
+    nodes: Annotated[int, Field(ge=1)] = 1      # not used any longer: the check knows how many nodes it needs
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
     differs: list[str] = []
     row: str = ''
@@ -441,12 +442,10 @@ class Study(Strict):
                             yield keys, unknown(f'value of {axis}', value, valid)
         yield from self._references()
 
-    def cases(self, names: Mapping[str, Mapping[str, str]] | None = None, quick: bool = False,
-              only: Callable[[str, str], str] | None = None) -> Iterator[Case]:
+    def cases(self, names: Mapping[str, Mapping[str, str]] | None = None, quick: bool = False) -> Iterator[Case]:
         """Yield the cases that stand for the study's points, of all values of the contrasted axis.
 
-        ``names``: of --as, axis -> value in print -> name here. ``only(kind, name)`` says why a network or a file
-        system of this name is not there, '' where it is."""
+        ``names``: of --as, axis -> value in print -> name here."""
         for name, experiment in self.experiments.items():
             if not experiment.check or quick and not experiment.quick:
                 continue
@@ -458,11 +457,9 @@ class Study(Strict):
                 for axis, value in point.items():
                     kind = self.axes[axis].kind
                     here[axis] = (names or {}).get(axis, {}).get(value) or self.axes[axis].values[value]
-                    if kind in ('network', 'filesystem'):
-                        reason = reason or (only(kind, here[axis]) if here[axis] and only else '')
-                        reason = reason or ('' if here[axis] else f'{value}: no {kind} here stands for it '
-                                            f'(--as {axis}.{value}=NAME)')
-                yield Case(experiment=name, check=experiment.check, point=point, reason=reason,
+                    if kind in ('network', 'filesystem') and not here[axis]:
+                        reason = reason or f'{value}: no {kind} here stands for it (--as {axis}.{value}=NAME)'
+                yield Case(experiment=name, check=experiment.check, point=point, reason=reason, quick=quick,
                            swept=[k for k, v in texts.items() if AXIS.search(v)],
                            parameters={k: filled(v, here) for k, v in experiment.parameters.items()},
                            variables={k: filled(v, here) for k, v in texts.items()})

@@ -1,7 +1,7 @@
 """Measure a study: one session of ReFrame after another, and from where the last run of the same command stopped.
 
 results/studies/NAME/run.json has the id of each command's campaign. How far one is, its sessions say
-(parity.study.here)."""
+(parity.study.measured)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parity import study
 from parity.base import console, files, paths
 from parity.base.errors import (
     INFRASTRUCTURE,
@@ -33,46 +33,62 @@ from parity.nightly import guard
 from parity.nightly import run as nightly_run
 from parity.records import database
 from parity.session import recovery
-from parity.study import campaign, here, told
+from parity.study import campaign, conditions, measured, read, refuse, told
+from parity.study.conditions import Planned
+from parity.study.model import Study
 
 _RUNS = TypeAdapter(dict[str, str])
 #: Begins what became of a case that the same command measures again.
 _AGAIN = ('missing', 'failed')
 
 
-def measure(name: str, system: str, quick: bool = False, partitions: Sequence[str] = (), given: Sequence[str] = (),
-            dry_run: bool = False, again: bool = False, submit: bool = False) -> int:
-    """Measure what the system can run of a study; return the exit code. ``given``: of --as. ``dry_run``: only say
-    what would be done; ``again``: measure anew what was measured; ``submit``: send it as a job.
+@dataclass(frozen=True)
+class Command:
+    """`parity study run` as it was typed. ``given``: of --as."""
+
+    name: str
+    system: str
+    quick: bool = False
+    partitions: Sequence[str] = ()
+    given: Sequence[str] = ()
+
+    @property
+    def mode(self) -> str:
+        return 'quick' if self.quick else 'full'
+
+    @property
+    def key(self) -> str:
+        """Return the name of the command's campaign in run.json."""
+        return ' '.join([self.mode, self.system, *self.partitions, *sorted(self.given)])
+
+    @property
+    def words(self) -> list[str]:
+        return [self.name, '--system', self.system, *(['--quick'] if self.quick else []),
+                *(word for part in self.partitions for word in ('--partition', part)),
+                *(word for text in self.given for word in ('--as', text))]
+
+
+def measure(command: Command, dry_run: bool = False, again: bool = False, submit: bool = False) -> int:
+    """Measure what the system can run of a study; return the exit code. ``dry_run``: only print what would be
+    done; ``again``: measure anew what was measured; ``submit``: send it as a job.
 
     Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
     beside it, too little space and a session that was not stored are an InfrastructureError."""
-    found, mode = study.read(name), 'quick' if quick else 'full'
-    if len(partitions) == 2 and not found.candidate:
-        found = found.against(partitions[1])
-    names = here.named(found, system, given)
-    asked = here.checked(found, name, system)
-    planned = here.planned(found, name, system, quick, partitions, names, asked)
-    study.refuse(name, [*dict.fromkeys((here.stated(found, p.case.experiment, p.beyond, quick), p.reason)
-                                       for p in planned if p.beyond)])
-    ready = [p for p in planned if not p.reason]
-    if not ready:
-        console.lines(told.not_testable(planned))
-        raise NothingMeasured(f'{system} can measure nothing of {name} ({mode})')
+    name = command.name
+    study = read(name)
+    if len(command.partitions) == 2 and not study.candidate:
+        study = study.against(command.partitions[1])
+    names = conditions.given_names(study, command.system, command.given)
+    planned = _planned(study, command, names)
     with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
-            stack.callback(guard.alone(f'parity study run {name}', ['--system', system], name).release)
+            stack.callback(guard.alone(f'parity study run {name}', ['--system', command.system], name).release)
             recovery.recover_all()
-        known, command = _known(folder / 'run.json'), ' '.join([mode, system, *partitions, *sorted(given)])
-        number = uuid.uuid4().hex[:8] if again or command not in known else known[command]
-        before = here.outcomes(found, name, number, planned)
-        done = [key for key, why in before.items() if not why.startswith(_AGAIN)]
-        steps = campaign.steps(found, [p.case for p in ready], quick, done)
-        seconds = here.seconds(steps, ready)
-        sides = {found.side(p.case): p.partition for p in ready}
-        console.lines(told.ahead(f'{name}, {mode} on {system}: '
-                                 + ', '.join(f'{side} {part}' for side, part in sides.items()),
-                                 planned, steps, len(done), seconds))
+        file = folder / 'run.json'
+        ids = _ids(file)
+        number = uuid.uuid4().hex[:8] if again or command.key not in ids else ids[command.key]
+        before = measured.outcomes(study, name, number, planned)
+        steps, seconds = _steps(study, command, planned, before)
         if not steps:
             console.lines(told.without_figure(before))
             print(f'all was measured before (run {number}); --again measures it anew\n'
@@ -81,30 +97,67 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
         _demand_room(len(steps))
         if dry_run:
             return OK
-        files.write(folder / 'run.json', _RUNS.dump_json({**known, command: number}, indent=1))
+        files.write(file, _RUNS.dump_json({**ids, command.key: number}, indent=1))
         if submit:
-            words = [name, '--system', system, *(['--quick'] if quick else []),
-                     *(word for part in partitions for word in ('--partition', part)),
-                     *(word for text in given for word in ('--as', text))]
-            try:
-                print(sent.submit('campaign', system, *write.of_study(name, system, words)).id)
-            except ParityError:
-                files.write(folder / 'run.json', _RUNS.dump_json(known, indent=1))
-                raise
-            return OK
+            return _send(command, file, ids)
         began = time.monotonic()
-        extras = {'study': name, 'mode': mode, 'run': number,
-                  **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}}
-        sources = {check.check: check.file for check in asked.checks}
-        for i, step in enumerate(steps, 1):
-            stated = campaign.digests(p.case for p in planned if found.side(p.case) == step.side)
-            _session(campaign.arguments(step, sources, f'{system}:{sides[step.side]}', extras, stated),
-                     f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}')
-        after = here.outcomes(found, name, number, planned)
+        _sessions(study, command, planned, steps, {
+            'study': name, 'mode': command.mode, 'run': number,
+            **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}})
+        after = measured.outcomes(study, name, number, planned)
     wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
     lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
     console.lines(told.behind(name, lost, len(wanted), time.monotonic() - began, seconds))
     return _code(name, {**after, **lost})
+
+
+def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, str]]) -> list[Planned]:
+    """Return the study's cases. UsageError for a size beyond all memory, NothingMeasured where none can run."""
+    planned = conditions.planned(study, command.name, command.system, command.partitions, names)[command.mode]
+    refuse(command.name, [*dict.fromkeys((conditions.stated(study, p.case, p.beyond), p.reason)
+                                         for p in planned if p.beyond)])
+    if all(p.reason for p in planned):
+        console.lines(told.not_testable(planned))
+        raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode})')
+    return planned
+
+
+def _steps(study: Study, command: Command, planned: Sequence[Planned],
+           before: Mapping[campaign.Key, str]) -> tuple[list[campaign.Step], float]:
+    """Print what is about to be measured; return its sessions, and the seconds that they take."""
+    ready = [p for p in planned if not p.reason]
+    done = [key for key, why in before.items() if not why.startswith(_AGAIN)]
+    steps = campaign.steps(study, [p.case for p in ready], command.quick, done)
+    seconds = conditions.seconds(steps, ready)
+    places = ', '.join(f'{side} {place}' for side, place in _places(study, ready).items())
+    console.lines(told.ahead(f'{command.name}, {command.mode} on {command.system}: {places}', planned, steps,
+                             len(done), seconds))
+    return steps, seconds
+
+
+def _places(study: Study, planned: Sequence[Planned]) -> dict[str, str]:
+    """Return the partition of each side that has cases to run."""
+    return {study.side(p.case): p.partition for p in planned if not p.reason}
+
+
+def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
+    """Send the command as a job, and print its id. A job that is refused leaves run.json as it was."""
+    script = write.of_study(command.name, command.system, command.words)
+    try:
+        print(sent.submit('campaign', command.system, *script).id)
+    except ParityError:
+        files.write(file, _RUNS.dump_json(ids, indent=1))
+        raise
+    return OK
+
+
+def _sessions(study: Study, command: Command, planned: Sequence[Planned], steps: Sequence[campaign.Step],
+              extras: Mapping[str, str]) -> None:
+    sources, places = {p.case.check: p.file for p in planned}, _places(study, planned)
+    for i, step in enumerate(steps, 1):
+        stated = campaign.digests(p.case for p in planned if study.side(p.case) == step.side)
+        _session(campaign.arguments(step, sources, f'{command.system}:{places[step.side]}', extras, stated),
+                 f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}')
 
 
 def _code(name: str, outcomes: Mapping[campaign.Key, str]) -> int:
@@ -123,7 +176,7 @@ def _code(name: str, outcomes: Mapping[campaign.Key, str]) -> int:
     return OK
 
 
-def _known(file: Path) -> dict[str, str]:
+def _ids(file: Path) -> dict[str, str]:
     """Return the campaign of each command. UsageError for a file that another hand wrote."""
     try:
         return _RUNS.validate_json(file.read_bytes())

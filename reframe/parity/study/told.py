@@ -10,10 +10,11 @@ from typing import Any
 from parity.base.figures import NOTHING, counted, duration, number
 from parity.base.text import brief, columns, visible
 from parity.compare.model import Comparison, Row
-from parity.study import figures, findings, here
+from parity.study import figures, findings, measured
 from parity.study.campaign import Key, Step
+from parity.study.conditions import Planned
 from parity.study.findings import Analysis
-from parity.study.here import Planned, Ran
+from parity.study.measured import Campaign
 from parity.study.model import Study
 
 #: (text, style)
@@ -30,7 +31,7 @@ class Compared:
     cells: list[figures.Cell]
     published: Comparison
     analysis: Analysis
-    ran: Ran | None = None
+    ran: Campaign | None = None
     measured: Comparison | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def compared(name: str, session: str = '') -> Compared:
     study = read(name)
     cells, notes = figures.published(study, name)
     tables = figures.tables(cells)
-    ran = here.ran(study, name, session) if session else None
+    ran = measured.of_session(study, name, session) if session else None
     if ran and ran.candidate:
         study = study.against(ran.candidate)
         cells = [replace(cell, point={study.contrast: study.baseline, **cell.point}) for cell in cells]
@@ -59,9 +60,9 @@ def compared(name: str, session: str = '') -> Compared:
     known = {_row_of(study, cell) for cell in (*cells, *(each for each in ran.cells if each.values))}
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in known or not cell.reason.startswith('skipped: ')]
-    measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
-    analysis = findings.analysed(study, cells, published, ran.cells, measured, ran.left_out)
-    return Compared(name, study, cells, published, analysis, ran, measured)
+    of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
+    analysis = findings.analysed(study, cells, published, ran.cells, of_here, ran.left_out)
+    return Compared(name, study, cells, published, analysis, ran, of_here)
 
 
 def _row_of(study: Study, cell: figures.Cell) -> str:

@@ -1,0 +1,227 @@
+"""Cases of a study that one's own partitions can run, by the checks' own words, and how long they take."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import polars as pl
+
+from parity import plan
+from parity.base import paths
+from parity.base.errors import UsageError, unknown
+from parity.plan import Answer, Asked, LoadedCheck, Plan
+from parity.plan.identity import shared
+from parity.records import database, history, outset
+from parity.study import campaign, refuse
+from parity.study.model import AXIS, Case, Study, filled
+from parity.system import systems
+from parity.system.systems import Partition, System
+
+#: Seconds that a job costs beside its case: a guess, used where a case was never measured.
+JOB = 10.0
+#: Seconds that a session of ReFrame costs beside its cases: a guess.
+SESSION = 5.0
+MODES = ('full', 'quick')
+#: What --as takes.
+AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A case of a study on a partition; ``reason`` says why it is not testable, '' where it is."""
+
+    case: Case
+    partition: str
+    reason: str
+    seconds: float
+    guessed: bool               # nothing like it was measured: the study's own figure, and a job's cost
+    beyond: str = ''            # the variable that no memory of the partition holds, for the reason: a mistake
+    file: str = ''              # of the check
+
+
+def asked(cases: Sequence[tuple[Case, str]], system: str = '') -> tuple[Plan, list[Answer]]:
+    """Return the plan of all checks, and what they say of the cases, each on a partition ('': on none)."""
+    each = [Asked(check=case.check, parameters=case.parameters, variables=case.variables, partition=partition)
+            for case, partition in cases]
+    different = list(dict.fromkeys(one.model_dump_json() for one in each))
+    loaded = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *(['--system', system] if system else [])],
+                             [Asked.model_validate_json(one) for one in different])
+    answers = dict(zip(different, loaded.answers, strict=True))
+    return loaded, [answers[one.model_dump_json()] for one in each]
+
+
+def demand_valid(study: Study, name: str) -> None:
+    """Raise UsageError, with file and line, for a check, parameter, variable or metric that does not exist."""
+    cases = [case for mode in MODES for case in study.cases(quick=mode == 'quick')]
+    _refuse(study, name, cases, *asked([(case, '') for case in cases]))
+
+
+def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[Answer]) -> None:
+    checks = {check.check: check for check in loaded.checks}
+    metrics: dict[str, set[str]] = {}
+    for case, answer in zip(cases, answers, strict=True):
+        metrics.setdefault(case.experiment, set()).update(answer.metrics)
+    wrong = [(keys, why) for key, experiment in study.experiments.items() if experiment.check
+             for keys, why in _unknown(study, key, checks, metrics[key])]
+    wrong += dict.fromkeys((stated(study, case, answer.wrong), answer.reason)
+                           for case, answer in zip(cases, answers, strict=True) if answer.wrong)
+    refuse(name, wrong)
+    if faults := [str(problem) for problem in loaded.problems if problem.refuses]:
+        raise UsageError('\n'.join(faults))
+
+
+def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
+    """Return the keys of study.yaml that give a case's variable its value."""
+    experiment = study.experiments[case.experiment]
+    where = case.quick and experiment.quick and variable in experiment.quick.set
+    return 'experiments', case.experiment, *(('quick',) if where else ()), 'set', variable
+
+
+def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck],
+             metrics: set[str]) -> Iterator[tuple[tuple, str]]:
+    experiment, at = study.experiments[key], ('experiments', key)
+    if experiment.check not in checks:
+        yield (*at, 'check'), unknown('check', experiment.check, list(checks))
+        return
+    check = checks[experiment.check]
+    if lost := sorted({*check.parameters} - {*experiment.parameters}):
+        yield (*at, 'parameters'), f'must name {lost[0]}, one of {", ".join(check.parameters[lost[0]])}'
+    for parameter, text in experiment.parameters.items():
+        values = [text] if not (axes := AXIS.findall(text)) else [
+            study.axes[axes[0]].values[value] for value in study.values(key, axes[0])]
+        if parameter not in check.parameters:
+            yield (*at, 'parameters'), unknown('parameter', parameter, list(check.parameters))
+        elif lost := [v for v in values if v not in (valid := check.parameters[parameter])]:
+            yield (*at, 'parameters', parameter), unknown(f'value of {parameter}', lost[0], valid)
+    for metric, names in experiment.metrics.items() if metrics else ():
+        of_check = (name for _, of in named_metrics(study, key, names) for name in of)
+        if lost := [name for name in of_check if shared(name) not in metrics]:
+            yield (*at, 'metrics', metric), unknown('metric', lost[0], sorted(metrics))
+
+
+def named_metrics(study: Study, key: str, names: Sequence[str],
+                  quick: bool = False) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Yield the points of an experiment's axes that one case measures, and the check's metrics of each."""
+    axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
+    for values in itertools.product(*(study.values(key, axis, quick) for axis in axes)):
+        point = dict(zip(axes, values, strict=True))
+        here = {axis: study.axes[axis].values[value] for axis, value in point.items()}
+        yield point, [filled(name, here) for name in names]
+
+
+def planned(study: Study, name: str, system: str, partitions: Sequence[str] = (),
+            names: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, list[Planned]]:
+    """Return the study's cases on a system, full and quick. ``partitions``: baseline and candidate, by default by
+    their features.
+
+    UsageError for an unknown system or partition, and for a study whose files are wrong."""
+    sides, lacking = _sides(study, systems.read(system), partitions)
+    cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
+    places = [sides.get(study.side(case), sides.get('', '')) for case in cases]
+    loaded, answers = asked([(case, '' if case.reason else place)
+                             for case, place in zip(cases, places, strict=True)], system)
+    _refuse(study, name, cases, loaded, answers)
+    files = {check.check: check.file for check in loaded.checks}
+    times = _Times(name)
+    found: dict[str, list[Planned]] = {mode: [] for mode in MODES}
+    for case, place, answer in zip(cases, places, answers, strict=True):
+        reason = case.reason or answer.reason if place else lacking.get(study.side(case), '')
+        seconds, guessed = times.of(study, case, f'{system}:{place}') if place else (0.0, True)
+        found['quick' if case.quick else 'full'].append(
+            Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check]))
+    return found
+
+
+def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
+    """Return how long these sessions take. A case of several experiments runs once."""
+    by_case = {id(p.case): p.seconds for p in planned}
+    return sum(SESSION + sum({case.runs: by_case[id(case)] for case in step.cases}.values()) for step in steps)
+
+
+def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the partition of each value of the contrasted axis, '' where it is not of partitions; and why not."""
+    names = [part.name for part in site.partitions]
+    for partition in named:
+        if partition not in names:
+            raise UsageError(unknown('partition', partition, names))
+    if twice := [partition for partition in named if named.count(partition) > 1]:
+        raise UsageError(f'--partition {twice[0]}: given twice; each side needs its own partition')
+    axis = study.axes[study.contrast]
+    if axis.kind != 'partition' and named[1:]:
+        raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
+    if axis.kind != 'partition':
+        return {'': (*named, *names)[0]}, {}
+    if named and len(named) != len(axis.values):
+        valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'
+        raise UsageError(f'--partition: {len(named)} given; must be {valid}')
+    if named:
+        return dict(zip(axis.values, named, strict=True)), {}
+    able = {value: [part.name for part in site.partitions if feature in ('', *part.features)]
+            for value, feature in axis.values.items()}
+    return ({value: parts[0] for value, parts in able.items() if parts},
+            {value: f'no partition of {site.name} has the feature {axis.values[value]}'
+             for value, parts in able.items() if not parts})
+
+
+def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return what --as says, axis -> value in print -> name here. UsageError, with what is valid."""
+    found: dict[str, dict[str, str]] = {}
+    partitions = systems.read(system).partitions
+    for text in given:
+        axis, value, name = match.groups() if (match := AXIS_VALUE.fullmatch(text)) else ('', '', '')
+        axes = [axis for axis, of in study.axes.items() if of.kind in ('network', 'filesystem')]
+        if not axis:
+            raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes) or "none"}')
+        if axis not in axes and name in (part.name for part in partitions):
+            raise UsageError(f'--as {text}: a job takes nodes of one partition; name one that has the nodes of '
+                             'both, by --partition (docs/studies.md)')
+        if axis not in axes:
+            raise UsageError(f'--as {text}: ' + unknown('axis', axis, axes or ['none']))
+        if value not in study.axes[axis].values:
+            raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
+        kind = study.axes[axis].kind
+        valid = sorted({name for part in partitions for name in _names(part, kind)})
+        if name not in valid:
+            raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
+        found.setdefault(axis, {})[value] = name
+    return found
+
+
+def _names(part: Partition, kind: str) -> list[str]:
+    """Return the names of a partition's networks or file systems."""
+    return list(getattr(part.extras, f'{kind}s', None) or ())
+
+
+class _Times:
+    """Times of what the study's sessions ran."""
+
+    def __init__(self, name: str):
+        with paths.of_study(name):
+            elapsed = {u: info.get('time_elapsed') for u, info in database.infos() if not info.get('interrupted')}
+            rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
+                'session', 'run', 'system', 'partition', 'check', 'case', 'seconds').unique().collect()
+        ran: dict[tuple[str, str], list[float]] = {}
+        self.cases = []
+        for session, _, system, partition, check, case, taken in rows.iter_rows():
+            place = f'{system}:{partition}'
+            self.cases.append((place, check, outset.parameters(case), taken))
+            ran.setdefault((session, place), []).append(taken)
+        costs: dict[str, list[float]] = {}
+        for (session, place), times in ran.items():
+            if elapsed[session]:
+                costs.setdefault(place, []).append(max(0.0, elapsed[session] - sum(times)) / len(times))
+        #: By system:partition: the seconds that a job costs beside its case, the median of the sessions.
+        self.costs = {place: median(of) for place, of in costs.items()}
+
+    def of(self, study: Study, case: Case, place: str) -> tuple[float, bool]:
+        """Return the seconds of a case with its job on system:partition, and whether they are a guess."""
+        measured = [taken for at, check, having, taken in self.cases
+                    if at == place and case.is_case(check, having)]
+        experiment = study.experiments[case.experiment]
+        guess = experiment.quick.seconds if case.quick and experiment.quick else experiment.seconds
+        return (self.costs.get(place, 0.0 if measured else JOB) + (median(measured) if measured else guess),
+                not measured)

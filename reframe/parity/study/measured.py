@@ -1,0 +1,188 @@
+"""Figures that the sessions of a study measured, and how far a campaign is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from parity.base import paths
+from parity.base.errors import NothingMeasured, UsageError
+from parity.base.figures import NOTHING
+from parity.compare import resolve
+from parity.compare.model import Measured, Side, differing
+from parity.records import database, history, outset
+from parity.study import campaign, conditions
+from parity.study.conditions import Planned
+from parity.study.figures import FIGURE, Cell
+from parity.study.model import Case, Study
+from parity.system import systems
+from parity.system.systems import Partition
+
+Infos = Sequence[tuple[str, dict[str, Any]]]
+
+
+def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[campaign.Key, str]:
+    """Return what became of a campaign's cases in each repeat: '' where there are figures, else the reason."""
+    found: dict[campaign.Key, str] = {}
+    with paths.of_study(name):
+        for uuid, info in database.infos():
+            if info.get('run') != run:
+                continue
+            side = [p for p in planned if study.side(p.case) == info['side']]
+            rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.partition for p in side}))
+            ran = [(check, outset.parameters(case), value, reason) for check, case, value, reason in
+                   rows.select('check', 'case', 'value', 'reason').collect().iter_rows()]
+            for _, cases in (each for each in _as_stated([(uuid, info)], [p.case for p in side]) if each[0]):
+                for case in cases:
+                    mine = [(value, reason) for check, having, value, reason in ran if case.is_case(check, having)]
+                    key = campaign.key(info['side'], info['repeat'], case)
+                    if mine and found.get(key, 'none'):
+                        found[key] = '' if any(value is not None for value, _ in mine) else mine[0][1]
+    return found
+
+
+@dataclass
+class Campaign:
+    """The figures of one campaign of a study. ``labels`` say what it ran on."""
+
+    uuids: list[str]
+    mode: str
+    system: str = ''
+    cells: list[Cell] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
+    candidate: str = ''             # the partition that stands beside the only side of a study
+    left_out: list[Cell] = field(default_factory=list)      # what --quick leaves out and the system lacks, too
+    changed: set[str] = field(default_factory=set)          # facts of checks that changed between its sessions
+    places: dict[str, str] = field(default_factory=dict)    # the partition of each side
+
+
+def of_session(study: Study, name: str, word: str) -> Campaign:
+    """Return what the session ``word`` (a uuid's beginning, or `last`) and the others of its campaign measured.
+
+    NothingMeasured where the study has none; UsageError for a session that is none of this study's."""
+    with paths.of_study(name):
+        sessions = _sessions(name, word)
+        first = sessions[0][1]
+        found = Campaign([u for u, _ in sessions], str(first.get('mode') or 'full'))
+        if not study.candidate:
+            found.candidate = next((str(info['side']) for _, info in sessions
+                                    if str(info.get('side')) != study.baseline), '')
+            study = study.against(found.candidate) if found.candidate else study
+        names = _names([info for _, info in sessions])
+        cases = [case for quick in {False, found.mode == 'quick'} for case in study.cases(names, quick)]
+        pairs = []
+        for side in study.axes[study.contrast].values:
+            mine = [case for case in cases if study.side(case) == side and case.quick == (found.mode == 'quick')]
+            pairs += _read(found, side, mine, [(u, info) for u, info in sessions if str(info.get('side')) == side])
+        ran = {id(case) for case, cells in pairs if cells}
+        reasons = _reasons(study, found, [case for case in cases if id(case) not in ran and not case.reason])
+        found.cells = list(_cells(study, pairs, reasons))
+        found.left_out = list(_cells(study, [(case, []) for case in cases if reasons.get(id(case))], reasons)) \
+            if found.mode == 'quick' else []
+        found.labels = _labels(study, found)
+        return found
+
+
+def _sessions(name: str, word: str) -> Infos:
+    """Return the sessions of the campaign that the session ``word`` is of."""
+    stored = database.infos()
+    if not stored:
+        raise NothingMeasured(f'no session of the study {name} is stored; '
+                              f'run: parity study run {name} --system NAME')
+    chosen = stored[-1][1] if word == 'last' else next((info for u, info in stored if u.startswith(word)), None)
+    if chosen is None:
+        raise UsageError(f'no session of the study {name} starts with {word!r}; valid: last, '
+                         + ', '.join(u[:8] for u, _ in stored[-5:]))
+    key = chosen.get('mode'), chosen.get('run')
+    return [(u, info) for u, info in stored if (info.get('mode'), info.get('run')) == key]
+
+
+def _read(found: Campaign, side: str, cases: Sequence[Case],
+          sessions: Infos) -> Iterator[tuple[Case, list[Measured]]]:
+    """Yield the cases of one side, each with its measured figures."""
+    for uuids, of_them in _as_stated(sessions, cases):
+        of = resolve.of_rows(side, 'session', history.rows(uuids).lazy()) if uuids else Side(side, 'session', [])
+        found.changed |= {f'{cell.check}: {fact}' for cell in of.cells for value in cell.values
+                          for fact in differing(value.facts, cell.facts)}
+        facts = found.facts.setdefault(side, {})
+        for fact, values in of.facts.items():
+            facts[fact] = [*dict.fromkeys([*facts.get(fact, ()), *values])]
+        for place in [c.place for c in sorted(of.cells, key=lambda c: not c.values)][:1]:
+            found.system, _, found.places[side] = place.partition(':')
+        stored = [(cell, outset.parameters(cell.case)) for cell in of.cells]
+        yield from ((case, [cell for cell, having in stored if case.is_case(cell.check, having)])
+                    for case in of_them)
+
+
+def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:
+    """Return why these cases cannot run where their side ran, by their id. A system may no longer be described."""
+    names = [part.name for part in _partitions(found.system)]
+    there = [(case, place) for case in cases if (place := found.places.get(study.side(case))) in names]
+    answers = conditions.asked(there, found.system)[1] if there else ()
+    return {id(case): answer.reason for (case, _), answer in zip(there, answers, strict=True)}
+
+
+def _as_stated(sessions: Infos, cases: Sequence[Case]) -> Iterator[tuple[list[str], list[Case]]]:
+    """Yield the sessions that measured an experiment as study.yaml states it now, and its cases."""
+    digests = campaign.digests(cases)
+    for experiment, digest in digests.items():
+        yield ([u for u, info in sessions if info.get(f'{campaign.OF}{experiment}', digest) == digest],
+               [case for case in cases if case.experiment == experiment])
+
+
+def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return what --as gave, axis -> value -> name, of session extras as.AXIS.VALUE=NAME."""
+    found: dict[str, dict[str, str]] = {}
+    for info in infos:
+        for key, name in info.items():
+            if key.startswith(campaign.AS):
+                axis, _, value = key.removeprefix(campaign.AS).partition('.')
+                found.setdefault(axis, {})[value] = str(name)
+    return found
+
+
+def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
+           reasons: Mapping[int, str]) -> Iterator[Cell]:
+    """Yield the study's cells. Several metrics that stand for one in print are cells of their own."""
+    for case, measured in pairs:
+        experiment = study.experiments[case.experiment]
+        why = case.reason or reasons.get(id(case)) or 'not measured'
+        for metric, names in experiment.metrics.items():
+            for point, wanted in conditions.named_metrics(study, case.experiment, names, case.quick):
+                point = {**case.point, **point}
+                for name in wanted:
+                    cell = next((c for c in measured if c.metric == name), None)
+                    at = {axis: point[axis] for axis in experiment.axes if axis in point}
+                    at |= {FIGURE: name} if len(wanted) > 1 else {}
+                    yield Cell(case.experiment, metric, at, cell.unit if cell else '', cell.better if cell else '',
+                               list(cell.values) if cell else [], label=cell.label if cell else '',
+                               reason=cell.reason if cell else why)
+
+
+def _partitions(system: str) -> Sequence[Partition]:
+    """Return the partitions of a system; none where it is no longer described."""
+    return systems.read(system).partitions if system in systems.names() else ()
+
+
+def _labels(study: Study, found: Campaign) -> list[str]:
+    """Return what the figures are of, where they are no figures of a cluster."""
+    facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
+             for fact in ('virtualisation', 'file system', 'link')}
+    labels = [f'changed while it ran: {", ".join(sorted(found.changed))}'] if found.changed else []
+    labels += ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
+    if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
+        machine = database.read(found.uuids[-1]).facts.get('machine') or {}
+        labels.append(f'{shared[0].extras.nodes or "its"} nodes on '
+                      f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
+        if study.axes[study.contrast].kind == 'network':
+            labels.append('the networks differ in their rates only')
+        if study.axes[study.contrast].kind == 'filesystem':
+            labels.append(f'{" and ".join(study.axes[study.contrast].values)} are one machine')
+    if links := [words for link in facts['link'] if (words := [
+            *(['kernel links'] if 'veth' in link else []), *(['rate shaped'] if 'shaped' in link else [])])]:
+        labels.append(', '.join(links[0]))
+    return labels + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])
