@@ -8,11 +8,11 @@ import sys
 
 gc.disable()    # little becomes garbage while checks are loaded; parity.rfm.capture enables it for the run
 
-from parity import session
 from parity.base import errors, paths
 from parity.base.text import refuse_in_words
 from parity.check import foreign
 from parity.rfm import patches
+from parity.session import current
 from parity.site import assemble
 from parity.system import systems
 
@@ -22,10 +22,10 @@ def configure():
     global site_configuration
     refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
     argv = sys.argv[1:]
-    site_configuration = assemble.site_configuration(systems.named(argv) if session.runs(argv) else '')
+    site_configuration = assemble.site_configuration(systems.named(argv) if current.runs(argv) else '')
     patches.install(paths.results())
     foreign.install()
-    session.begin(argv)
+    current.begin(argv)
 
 
 errors.run(configure)

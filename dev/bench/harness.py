@@ -72,7 +72,8 @@ class Bench:
         system = self.root / 'systems' / 'bench'
         for made in (system, self.plain, folder / 'bin'):
             made.mkdir(parents=True)
-        for name in ('checks', 'jobs', 'reframe', 'spack.yaml'):
+        shutil.copytree(paths.root() / 'checks', self.root / 'checks')      # behind a link they are not its own
+        for name in ('jobs', 'reframe', 'spack.yaml'):
             (self.root / name).symlink_to(paths.root() / name)
         for other in (paths.root() / 'systems').iterdir():
             (system.parent / other.name).symlink_to(other)

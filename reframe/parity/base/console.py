@@ -60,7 +60,7 @@ Told = tuple[int, int, str]
 
 
 @contextlib.contextmanager
-def progress(told: Callable[[], Told]) -> Iterator[Callable[[Text], None]]:
+def progress(told: Callable[[], Told]) -> Iterator[Callable[[str], None]]:
     """Show the progress that ``told`` returns: the last line of a terminal, elsewhere a line a minute.
 
     Yields a function that prints a text above it."""
@@ -68,7 +68,7 @@ def progress(told: Callable[[], Told]) -> Iterator[Callable[[Text], None]]:
         ended = threading.Event()
         threading.Thread(target=_tell, args=(told, ended), daemon=True).start()
         try:
-            yield lambda text: print(text.plain, flush=True)
+            yield lambda text: print(text, flush=True)
         finally:
             ended.set()
         return
@@ -83,7 +83,7 @@ def progress(told: Callable[[], Told]) -> Iterator[Callable[[Text], None]]:
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     with Progress(BarColumn(20), Line(), console=console, transient=True, refresh_per_second=1) as bar:
         bar.add_task('', total=None)
-        yield bar.console.print
+        yield lambda text: bar.console.print(Text.from_ansi(text))
 
 
 def _tell(told: Callable[[], Told], ended: threading.Event) -> None:

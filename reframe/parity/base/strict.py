@@ -10,4 +10,4 @@ Model = TypeVar('Model', bound=BaseModel)
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
+    model_config = ConfigDict(frozen=True, extra='forbid', defer_build=True)

@@ -86,9 +86,9 @@ class Adopted(rfm.RegressionTestPlugin):
     @run_before('setup')
     def parity_enter(self):
         if not self.is_dry_run():
-            from parity import session
+            from parity.session import current
             told = self.parity_told
-            self.parity = {'journal': session.enter().id, 'subsystem': told.parity_subsystem, 'size': told.size,
+            self.parity = {'journal': current.enter().id, 'subsystem': told.parity_subsystem, 'size': told.size,
                            'changed': variables.changed(self),
                            'check': identity.version(sys.modules[type(self).__module__].__file__),
                            'code': identity.code(sys.modules[type(self).__module__].__file__)}
@@ -119,13 +119,13 @@ class Adopted(rfm.RegressionTestPlugin):
 
     def _parity_metrics(self):
         """Note the metrics that are known now; a metric that the plan lacks joins it."""
-        from parity import session
+        from parity.session import current
         place = self.current_partition.fullname
         found, own = adopt.metrics(self, place), adopt.references(self, place)
         for m in found:
             self.parity.setdefault('metrics', {})[m.name] = {
                 'unit': m.unit, 'better': m.better, 'source': "the check's own" if m.name in own else ''}
-        session.found((identity.case_name(self.display_name), self.current_partition.name,
+        current.found((identity.case_name(self.display_name), self.current_partition.name,
                        self.current_environ.name), [vars(m) for m in found])
 
     @run_before('run', always_last=True)

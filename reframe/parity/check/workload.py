@@ -144,12 +144,12 @@ class Workload(rfm.RegressionTestPlugin):
         self.needs = self.needs_of(self.current_environ)
         if self.is_dry_run():
             return
-        from parity import session
-        current = session.enter()
+        from parity.session import current
+        session = current.enter()
         extras = self.current_environ.extras
         known = extras.get('identities', {})
         self.parity = {
-            'journal': current.id,
+            'journal': session.id,
             'subsystem': self.parity_subsystem,
             'size': self.size,
             'needs': sorted(self.needs),
@@ -165,7 +165,7 @@ class Workload(rfm.RegressionTestPlugin):
             'check': identity.version(sys.modules[type(self).__module__].__file__),
             'code': identity.code(sys.modules[type(self).__module__].__file__),
         }
-        self.env_vars['PARITY_SESSION'] = current.id
+        self.env_vars['PARITY_SESSION'] = session.id
         self._parity_reference()
 
     def _parity_metric(self, metric):

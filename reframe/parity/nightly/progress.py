@@ -200,8 +200,7 @@ def _say(text: str) -> None:
 
 
 def _on_terminal(output: Iterable[str], state: Progress) -> None:
-    from rich.text import Text
     with console.progress(lambda: (state.done, state.total, state.told(time.time()))) as say:
         for line in output:
             state.read(line, time.time())
-            say(Text.from_ansi(line.rstrip('\n')))
+            say(line.rstrip('\n'))

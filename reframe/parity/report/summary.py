@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
-from scipy import special
+import scipy
 
 from parity.base import figures
 from parity.base.figures import counted, several
@@ -219,7 +219,7 @@ def _rounded(count: float) -> str:
 
 def by_chance(count: int, mean: float) -> float:
     """Return how probable ``count`` events or more are, where so many are expected (Poisson's distribution)."""
-    return float(special.gammainc(count, mean)) if count else 1.0
+    return float(scipy.special.gammainc(count, mean)) if count else 1.0
 
 
 def _day(unix: float) -> str:

@@ -7,11 +7,12 @@ leaves the journal behind; the next one recovers what the perflogs hold (parity.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import re
+import runpy
 import socket
-import subprocess
 import sys
 import time
 import uuid
@@ -57,6 +58,8 @@ def begin(argv: list[str]) -> None:
         _lock.acquire()
         recovery.make_usable()
         recovery.recover_all()
+        import concurrent.futures.thread  # noqa: F401  polars needs it at exit, when Python loads it no more
+
         from parity.rfm import capture
         capture.install(lambda planned, cases: errors.run(lambda: _open(planned, cases)))
 
@@ -155,4 +158,6 @@ def _close(current: Current, pid: int, system: str) -> None:
         return
     if paths.STUDY not in os.environ and not any(word.startswith('parity_') for word in sys.argv):
         print(flush=True)
-        subprocess.run([sys.executable, '-m', 'parity.report', system], stdin=subprocess.DEVNULL)
+        sys.argv = ['parity.report', system]
+        with contextlib.suppress(SystemExit):       # ReFrame's exit code stays
+            runpy.run_module('parity.report', run_name='__main__')

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from parity.base import console, files, paths
+from parity.base import files, paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import duration, figure
 from parity.software.blas import attempt
@@ -48,6 +48,7 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
     if not asked.ok:
         words = _words(asked.err) if asked.err else asked.why
         raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_REACH}{own}')
+    from parity.base import console  # it loads Rich, which the settings of a run need not
     began = time.monotonic()
     try:
         with files.alone(target.parent / f'.{target.name}.lock', f'fetches {what}') as lock:

@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
-from rich.text import Text
 
-from parity.base import console, files, paths, yamlfile
+from parity.base import files, paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import duration
 from parity.base.strict import Strict
@@ -91,12 +90,13 @@ class Spack(NamedTuple):
     def run(self, place: Path, *arguments: str, steps: Steps | None = None) -> None:
         """Run `spack -e PLACE ...`, with its output in PLACE/build.log. Raise InfrastructureError if it fails."""
         log = place / 'build.log'
+        from parity.base import console  # it loads Rich, which the settings of a run need not
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []
         began = time.monotonic()
         command = [self.program, '-e', str(place), *arguments]
 
-        def told() -> console.Told:
+        def told() -> tuple[int, int, str]:
             now = steps and steps.line() or f'spack {arguments[0]}'
             at, total = (steps.done, steps.total) if steps else (0, 0)
             return at, total, f'{now}, {duration(time.monotonic() - began)} so far'
@@ -116,7 +116,7 @@ class Spack(NamedTuple):
                     elif steps and (built := _BUILT.search(line)):
                         steps.end(built[1])
                     if now:
-                        say(Text(f'parity: {visible(now)}'))
+                        say(f'parity: {visible(now)}')
         except OSError as err:
             if err.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise

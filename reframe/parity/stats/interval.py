@@ -16,6 +16,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 CONFIDENCE = 0.95
 #: Fewer nights tell no variance for a single one.
@@ -132,12 +133,11 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
 
     The degrees of freedom are Satterthwaite's (1946), but no more than alike noise would give: else two sessions
     that happen to lie together, beside 30, cover 87 %."""
-    from scipy.special import stdtrit  # it takes a tenth of a second
     shares = [(np.maximum(variance, 1e-24) * weight, degrees) for variance, weight, degrees in parts]
     total = sum(share for share, _ in shares)
     degrees = np.minimum(total ** 2 / sum(share ** 2 / of for share, of in shares),
                          sum(w for _, w, _ in parts) ** 2 / sum(w ** 2 / of for _, w, of in parts))
-    return stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(total)
+    return scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(total)
 
 
 def limits(of: Sample) -> tuple[float, float] | tuple[None, None]:

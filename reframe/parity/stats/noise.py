@@ -6,7 +6,7 @@ All values are logarithms. A residual is a night less the level of its time: a c
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import betainc, stdtrit
+import scipy
 
 from parity.stats.nights import median_of
 
@@ -76,7 +76,7 @@ class Noise:
         own = np.where(np.isfinite(self.log[cells]), self.free[cells], 0)
         total = np.nan_to_num(self.log[cells]) * own + np.nan_to_num(middle[mine]) * like
         self.scale[cells] = np.exp(total / np.where(own + like > 0, own + like, np.nan))
-        self.bar[cells] = -stdtrit(np.fmax(3, own + like), self.rate * _LOOKS)
+        self.bar[cells] = -scipy.special.stdtrit(np.fmax(3, own + like), self.rate * _LOOKS)
 
     def _dependence(self, cells: np.ndarray) -> None:
         """Estimate by how much the variance of the statistic exceeds that of independent nights: V, 1 or more."""
@@ -134,4 +134,5 @@ def by_chance(low: np.ndarray, share: float) -> float:
 
     ``share`` of the nights before were as low. Of 2 to all nights together, each a binomial test."""
     many, of = np.cumsum(low), np.arange(1, len(low) + 1)
-    return float(np.where(many > 0, betainc(np.fmax(many, 1), of - many + 1, share), 1)[1:].min(initial=1))
+    chance = scipy.special.betainc(np.fmax(many, 1), of - many + 1, share)
+    return float(np.where(many > 0, chance, 1)[1:].min(initial=1))

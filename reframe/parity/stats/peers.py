@@ -7,7 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 #: Fewer peers than these say nothing. From MANY on, centre and scatter are robust, and all nodes share the centre.
 FEWEST, MANY = 3, 12
@@ -141,7 +141,7 @@ def _scatter(peers: np.ndarray) -> tuple[float, float]:
 
 
 def _compared(drop: float, count: int, scatter: float, chance: float) -> Beside:
-    bar = max(-stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
+    bar = max(-scipy.special.stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
     return Beside(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
 
 

@@ -87,8 +87,8 @@ def _judged(session: Record) -> Verdict:
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
     shared = share(0)
-    # imported where they are needed: a first verdict loads no polars, which would double its time
-    if database.uuids() != [uuid]:
+    # imported where they are needed: the first verdict of a system loads no polars, which would double its time
+    if [night.uuid for night in database.sessions(system.name)] != [uuid]:
         from parity.verdict import nights
         cells, shared = nights.with_history(cells, system.name, uuid, share)
         longer = nights.longer(system.name, uuid)
