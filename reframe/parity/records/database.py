@@ -179,7 +179,7 @@ def sessions_of(system: str, partition: str, days: float, until: str = '') -> li
     found = [u for u in known if u in having]
     end = known.get(until) if until else known[found[-1]] if found else None
     found = [u for u in found if end is not None and end - days * 86400 <= known[u] <= end]
-    return [u for u in found if (session := brief(u)) and not session.rerun_of]
+    return [session.uuid for session in _briefs(found) if not session.rerun_of]
 
 
 def uuid(session: str = '') -> str:
@@ -268,12 +268,13 @@ def keep(session: Session) -> Session:
     return brief
 
 
-def brief(uuid: str) -> Session | None:
-    """The session without plan and runs; None, and one warning, where parity cannot read it."""
+def brief(uuid: str, folder: Path | None = None) -> Session | None:
+    """The session without plan and runs; None, and one warning, where parity cannot read it. ``folder``: of the
+    cache, where it is known."""
     try:
         try:
-            kept = file(uuid, 'json')
-            return _brief(kept, kept.stat().st_mtime_ns)
+            kept = f'{folder or _folder()}/{outset.checked_uuid(uuid)}.json'
+            return _brief(kept, os.stat(kept).st_mtime_ns)
         except (OSError, *MALFORMED):
             return keep(read(uuid))
     except Unreadable as err:
@@ -282,10 +283,16 @@ def brief(uuid: str) -> Session | None:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _brief(kept: Path, changed: int) -> Session:
+def _brief(kept: str, changed: int) -> Session:
     """Read a session's file; one that was not ``changed`` is read once."""
-    said = json.loads(kept.read_bytes())
+    said = json.loads(Path(kept).read_bytes())
     return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
+
+
+def _briefs(uuids: Iterable[str]) -> Iterator[Session]:
+    """Yield the sessions that can be read, without plan and runs."""
+    folder = _folder()
+    return filter(None, (brief(uuid, folder) for uuid in uuids))
 
 
 def night_of(uuid: str, known: Collection[str]) -> str:
@@ -297,7 +304,7 @@ def night_of(uuid: str, known: Collection[str]) -> str:
 def nights(uuids: Iterable[str]) -> list[list[str]]:
     """Return these sessions, each with those of its reruns that follow it; a warning names each unreadable one."""
     found: list[list[str]] = []
-    for session in filter(None, map(brief, uuids)):
+    for session in _briefs(uuids):
         if found and session.rerun_of == found[-1][0]:
             found[-1].append(session.uuid)
         else:
@@ -307,12 +314,12 @@ def nights(uuids: Iterable[str]) -> list[list[str]]:
 
 def sessions(system: str, last: int | None = None) -> list[Session]:
     """The system's newest ``last`` sessions (all: None) without plan and runs, oldest first."""
-    found = (replace(session, start=start) for uuid, start in reversed(starts().items())
-             if (session := brief(uuid)) and session.system == system)
+    known = starts()
+    found = (session if session.start == known[session.uuid] else replace(session, start=known[session.uuid])
+             for session in _briefs(reversed(known)) if session.system == system)
     return [*islice(found, last)][::-1]
 
 
 def newest(system: str) -> Session | None:
     """Return the system's newest session that confirms no other one, or None."""
-    known = map(brief, reversed(uuids()))
-    return next((each for each in known if each and each.system == system and not each.rerun_of), None)
+    return next((each for each in _briefs(reversed(uuids())) if each.system == system and not each.rerun_of), None)

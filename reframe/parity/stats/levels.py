@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
-from scipy.special import betainc, ndtri, pdtrik
+import scipy
 
 from parity.stats.bounds import FIRST
 from parity.stats.nights import Nights, median_of, medians
@@ -408,7 +408,8 @@ class _Follow:
         share = ((past < depth / 2).sum() + 0.5) / (len(past) + 1)
         if by_chance(low, share) <= max(self.noise.rate, _CHANCE):
             return False
-        clip, bar = _CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0]), -ndtri(_LARGE * self.noise.rate)
+        clip = _CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0])
+        bar = -scipy.special.ndtri(_LARGE * self.noise.rate)
         for k in () if drift else LENGTHS[LENGTHS <= end - begin]:
             mean = np.clip((self.level[c, end - k:end] - base) / s, -clip, clip).mean()
             if mean < 0 and rarity(np.clip(self._past(c, end - k) / s, -clip, clip), mean, k) > bar:
@@ -515,20 +516,27 @@ class _Follow:
             return
         raw = np.where(inside, x + self.effect[g, node], np.nan)
         off = (raw - medians(raw)[:, None])[inside]
-        names, which, count = np.unique(node[inside], return_inverse=True, return_counts=True)
-        middle = _middle(off[np.lexsort((off, which))], np.cumsum(count) - count, count)
+        every = np.bincount(node[inside], minlength=self.effect.shape[1])
+        names, place = np.flatnonzero(every), np.cumsum(every > 0) - 1
+        which, count = place[node[inside]], every[names]
+        order, first = np.argsort(off), np.cumsum(count) - count
+        ordered, of = off[order], np.argsort(which[order], kind='stable')
+        middle = _middle(ordered[of], first, count)
         mad, effect = 1.4826 * np.median(np.abs(off - middle[which])), np.zeros_like(self.effect[g])
-        pairs = np.unique(which * len(column) + np.broadcast_to(np.arange(len(column)), inside.shape)[inside])
-        nights = np.bincount(pairs // len(column), minlength=len(names))
-        least, order = np.fmax(_NODE, _SURE * mad / np.sqrt(nights)), np.argsort(off)
-        off, which, others = off[order], which[order], len(off) - count
-        # the median of the others lies between these two
-        lower, upper = off[(others - 1) // 2 * (others > 0)], off[np.fmin(others // 2 + count, len(off) - 1)]
-        far = np.fmax(np.abs(middle - lower), np.abs(middle - upper)) > least
-        for i in np.flatnonzero(far & (nights >= WITHIN) & (2 * count <= len(off))):
-            apart = middle[i] - np.median(off[which != i])
-            if abs(apart) > least[i]:
-                effect[names[i]] = apart * nights[i] / (nights[i] + 2)
+        met = np.zeros((len(names), len(column)), dtype=bool)
+        met[which, np.nonzero(inside)[1]] = True
+        nights = met.sum(axis=1)
+        least, here = np.fmax(_NODE, _SURE * mad / np.sqrt(nights)), np.repeat(np.arange(len(count)), count)
+        before = of - (np.arange(len(of)) - first[here])                # values of others before each own
+
+        def other(place: np.ndarray) -> np.ndarray:
+            """Return the value of the others at a place among them, by node."""
+            own = np.bincount(here, before <= place[here], len(count)).astype(int)
+            return ordered[np.fmin(place + own, len(off) - 1)]
+        others = len(off) - count
+        apart = middle - (other((others - 1) // 2) + other(others // 2)) / 2
+        slow = (np.abs(apart) > least) & (nights >= WITHIN) & (2 * count <= len(off))
+        effect[names[slow]] = (apart * nights / (nights + 2))[slow]
         moved = effect - self.effect[g]
         if moved.any():
             self.effect[g], self.spells[g], self.moves[g] = effect, _Noted(), _Noted()   # they were the node's
@@ -603,12 +611,12 @@ def _counted(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
             state[t] = SLOW if back < AFTER else QUIET
             slow = slow if back < AFTER else None
             continue
-        level.append(min(totals[t], max(1.0, ratio * pdtrik(1 - rate, mean / ratio))))
+        level.append(min(totals[t], max(1.0, ratio * scipy.special.pdtrik(1 - rate, mean / ratio))))
         state[t], n = QUIET, len(level)
         k = np.arange(1, STEPS + 1)
         s = np.cumsum(level[:-STEPS - 1:-1])
         rest = sum(level) - s
-        p = np.where(s > 0, betainc(np.fmax(s, 1e-9) / ratio, rest / ratio + 1, k / n), 1)
+        p = np.where(s > 0, scipy.special.betainc(np.fmax(s, 1e-9) / ratio, rest / ratio + 1, k / n), 1)
         if (found := np.flatnonzero(p < rate / 3)).size:
             k = int(found[0]) + 1
             state[t], slow, back = SLOW, float(totals[t - k + 1:t + 1].mean()), 0
