@@ -79,7 +79,7 @@ def _day(unix: float) -> int:
 
 def _areas(fault: Fault, part: str) -> set[tuple[str, str]]:
     """Return the partition of a slow cell with each part of the machine that it tells of."""
-    from parity.verdict.cause import group_of   # it loads polars: a first verdict joins nothing
+    from parity.verdict.cause import group_of  # it loads polars: a first verdict joins nothing
     group = group_of(fault.cell, fault.part)
     partition = fault.cell.partition('+')[0].rpartition(':')[2]
     return {(partition, word) for word in ({*part.split()} - _NO_PART) | {_PART.get(group, group)}}
