@@ -554,6 +554,7 @@ def test_an_acknowledged_incident_that_waits_for_its_node_is_not_in_order_again(
         if again:
             assert parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').returncode == 0
     printed = parity('verdict').stdout
+    assert 'known     incident 1: c1: compute 16 % slower: in order elsewhere' in printed
     assert 'again: parity unack' not in ' '.join(printed.split()) and 'not measured again on c1' in ' '.join(printed.split()), printed
     assert 'ok, and incident 1 is open' in parity('ack', '--list').stdout
 

@@ -305,7 +305,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     over = [each for each in verdict.incidents if incidents.turn(each, verdict.session.uuid) == 'over']
     left = [each for each in verdict.incidents if each.closed is None and each.number not in here]
     yield from (('over', f'incident {each.number}{_why(each)}: {each.title}') for each in over[:FEW])
-    yield from (('open', f'incident {each.number}: {each.title}: {words.waits(each)}') for each in left[:FEW])
+    yield from ((each.state, f'incident {each.number}: {each.title}: {words.waits(each)}') for each in left[:FEW])
     for label, rest in (('over', over[FEW:]), ('open', left[FEW:])):
         yield label, f'{counted(len(rest), "more incident")}: parity verdict --json' if rest else ''
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
