@@ -21,6 +21,8 @@ from parity.base.errors import ParityError, UsageError
 from parity.check.workload import Workload
 from parity.jobs import request, write
 from parity.jobs.request import Settings
+from parity.nightly import guard
+from parity.plan import Plan
 from parity.system import systems
 from replay import room
 
@@ -195,7 +197,7 @@ def test_a_checkout_with_a_hostile_name_is_quoted(site, monkeypatch, tmp_path):
     ('example-slurm', 'nightly: {memory: 300G}', 'memory 300G can never be had: a node has 240 GiB'),
     ('example-slurm', 'build: {gpus: 1}', '1 GPU can never be had: a node has 0'),
     ('example-slurm', 'build: {project: climate}', "project 'climate': only PBS has one; name an account"),
-    ('example-pbs', 'nightly: {qos: high}', 'PBS has no QOS; name a queue'), ('example-pbs', 'build: {options: [-j oe]}', 'makes ReFrame wait for ever'),
+    ('example-pbs', 'nightly: {qos: high}', 'PBS has no QOS; name a queue'), ('example-pbs', 'build: {options: [-j oe]}', 'waits for both for ever'),
     ('example-pbs', "build: {options: ['-l walltime=1:00,select=2']}", 'PBS ignores a second select'),
     ('example-pbs', 'campaign: {requeue: false}', 'PBS takes an array of jobs only if they may be requeued'),
     ('example-pbs', 'nightly: {nodes: 4}', 'jobs.yaml:1: nightly.nodes: '), ('example-pbs', 'nightly: {time: 8}', 'jobs.yaml:1: nightly.time: '),
@@ -255,13 +257,15 @@ def test_a_site_states_what_its_jobs_ask_for(site, system, stated, wanted, lines
     assert '--exclusive' not in text and text.count('--account') + text.count('place=') == 1, 'of two the first wins'
 
 
-def test_a_pbs_partition_that_places_nothing_is_a_warning(site):
+def test_a_pbs_partition_that_places_nothing_is_a_warning(site, capsys):
     file = site / 'systems' / 'example-pbs' / 'system.yaml'
     file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))
-    said = [submission.one_host(part) for part in systems.read('example-pbs').partitions]
+    said = [submission.of_partition(part) for part in systems.read('example-pbs').partitions]
     assert said[0].startswith('partition cpu: access places nothing: PBS may put select=2:... on one host') and not any(said[1:])
     done = commands.parity('jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu')
     assert f'parity: warning: {said[0]}' in done.stderr and 'warning' not in done.stdout
+    guard.warn(Plan(system='example-pbs', cases=[], checks=[], problems=[]))
+    assert capsys.readouterr().err.splitlines()[0] == f'parity: warning: {said[0]}', 'before each night, too'
 
 
 def test_a_site_overrides_a_template_and_extends_ours_and_is_told_what_is_wrong(site):

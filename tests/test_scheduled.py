@@ -40,12 +40,12 @@ def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=
     (case(nodes=None, tasks=200), ''), (case(access=['-j oe']), 'waits for both for ever'), (case(cli=['-joe']), 'waits for both for ever'),
     (case('slurm', access=['-j oe']), '')])
 def test_an_option_that_a_scheduler_would_misread_is_refused(made, said):
-    assert said in submission.problem(made) and bool(said) == bool(submission.problem(made))
+    assert said in submission.of_case(made) and bool(said) == bool(submission.of_case(made))
 
 
 def test_a_job_option_that_reframe_would_wait_for_ever_for_ends_the_case(checkout):
     done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks/compute/hpl/hpl.py -n Hpl -J j=oe --dry-run', checkout)
-    assert done.returncode == 1 and '-j oe: joins the files of a PBS job' in done.stdout
+    assert done.returncode == 1 and "'-j oe' joins the files of a PBS job" in done.stdout
 
 
 STEP = 'slurmstepd-v1: error: Detected 1 oom-kill event(s) in StepId=46.0. Some of your processes may have been killed'

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from parity.base.figures import counted
 
-#: Makes one file of a PBS job's two; ReFrame waits until both are there.
-JOINS = re.compile(r'-j\s*(oe|eo)\b')
-#: A second request for chunks, which PBS ignores: parity's own comes first.
-SELECTS = re.compile(r'-l\s*(\S*,)?select=')
+#: Of PBS's options: those that end badly, and why.
+_OPTIONS = ((re.compile(r'-j\s*(oe|eo)\b'), ' joins the files of a PBS job, and ReFrame waits for both for ever'),
+            (re.compile(r'-l\s*(\S*,)?select='), ': PBS ignores a second select, and parity writes the first; '
+             'write what a chunk needs without -l select, such as mem=64gb'))
 #: Where the chunks of a PBS job go.
-PLACES = re.compile(r'-l\s*(\S*,)?place=')
+_PLACES = re.compile(r'-l\s*(\S*,)?place=')
+#: The option that gives each chunk a host of its own, and nobody else.
+SCATTER = '-l place=scatter:excl'
 
 
-def one_host(part) -> str:
+def of_options(options: Iterable[object]) -> str:
+    """Return a sentence on the first of PBS's options that ends badly; '' for none."""
+    return next((f'{str(option)!r}{why}' for option in options for pattern, why in _OPTIONS
+                 if pattern.match(str(option).strip())), '')
+
+
+def of_partition(part) -> str:
     """Return a sentence on a PBS partition of system.yaml whose `access` lets two chunks share a host, or ''."""
     if not part.scheduler.startswith('pbs') or part.launcher == 'local' or part.extras.nodes == 1 \
-            or any(PLACES.match(option) for option in part.access):
+            or any(_PLACES.match(option) for option in part.access):
         return ''
-    return (f"partition {part.name}: access places nothing: PBS may put select=2:... on one host; "
-            "add '-l place=scatter:excl'")
+    return (f"partition {part.name}: access places nothing: PBS may put select=2:... on one host; add '{SCATTER}'")
 
 
-def problem(case) -> str:
+def of_case(case) -> str:
     """Say why ``case`` (a ReFrame test after its set-up) must not be submitted; '' if it may be."""
     tasks, each = case.num_tasks or 1, case.num_tasks_per_node or 1
     have = case.current_partition.extras.get('nodes')
@@ -34,6 +42,4 @@ def problem(case) -> str:
         return ''
     if tasks % each:
         return f'{tasks} tasks, {each} a node: PBS is asked for {tasks // each} whole nodes, the rest is lost'
-    job = case.job
-    joins = [o for o in (*job.sched_access, *job.options, *job.cli_options) if JOINS.match(str(o).strip())]
-    return f'{joins[0]}: joins the files of a PBS job, and ReFrame waits for both for ever' if joins else ''
+    return of_options((*case.job.sched_access, *case.job.options, *case.job.cli_options))

@@ -139,7 +139,7 @@ class Adopted(rfm.RegressionTestPlugin):
         self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
-        if why := submission.problem(case):
+        if why := submission.of_case(case):
             raise ReframeError(why)
         if Workload.runs_here(self):
             from parity import machine

@@ -305,7 +305,7 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_queue(self):
         scheduled.begin(self)
         watched.begin(self)
-        if why := submission.problem(self):
+        if why := submission.of_case(self):
             raise ReframeError(why)
 
     @run_before('run', always_last=True)

@@ -38,7 +38,7 @@ def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
     from parity.base import submission
     from parity.system import systems
     for part in systems.read(system).partitions:
-        if (not partition or part.name in partition) and (said := submission.one_host(part)):
+        if (not partition or part.name in partition) and (said := submission.of_partition(part)):
             typer.echo(f'parity: warning: {said}', err=True)
     typer.echo(_script(job, system, partition, check, after, repeats, nodes, name)[1], nl=False)
 

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, PositiveInt, StringConstraints
 
-from parity.base import errors, paths, yamlfile
+from parity.base import errors, paths, submission, yamlfile
 from parity.base.figures import counted
 from parity.base.strict import Strict
-from parity.base.submission import JOINS, SELECTS
 from parity.base.times import Time, seconds
 from parity.scheduler import command
 from parity.system.systems import Name, Option, Partition, System
@@ -161,12 +160,8 @@ def _misread(request: Request) -> Iterator[str]:
         return
     if request.qos:
         yield f'qos {request.qos!r}: PBS has no QOS; name a queue'
-    for option in request.options:
-        if SELECTS.match(option):
-            yield f'options: {option!r}: PBS ignores a second select; write its resources without -l select='
-        if JOINS.match(option):
-            yield (f'options: {option!r}: one file of two makes ReFrame wait for ever where it follows the job; '
-                   'our scripts join what they print by themselves')
+    if why := submission.of_options(request.options):
+        yield f'options: {why}'
     if request.name == 'parity-campaign' and not request.requeue:
         yield 'requeue: false: PBS takes an array of jobs only if they may be requeued'
 

@@ -104,8 +104,7 @@ def _case(system: System, part: str, check: str) -> SimpleNamespace:
                                 + '\n  '.join(cases))
     chosen = next((c for c in named if c.environ), None)
     if not chosen:
-        raise errors.NothingMeasured(f'{cases[0]}: no environment of {system.name}:{part} offers '
-                                     + ', '.join(named[0].needs))
+        raise errors.NothingMeasured(f'{cases[0]}: {plan.not_offered(named[0].needs, f"{system.name}:{part}")}')
     environ = next(e for e in assemble.site_configuration()['environments']
                    if e['name'] == chosen.environ and system.name in e['target_systems'])
     software = environ['extras']['software']

@@ -352,7 +352,7 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         yield lacking(area, f'{cluster.version} has no queue {name!r}', f'access: name one of {known}', USAGE)
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
-    if said := submission.one_host(part):
+    if said := submission.of_partition(part):
         what, _, mend = said.partition('; ')
         yield note(area, what.partition(': ')[2], f'access: {mend}')
     if wrong := [*_wrong(part, queue, nodes, asked, cluster)]:

@@ -7,7 +7,7 @@ import datetime
 import sys
 import time
 
-from parity.base import errors, paths
+from parity.base import errors, paths, submission
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted
 from parity.base.files import Lock
@@ -62,8 +62,9 @@ def everything(plan: Plan) -> None:
 
 
 def warn(plan: Plan) -> None:
-    """Print the accepted references that deserve a look; they keep no night from running."""
-    for said in accepted.grouped(accepted.warnings(accepted.of_system(plan.system))):
+    """Print the partitions and the accepted references that deserve a look; they keep no night from running."""
+    partitions = filter(None, map(submission.of_partition, systems.read(plan.system).partitions))
+    for said in (*partitions, *accepted.grouped(accepted.warnings(accepted.of_system(plan.system)))):
         print(f'parity: warning: {said}', file=sys.stderr)
 
 

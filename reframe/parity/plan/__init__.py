@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from parity.base import paths
@@ -90,6 +90,11 @@ class Plan(Strict):
     checks: list[LoadedCheck]
     problems: list[Problem]
     answers: list[Answer] = []
+
+
+def not_offered(needs: Iterable[str], where: str = '') -> str:
+    """Return the reason why no environment (of a partition) runs a case that needs these features."""
+    return f'no environment{where and f" of {where}"} offers {", ".join(needs)}'
 
 
 def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from parity.base import codes
+from parity.base import codes, submission
 from parity.base.figures import counted
 from parity.probe.login import TODO, Cluster, Host, Node, Queue
 
@@ -124,7 +124,7 @@ def _smallest(like: Like) -> Node:
 def _access(like: Like, cluster: Cluster) -> Line:
     queue = like.queue
     if cluster.scheduler == 'pbs':
-        options = [f'-q {queue.name}', "'-l place=scatter:excl'", *like.options, 'ompthreads=1']
+        options = [f'-q {queue.name}', f"'{submission.SCATTER}'", *like.options, 'ompthreads=1']
         return f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one'
     options = [f'--partition={queue.name}', *([f'--account={cluster.account}'] if cluster.account else []),
                *([] if queue.exclusive else ['--exclusive']), *(f"'{o}'" if ':' in o else o for o in like.options),

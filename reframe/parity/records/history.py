@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
+from parity.plan import not_offered
 from parity.records import database
 from parity.records.outset import CELL, PLANNED, cell_id
 from parity.records.record import Figure, Run, Session
@@ -204,7 +205,7 @@ def _reason(case: dict[str, Any], run: Run | None, metric: str) -> str:
     """Return why a comparison has no such figure of the run; '' if it has."""
     if run is None:
         return 'missing: planned, and never ran' if case['environ'] else \
-            f'skipped: no environment offers {", ".join(case["needs"])}'
+            f'skipped: {not_offered(case["needs"])}'
     if run.status:
         return f'{run.status}: {run.reason}'
     figure = run.figure(metric)

@@ -316,9 +316,8 @@ def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
         if '$environ' in each.index:
             environs &= {each.index['$environ']}
         if not environs:
-            needs = ', '.join(sorted({need for case in own if not case.environ for need in case.needs}))
-            yield each, 'never applied: ' + (f'no environment offers {needs}' if needs else
-                                             'no case of the plan is of it')
+            needs = sorted({need for case in own if not case.environ for need in case.needs})
+            yield each, f'never applied: {plan.not_offered(needs) if needs else "no case of the plan is of it"}'
         elif len(environs) > 1:
             yield each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index'
 

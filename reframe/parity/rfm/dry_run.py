@@ -17,7 +17,7 @@ from reframe.utility import osext
 
 from parity.base import submission
 from parity.base.errors import unknown
-from parity.plan import Answer, Asked
+from parity.plan import Answer, Asked, not_offered
 from parity.rfm.variables import forms
 
 
@@ -88,7 +88,7 @@ def _not_run(case: Any, partition: Any) -> str:
         lacking = sorted({*getattr(case, 'partition_needs', ())} - {*partition.features})
         return f'{partition.name} lacks a feature that {type(case).__name__} needs: {", ".join(lacking)}'
     if not offered[partition]:
-        return f'no environment of {partition.name} offers {", ".join(sorted(case.needs))}'
+        return not_offered(sorted(case.needs), partition.name)
     reasons = []
     for environ in offered[partition]:
         if not (reason := _refused(case, partition, environ)):
@@ -103,7 +103,7 @@ def _refused(case: Any, partition: Any, environ: Any) -> str:
         case.setup(partition, environ)
     except Exception:
         return _fault()
-    return submission.problem(case)
+    return submission.of_case(case)
 
 
 def _fault() -> str:

@@ -25,11 +25,10 @@ from pydantic import (
     model_validator,
 )
 
-from parity.base import codes, paths, yamlfile
+from parity.base import codes, paths, submission, yamlfile
 from parity.base.errors import UsageError
 from parity.base.limits import UNITS
 from parity.base.strict import Strict
-from parity.base.submission import JOINS, SELECTS
 from parity.base.text import node_name
 from parity.base.times import Time
 
@@ -261,12 +260,8 @@ class Partition(Strict):
     @field_validator('access')
     @classmethod
     def _pbs_takes(cls, access: list[str], info: ValidationInfo) -> list[str]:
-        for option in access if str(info.data.get('scheduler')).startswith('pbs') else ():
-            if SELECTS.match(option):
-                raise ValueError(f'{option!r}: PBS ignores a second select, and parity writes the first; write '
-                                 'what a chunk needs without -l select, such as mem=64gb')
-            if JOINS.match(option):
-                raise ValueError(f'{option!r} joins the files of a PBS job, and ReFrame waits for both for ever')
+        if str(info.data.get('scheduler')).startswith('pbs') and (why := submission.of_options(access)):
+            raise ValueError(why)
         return access
 
 

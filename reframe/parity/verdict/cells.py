@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from parity.base.figures import change, counted, percent
 from parity.base.limits import Limit, measured
-from parity.plan import PASSED, PlannedCase, PlannedMetric
+from parity.plan import PASSED, PlannedCase, PlannedMetric, not_offered
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
 from parity.verdict.model import Cell
@@ -41,7 +41,7 @@ def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
 def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, Any]:
     waiver = next((demands.waived[code] for code in case.needs if code in demands.waived), '')
     absent = ', '.join(dict.fromkeys(demands.absent[code] for code in case.needs if code in demands.absent))
-    why = f'no environment offers {", ".join(case.needs)}' + (f' ({absent})' if absent else '')
+    why = not_offered(case.needs) + (f' ({absent})' if absent else '')
     if not case.environ and (waiver or not demands.required & set(case.needs)):
         return {'verdict': 'skipped', 'reason': waiver or why}
     if metric.left_out:
