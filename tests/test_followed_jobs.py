@@ -10,7 +10,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs import sent
 from parity.jobs.request import Request
 from parity.scheduler import command, pbs, slurm
-from parity.scheduler.command import Forgotten, SchedulerError, together
+from parity.scheduler.command import Forgotten, SchedulerError, job_phase
 from pbs_server import COMMANDS, RECORDED, printed
 
 #: `scontrol --oneliner show job` of Slurm 22.05, shortened behind what is read.
@@ -69,7 +69,7 @@ def test_states_of_slurm(stands, state, reason, code, phase, exit_code):
 def test_an_array_of_slurm_is_told_by_its_elements(stands):
     stands(ARRAY)
     states = slurm.states('8')
-    assert [s.id for s in states] == ['11_0', '11_1-14%1'] and together(states) == ('running', None)
+    assert [s.id for s in states] == ['11_0', '11_1-14%1'] and job_phase(states) == ('running', None)
 
 
 def test_what_slurm_has_forgotten_is_asked_of_the_accounting(stands):
@@ -178,7 +178,7 @@ def test_how_an_array_stands(server, name, words, codes, whole):
     server('qstat', {'-x -t -f -w': printed(name)})
     states = pbs.states('1')
     assert ''.join(s.word for s in states) == words
-    assert [s.exit_code for s in states] == codes and together(states) == whole
+    assert [s.exit_code for s in states] == codes and job_phase(states) == whole
     assert [s.id.partition('[')[2] for s in states] == [f'{i}].pbshead' for i in range(4)]
     assert all('not known' in s.reason for s in states if s.exit_code == 4)
 

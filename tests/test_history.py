@@ -10,7 +10,7 @@ import pytest
 from conftest import TOP, run_python
 from parity.base import paths
 from parity.records import database, history
-from parity.report import beside
+from parity.report import previous
 from parity.verdict import judge
 from sessions import case
 
@@ -113,7 +113,7 @@ def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(st
     assert judge.newest('aa').warnings == [] and database.uuids() == ['aa', 'bb', 'cc', 'dd'] and database.newest('local').uuid == 'dd'
     assert [facts.uuid for facts in database.sessions('local', last=3)] == ['bb', 'cc', 'dd']
     assert hpl()['session'].to_list() == database.uuids() and hpl()['start'].is_sorted() and hpl(nights=1)['session'].item() == 'dd'
-    assert [beside.before(database.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
+    assert [previous.before(database.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
 
 
 @pytest.mark.parametrize('first, second, other', [(-300 / 86400, 0, {}), (1, 2, {'interrupted': True})])

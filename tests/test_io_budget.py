@@ -13,7 +13,7 @@ import pytest
 
 import sessions
 from conftest import TOP, shell
-from parity.check.sizing import Night, fit
+from parity.check.sizing import NightBudget, fit
 from parity.report import answer
 from sessions import planned, ran, verdict_on
 
@@ -37,7 +37,7 @@ def test_a_case_is_sized_into_its_budget(wanted, repetitions, budget, before, by
 
 
 def test_a_night_is_taken_in_the_order_of_cases_and_counts_every_run():
-    night = Night(100, '100 B')
+    night = NightBudget(100, '100 B')
     assert night.take('first', 20, 3) == '' and night.left == 40
     assert night.take('second', 20, 3) == 'io_budget: night: 3 runs of 20 B, 40 B left of 100 B'
     assert night.take('first', 20, 3) == '' and night.left == 40            # its other runs: decided, paid

@@ -56,13 +56,13 @@ def stage(folder, number, **standing):
 
 def test_a_case_runs_once_its_job_has_an_output_and_what_has_ended_is_counted(tmp_path):
     state = begun(tmp_path, 2)
-    assert state.told(2.0) == 'nothing done yet'
+    assert state.line(2.0) == 'nothing done yet'
     stage(tmp_path, 2)
-    assert state.told(3.0) == 'nothing done yet; running: Stream %threads=2 (0.5 s)' and state.told(92.5).endswith('running: Stream %threads=2 (90 s)')
+    assert state.line(3.0) == 'nothing done yet; running: Stream %threads=2 (0.5 s)' and state.line(92.5).endswith('running: Stream %threads=2 (90 s)')
     for line in ('[==========] Running 3 check(s)\n', OK.format(1, 3, 2, 2), '[     FAIL ] ( 2/3) Hpl /aa @local:default+spack\n',
                  '[  PASSED  ] Ran 3/3 test case(s)\n', '[     SKIP ] (3/3) Npb %c=A /bb @a:b+c [why]\n'):
         state.read(line, 5.0)
-    assert state.told(5.0) == '3 of 3 done' and state.last == 5.0
+    assert state.line(5.0) == '3 of 3 done' and state.last == 5.0
 
 
 def test_a_case_without_parameters_is_named_though_its_folder_has_no_digest(tmp_path):
@@ -70,19 +70,19 @@ def test_a_case_without_parameters_is_named_though_its_folder_has_no_digest(tmp_
     state.read('[ RUN      ] Hpcc %size=quick /5e9ecbc1 @local:default+distro\n', 1.0)
     stage(tmp_path, 1)
     (tmp_path / 'local' / 'default' / 'distro' / 'Stream_5e9ecbc1').rename(tmp_path / 'local' / 'default' / 'distro' / 'Hpcc')
-    assert state.told(3.0).endswith('running: Hpcc %size=quick (0.5 s)')
+    assert state.line(3.0).endswith('running: Hpcc %size=quick (0.5 s)')
 
 
 def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(tmp_path):
     state = begun(tmp_path, 5, {1: 1.2})
     stage(tmp_path, 1, waits=True, since=400.0, reason='Not Running: Dedicated time conflict')
-    assert state.told(1000.0) == ('nothing done yet; about 1.2 s left, once a job starts, and 4 new cases; waiting in the queue: '
+    assert state.line(1000.0) == ('nothing done yet; about 1.2 s left, once a job starts, and 4 new cases; waiting in the queue: '
                                   'Stream %threads=1 (10 min, Not Running: Dedicated time conflict)')
     stage(tmp_path, 1, waits=False, since=1000.0, reason='pbs1 is down (communication closed)')
-    assert state.told(1010.0).endswith('running: Stream %threads=1 (10 s, pbs1 is down (communication closed))')
+    assert state.line(1010.0).endswith('running: Stream %threads=1 (10 s, pbs1 is down (communication closed))')
     for n in range(1, 6):
         stage(tmp_path, n, waits=True, since=1000.0 - n, reason='Resources')
-    waits = state.told(1000.0)
+    waits = state.line(1000.0)
     assert 'queue: Stream %threads=5 (5.0 s, Resources), ' in waits and waits.endswith('Stream %threads=3 (3.0 s, Resources), 2 more')
 
 
@@ -116,9 +116,9 @@ def test_what_is_left_is_what_the_open_cases_took_before_at_today_s_pace(tmp_pat
         happened(state, *given)
     if running:
         stage(tmp_path, running, waits=False, since=0.0)
-        state.told(now)                                   # it looks at the stage directories
-    assert state.left(now) == (left and pytest.approx(left)) and (', until ' in state.told(now)) is bool(left)
-    assert begun(tmp_path, step='rerun 1 of 2').told(0.0) == 'rerun 1 of 2: nothing done yet'
+        state.line(now)                                   # it looks at the stage directories
+    assert state.left(now) == (left and pytest.approx(left)) and (', until ' in state.line(now)) is bool(left)
+    assert begun(tmp_path, step='rerun 1 of 2').line(0.0) == 'rerun 1 of 2: nothing done yet'
 
 
 def test_the_usual_time_of_a_case_is_the_median_of_its_runs(stored):

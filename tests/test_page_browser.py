@@ -9,9 +9,9 @@ import pytest
 from dev.bench.browser import Browser, found
 from parity import report
 from parity.report import nights
-from parity.report.beside import Beside
 from parity.report.page import key as cell_key
-from test_report import cell, every_word, hostile, hostile_beside, verdict_of
+from parity.report.previous import Previous
+from test_report import cell, every_word, hostile, hostile_previous, verdict_of
 
 pytestmark = pytest.mark.skipif(found() is None, reason='no Chromium here (apt-get install chromium)')
 
@@ -38,7 +38,7 @@ def page(tmp_path_factory) -> Path:
         (folder / 'run' / name).write_text('said')
     own = nights.Past(range(10), [70e3, 71e3, 69e3, 71.2e3, 70e3, 71e3, 69e3, 71.2e3, 60e3, 71e3], [68e3] * 10, [None] * 10, '.......dR.')
     past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(10)], {cell_key(c): own for c in cells})
-    return report.write(verdict_of(cells), folder / 'report', folder, Beside(nights=past))[0]
+    return report.write(verdict_of(cells), folder / 'report', folder, Previous(nights=past))[0]
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_nothing_is_fetched_and_nothing_complains(opened, page):
 @pytest.fixture(scope='module')
 def hostile_page(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('hostile')
-    return report.write(hostile(), folder, folder, hostile_beside())[0]
+    return report.write(hostile(), folder, folder, hostile_previous())[0]
 
 
 def test_hostile_text_runs_nothing_and_makes_no_elements(browser, hostile_page):

@@ -58,7 +58,7 @@ def nights(history, values, **other) -> None:
 
 def proposed(**options) -> dict[str, object]:
     answer = propose.run('local', **options)
-    return {p.metric: p for _, p in answer.found} | {cell.metric: why for cell, why in answer.refused}
+    return {p.metric: p for _, p in answer.proposals} | {cell.metric: why for cell, why in answer.refused}
 
 
 def accepted(*cells: str, **options):
@@ -128,7 +128,7 @@ def test_changed_cases_and_reruns_are_left_out(history):
         history.add(case(50.0, name='Toy %nodes=2', parity={'changed': {'nodes': '2'}}), case(50.0, name='Toy %threads=1'))
         history.add(case(50.0), parity_rerun_of='00000003-0')
     answer = propose.run('local')
-    found, = (p for cell, p in answer.found if cell.metric == 'hpl')
+    found, = (p for cell, p in answer.proposals if cell.metric == 'hpl')
     assert found.observed.n == 12 and found.reference[0] == pytest.approx(100, rel=0.01)
     refused = {cell.case: why for cell, why in answer.refused if cell.metric == 'hpl'}
     assert set(refused) == {'Toy %nodes=4', 'Toy %nodes=2', 'Toy %threads=1'}
@@ -191,7 +191,7 @@ def test_what_was_accepted_is_replaced_in_its_place_and_told_where_it_gets_worse
     references('# ours\n' + entry('write:    # slow', f'  {BY_HAND}   # by hand', 'copy:', '  hpl: [120.0, -0.1, null, Gflop/s]', index='size, mode'))
     nights(history, quiet(), name='Toy %mode=copy')
     nights(history, quiet(at=50.0), name='Toy %mode=copy', partition='other')
-    found = {cell.partition: p for cell, p in propose.run('local').found if cell.metric == 'hpl'}
+    found = {cell.partition: p for cell, p in propose.run('local').proposals if cell.metric == 'hpl'}
     assert (found['default'].replaces, found['other'].replaces) == ((120.0, -0.1, None, 'Gflop/s'), None), 'a reference is of its partition'
     assert found['default'].remarks[0].startswith('worse than the accepted value by 1')
     assert 'was 120 Gflop/s (-10 % .. none)' in '\n'.join(table.lines(propose.run('local')))
@@ -223,7 +223,7 @@ def test_several_environments_each_have_their_own(history):
     references(entry(BY_HAND))
     assert 'default.yaml:2: $index [size] must name size and $environ' in proposed()['hpl']
     references().unlink()
-    assert {p.cell: p.index['$environ'] for _, p in propose.run('local').found if p.metric == 'hpl'} == {
+    assert {p.cell: p.index['$environ'] for _, p in propose.run('local').proposals if p.metric == 'hpl'} == {
         'Toy.hpl@local:default+distro': 'distro', 'Toy.hpl@local:default+spack': 'spack'}
     assert set(accepted()['Toy']['quick']) == {'distro', 'spack'}
     assert {said.rpartition(': ')[2] for said in lint('local')[0].warnings} == {'no case of the plan is of it'}, 'none in spack'

@@ -25,9 +25,9 @@ from parity.compare.model import Outcome
 from parity.records import database, record
 from parity.records.outset import CELL
 from parity.records.record import Session as Stored
-from parity.report import answer, beside, documents, drawings, nights
-from parity.report.beside import Beside
+from parity.report import answer, documents, drawings, nights, previous
 from parity.report.page import changes, key, of_cells
+from parity.report.previous import Previous
 from parity.verdict import judge, model
 from parity.verdict.model import WORDS, Attribution, Change, CodeCoverage, Coverage, Session, Verdict, Where
 from stored import case
@@ -66,10 +66,10 @@ def hostile(texts=HOSTILE):
     return verdict_of(cells, pairs=pairs, trust=texts[0], warnings=texts, next=texts[1], session={'facts': nested, 'software': texts[3]})
 
 
-def hostile_beside(texts=HOSTILE):
+def hostile_previous(texts=HOSTILE):
     """The same text in everything that stands beside a verdict."""
     cells = hostile(texts).cells
-    return Beside(
+    return Previous(
         before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=texts,
         nights=nights.Nights([(h, h) for h in texts], {
             key(c): nights.Past([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, '.:RWXFMI-d ') for c in cells}, dict.fromkeys(texts, 1)),
@@ -109,8 +109,8 @@ class Page(HTMLParser):
         return [e for e in self.all('tr') if re.fullmatch(r'c\d+', e['attrs'].get('id', ''))]
 
 
-def page_of(verdict, directory, root=Path('/runs'), beside=None):
-    return Page(report.write(verdict, directory, root, beside)[0].read_text(encoding='utf-8'))
+def page_of(verdict, directory, root=Path('/runs'), previous=None):
+    return Page(report.write(verdict, directory, root, previous)[0].read_text(encoding='utf-8'))
 
 
 def figures_of(directory):
@@ -122,7 +122,7 @@ def figures_of(directory):
 
 @pytest.fixture(scope='module')
 def hostile_page(tmp_path_factory):
-    return page_of(hostile(), tmp_path_factory.mktemp('hostile'), beside=hostile_beside())
+    return page_of(hostile(), tmp_path_factory.mktemp('hostile'), previous=hostile_previous())
 
 
 @pytest.fixture(scope='module')
@@ -136,11 +136,11 @@ def words(tmp_path_factory):
 
 def test_nothing_that_a_job_printed_becomes_markup_and_all_of_it_can_be_read(hostile_page, tmp_path):
     page, words = hostile_page, [re.sub(r'\W', '_', text) for text in HOSTILE]
-    harmless = page_of(hostile(words), tmp_path, beside=hostile_beside(words))
+    harmless = page_of(hostile(words), tmp_path, previous=hostile_previous(words))
     assert [(e['tag'], set(e['attrs'])) for e in page.elements] == [(e['tag'], set(e['attrs'])) for e in harmless.elements]
     assert [s['attrs'] for s in page.all('script')] == [{}] and len(page.all('style')) == 1
     assert all(re.fullmatch(r'--lines:\d+', e['attrs']['style']) for e in page.elements if 'style' in e['attrs'])
-    report.write(hostile(), tmp_path, Path('/runs'), hostile_beside())
+    report.write(hostile(), tmp_path, Path('/runs'), hostile_previous())
     assert sum(len(own.all('path', **{'class': 'line'})) for own in figures_of(tmp_path).values()) == len(HOSTILE)
     for each in (page, *figures_of(tmp_path).values()):
         assert each.unbalanced == [] and each.open == []
@@ -238,7 +238,7 @@ def test_a_page_of_too_many_cells_has_the_worst_ones_and_counts_the_rest(tmp_pat
     seldom = cell(check='A', case='A', metric='seldom')
     past = nights.Nights([('2026-07-01 02:00', 'one'), ('2026-07-02 02:00', 'two')], {key(seldom): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, 'R.')})
     verdict = verdict_of([*calm, *skipped, seldom, bad])
-    page = page_of(verdict, tmp_path, beside=Beside(nights=past, before=verdict_of([*calm, *skipped])))
+    page = page_of(verdict, tmp_path, previous=Previous(nights=past, before=verdict_of([*calm, *skipped])))
     names = [re.match(r'\w+', row['text'])[0] for row in page.rows()]
     assert sorted(names) == ['m0', 'm0', 'seldom', 'triad'], 'the bad one, the one with a bad night, the first of each check'
     text = ' '.join(page.all('body')[0]['text'].split())
@@ -255,7 +255,7 @@ def test_a_page_of_too_many_cells_has_the_worst_ones_and_counts_the_rest(tmp_pat
 def test_a_figure_has_the_changes_of_its_nodes_by_short_name_or_by_address(tmp_path):
     cells = [cell(check=name, case=name, nodes=[node]) for name, node in (('Address', '10.1.0.3'), ('Name', 'c3'))]
     changed = [Change(fact=f'kernel of {node}', old='1', new='2', nodes=[node], since=86400.0) for node in ('10.1.0.3', '10.1.0.4', 'c3.cluster', 'c4.cluster')]
-    report.write(verdict_of(cells), tmp_path, tmp_path, Beside(
+    report.write(verdict_of(cells), tmp_path, tmp_path, Previous(
         nights=nights.Nights([('1970-01-01 02:14', 'a'), ('2026-11-20 02:14', 'b')], {key(c): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, '..') for c in cells}), changes={cells[0].environ: changed}))
     said = {name: re.findall(r'<li>.* changed: kernel of (\S+)', page.source) for name, page in figures_of(tmp_path).items()}
     assert said == {'Address': ['10.1.0.3'], 'Name': ['c3.cluster']}
@@ -346,7 +346,7 @@ def test_cells_that_became_worse_come_first_and_those_that_are_new_or_gone_apart
 
 
 def _before(uuid, system='local'):
-    found = beside.before(database.read(uuid), system)
+    found = previous.before(database.read(uuid), system)
     return found and found.uuid
 
 
@@ -382,7 +382,7 @@ def test_a_fact_that_changed_is_told_once_for_all_its_nodes_or_for_the_machine()
     before, now = (Stored('a', start, 'onebox', 'reframe -r', '4.10.4', {'software': {env: {'programs': {'xhpl': {'version': xhpl}}} for env in ('one', 'two')}},
                           {node: {'node': node, 'kernel': kernel} for node, kernel in zip(('v1', 'v2', 'v3'), kernels, strict=True)})
                    for start, xhpl, kernels in ((0.0, '2.3', ('6.1', '6.1', '6.1')), (86400.0, '2.4', ('6.1', '6.2', '6.2'))))
-    assert [said.partition(' since ')[0] for said in beside.differences(before, now)] == ['kernel 6.1 -> 6.2 on v2, v3', 'xhpl 2.3 -> 2.4']
+    assert [said.partition(' since ')[0] for said in previous.differences(before, now)] == ['kernel 6.1 -> 6.2 on v2, v3', 'xhpl 2.3 -> 2.4']
 
 
 def _history(figures):
@@ -472,7 +472,7 @@ def test_a_plot_is_drawn_inside_its_picture_and_says_what_it_shows():
     assert all(0 <= float(n) <= drawings.WIDTH for p in drawn.paths for n in p.d[1:].replace('L', ' ').split())
     assert drawn.paths[0].earlier and drawn.paths[0].colour == drawn.paths[1].colour
     assert [label for _, label in drawn.across] == ['1 B', '32 B', '1 KiB', '32 KiB', '1 MiB']
-    assert drawn.said == 'latency by message size: a: 1.001 us at 1 B, 1050 us at 1 MiB'
+    assert drawn.text == 'latency by message size: a: 1.001 us at 1 B, 1050 us at 1 MiB'
 
 
 @pytest.mark.parametrize('ys', [[0.0, 0.0, 0.0], [5.0, 5.0, 5.0], [-3.0, 2.0, 1.0], [1e-300, 1.0, 1e300], [math.nan]])

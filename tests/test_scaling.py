@@ -11,7 +11,7 @@ import pytest
 
 from commands import parity, process
 from parity.records import database
-from parity.report import beside, scaling
+from parity.report import previous, scaling
 from parity.verdict import judge
 from stored import case
 
@@ -40,7 +40,7 @@ def test_a_weak_sweep_as_table_csv_and_drawing(stored, tmp_path):
     rows = list(csv.DictReader(io.StringIO(file.read_text())))
     assert [row['size'] for row in rows] == ['1', '2', '4'] and rows[0]['kind'] == 'weak'
     assert float(rows[2]['efficiency_low']) < round(float(rows[2]['efficiency']), 6) == .875 < float(rows[2]['efficiency_high'])
-    drawn, = beside.of_session(judge.judged(database.read(database.uuid()))).scaling
+    drawn, = previous.of_session(judge.judged(database.read(database.uuid()))).scaling
     assert drawn.plot.what == 'nodes' and drawn.marks[0].intervals and drawn.paths, 'points with intervals, and the line without loss'
 
 

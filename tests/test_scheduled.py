@@ -108,7 +108,7 @@ def test_a_node_names_its_hypervisor_and_the_nodes_of_its_job(tmp_path, programs
     for name, text in programs.items():
         program(tmp_path / name, text)
     (tmp_path / 'node.txt').write_bytes(subprocess.check_output(['sh', NODE], env={'PATH': str(tmp_path), 'SLURM_JOB_NODELIST': 'p[1-2]'}))
-    told = scheduled.told(str(tmp_path))
+    told = scheduled.node_report(str(tmp_path))
     assert (told['virtualisation'], told['nodes'], scheduled.node(str(tmp_path))['node']) == (said, 'p[1-2]', platform.node())
 
 
@@ -174,7 +174,7 @@ def test_any_other_file_is_no_note(tmp_path):
         (tmp_path / name).write_text(text)
     found = placement.read(tmp_path)
     assert found.ranks == (Rank(0, 'a', frozenset({0, 1, 4})),) and found.topology == {0: (0, 0), 1: (1, 0)}
-    assert found.told() == [{'rank': 0, 'node': 'a', 'cpus': '0-1,4'}]
+    assert found.as_records() == [{'rank': 0, 'node': 'a', 'cpus': '0-1,4'}]
 
 
 def test_a_rank_notes_itself_and_becomes_the_program(tmp_path):

@@ -137,7 +137,7 @@ def test_an_expectation_of_devices_holds_for_each(results, declared):
     session('example-slurm:cpu', 'GpuToy', DEVICES, BEGAN - 100)
     measured()
     outcomes = judge.newest(session('example-slurm:gpu', 'GpuToy', DEVICES, BEGAN + 100)).pairs
-    assert [o.metric for o in outcomes] == [f'triad_gpu{device}' for device in range(4)] and pairs.read(system)[0].expect[0].beside == ''
+    assert [o.metric for o in outcomes] == [f'triad_gpu{device}' for device in range(4)] and pairs.read(system)[0].expect[0].suffix == ''
 
 
 @pytest.mark.parametrize('expect, said', [

@@ -39,14 +39,14 @@ def write(folder: Path) -> Path:
     """Write the page as the nightly does, for a made-up session and history, and return its path."""
     from parity import report
     from parity.report import nights
-    from parity.report.beside import Beside
+    from parity.report.previous import Previous
     cells = _cells()
     today = _verdict(cells, 'today', '2026-11-20')
     rng = random.Random(2)
     before = _verdict([c.model_copy(update={'verdict': 'ok'}) if rng.random() < 0.5 else c for c in cells],
                       'yesterday', '2026-11-19')
     history = nights.of_recent(_history(cells), [(f'night {n}', 86400.0 * (20_590 + n)) for n in range(NIGHTS)])
-    return report.write(today, folder, folder, Beside(before=before, nights=history))[0]
+    return report.write(today, folder, folder, Previous(before=before, nights=history))[0]
 
 
 def _verdict(cells: list[Cell], uuid: str, day: str) -> Verdict:

@@ -195,7 +195,7 @@ class Site:
 
     def accept(self, chosen: Callable[[str], bool], why: str, since: str = '') -> int:
         """Accept what is proposed for the chosen cells, by name; return how many."""
-        names = [cell.id for cell, _ in propose.run(SYSTEM, since=since).found if chosen(cell.id)]
+        names = [cell.id for cell, _ in propose.run(SYSTEM, since=since).proposals if chosen(cell.id)]
         if names:
             accept.run(SYSTEM, names, accept.reason(why, 'operator'))
         return len(names)

@@ -88,7 +88,7 @@ def read(text: str) -> Read:
     """speed is GROMACS's own figure. Facts: version, atoms, ranks, threads, steps, energy (kJ/mol a molecule, at
     the beginning), drift (kJ/mol/ps an atom), temperature (K, on average)."""
     out = Lines(text)
-    for at, said in out.found('(Fatal error|Inconsistency in user input|Software inconsistency.*):'):
+    for at, said in out.matches('(Fatal error|Inconsistency in user input|Software inconsistency.*):'):
         raise Wrong(f'line {at}: {said[0]} {" ".join(out.lines[at:at + 2])[:140]}')
     version = out.one(r'GROMACS version: (\S+)')[1]
     atoms, steps = out.count(r'There are: (\d+) Atoms'), out.count(r'nsteps = (\d+)')

@@ -38,7 +38,7 @@ class Products(rfm.RunOnlyRegressionTest, Gpu):
             raise Wrong(f'ran {", ".join(facts["kinds"])} for {facts["seconds"]} s, {facts["samples"]} samples; '
                         f'asked for {self.seconds} s of {", ".join(self.kinds)}')
         self.note(facts)
-        self.variant(program=facts['program'].split('-')[0], **self.found(facts))
+        self.variant(program=facts['program'].split('-')[0], **self.labels_of(facts))
         for kind, why in facts['without'].items():
             self.leave_out([metric.name for metric in self.metrics
                             if metric.name.startswith((f'{kind}_gpu', f'{kind}_lowest'))], why)
@@ -64,7 +64,7 @@ class GpuGemm(Products):
     def asked_for(self, facts):
         return set(facts['kinds']) | set(facts['without']) == set(KINDS) and not facts['samples']
 
-    def found(self, facts):
+    def labels_of(self, facts):
         return {}
 
 
@@ -85,7 +85,7 @@ class GpuGemmOverTime(Products):
     def asked_for(self, facts):
         return facts['samples'] == self.seconds
 
-    def found(self, facts):
+    def labels_of(self, facts):
         kind, = facts['kinds']
         self.limit_to(f'gpu_{kind}', 'Gflop/s')
         return {'kind': kind}

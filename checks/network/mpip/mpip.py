@@ -96,11 +96,11 @@ def _read(text: str) -> tuple[dict[str, str], list[_Task], list[str], list[dict]
 def _section(out: Lines, title: str, heading: str, needed: bool = True) -> list[_Row]:
     """The rows of a section by their columns; none where a section that is not ``needed`` is absent."""
     begin = rf'@--- {re.escape(title)}(?:: \d+)?(?: -+)?'
-    if not needed and not out.found(begin):
+    if not needed and not out.matches(begin):
         return []
     out.one(begin, f'@--- {title}')
-    start = out.found(begin)[0][0]
-    stop = next((at for at, _ in out.found('@--- .*') if at > start), out.end)
+    start = out.matches(begin)[0][0]
+    stop = next((at for at, _ in out.matches('@--- .*') if at > start), out.end)
     rows = [line.split() for line in out.lines[start:stop - 1] if line.strip('-')]
     if len(rows) < 2 or rows[0] != heading.split():
         raise Incomplete(f'line {start}: section "{title}" has not the heading "{heading}" and rows')

@@ -25,7 +25,7 @@ def read(text: str) -> Read:
         return figures, {**facts, 'tool': 'fio'}
     out = Lines(text)
     out.refuse(_COMPLAINTS, Incomplete)
-    begins = [at for at, _ in out.found(_BEGIN)]
+    begins = [at for at, _ in out.matches(_BEGIN)]
     if not begins:
         raise Incomplete(f'line {out.end}: the output ends without "{_BEGIN}"')
     values: dict[str, float] = {}
@@ -80,7 +80,7 @@ def _repeated(out: Lines, rows: list[list[str]], sizes: list[list[str]]) -> None
         wanted += [f'"{kind} report"', ' '.join(f'"{record}"' for record in records)]
         wanted += [' '.join([f'"{file}"', *(row[column] for row in rows if row[0] == file)]) for file in files]
     out.one('Excel output is below:')
-    at = out.found('Excel output is below:')[0][0]
+    at = out.matches('Excel output is below:')[0][0]
     lines = [(number, line) for number, line in enumerate(out.lines, out.first) if number > at and line]
     for (number, line), asked in zip(lines, wanted, strict=False):
         if line != asked:

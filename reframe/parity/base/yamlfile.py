@@ -194,11 +194,11 @@ def valid(path: Path, text: str, model: type[Model]) -> tuple[Model, yaml.Node]:
         return model.model_validate(data), node
     except ValidationError as err:
         lines = [f'{path}:{line_of(node, keys)}: {".".join(map(str, keys))}{": " if keys else ""}{what}'
-                 for keys, what in told(data, model, err.errors())]
+                 for keys, what in sentences(data, model, err.errors())]
         raise UsageError('\n'.join(lines)) from None
 
 
-def told(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[tuple[tuple, str]]:
+def sentences(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[tuple[tuple, str]]:
     """Return (keys, sentence) for every wrong entry of ``data``, once, whatever may stand in its place."""
     found: dict[tuple, list[str]] = {}
     for error in errors:

@@ -76,7 +76,7 @@ class Adopted(rfm.RegressionTestPlugin):
 
     @property
     def parity_told(self):
-        return adopt.Told(self)
+        return adopt.Answers(self)
 
     @run_after('init')
     def parity_declare(self):
@@ -125,7 +125,7 @@ class Adopted(rfm.RegressionTestPlugin):
         for m in found:
             self.parity.setdefault('metrics', {})[m.name] = {
                 'unit': m.unit, 'better': m.better, 'source': "the check's own" if m.name in own else ''}
-        current.found((identity.case_name(self.display_name), self.current_partition.name,
+        current.add_metrics((identity.case_name(self.display_name), self.current_partition.name,
                        self.current_environ.name), [vars(m) for m in found])
 
     @run_before('run', always_last=True)

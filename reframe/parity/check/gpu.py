@@ -137,9 +137,9 @@ class Gpu(Devices, Workload):
 
     def metrics_on(self, partition):
         """The metrics on a partition: one a device."""
-        return self._each(stated(partition) or 1)
+        return self._of_devices(stated(partition) or 1)
 
-    def _each(self, count):
+    def _of_devices(self, count):
         """The metrics of a node with so many devices."""
         places = [str(at) for at in range(count)]
         return tuple(dataclasses.replace(metric, name=metric.name + at) for metric in self.metrics
@@ -152,7 +152,7 @@ class Gpu(Devices, Workload):
 
     def parity_declare_each(self):
         """Declare a metric a device; one device is as even as can be."""
-        self.metrics = self._each(self.devices)
+        self.metrics = self._of_devices(self.devices)
         if self.devices == 1:
             self.leave_out([m.name for m in self.metrics if m.name.endswith(_EVEN)], 'one device')
 

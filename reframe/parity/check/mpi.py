@@ -132,7 +132,7 @@ class Mpi(Workload):
     def parity_beside(self):
         """Check where the ranks ran, and return the figures of the profile."""
         ran = placement.read(Path(self.stagedir, 'ranks'))
-        self.parity['placement'] = {**vars(self.asked), 'ran': ran.told()}
+        self.parity['placement'] = {**vars(self.asked), 'ran': ran.as_records()}
         if why := placement.problem(self.asked, ran):
             raise Wrong(f'placement: {why}')
         if self.network and self.asked.nodes > 1:

@@ -62,17 +62,17 @@ class Lines:
         """The number of the last line."""
         return self.first + len(self.lines) - 1
 
-    def found(self, pattern: str) -> list[tuple[int, re.Match[str]]]:
+    def matches(self, pattern: str) -> list[tuple[int, re.Match[str]]]:
         """Number and match of every line that is ``pattern``."""
         matches = map(re.compile(pattern, re.ASCII).fullmatch, self.lines)
         return [(at, match) for at, match in enumerate(matches, self.first) if match]
 
     def every(self, pattern: str) -> list[re.Match[str]]:
-        return [match for _, match in self.found(pattern)]
+        return [match for _, match in self.matches(pattern)]
 
     def maybe(self, pattern: str, what: str = '') -> re.Match[str] | None:
         """The line that is ``pattern``, None without one; raises Wrong for several."""
-        found = self.found(pattern)
+        found = self.matches(pattern)
         if len(found) > 1:
             where = f'in lines {found[0][0]} and {found[1][0]}'
             raise Wrong(f'{len(found)} lines "{what or _plain(pattern)}", {where}')
@@ -103,7 +103,7 @@ class Lines:
     def part(self, begin: str, end: str) -> Lines:
         """The lines between the one line that is ``begin`` and the one line that is ``end``."""
         self.one(begin), self.one(end)
-        start, stop = self.found(begin)[0][0], self.found(end)[0][0]
+        start, stop = self.matches(begin)[0][0], self.matches(end)[0][0]
         if stop < start:
             raise Incomplete(f'line {stop}: "{_plain(end)}" stands before "{_plain(begin)}"')
         return Lines(self.lines[start + 1 - self.first:stop - self.first], start + 1)
@@ -162,7 +162,7 @@ def sealed(text: str, begin: str, seal: str, last: str = '') -> tuple[Lines, re.
     Incomplete where it does not fit."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])
     first, told = out.one(begin), out.one(seal)[1]
-    (start, _), (end, _) = out.found(begin)[0], out.found(seal)[0]
+    (start, _), (end, _) = out.matches(begin)[0], out.matches(seal)[0]
     own = out.lines[start - 1:end - 1]
     raw = ('\n'.join(own) + last).encode('utf-8', 'surrogatepass')
     if end < start or told != f'{zlib.crc32(raw):08x}':
@@ -187,7 +187,7 @@ def kernel(text: str, name: str, head: str, row: str) -> Printed:
     Incomplete if its beginning, its end or a result is absent, or its checksum does not fit. Raises Wrong for a
     wrong result and for a foreign line."""
     above, first, out = sealed(text, rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)', last='\n')
-    for at, match in out.found(r'(.*) wrong ([1-9]\d*)'):
+    for at, match in out.matches(r'(.*) wrong ([1-9]\d*)'):
         raise Wrong(f'line {at}: {match[2]} threads computed a wrong result: {match[1][:80]!r}')
     rows = [match.groupdict() for match in out.every(row)]
     if len(rows) < len(out.lines):
@@ -238,7 +238,7 @@ def table(out: Lines, heading: str, row: str, width: int, last: int | None = Non
     out.one(words, heading)
     found: dict[int, re.Match[str]] = {}
     before, columns = None, []
-    for at in range(out.found(words)[0][0], len(out.lines)):
+    for at in range(out.matches(words)[0][0], len(out.lines)):
         line = out.lines[at]
         if not re.match(r' *[-+.\d]| {3}', line):
             continue                                # a line of the job

@@ -116,11 +116,11 @@ def fit(wanted: Sequence[int], repetitions: int, budget: int | None, said: str, 
 
 
 @dataclass
-class Night:
+class NightBudget:
     """The bytes that the cases of a session may write on one file system: what is left, in the cases' order."""
 
     budget: int
-    said: str
+    text: str
     left: int = -1
     decided: dict[Hashable, str] = field(default_factory=dict)
 
@@ -131,6 +131,6 @@ class Night:
             fits = total * runs <= left
             self.left = left - total * runs * fits
             each = f'{runs} runs of {figure(total, "B")}' if runs > 1 else figure(total, 'B')
-            why = f'io_budget: night: {each}, {figure(left, "B")} left of {self.said}'
+            why = f'io_budget: night: {each}, {figure(left, "B")} left of {self.text}'
             self.decided[case] = '' if fits else why
         return self.decided[case]

@@ -17,7 +17,7 @@ from parity.base import paths
 from parity.base.figures import figure
 from parity.check.mpi import Mpi
 from parity.check.reader import Incomplete
-from parity.check.sizing import Night, fit
+from parity.check.sizing import NightBudget, fit
 from parity.plan import identity
 
 #: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.
@@ -29,7 +29,7 @@ _MEMORY = {'tmpfs', 'ramfs'}
 
 
 #: By device or path, for the cases of this process: a session.
-_nights: dict[object, Night] = {}
+_nights: dict[object, NightBudget] = {}
 #: Of a file system's free space, where system.yaml states no io_budget: night.
 _NIGHT_SHARE = 0.10
 #: How to have a skipped case run: the key and its bytes.
@@ -71,7 +71,7 @@ class Budget(RegressionTestPlugin):
         """Return the budget left for this session; None if none is stated and the free space is not known here."""
         nights = {} if self.by_itself else _nights
         if stated:
-            return nights.setdefault('stated', Night(stated, figure(stated, 'B')))
+            return nights.setdefault('stated', NightBudget(stated, figure(stated, 'B')))
         there = Path(os.path.expandvars(path))
         if self.runs_here():
             there = next(p for p in (there, *there.parents) if p.exists())
@@ -82,7 +82,8 @@ class Budget(RegressionTestPlugin):
         if not usage.total:             # /proc and the like count no blocks: the program says what is wrong
             return None
         budget = int(_NIGHT_SHARE * usage.free)
-        return nights.setdefault(key, Night(budget, f'{figure(budget, "B")}, 10 % of the free space of {path}'))
+        text = f'{figure(budget, "B")}, 10 % of the free space of {path}'
+        return nights.setdefault(key, NightBudget(budget, text))
 
     def _runs(self):
         """Return how often a session runs the case: ReFrame makes a test of each repeat."""

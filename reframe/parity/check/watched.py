@@ -33,7 +33,7 @@ def begin(case) -> None:
         case.prerun_cmds = [_WATCH, *case.prerun_cmds]
 
 
-def told(stagedir: str) -> dict[str, Any]:
+def report(stagedir: str) -> dict[str, Any]:
     """Return the report watch.json; {} if the job was not watched, or was killed."""
     try:
         found = json.loads(Path(stagedir, 'watch.json').read_text())

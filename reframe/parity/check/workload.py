@@ -235,7 +235,7 @@ class Workload(rfm.RegressionTestPlugin):
         nodes, have = asked.nodes, self.extra('nodes')
         if have and nodes > have:
             self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
-        self.num_tasks, self.num_tasks_per_node = asked.ranks, asked.each
+        self.num_tasks, self.num_tasks_per_node = asked.ranks, asked.ranks_per_node
         node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
         self.env_vars.update(placement.variables(asked, node_file))
         if node_file:
@@ -367,7 +367,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_watched(self):
         """Note who else had the CPUs of the job, and what it left running."""
-        self.parity['watched'] = seen = watched.told(self.stagedir)
+        self.parity['watched'] = seen = watched.report(self.stagedir)
         if self.extra('nodes_share_cpus') and scheduled.nodes(self) > 1:
             seen |= {'others': None, 'unknown': 'the nodes of the job share CPUs'}
         self.parity['disturbed'] = watched.disturbed(seen, self.extra('others_cpus'))

@@ -187,7 +187,7 @@ def begin_level(cell: str = LEVEL_OF, since: str = SINCE, why: str = WHY_NEW, by
 def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
     """Print the incidents that are not over, and when a notice had each; --test sends a notice that is a test."""
     from parity.cli import ack
-    ack.sent(system) if test else ack.told(system)
+    ack.sent(system) if test else ack.print_open(system)
 
 
 @app.command()

@@ -155,7 +155,7 @@ def sent(system: str) -> None:
     print(f'notice sent by {notifier.notify.command[0]}')
 
 
-def told(system: str) -> None:
+def print_open(system: str) -> None:
     """Print the incidents that are not over, and when a notice had each."""
     known = [each for each in table.of_system(systems.read(system).name) if not each.closed]
     print('' if known else f'{system}: no incident is open\n', end='')

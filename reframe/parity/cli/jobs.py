@@ -56,12 +56,12 @@ def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
 def show():
     """List the jobs that were submitted from here, with their states."""
     from parity.jobs import sent
-    from parity.scheduler.command import SchedulerError, together
+    from parity.scheduler.command import SchedulerError, job_phase
     jobs = sent.everything()
     for job in jobs:
         try:
             states = job.states()
-            phase, code = together(states)
+            phase, code = job_phase(states)
             said = f'{phase}: {", ".join(sorted({s.word for s in states}))}'
             said += '' if code is None else f', exit code {code}'
         except SchedulerError as err:
@@ -88,7 +88,7 @@ def _line(state) -> str:
 def wait(job: str = ID):
     """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
     from parity.jobs import sent
-    from parity.scheduler.command import SchedulerError, together
+    from parity.scheduler.command import SchedulerError, job_phase
     found, pause, told = sent.find(job), 0.5, set()
     while True:
         states = found.states()
@@ -96,7 +96,7 @@ def wait(job: str = ID):
             if (state.id, state.word) not in told:
                 told.add((state.id, state.word))
                 print(_line(state), flush=True)
-        phase, code = together(states)
+        phase, code = job_phase(states)
         if phase == 'ended':
             return code
         if never := [s for s in states if s.never]:

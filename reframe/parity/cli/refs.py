@@ -26,7 +26,7 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
     from parity.refs import table
     answer = command.run(system, partition, check, since)
     typer.echo('\n'.join(table.lines(answer)))
-    return errors.OK if answer.found else errors.MISSING
+    return errors.OK if answer.proposals else errors.MISSING
 
 
 @app.command()

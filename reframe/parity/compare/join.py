@@ -43,7 +43,7 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     rows.sort(key=lambda r: (order.get(r.subsystem, len(order)), r.subsystem))
     often = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
     differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in often.items()]
-    alike, unknown = _known([(one.facts, other.facts) for one, other in joined if one.values and other.values])
+    alike, unknown = _shared([(one.facts, other.facts) for one, other in joined if one.values and other.values])
     notes = [f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes]
     notes += _neither(baseline.name, candidate.name, [both for both in every if not any(c.values for c in both)])
     if baseline.kind == 'published':
@@ -54,7 +54,7 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
         for i, each in enumerate(rows):
             if expected.fits(each):
                 state, _ = expected.state(each, confidence)
-                rows[i] = each.model_copy(update={'expected': expected.said, 'state': state})
+                rows[i] = each.model_copy(update={'expected': expected.bounds, 'state': state})
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
         differs=differs, labelled=label, rows=rows, means=means, notes=[*notes, *unknown])
@@ -110,7 +110,7 @@ def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:
     return replace(like, values=[], label='', reason=reason)
 
 
-def _known(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:
+def _shared(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:
     """Return the facts that all rows that were compared share, and a note for each that one side does not tell."""
     found, alone = defaultdict(set), Counter()
     for one, other in facts:
@@ -209,7 +209,7 @@ def word(low: float | None, high: float | None, better: str, margin: float) -> W
 
 def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Callable[..., Row]) -> Iterator[Row]:
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
-    stands = max(filter(expected.stands, baseline.cells), default=None,
+    stands = max(filter(expected.is_baseline, baseline.cells), default=None,
                  key=lambda cell: median(v.value for v in cell.values) if cell.values else -math.inf)
     cases: dict[tuple[str, str], list[Measured]] = defaultdict(list)
     for cell in filter(expected.adds, candidate.cells):
@@ -230,7 +230,7 @@ def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Calla
                      f'per joule is left out: {one.check} notes no energy']
         yield found.model_copy(update={
             'subsystem': other.subsystem, 'check': check, 'benchmark': other.case, 'metric': metric,
-            'against': expected.beside, 'differs': differs, 'notes': notes})
+            'against': expected.suffix, 'differs': differs, 'notes': notes})
 
 
 def _sum(cells: list[Measured], metric: str) -> Measured:

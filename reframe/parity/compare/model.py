@@ -95,7 +95,7 @@ class Outcome(Strict):
     why: str = ''
 
     @property
-    def beside(self) -> str:
+    def suffix(self) -> str:
         """Words for a title where the sides are different programs."""
         return f' against {self.against} ({SPEEDUP})' if self.against else ''
 

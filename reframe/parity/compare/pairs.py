@@ -55,22 +55,22 @@ class Expectation(Strict):
         return self
 
     @property
-    def said(self) -> str:
+    def bounds(self) -> str:
         both = ('at least', self.at_least), ('at most', self.at_most)
         return ' and '.join(f'{word} {bound:g}' for word, bound in both if bound is not None)
 
     @property
-    def beside(self) -> str:
+    def suffix(self) -> str:
         """The baseline's figure where it is another program's: 'BabelStream.triad threads=all'."""
         return ' '.join((self.against, *(f'{k}={v}' for k, v in self.against_parameters.items()))) \
             if self.against else ''
 
     def fits(self, row: Row) -> bool:
-        return row.against == self.beside and not row.changed \
+        return row.against == self.suffix and not row.changed \
             and self.metric in (named := f'{row.check}.{row.metric}', shared(named)) \
             and self.parameters.items() <= parameters(row.benchmark).items()
 
-    def stands(self, cell: Measured) -> bool:
+    def is_baseline(self, cell: Measured) -> bool:
         """Return whether the baseline's cell is the figure that ``against`` names."""
         return f'{cell.check}.{cell.metric}' == self.against and not cell.changed \
             and self.against_parameters.items() <= parameters(cell.case).items()
@@ -88,9 +88,9 @@ class Expectation(Strict):
         said = (f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] ({100 * confidence:.4g} %, '
                 f'{row.sessions_baseline} and {counted(row.sessions_candidate, "session")})')
         if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
-            return 'regressed', f'{said}, expected {self.said}'
+            return 'regressed', f'{said}, expected {self.bounds}'
         if bounds.side(row.ratio, self.at_least, self.at_most):
-            return 'insufficient', f'{said}: not {self.said}, but its interval may be: more nights will tell'
+            return 'insufficient', f'{said}: not {self.bounds}, but its interval may be: more nights will tell'
         return 'ok', said
 
 
@@ -185,7 +185,7 @@ def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:
     """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
     names = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name}
     for expected in pair.expect:
-        both = {**names, 'expected': expected.said, 'against': expected.beside}
+        both = {**names, 'expected': expected.bounds, 'against': expected.suffix}
         rows = [r for r in compared.rows if expected.fits(r)]
         for row in rows:
             state, why = expected.state(row, compared.confidence)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from parity.base import errors, files, paths
 from parity.jobs.request import Request
 from parity.scheduler import pbs, slurm
-from parity.scheduler.command import Forgotten, SchedulerError, State, together
+from parity.scheduler.command import Forgotten, SchedulerError, State, job_phase
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
 
@@ -78,7 +78,7 @@ def _demand_alone(system: str, request: Request) -> None:
                 or earlier.id == request.after:
             continue
         try:
-            phase, _ = together(earlier.states())
+            phase, _ = job_phase(earlier.states())
         except Forgotten:
             continue
         except SchedulerError as err:

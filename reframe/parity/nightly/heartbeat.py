@@ -30,7 +30,7 @@ class Heartbeat:
         except ParityError:
             name = systems.stated(arguments) or ''
             system = name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else 'unknown'
-        self._said = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
+        self._record = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
                       'host': socket.gethostname(), 'pid': os.getpid()}
         self._file = paths.results() / 'heartbeat' / f'{system}.json'
         self._lock, self._ours = Lock(self._file.with_name(f'.{system}.lock'), 'ci/nightly'), False
@@ -39,12 +39,12 @@ class Heartbeat:
         """Replace the file in one step, unless another run of the system holds it. A failure stops no run.
 
         A run that is being refused holds the file for a moment only: each write tries again to take it."""
-        self._said |= news
+        self._record |= news
         try:
             if not self._ours:
                 self._lock.acquire()
                 self._ours = True
-            files.write(self._file, json.dumps(self._said) + '\n')
+            files.write(self._file, json.dumps(self._record) + '\n')
         except InfrastructureError:
             return
         except OSError as err:

@@ -95,7 +95,7 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
         console.say(f'parity: nodes: left for the next night: {several([each.name for each in waiting])}')
     states, unknown = nodes.states(system)      # some may have gone down meanwhile
     said = [f'the scheduler does not tell its nodes: {unknown}'] if unknown else []
-    for line in (*said, *report.told(system.name, nodes.of_system(system, states))):
+    for line in (*said, *report.coverage(system.name, nodes.of_system(system, states))):
         console.say(f'parity: nodes: {line}')
     return stopped or silent
 
@@ -218,7 +218,7 @@ def gate(name: str, system: System, reservation: str = '') -> int:
         return _not_measurable(name, stopped or _faults(runs) or no_case)
     print()
     found = replace(found, measured=measured, session=session, parts=parts)
-    console.lines(report.beside(found))
+    console.lines(report.part_lines(found))
     took = duration((datetime.now() - began).total_seconds())
     code, word = _judged(found, runs)
     console.say(f'{name}: {word} (measured in {took}; of 100 gates of sound nodes at most one says slower)')

@@ -64,7 +64,7 @@ class _Case:
         """Return the seconds that its job has run."""
         return now - self.standing.since if self.standing and not self.standing.waits else 0.0
 
-    def told(self, now: float) -> str:
+    def line(self, now: float) -> str:
         reason = f', {self.standing.reason}' if self.standing.reason else ''
         return f'{self.name} ({duration(max(0.0, now - self.standing.since))}{reason})'
 
@@ -98,7 +98,7 @@ class Progress:
             if ended[1] != 'SKIP':
                 self.last, self.worth = now, self.worth + ((case and case.usual) or 0.0)
 
-    def _seen(self, now: float) -> list[_Case]:
+    def _polled(self, now: float) -> list[_Case]:
         """Return the cases that wait or run, the oldest first, after a look at their stage directories."""
         cases = list(self._open.values())       # another thread reads on
         for case in cases:
@@ -109,7 +109,7 @@ class Progress:
 
     def held_up(self, now: float) -> set[str]:
         """Return why cases wait in the queue for long, or for a node that is down."""
-        found = [case.standing for case in self._seen(now)]
+        found = [case.standing for case in self._polled(now)]
         return {s.reason for s in found if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
 
     def left(self, now: float) -> float | None:
@@ -121,9 +121,9 @@ class Progress:
         left = sum(max(0.0, case.usual - case.ran(now)) for case in known)
         return left * ((self.last - self.began) / self.worth if self.worth else 1.0)
 
-    def told(self, now: float) -> str:
+    def line(self, now: float) -> str:
         """Return one line on the progress."""
-        cases = self._seen(now)
+        cases = self._polled(now)
         running, waiting = ([c for c in cases if c.standing.waits is waits] for waits in (False, True))
         held = bool(waiting and not running)
         said = [f'{self.step}: ' if self.step else '']
@@ -136,7 +136,7 @@ class Progress:
         for what, group in (('running', running), ('waiting in the queue', waiting)):
             if group:
                 more = [f'{len(group) - _NAMED} more'] if len(group) > _NAMED else []
-                said.append(f'{what}: {", ".join([c.told(now) for c in group[:_NAMED]] + more)}')
+                said.append(f'{what}: {", ".join([c.line(now) for c in group[:_NAMED]] + more)}')
         return '; '.join(said)
 
 
@@ -190,7 +190,7 @@ def tell(state: Progress, ended: Callable[[float], bool]) -> None:
         news = state.held_up(now) - known
         if news or now - told >= EVERY_SECONDS:
             told, known = now, known | news
-            _say(f'parity: {state.told(now)}\n')
+            _say(f'parity: {state.line(now)}\n')
 
 
 def _say(text: str) -> None:
@@ -200,7 +200,7 @@ def _say(text: str) -> None:
 
 
 def _on_terminal(output: Iterable[str], state: Progress) -> None:
-    with console.progress(lambda: (state.done, state.total, state.told(time.time()))) as say:
+    with console.progress(lambda: (state.done, state.total, state.line(time.time()))) as say:
         for line in output:
             state.read(line, time.time())
             say(line.rstrip('\n'))

@@ -187,7 +187,7 @@ def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> I
         try:
             Provenance.model_validate(entry)
         except ValidationError as err:      # a value without a valid date would never expire
-            keys, what = yamlfile.told(entry, Provenance, err.errors())[0]
+            keys, what = yamlfile.sentences(entry, Provenance, err.errors())[0]
             yield (PROVENANCE, path), f'provenance of {": ".join(map(str, (path, *keys, what)))}'
     for check, entry in data.items():
         if check in checks:

@@ -40,7 +40,7 @@ class Proposed:
     """All proposals that the history gives, for the whole system or the named part."""
 
     system: str
-    found: list[tuple[Cell, Proposal]] = field(default_factory=list)
+    proposals: list[tuple[Cell, Proposal]] = field(default_factory=list)
     refused: list[tuple[Cell, str]] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
@@ -65,10 +65,10 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
         try:
             index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
             there = next((a for a in have if a.is_of(cell)), None)
-            answer.found.append((cell, _proposal(cell, index, alike(cell, kinds), there)))
+            answer.proposals.append((cell, _proposal(cell, index, alike(cell, kinds), there)))
         except Refused as why:
             answer.refused.append((cell, str(why)))
-    answer.files = write(system, {part: [p for cell, p in answer.found if cell.partition == part]
+    answer.files = write(system, {part: [p for cell, p in answer.proposals if cell.partition == part]
                                   for part in {cell.partition for cell in chosen}})
     return answer
 

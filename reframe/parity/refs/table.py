@@ -19,9 +19,9 @@ from parity.system import systems
 def lines(answer: Proposed) -> list[str]:
     """Return the proposals, the refusals with their reasons, and the next command."""
     said = []
-    if answer.found:
-        said += ['PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.found]),
-                 *([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.found) else []), '']
+    if answer.proposals:
+        said += ['PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.proposals]),
+                 *([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.proposals) else []), '']
     if answer.refused:
         groups: dict[tuple, list[Cell]] = {}        # cells of one check that are refused alike are one row
         for cell, why in answer.refused:
@@ -29,9 +29,9 @@ def lines(answer: Proposed) -> list[str]:
         said += ['NOT PROPOSED', *columns([
             (cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
             for (check, partition, size, why), cells in groups.items()]), '']
-    said += [f'{len(answer.found)} of {counted(len(answer.found) + len(answer.refused), "cell")} proposed'
+    said += [f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
              + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''),
-             f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
+             f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.proposals else
              f'next: ci/nightly --system {answer.system} (one more night)']
     return [visible(line) for line in said]
 

@@ -10,23 +10,23 @@ from parity.report import answer, documents
 from parity.verdict.model import Verdict
 
 if TYPE_CHECKING:
-    from parity.report.beside import Beside
+    from parity.report.previous import Previous
 
 
 def of_session(verdict: Verdict) -> list[Path]:
     """Write results/report of a stored session, and return its files."""
-    from parity.report import beside
-    return write(verdict, paths.results() / 'report', paths.root(), beside.of_session(verdict))
+    from parity.report import previous
+    return write(verdict, paths.results() / 'report', paths.root(), previous.of_session(verdict))
 
 
-def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None = None) -> list[Path]:
+def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | None = None) -> list[Path]:
     """Write the report into ``directory`` and return its files; the page links outputs below ``root``.
 
     Raises OSError and leaves the old report as it was where a file cannot be written."""
     # Here and not above: Jinja2 is loaded only where a page is asked for.
     from parity.report import page
     full = answer.answered(verdict)
-    pages = page.render(full, directory, root, beside)
+    pages = page.render(full, directory, root, previous)
     contents = {'index.html': pages.pop('index.html').encode(),
                 'verdict.json': documents.as_json(full).encode() + b'\n',
                 'junit.xml': documents.junit(verdict)}

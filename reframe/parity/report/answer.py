@@ -111,7 +111,7 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
             yield _of(incident, Entry(
                 word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
-                title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.beside}',
+                title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
                 next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
 
 

@@ -151,7 +151,7 @@ class Drawn(NamedTuple):
     paths: list[Path]
     across: list[Tick]
     up: list[Tick]
-    said: str                        # in words, for those who do not see it
+    text: str                        # in words, for those who do not see it
     marks: list[Mark] = []
 
 
@@ -182,7 +182,7 @@ def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
                   names.index(line.name), line.earlier, line.name) for line, points in lines]
     factor, unit = figures.moved(max(up.ticks), plot.unit)
     return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
-                 up.labels(lambda y: f'{y * factor:g}'), _said(plot, curves))
+                 up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves))
 
 
 class Points(NamedTuple):
@@ -216,7 +216,7 @@ def scatter(plot: Plot, series: list[Points]) -> Drawn | None:
     paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in laws[id(each)].items()),
                   names.index(each.name), each.hollow, each.name) for each in series if laws.get(id(each))]
     factor, unit = figures.moved(max(up.ticks), plot.unit)
-    said = _said(plot, [Line(each.name, {x: y for x, (y, _, _) in each.at.items()}) for each in series])
+    said = _text(plot, [Line(each.name, {x: y for x, (y, _, _) in each.at.items()}) for each in series])
     return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
                  up.labels(lambda y: f'{y * factor:g}'), said, marks)
 
@@ -253,7 +253,7 @@ def _size(value: float, unit: str) -> str:
     return f'{value / step ** power:g} {prefix}B'
 
 
-def _said(plot: Plot, curves: list[Line]) -> str:
+def _text(plot: Plot, curves: list[Line]) -> str:
     """Say from where to where each line of tonight goes."""
     parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot.x_unit)}'
                                           for x in (min(line.points), max(line.points)))

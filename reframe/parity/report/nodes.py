@@ -27,7 +27,7 @@ def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]
     """Say which nodes are slower, out of service or unmeasured, then a line for each. ``unknown``: why the
     scheduler does not tell its nodes."""
     now, known = time.time(), [each for each in of_system(system.name) if each.state != 'over']
-    yield from ((text, 'bold') for text in told(system.name, found))
+    yield from ((text, 'bold') for text in coverage(system.name, found))
     if unknown:
         yield f'the state of the nodes is not known: {visible(unknown)}', 'yellow'
     yield from ((warning, 'yellow') for warning in nodes.amiss(system, now, set()))
@@ -48,7 +48,7 @@ def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]
                'and software', 'dim')
 
 
-def told(system: str, found: Sequence[Standing]) -> list[str]:
+def coverage(system: str, found: Sequence[Standing]) -> list[str]:
     """Return the coverage, and what a person should look at."""
     if not found:
         return [f'{system}: no node is known: no figure that nobody disturbed is stored']
@@ -77,7 +77,7 @@ def of_node(system: System, found: Standing, unknown: str) -> Iterator[Line]:
     yield f'measured  {_age(found.measured, now)}{session}', ''
     if entry := systems.gone(system, now).get(found.name):
         yield f'retired   since {entry.since}: {visible(entry.reason)}', ''
-    yield from beside(found)
+    yield from part_lines(found)
     for incident in of_system(system.name):
         if found.name in incident.nodes:
             yield f'incident  {incident.number} ({incident.state}): {incident.title}', ''
@@ -94,7 +94,7 @@ def of_node(system: System, found: Standing, unknown: str) -> Iterator[Line]:
             yield f'changed   {each.fact} {each.old} -> {each.new} since {each.when}', ''
 
 
-def beside(found: Standing) -> Iterator[Line]:
+def part_lines(found: Standing) -> Iterator[Line]:
     """Say for each part how the node stands beside its peers."""
     for part, each in sorted(found.parts.items(), key=lambda item: PARTS.index(item[0])):
         if each is None:

@@ -27,9 +27,9 @@ from parity.records.incidents import Incident
 from parity.records.outset import CELL
 from parity.report import answer, drawings, incidents, nights
 from parity.report.answer import Answered, Entry
-from parity.report.beside import Beside
 from parity.report.drawings import Curve
 from parity.report.nights import LETTERS, Nights, Past
+from parity.report.previous import Previous
 from parity.report.templates import template
 from parity.verdict.model import WORDS, Cell, Change, Row, Verdict, rows
 
@@ -57,16 +57,16 @@ _check = attrgetter('subsystem', 'check')
 _run = attrgetter('check', 'case', 'system', 'partition', 'environ', 'size', 'attempt', 'jobid', 'outputdir')
 
 
-def render(verdict: Answered, directory: Path, root: Path, beside: Beside | None = None) -> dict[str, str]:
+def render(verdict: Answered, directory: Path, root: Path, previous: Previous | None = None) -> dict[str, str]:
     """Return the pages by their file below ``directory``: index.html, and one with the figures of each check.
 
     Each is self-contained; everything that comes from the verdict is escaped."""
     names = {'figures': figures, 'drawings': drawings, 'version': __version__, 'count': _count, 'listed': LISTED}
-    beside = beside or Beside()
-    lines, sources = of_cells(verdict.cells, beside.nights or Nights())
+    previous = previous or Previous()
+    lines, sources = of_cells(verdict.cells, previous.nights or Nights())
     _choose(lines)
     _find(lines, directory, root)
-    shown = _shown(verdict, beside, lines, sources)
+    shown = _shown(verdict, previous, lines, sources)
     pages = {'index.html': template('page.html.j2', **names).render(v=shown, **_script('filter.js'))}
     incident = template('incident.html.j2', **names)
     by_name = {line.name: line for line in lines} if verdict.incidents else {}
@@ -75,7 +75,7 @@ def render(verdict: Answered, directory: Path, root: Path, beside: Beside | None
     figure, script = template('figure.html.j2', **names), _script('zoom.js')
     by_file = attrgetter('file')
     for file, same in groupby(sorted(filter(by_file, lines), key=by_file), by_file):
-        told = [_figure(line, beside) for line in same]
+        told = [_figure(line, previous) for line in same]
         pages[file] = figure.render(v=shown, own=told, **script)
     return pages
 
@@ -99,16 +99,16 @@ def _count(n: int, one: str, many: str) -> str:
     return f'{n:,} {one if n == 1 else many}'
 
 
-def _shown(verdict: Answered, beside: Beside, lines: list[Line], sources: list[str]) -> dict[str, Any]:
+def _shown(verdict: Answered, previous: Previous, lines: list[Line], sources: list[str]) -> dict[str, Any]:
     """Return what the pages show, as plain data."""
-    history, facts, told = beside.nights or Nights(), verdict.session.facts, verdict.answer
-    drawn = [found for plot in sorted(beside.plots, key=lambda plot: rank(plot.subsystem))
-             if (found := drawings.draw(plot, beside.plots[plot]))]
+    history, facts, told = previous.nights or Nights(), verdict.session.facts, verdict.answer
+    drawn = [found for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem))
+             if (found := drawings.draw(plot, previous.plots[plot]))]
     plots = groupby(drawn[:drawings.MOST], lambda d: d.plot.subsystem)
     table = [line for line in lines if line.here]
     columns = {'reference': any(line.reference for line in lines), 'limit': any(line.limit for line in lines),
                'history': len(history.labels) > 1}
-    here = nights.nodes(verdict.cells, beside.facts, beside.speeds)
+    here = nights.nodes(verdict.cells, previous.facts, previous.speeds)
     named = {node.name for node in here}
     left: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
@@ -122,7 +122,7 @@ def _shown(verdict: Answered, beside: Beside, lines: list[Line], sources: list[s
         'of_node': of_node,
         'verdict': verdict,
         'answer': told,
-        'beside': beside,
+        'previous': previous,
         'when': verdict.session.start[:16].replace('T', ' '),
         'counts': [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)],
         'words': _words(table),
@@ -133,7 +133,7 @@ def _shown(verdict: Answered, beside: Beside, lines: list[Line], sources: list[s
         'known': [line for line in lines if line.cell.acknowledged],
         'map': _map(lines) if len(history.labels) > 1 else [],
         'rest': _words(line for line in lines if not line.here),
-        'changes': changes(lines, beside.before) if beside.before else None,
+        'changes': changes(lines, previous.before) if previous.before else None,
         'left': sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1]))),
         'table': tables(table),
         'rows': table,
@@ -186,7 +186,7 @@ class Line(Row):
     note: int = 0                    # number of the footnote with the limit's source; 0: none
     past: Past = Past()
     count: int = 0                   # nights of the page
-    told: str = ''                   # the reason, cut; '' where the case tells it
+    short_reason: str = ''                   # the reason, cut; '' where the case tells it
     here: bool = True                # has a row in the table and, with a figure, a history
     links: Links = field(default_factory=list)
 
@@ -293,7 +293,7 @@ def _case(lines: list[Line]) -> Case:
     cell = lines[0].cell
     common = cell.reason if len(lines) > 1 and len({line.reason for line in lines}) == 1 else ''
     for line in lines:
-        line.told = '' if common else text.brief(line.reason, SHORT)
+        line.short_reason = '' if common else text.brief(line.reason, SHORT)
     facts = [lines[0].place, cell.environ, cell.size, several(cell.nodes),
              '' if cell.virtualisation == 'none' else cell.virtualisation,
              f'job {cell.jobid}' if cell.jobid else '', f'attempt {cell.attempt}' if cell.attempt > 1 else '']
@@ -388,7 +388,7 @@ def _badness(words: tuple[str, str]) -> tuple:
 
 # ---- a figure's own page
 
-class Told(NamedTuple):
+class FigureNights(NamedTuple):
     """A figure with its nights: dots by word, the nights with another word than ok, and what changed."""
 
     line: Line
@@ -402,8 +402,8 @@ class Told(NamedTuple):
     changes: list[tuple[int, Change]]            # the first night with the new value
 
 
-def _figure(line: Line, beside: Beside) -> Told:
-    cell, past, labels = line.cell, line.past, (beside.nights or Nights()).labels
+def _figure(line: Line, previous: Previous) -> FigureNights:
+    cell, past, labels = line.cell, line.past, (previous.nights or Nights()).labels
     curve, dots, told = line.curve(1000), {}, []
     value_of = dict(zip(past.at, past.values, strict=True))
     for at, letter in enumerate(line.letters):
@@ -413,9 +413,9 @@ def _figure(line: Line, beside: Beside) -> Told:
         if word:
             value = figures.figure(value_of[at], cell.unit) if at in value_of else ''
             told.append((at, labels[at][0], word, value))
-    changed = [(at, change) for change in beside.changes.get(cell.environ, ())
+    changed = [(at, change) for change in previous.changes.get(cell.environ, ())
                if change.concerns((*cell.nodes, *cell.ran_on))
                and (at := next((n for n, (when, _) in enumerate(labels) if when >= change.when[:16]), 0))]
     factor, unit = figures.moved(curve.high, cell.unit) if curve else (1.0, '')
     edges = [f'{figures.number(edge * factor)} {unit}' for edge in (curve.low, curve.high)] if curve else ['', '']
-    return Told(line, curve, factor, unit, *edges, dots, told, changed)
+    return FigureNights(line, curve, factor, unit, *edges, dots, told, changed)

@@ -114,7 +114,7 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
     known, _ = standing.states(stated)
-    _, *amiss = nodes.told(system, standing.of_system(stated, known))
+    _, *amiss = nodes.coverage(system, standing.of_system(stated, known))
     yield from amiss
 
 

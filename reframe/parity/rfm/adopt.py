@@ -191,7 +191,7 @@ def _raised(check, metric: str, err: Exception) -> str:
     return f'{paths.named(own)}:{lines[-1]}' if lines else _where(check, metric)
 
 
-class Told:
+class Answers:
     """Answers of a foreign test to what the plan asks every check."""
 
     needs = ()

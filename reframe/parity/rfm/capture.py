@@ -47,10 +47,10 @@ from parity.system import systems
 _NONE = Environment('')
 
 
-def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> _Found:
+def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> _Loaded:
     """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them. A dry
     run calls nothing."""
-    found = _Found()
+    found = _Loaded()
     cli.RegressionCheckLoader = found.loader
     cli.generate_testcases = testgenerators.generate_testcases = _every_case
     cli.dependencies = SimpleNamespace(**{**vars(dependencies), 'build_deps': found.build_deps,
@@ -78,7 +78,7 @@ def _every_case(checks, prepare=False) -> list[TestCase]:
     return cases
 
 
-class _Found:
+class _Loaded:
     """The checks that ReFrame's command line has loaded and selected."""
 
     def __init__(self):
@@ -196,12 +196,12 @@ class _Loader(RegressionCheckLoader):
             said = what(*sys.exc_info()).splitlines() or ['no reason given']
             failed = [f'cannot be loaded: {said[0].rstrip(":")}']
         self.problems += [{'file': paths.named(filename), 'what': each, **({} if ours else {'refuses': False})}
-                          for each in (*_told(logger), *failed)]
+                          for each in (*_warnings(logger), *failed)]
         self.checks += found
         return found
 
 
-def _told(logger: mock.Mock) -> list[str]:
+def _warnings(logger: mock.Mock) -> list[str]:
     """Return what ReFrame warned of, once for all variants of a test that it leaves out."""
     said: dict[str, str] = {}
     for call in logger.warning.call_args_list:

@@ -92,7 +92,7 @@ def read_nodes_here() -> None:
     def nodelist(job):
         from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
         if slurm.slurm_state_completed(job.state):
-            said = scheduled.told(job.workdir).get('nodes', '')
+            said = scheduled.node_report(job.workdir).get('nodes', '')
             job._nodespec = said if _HOSTLIST.fullmatch(said) else job._nodespec
             job._nodelist = []
             with contextlib.suppress(NodeSetException):

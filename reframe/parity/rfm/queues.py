@@ -248,7 +248,7 @@ def _asked(*words: str) -> str:
         raise JobSchedulerError(str(err)) from None
 
 
-class _Told(Patient):
+class _Timed(Patient):
     """The additions to both backends of Slurm: how long a job waited and ran, and why it waits."""
 
     def poll(self, *jobs):
@@ -320,11 +320,11 @@ class _Told(Patient):
             super()._cancel_if_blocked(jobs, reasons)
 
 
-class Slurm(_Told, SlurmJobScheduler):
+class Slurm(_Timed, SlurmJobScheduler):
     """The backend for a site with accounting."""
 
 
-class Squeue(_Told, SqueueJobScheduler):
+class Squeue(_Timed, SqueueJobScheduler):
     """The backend for a site without accounting."""
 
 

@@ -91,7 +91,7 @@ class NodeState:
     since: float | None = None          # Unix time
 
 
-def together(states: list[State]) -> tuple[str, int | None]:
+def job_phase(states: list[State]) -> tuple[str, int | None]:
     """Return the phase of a job from its elements, and the highest exit code once all have ended."""
     phases = {s.phase for s in states}
     if phases != {'ended'}:

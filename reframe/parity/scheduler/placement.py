@@ -42,7 +42,7 @@ class Asked:
     order: str = 'block'
 
     @property
-    def each(self) -> int:
+    def ranks_per_node(self) -> int:
         """Return the most ranks on a node."""
         return -(-self.ranks // self.nodes)
 
@@ -63,7 +63,7 @@ class Ran(NamedTuple):
     topology: dict[int, tuple[int, int]]
     allowed: frozenset[int] = frozenset()
 
-    def told(self) -> list[dict]:
+    def as_records(self) -> list[dict]:
         """Return rank, node, CPUs and GPU for the results, in short form."""
         return [{'rank': r.number, 'node': r.node, 'cpus': text.cpu_list(r.cpus),
                  **({'device': r.device} if r.device else {})} for r in self.ranks]
@@ -81,7 +81,7 @@ def variables(asked: Asked, node_file: bool = False) -> dict[str, str]:
     once, Open MPI assumes as many slots as cores: so it is given the number of ranks."""
     found = {name: words.get(asked.binding) or words[asked.order] for name, words in _ASKED_BY.items()}
     if node_file and asked.order == 'block':
-        found.update(dict.fromkeys(_PER_NODE, f'ppr:{asked.each}:node'))
+        found.update(dict.fromkeys(_PER_NODE, f'ppr:{asked.ranks_per_node}:node'))
     return found
 
 
@@ -105,11 +105,12 @@ def problem(asked: Asked, ran: Ran) -> str:
     counts = Counter(r.node for r in ran.ranks)
     if len(counts) != asked.nodes:
         return f'ran on {counted(len(counts), "node")} ({", ".join(counts)}), asked for {asked.nodes}'
-    if max(counts.values()) > asked.each:
-        return f'{counted(max(counts.values()), "rank")} on one node, asked for {asked.each}: {dict(counts)}'
+    if max(counts.values()) > asked.ranks_per_node:
+        return (f'{counted(max(counts.values()), "rank")} on one node, asked for {asked.ranks_per_node}: '
+                f'{dict(counts)}')
     nodes = list(counts)
     for rank in ran.ranks:
-        place = rank.number // asked.each if asked.order == 'block' else rank.number % asked.nodes
+        place = rank.number // asked.ranks_per_node if asked.order == 'block' else rank.number % asked.nodes
         if rank.node != nodes[place]:
             return f'rank {rank.number} is on {rank.node}: not in {asked.order} order'
     return _binding(asked.binding, ran) or _shared_device(ran)

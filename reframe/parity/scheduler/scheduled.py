@@ -102,7 +102,7 @@ def note_times(job, times: tuple[float, float] | None) -> None:
     job.times.update(submitted=job.submit_time, waited=max(0.0, waited), ran=max(0.0, ran))
 
 
-def told(stagedir: str) -> dict[str, str]:
+def node_report(stagedir: str) -> dict[str, str]:
     """Return the output of programs/node.sh; {} where the job did not begin. Its `nodes` are a list of Slurm."""
     try:
         lines = Path(stagedir, _NODE).read_text(errors='replace').splitlines()
@@ -113,7 +113,7 @@ def told(stagedir: str) -> dict[str, str]:
 
 def node(stagedir: str) -> dict[str, str]:
     """Return the facts of the node that ran the job."""
-    return {key: value[:200] for key, value in told(stagedir).items() if key != 'nodes'}
+    return {key: value[:200] for key, value in node_report(stagedir).items() if key != 'nodes'}
 
 
 def ended(job, complaints: str = '') -> str:

@@ -122,7 +122,7 @@ def enter() -> Current:
     return _current
 
 
-def found(case: tuple[str, str, str], metrics: list[dict[str, str]]) -> None:
+def add_metrics(case: tuple[str, str, str], metrics: list[dict[str, str]]) -> None:
     """Add metrics to the plan of a case (name, partition, environment) that only its run makes known."""
     for planned in _current.outset['plan']['cases']:
         known = {metric['name'] for metric in planned['metrics']}

@@ -104,7 +104,7 @@ class _Import:
         self.metrics: dict[tuple, dict[str, dict[str, str]]] = defaultdict(dict)
         self._partitions = functools.cache(lambda name: {part.name for part in systems.read(name).partitions}
                                            if name in systems.names() else set())
-        self._known = set(database.uuids())
+        self._stored = set(database.uuids())
 
     def leave(self, why: str, where: str) -> None:
         count, first = self._left.get(why, (0, where))
@@ -151,7 +151,7 @@ class _Import:
     def take(self, number: str, cases: list[Case], made: Callable[[list[Case]], Report]) -> bytes:
         """Return the report that ``made`` makes of the cases that are not stored yet, as JSON; b'' without any.
         MALFORMED for one that parity cannot read."""
-        new, text = [] if number in self._known else _not_stored(cases), b''
+        new, text = [] if number in self._stored else _not_stored(cases), b''
         if new:
             report = made(new)
             for at, case in enumerate(new):

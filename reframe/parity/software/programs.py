@@ -68,7 +68,7 @@ class Environ(Strict):
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-class Found(NamedTuple):
+class Probed(NamedTuple):
     """A program that was looked at. ``path`` is what runs, behind wrappers and links."""
 
     ok: bool
@@ -86,39 +86,39 @@ _MPI_VERSIONS = (
 )
 
 
-def mpirun(path: str, env: Mapping[str, str]) -> Found:
+def mpirun(path: str, env: Mapping[str, str]) -> Probed:
     """Start one process for real: a mere --version works in places where nothing else does."""
     said = attempt([path, '--version'], env)
     if not said.ok:
-        return Found(False, said.why)
+        return Probed(False, said.why)
     known = ((name, re.search(pattern, said.out + said.err)) for name, pattern in _MPI_VERSIONS)
     name, version = next(((name, match[1]) for name, match in known if match), ('MPI', None))
     true = shutil.which('true', path=env.get('PATH')) or '/bin/true'
     ran = attempt([path, '-np', '1', true], env)
     why = '' if ran.ok else f'mpirun -np 1 true: {ran.why}'
-    return Found(ran.ok, why, version, path, name)
+    return Probed(ran.ok, why, version, path, name)
 
 
 _ASK_PYTHON = 'import json, os, sys; print(json.dumps([sys.version_info[:3], os.path.realpath(sys.executable)]))'
 
 
-def python(path: str, env: Mapping[str, str]) -> Found:
+def python(path: str, env: Mapping[str, str]) -> Probed:
     """Find the interpreter itself, behind a virtual environment's link or a pyenv shim."""
     said = attempt([path, '-I', '-c', _ASK_PYTHON], env)
     if not said.ok:
-        return Found(False, said.why)
+        return Probed(False, said.why)
     try:
         version, executable = json.loads(said.out)
     except ValueError:
-        return Found(False, f'unexpected answer: {said.out[:80]!r}')
+        return Probed(False, f'unexpected answer: {said.out[:80]!r}')
     return _of_version('.'.join(map(str, version)), (3, 9), executable)
 
 
-def _of_version(version: str, least: tuple[int, ...], path: str) -> Found:
+def _of_version(version: str, least: tuple[int, ...], path: str) -> Probed:
     if tuple(map(int, version.split('.'))) < least:
         needed = '.'.join(map(str, least))
-        return Found(False, f'version {version}; {needed} or later is needed', version, path)
-    return Found(True, '', version, path)
+        return Probed(False, f'version {version}; {needed} or later is needed', version, path)
+    return Probed(True, '', version, path)
 
 
 #: A program that still runs after so many seconds has started.
@@ -134,24 +134,24 @@ def prepared(code: Code) -> Iterator[str]:
         yield folder
 
 
-def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Found:
+def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Probed:
     """Run a code's program as its `CODE` says, in a folder of its own."""
     with prepared(code) as folder:
         silent = not (code.says or code.version)        # that it runs for a while is all that can be asked
         ran = attempt([path, *code.starts], env, *([SECONDS] if silent else []), cwd=folder)
         if not ran.ok and not (silent and not ran.ended):
-            return Found(False, ran.why)
+            return Probed(False, ran.why)
         try:
             text = Path(folder, code.result).read_text(errors='replace') if code.result else ran.out
         except OSError as error:
-            return Found(False, f'{code.result}: {error.strerror}')
+            return Probed(False, f'{code.result}: {error.strerror}')
     if code.says and code.says not in text.splitlines():
-        return Found(False, f'ran, but its output does not say {code.says}')
+        return Probed(False, f'ran, but its output does not say {code.says}')
     if not code.version:
-        return Found(True, '', None, path)
+        return Probed(True, '', None, path)
     match = re.search(code.version, text, re.MULTILINE)
     if not match:
-        return Found(False, f'unexpected answer: {text[:80]!r}')
+        return Probed(False, f'unexpected answer: {text[:80]!r}')
     return _of_version('.'.join(match.groups()), code.least, path)
 
 
@@ -163,19 +163,19 @@ int main(void) { printf("%s\\n", __VERSION__); return omp_get_max_threads() < 1;
 """
 
 
-def compiler(path: str, env: Mapping[str, str]) -> Found:
+def compiler(path: str, env: Mapping[str, str]) -> Probed:
     """Compile and run a program of one line with OpenMP."""
     with scratch() as folder:
         Path(folder, 'tiny.c').write_text(_TINY_C)
         made = attempt([path, '-fopenmp', '-o', 'tiny', 'tiny.c'], env, cwd=folder)
         if not made.ok:
-            return Found(False, f'a program with OpenMP (-fopenmp) does not compile: {made.why}')
+            return Probed(False, f'a program with OpenMP (-fopenmp) does not compile: {made.why}')
         ran = attempt([f'{folder}/tiny'], env)
-    return Found(ran.ok, ran.why, ran.out.strip() or None, path)
+    return Probed(ran.ok, ran.why, ran.out.strip() or None, path)
 
 
 @cache
-def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Found], str]]:
+def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Probed], str]]:
     """Return the programs to look for on PATH, TOOLS and the codes' own: how each is tried, Debian's package."""
     known = {name: (partial(benchmark, code), code.package) for code in codes.every() for name in code.programs}
     return known | {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
@@ -266,7 +266,7 @@ def _absent(needed: Mapping[str, list[str]], lying: Collection[str],
     return found
 
 
-def _facts(running: Mapping[str, Found], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:
+def _facts(running: Mapping[str, Probed], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:
     def file(path: str) -> dict[str, str | None]:
         package, version = owner(path)
         return {'package': package, 'package_version': version,

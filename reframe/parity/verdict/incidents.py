@@ -131,7 +131,7 @@ def _retired(verdict: Verdict | None, system: str, start: float) -> frozenset[st
 
 def of_pair(pair: Outcome) -> str:
     """Return the name of a declared pair's figure among the faults of an incident."""
-    return f'{pair.candidate} / {pair.baseline} {pair.benchmark}: {pair.metric}{pair.beside}'
+    return f'{pair.candidate} / {pair.baseline} {pair.benchmark}: {pair.metric}{pair.suffix}'
 
 
 def _name(cell: Cell) -> str:

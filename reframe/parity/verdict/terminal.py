@@ -29,7 +29,7 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
             said += [(text, '') for text in _rows(own)]
     if everything and verdict.pairs:
         said += [('', ''), ('PAIRS', '')]
-        said += [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric}{p.beside} {p.expected}   '
+        said += [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric}{p.suffix} {p.expected}   '
                   f'{p.state}: {p.why}', STYLES.get(p.state, '')) for p in verdict.pairs]
     return said
 

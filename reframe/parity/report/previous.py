@@ -20,7 +20,7 @@ FURTHEST = 40
 
 
 @dataclass
-class Beside:
+class Previous:
     """None and empty where nothing is known: the page then says so, or leaves it out."""
 
     before: Verdict | None = None                    # the session before, judged
@@ -34,7 +34,7 @@ class Beside:
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
-def of_session(verdict: Verdict) -> Beside:
+def of_session(verdict: Verdict) -> Previous:
     """Read from ReFrame's database what belongs to the verdict's session.
 
     Raises InfrastructureError where the database cannot be read."""
@@ -61,7 +61,7 @@ def of_session(verdict: Verdict) -> Beside:
     past = nights.of_recent(recent, known, states.words(system), absent)
     for node in systems.gone(systems.read(system), session.start):
         past.nodes.pop(node, None)
-    return Beside(
+    return Previous(
         before=judged, unreadable=unreadable,
         differences=differences(earlier, session) if earlier else [],
         nights=past,
