@@ -375,7 +375,7 @@ def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monke
     verdict = judge.newest(newest)
     assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1 and '5 and 5 sessions' in verdict.pairs[0].why
     assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in terminal.table(verdict))
-    *_, entry = answer.of(verdict).entries
+    entry, *_ = answer.of(verdict).entries
     assert entry.title == 'onebox:virtual / onebox:physical: Toy hpl' and entry.lines[0].startswith('expected at least 0.97: ')
     declared(monkeypatch, tmp_path, f'{PAIR}      - {{metric: Toy.hpl, at_least: 0.906}}\n')
     cases = Plan(**database.read(newest).plan).cases
