@@ -12,7 +12,7 @@ RELIED = {
     'patches.py': {
         'core.schedulers.local:LocalJobScheduler.submit': '3268708cdf63', 'core.schedulers.pbs:PbsJobScheduler.emit_preamble': 'dab1e3a66260',
         'core.schedulers.slurm:_SlurmJob.nodelist.fget': '4eb8223e8e7b', 'core.warnings:user_deprecation_warning': '894e0ce217c3',
-        'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
+        'core.variables:VarSpace._inject': '37c127828315', 'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
         'frontend.reporting:RunReport.update_run_stats': '7590ce4f82f5', 'utility.jsonext:encode': 'f92916182c1e'},
     'queues.py': {
         'core.schedulers.pbs:PbsJobScheduler': 'eed54de4fff8',

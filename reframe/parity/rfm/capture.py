@@ -181,7 +181,7 @@ class _Loader(RegressionCheckLoader):
         try:
             module = None
             # a file that uses neither is no test: a script would run where it is imported
-            if self._validate_source(filename) or codes.uses_parity(Path(filename)):
+            if codes.uses_parity(Path(filename)) or self._validate_source(filename):
                 with mock.patch.object(decorators, 'getlogger', lambda: logger), \
                         mock.patch.object(loader, 'getlogger', lambda: logger):
                     module = util.import_module_from_file(filename, force=force, load_parents=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import reframe.core.warnings as reframe_warnings
-from reframe.core import backends, pipeline
+from reframe.core import backends, pipeline, variables
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.frontend import filters, reporting
@@ -31,8 +31,8 @@ _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
 def install(results: Path) -> None:
     """Change this process's ReFrame; job scripts are below ``results``."""
     allow_spaces(results)
-    for change in (keep_logs_quiet, skip_silenced_warnings, read_references_once, read_nodes_here,
-                   cut_reasons, tell_skips, take_printed_names):
+    for change in (keep_logs_quiet, skip_silenced_warnings, describe_variables_once, read_references_once,
+                   read_nodes_here, cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -65,6 +65,22 @@ def skip_silenced_warnings() -> None:
         return [] if silenced else inspect.stack()[1:]
 
     reframe_warnings.inspect = SimpleNamespace(**{**vars(inspect), 'stack': stack})
+
+
+def describe_variables_once() -> None:
+    """Put the descriptors of a check's variables into its class once, and not for each of its cases: a sixth of
+    the time that loading the checks takes."""
+    def inject(space, case, cls):
+        descriptors = vars(cls)
+        for name, variable in space.items():
+            if descriptors.get(name) is not variable.field:
+                setattr(cls, name, variable.field)
+                getattr(cls, name).__set_name__(case, name)
+            if variable.is_defined():
+                vars(case)[name] = variable.default_value
+        space.injected_vars.update(space.vars)
+
+    variables.VarSpace._inject = inject
 
 
 def read_references_once() -> None:
