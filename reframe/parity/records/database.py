@@ -241,7 +241,7 @@ def warn(name: str, err: InfrastructureError) -> None:
 def file(uuid: str, ending: str) -> Path:
     """Return the path of a session's file in the cache. Raises Unreadable for a uuid that names no file."""
     try:
-        return _folder() / f'{outset.checked_uuid(uuid)}.{ending}'
+        return cache() / f'{outset.checked_uuid(uuid)}.{ending}'
     except MALFORMED as err:
         raise Unreadable(uuid, err) from None
 
@@ -253,10 +253,11 @@ def files_of(uuid: str) -> list[Path]:
 
 def cached() -> set[str]:
     """Return the sessions that the cache has."""
-    return {each.stem for each in _folder().glob('*.json')}
+    return {each.stem for each in cache().glob('*.json')}
 
 
-def _folder() -> Path:
+def cache() -> Path:
+    """Return the folder of the sessions' files in the cache."""
     return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}'
 
 
@@ -273,7 +274,7 @@ def brief(uuid: str, folder: Path | None = None) -> Session | None:
     cache, where it is known."""
     try:
         try:
-            kept = f'{folder or _folder()}/{outset.checked_uuid(uuid)}.json'
+            kept = f'{folder or cache()}/{outset.checked_uuid(uuid)}.json'
             return _brief(kept, os.stat(kept).st_mtime_ns)
         except (OSError, *MALFORMED):
             return keep(read(uuid))
@@ -291,7 +292,7 @@ def _brief(kept: str, changed: int) -> Session:
 
 def _briefs(uuids: Iterable[str]) -> Iterator[Session]:
     """Yield the sessions that can be read, without plan and runs."""
-    folder = _folder()
+    folder = cache()
     return filter(None, (brief(uuid, folder) for uuid in uuids))
 
 

@@ -62,8 +62,7 @@ def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.
 
     The columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left
     out, with a warning that names it. InfrastructureError where the database cannot be read."""
-    starts = database.starts()
-    frame = _loaded(system, tuple(_of_nights([*starts])), tuple(starts.items()))
+    frame = _loaded(system, database.cache(), tuple(database.starts().items()))
     if nights is not None:
         own = frame.filter(rerun_of='').unique('session').sort('start').tail(nights)['session'].implode()
         frame = frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
@@ -83,8 +82,10 @@ def planned(uuid: str) -> pl.DataFrame:
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(system: str, found: tuple[Path, ...], starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
-    """One verdict asks for the same figures several times; a session's file never changes."""
+def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
+    """One verdict asks for the same figures several times; a session's file, in ``folder``, never changes."""
+    known = dict(starts)
+    found = [*_of_nights([*known])]
     if not found:
         return pl.DataFrame(schema=SCHEMA)
     of_system = 'declared', pl.col('system') == system, pl.col('value').is_not_null()
@@ -92,7 +93,7 @@ def _loaded(system: str, found: tuple[Path, ...], starts: tuple[tuple[str, float
     frames = [pl.scan_parquet(found[at:at + _TOGETHER]).filter(*of_system).select(SCHEMA.keys())
               .sort(order, maintain_order=True) for at in range(0, len(found), _TOGETHER)]
     frame = pl.concat(frames).collect()
-    said, known = dict(frame.select('session', 'start').unique().iter_rows()), dict(starts)
+    said = dict(frame.select('session', 'start').unique().iter_rows())
     if moved := {uuid: known[uuid] for uuid, start in said.items() if start != known[uuid]}:   # by a wrong clock
         frame = frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
     return frame
