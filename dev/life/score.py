@@ -54,8 +54,9 @@ class Scored:
         return self.nights[-1].incidents
 
     def causes(self, name: str, night: int) -> set[int]:
-        """Return the faults that explain a bad cell."""
-        return {i for k in range(max(0, night - _RECENT), night + 1) for i in self.nights[k].hit.get(name, ())}
+        """Return the faults that explain a bad cell: of that night, or else of the nights before."""
+        recent = (self.nights[k].hit.get(name) for k in range(night, max(-1, night - _RECENT - 1), -1))
+        return {*next(filter(None, recent), ())}
 
     @cached_property
     def joined(self) -> dict[int, dict[str, int]]:
@@ -234,7 +235,8 @@ def over(of: Scored) -> Share:
         night, mine = of.over_after(i)
         if night >= 0 and fault not in followed and fault.end < EVER:
             for number in filter(of.ends_clearly, mine):
-                state = of.nights[night].incidents[number].state
+                incident = of.nights[night].incidents.get(number)
+                state = incident.state if incident else 'not yet opened'
                 found.add(state == 'over', of.example(i, f'{state} in night {night}: {_incident(of, number)}'))
     return found
 

@@ -26,6 +26,8 @@ from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Subsystem, V
 
 #: Words that a person must act on.
 BAD = (*acks.BAD, 'missing')
+#: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
+COMES_AND_GOES = 'comes and goes'
 #: Events for a notice.
 NEWS = ('new', 'also', 'worse', 'due', 'over')
 #: Stands for a whole night that stored no session, or measured nothing.
@@ -46,11 +48,15 @@ _EARLY_SECONDS = 6 * 3600.0
 # ---- a night
 
 class Well(NamedTuple):
-    """A cell or a pair in order tonight; ``ended``: whether its life says so, too."""
+    """A cell or a pair in order tonight. ``state``: of its life, which says whether its slowdown ended."""
 
     ran_on: list[str]
-    ended: bool = True
+    state: str = 'normal'
     value: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ('slow', COMES_AND_GOES)
 
 
 class Night(NamedTuple):
@@ -104,7 +110,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
         if cell.verdict in BAD or cell.disturbed_nights >= TOO_OFTEN:
             night.bad[name] = _bad(row, start, failures)
         elif cell.verdict not in ('skipped', 'disturbed'):
-            night.well[name] = Well(cell.ran_on, cell.state not in ('slow', 'comes and goes'), cell.value)
+            night.well[name] = Well(cell.ran_on, cell.state, cell.value)
     for (node, part), share in (slow or {}).items():
         if node not in night.retired:
             bad = _of_node(node, part, share, start)
@@ -149,7 +155,7 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
         key, cause = ['failed', 'node', node], Attribution(where=Where(kind='node', name=node, why='nothing ran'))
     else:
         key = failures.key(cell)
-    value = _measured_level(cell, start) if slow else cell.value
+    value = _slow_level(cell, start) if slow else cell.value
     fault = Fault(word=cell.verdict, since=slow and cell.begin or start, seen=start,
                   found=slow and cell.found or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
                   value=value, expected=cell.expected, loss=loss(cell, value),
@@ -157,8 +163,8 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
     return Bad(_name(cell), key, fault, cause, row)
 
 
-def _measured_level(cell: Cell, start: float) -> float | None:
-    """Return the level of a slow cell; tonight's figure where that is worse and found the slowdown."""
+def _slow_level(cell: Cell, start: float) -> float | None:
+    """Return the level of a slow cell; tonight's figure where it is worse and found the slowdown."""
     if not cell.begin or cell.level is None:
         return cell.value
     known = (cell.level, cell.value) if cell.found == start else (cell.level,)
@@ -306,6 +312,10 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
             worse += [each] if _worse(old, new) and not new.acknowledged else []
         faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
     now = incident.model_copy(update={'faults': faults})
+    left = {night.well[name].state if name in night.well else '' for name in now.left}
+    if left == {COMES_AND_GOES} and len(now.left) < len(faults):
+        now = now.model_copy(update={'faults': {
+            name: fault.model_copy(update={'well': True}) for name, fault in faults.items()}})
     now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})
     left = now.left
     waits = [] if left else [node for node in incident.waits or incident.nodes
@@ -327,8 +337,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 
 def _worse(old: Fault, new: Fault) -> bool:
-    """Return whether a further drop was found. The level of one night alone is known to a quarter only."""
-    known = 1.0 if old.found > old.since else 1.25
+    """Return whether a further drop was found. The level of one night alone is known to a half only."""
+    known = 1.0 if old.found > old.since else 1.5
     return new.found > old.found > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
 
 
