@@ -24,8 +24,8 @@ from parity.base.figures import NOTHING
 from parity.compare.model import Value
 from parity.plan import Plan
 from parity.report import drawings
-from parity.study import campaign, conditions, figures, findings, told
-from parity.study.model import Case, Study
+from parity.study import campaign, compared, conditions, figures, findings, problems, wording
+from parity.study.model import Axis, Case, Study
 from sessions import case, planned
 from stored import Stored
 
@@ -36,7 +36,7 @@ CODES = {'BT': (35, 1.103, 'faster'), 'CG': (34, 0.738, 'slower'), 'EP': (35, 1.
 
 @pytest.fixture(scope='module')
 def jungels():
-    return told.compared('jungels2012').published
+    return compared.of_study('jungels2012').published
 
 
 @pytest.fixture(scope='module')
@@ -132,7 +132,11 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
 def test_a_bad_study_is_named_with_file_and_line(site, change, rows, said):
     trial(site, STUDY.replace(*change) if change else STUDY, rows or HEAD + ROW)
     with pytest.raises(UsageError, match=said):
-        told.compared('trial')
+        compared.of_study('trial')
+
+
+def test_an_axis_of_series_that_ran_at_once_is_read_by_its_former_key():
+    assert [Axis.model_validate({'what': 'w', 'here': 'h', 'kind': 'print', 'values': [1], key: True}).simultaneous for key in ('simultaneous', 'together')] == [True] * 2
 
 
 @pytest.mark.parametrize('change, said', [
@@ -163,10 +167,10 @@ def analysed(findings_, values, numbers='', experiment='metrics: {rate: []}', he
       n: {{what: w, here: h, kind: value, values: [1, 2, 4, 8]}}}}, experiments: {{one: {{what: w, where: p, subsystem: compute,
       axes: {{side: all, n: all}}, {experiment}}}}}, findings: [{findings_}], {numbers}}}'''
     made = Study.model_validate(yaml.safe_load(text))
-    assert not list(made.problems())
+    assert not list(problems.of_study(made))
     cells = [figures.Cell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', apart(of)) for (side, n), of in values.items()]
-    compared = figures.compared(made, cells, 'published')
-    return findings.analysed(made, cells, compared, here, compared, left_out)
+    rows = figures.compared(made, cells, 'published')
+    return findings.analysed(made, cells, rows, here, rows, left_out)
 
 
 RUNS = (99.0, 100.0, 101.0, 100.2, 99.7, 100.1)
@@ -191,7 +195,7 @@ def apart(values):
     ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(2), ('a', '2'): runs(1), ('b', '2'): runs(.5)}, 'does not hold', r'n 2 .*\(1 of 2\)'),
     ('ratio: one.rate b / a, at_least: 1, at_most: 3', {('a', '1'): runs(1), ('b', '1'): runs(5)}, 'does not hold', 'b/a 5'),
     ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1)}, 'not printed', ''),
-    ('equal: one.rate b / a, within: .1', {('a', '1'): runs(1), ('b', '1'): runs(1.02)}, 'holds', '1.02'),
+    ('ratio: one.rate b / a, at_least: .9, at_most: 1.1', {('a', '1'): runs(1), ('b', '1'): runs(1.02)}, 'holds', '1.02'),
     ('order: one.rate %side=a 1 < 2 < 4', {('a', '1'): runs(1), ('a', '2'): runs(2), ('a', '4'): runs(3)}, 'holds', '1/2 0.5'),
     ('order: one.rate %side=a 1 < 2 < 4', {('a', '1'): runs(1), ('a', '2'): runs(2), ('a', '4'): runs(1.5)}, 'does not hold', '2/4 1.3'),
     ('trend: one.rate, along: n, goes: falling', {('a', '1'): runs(4), ('a', '2'): runs(2), ('a', '4'): runs(1)}, 'holds', 'side a 2/1 0.5'),
@@ -263,7 +267,7 @@ def test_the_numbers_of_tessera_follow_from_what_it_prints():
     assert value['comm_ethernet_over_myrinet'] == pytest.approx(ethernet / myrinet)
     in_print = {(n['name'], n['published']) for n in printed['numbers'] if n['name'].startswith('lu_') and n['published']}
     assert len(in_print) == 6 and all(value[name] == pytest.approx(p, rel=0.01) for name, p in in_print)
-    assert [c['size'] for c in printed['clusters']] == [384, 72, 408, 48]
+    assert [value[f'group_size %network={network} %group={group}'] for network in ('Myrinet', 'Ethernet') for group in (1, 2)] == [384, 72, 408, 48]
     assert {f['name']: f['a'] for f in printed['fits']}['kernels.computation %kernel=MG'] == 46.212
     words = {f['id']: f['published'] for f in printed['findings']}
     assert words['weather-five-times'] == words['weather-computation'] == 'does not hold' and words['lu-other-way'] == 'holds'
@@ -333,14 +337,14 @@ def test_a_case_of_several_experiments_takes_its_time_once():
     assert one.runs == other.runs
     ready = [conditions.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
     assert conditions.seconds([campaign.Step('alone', 1, [one, other])], ready) == conditions.SESSION + 20
-    assert 'quick: 2 cases, 60 s' in '\n'.join(line for line, _ in told.listed('murphy2007', murphy, {'quick': ready}))
+    assert 'quick: 2 cases, 60 s' in '\n'.join(line for line, _ in wording.listed('murphy2007', murphy, {'quick': ready}))
 
 
 def test_lists_of_a_number_count_the_points_that_all_have():
     values = {('a', '1'): [2.0], ('a', '2'): [3.0], ('b', '2'): [6.0], ('b', '4'): [9.0]}
     found = analysed('', values, "numbers: [{name: n, let: {x: 'one.rate %side=a', y: 'one.rate %side=b'}, formula: geometric_mean(y / x)}]").numbers
     assert [(n.value, n.low) for n in found if n.name == 'n'] == [(pytest.approx(2), None)]
-    judged, = analysed('{id: f, says: s, where: p, equal: n %n=2, within: .1}', values, """numbers: [{name: n, over: {n: [2, 4]},
+    judged, = analysed('{id: f, says: s, where: p, ratio: n %n=2, at_least: .9, at_most: 1.1}', values, """numbers: [{name: n, over: {n: [2, 4]},
       let: {x: 'one.rate %side=b %n={n}'}, formula: x / 6}]""").findings
     assert (judged.published, judged.why_published) == ('holds', 'n 2 1, without an interval')
 
@@ -368,10 +372,11 @@ def test_what_was_measured_is_divided_into_groups_of_each_side():
     cells = [figures.Cell('transforms', metric, {'network': network, 'grid': '128x64', 'levels': str(level), 'ranks': '4'}, 's', 'lower', [] if level == 9 else
                   [Value(times * (100 if level > 6 else 1) * (1 + level / 100))])
              for network in ('Myrinet', 'Ethernet') for level in (1, 2, 3, 7, 8, 9) for metric, times in (('computation', 1), ('transposition', 2))]
-    large, small = [row for row in findings._clusters(tessera, 'here', cells) if 'Ethernet' in row.name]
-    assert (large.size, small.size, large.name) == (3, 2, 'transforms %network=Ethernet %group=1')
-    assert large.centroid['transposition'] == pytest.approx(2.04) and small.centroid['computation'] == pytest.approx(107.5)
-    assert not list(findings._clusters(tessera, 'here', cells[:2]))
+    of = figures.compared(tessera, cells, 'session')
+    value = {n.name.replace(' %network=Ethernet', ''): n.value for n in findings.analysed(tessera, [], of, cells, of).numbers if 'Ethernet' in n.name and n.of == 'here'}
+    assert (value['group_size %group=1'], value['group_size %group=2']) == (3, 2)
+    assert value['group_communication %group=1'] == pytest.approx(2.04) and value['group_computation %group=2'] == pytest.approx(107.5)
+    assert not [n for n in findings.analysed(tessera, [], of, cells[:2], of).numbers if n.of == 'here' and n.name.startswith('group_')]
 
 
 MEASURED = STUDY.replace('metrics: {rate: [rate]}', '''metrics: {rate: [hpl, latency]}, check: Toy, parameters: {code: '{code}'}, set: {nodes: 2}, quick: {axes: {code: [X]}}''') \
@@ -664,13 +669,13 @@ def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):
     trial(site, rows=HEAD + ''.join(f'one,rate,s,higher,{side},X,1,{value},{flag},p. 9\n' for side, value, flag in (('a', 1, ''), ('b', 2, 'below_own_fit'))))
     printed = json.loads(parity('study', 'compare', 'trial', '--json').stdout)
     assert printed['rows'][0]['ratio'] is None and printed['findings'][0]['published'] == 'not printed'
-    told_ = told.shown('trial', study.read('trial'), figures.published(study.read('trial'), 'trial')[0], None)
+    told_ = wording.shown('trial', study.read('trial'), figures.published(study.read('trial'), 'trial')[0], None)
     assert '  flagged   one.rate %side=b %code=X: 2 s: below_own_fit' in [text for text, _ in told_]
 
 
 def test_a_finding_on_a_cached_figure_says_so():
     ours = [figures.Cell('one', 'rate', {'side': side}, 's', '', apart(runs(level)), label='cached: in memory') for side, level in (('a', 1), ('b', 2))]
-    assert '(cached: in memory)' in findings._ratio('here', ours[1], ours[0], {'above': 1}, 'b/a').said
+    assert '(cached: in memory)' in next(findings._ratio('here', ours[1], ours[0], {'above': 1}, 'b/a')).text
 
 
 def test_the_report_escapes_what_a_study_says(site, stored, results):
@@ -716,6 +721,6 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
 def test_a_list_says_why_an_experiment_cannot_be_tested():
     tessera = study.read('tessera')
     planned = conditions.planned(tessera, 'tessera', 'onebox')
-    text = '\n'.join(line for line, _ in told.listed('tessera', tessera, {'full': planned['full']}))
+    text = '\n'.join(line for line, _ in wording.listed('tessera', tessera, {'full': planned['full']}))
     assert re.search(r'placement, placement_bt.*: no environment of physical offers mpip, npb\n', text)
     assert '  in print only: overhead, problem, ' in text and '--system' not in text

@@ -27,11 +27,11 @@ def list_studies(system: str = SYSTEM):
     """List the studies. With --system: how much of each can run there, and how long it takes."""
     from parity import study
     from parity.base import console
-    from parity.study import conditions, told
+    from parity.study import conditions, wording
     for name in study.names():
         read = study.read(name)
         modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
-        console.lines(told.listed(name, read, modes or {}))
+        console.lines(wording.listed(name, read, modes or {}))
 
 
 @app.command('show')
@@ -41,11 +41,11 @@ def show_study(name: str = NAME, system: str = SYSTEM):
     Each experiment in print and here, findings, confounders, what is dropped."""
     from parity import study
     from parity.base import console
-    from parity.study import conditions, figures, told
+    from parity.study import conditions, figures, wording
     read = study.read(name)
     cells, _ = figures.published(read, name)
     modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
-    console.lines(told.shown(name, read, cells, modes['full'] if modes else None))
+    console.lines(wording.shown(name, read, cells, modes['full'] if modes else None))
 
 
 @app.command('run')
@@ -79,14 +79,14 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 
     Exit code: 0 whatever the findings say, 2 usage, 3 no session."""
     from parity.base import console
-    from parity.study import told
-    found = told.compared(name, session)
+    from parity.study import compared, wording
+    found = compared.of_study(name, session)
     if as_json:
         print(json.dumps(found.as_json(), indent=1))
         return
     if not found.ran and found.study.candidate:
         printed(found.published)
-    console.lines(told.lines(found))
+    console.lines(wording.comparison(found))
 
 
 @app.command('report')
@@ -95,12 +95,12 @@ def report_study(name: str = STUDY):
     from parity import study
     from parity.base import paths
     from parity.records import database
-    from parity.study import page, told
+    from parity.study import compared, page
     found = []
     for each in [name] if name else study.names():
         with paths.of_study(each):
             measured = database.uuids()
-        found.append(told.compared(each, 'last' if measured else ''))
+        found.append(compared.of_study(each, 'last' if measured else ''))
         print(*page.write(found[-1]), sep='\n')
     if not name:
         print(page.write_index(found))

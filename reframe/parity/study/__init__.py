@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
+from parity.study import problems
 from parity.study.model import Study
 
 
@@ -17,7 +18,7 @@ def read(name: str) -> Study:
         raise UsageError(unknown('study', name, names() or ['none']))
     file = paths.root() / 'studies' / name / 'study.yaml'
     study = yamlfile.read(file, Study)
-    refuse(name, list(study.problems()))
+    refuse(name, list(problems.of_study(study)))
     return study
 
 

@@ -54,14 +54,14 @@ def steps(study: Study, cases: Sequence[Case], quick: bool, done: Collection[Key
     found = []
     for repeat in range(1, max((repeats(study, c.experiment, quick) for c in cases), default=0) + 1):
         sides = list(study.axes[study.contrast].values)
-        turns = [[Step(side, repeat, group) for group in _together(
+        turns = [[Step(side, repeat, group) for group in _sessions(
             c for c in cases if study.side(c) == side and key(side, repeat, c) not in done
             and repeat <= repeats(study, c.experiment, quick))] for side in (sides if repeat % 2 else sides[::-1])]
         found += [step for pair in itertools.zip_longest(*turns) for step in pair if step]
     return found
 
 
-def _together(cases: Iterable[Case]) -> list[list[Case]]:
+def _sessions(cases: Iterable[Case]) -> list[list[Case]]:
     """Divide cases into those that one session can run: a check's plain variables have one value there, and -P
     runs its selected cases with each combination of the swept ones."""
     found: dict[tuple, dict[tuple, list[Case]]] = {}
@@ -98,11 +98,11 @@ def arguments(step: Step, files: Mapping[str, str], place: str, extras: Mapping[
                 plain.append(f'{case.check}.{name}={value}')
     info = {**extras, 'side': step.side, 'repeat': step.repeat,
             **{f'{OF}{case.experiment}': stated[case.experiment] for case in step.cases}}
-    return [*_each('-c', (files[case.check] for case in step.cases)), '-r', '--system', place,
-            '-n', '|'.join(dict.fromkeys(selected)), *_each('-S', plain),
-            *_each('-P', (f'{name}={",".join(values)}' for name, values in swept.items())),
+    return [*_options('-c', (files[case.check] for case in step.cases)), '-r', '--system', place,
+            '-n', '|'.join(dict.fromkeys(selected)), *_options('-S', plain),
+            *_options('-P', (f'{name}={",".join(values)}' for name, values in swept.items())),
             '--session-extras', ','.join(f'{k}={v}' for k, v in info.items())]
 
 
-def _each(option: str, values: Iterable[str]) -> list[str]:
+def _options(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in dict.fromkeys(values) for word in (option, value)]

@@ -104,7 +104,7 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
 
 def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tuple[list[Cell], list[str]]:
     """Make one cell of series that ran together: a run is their mean, over those that all sides have."""
-    joint = [name for name, axis in study.axes.items() if axis.together]
+    joint = [name for name, axis in study.axes.items() if axis.simultaneous]
     found: dict[tuple, dict[tuple, tuple[Cell, dict[str, Value]]]] = {}
     notes = []
     for cell, of in cells:
@@ -118,14 +118,14 @@ def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tup
         both = set.intersection(*others)
         if alone := [part for part in parts if part not in both]:
             row, _ = labelled(study.experiments[experiment], experiment, metric, dict(point), study)
-            said = ', '.join(f'{axis} {value}' for part in alone for axis, value in part)
-            notes.append(f'{row} {metric}: {said} is on {dict(point)[study.contrast]} only, and left out')
-        kept = [each for part, each in parts.items() if part in both]
+            lacking = ', '.join(f'{axis} {value}' for part in alone for axis, value in part)
+            notes.append(f'{row} {metric}: {lacking} is on {dict(point)[study.contrast]} only, and left out')
+        kept = [cell for part, cell in parts.items() if part in both]
         first, _ = kept[0] if kept else next(iter(parts.values()))
         runs = [run for run in kept[0][1] if all(run in of for _, of in kept)] if kept else []
         out.append(Cell(experiment, metric, dict(point), first.unit, first.better,
                         [replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs],
-                        [each for cell, _ in kept for each in cell.flagged],
+                        [flag for cell, _ in kept for flag in cell.flagged],
                         ', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where)), step=first.step,
                         label=first.label))
     return out, notes

@@ -31,6 +31,11 @@ def _lu(which: str) -> Callable[[float, float, float], float]:
     return lambda *sizes: getattr(lu_messages(*map(int, sizes)), which)
 
 
+def _group(k: float, number: float, *lists: Any) -> Any:
+    """Return one of k groups of the points, the largest first (`parity.study.laws.clusters`)."""
+    return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
+
+
 def _of_list(which: str) -> Callable[[Any], float]:
     def reduced(values: Any) -> float:
         import numpy as np
@@ -53,6 +58,9 @@ def _along(mtu: float, switch: float, rate: float) -> tcp_path.Path:
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'geometric_mean': (1, _law('geometric_mean')),
     'extrapolate': (2, lambda one, nodes: _law('extrapolate')(one, int(nodes))),
+    # of the number of groups, that of one, and two lists: its members, and its mean of the first list
+    'group_size': (4, lambda *given: _group(*given).size),
+    'group_mean': (4, lambda *given: _group(*given).centroid[0]),
     # of points a side, iterations and ranks: receives of a rank, and bytes
     'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
     'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes')),

@@ -49,11 +49,10 @@ class Variation(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """``rows`` are places in the argument; ``centroid`` and ``deviations`` have a value a column, in its unit."""
+    """``rows`` are places in the argument; ``centroid`` has a value a column, in its unit."""
 
     size: int
     centroid: tuple[float, ...]
-    deviations: tuple[float, ...]
     rows: tuple[int, ...]
 
 
@@ -110,8 +109,8 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
 
     Columns are whitened: each is divided by its standard deviation, so units do not matter. k-means (Lloyd, 1982;
     starts of Arthur and Vassilvitskii, 2007) runs from 50 starts of one seed; the least sum of squared distances
-    wins. Centroids are means of their rows: weighted by size they are the means of all rows. Deviations divide by
-    the size. Raise ValueError for fewer different rows than k, and for rows that are uneven or not finite."""
+    wins. Centroids are means of their rows: weighted by size they are the means of all rows. Raise
+    ValueError for fewer different rows than k, and for rows that are uneven or not finite."""
     x = finite(rows, 'rows', dimensions=2)
     if not x.size:
         raise ValueError('there are no rows')
@@ -131,8 +130,8 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
         raise ValueError(f'no start of {STARTS} kept {k} clusters: ask for fewer')
     of = min(tried, key=lambda start: start[0])[1]
     found = [(tuple(np.flatnonzero(of == c).tolist()), x[of == c]) for c in range(k)]
-    return tuple(Cluster(len(at), tuple(own.mean(axis=0).tolist()), tuple(own.std(axis=0).tolist()), at)
-                 for at, own in sorted(found, key=lambda each: (-len(each[0]), each[0])))
+    return tuple(Cluster(len(at), tuple(rows.mean(axis=0).tolist()), at)
+                 for at, rows in sorted(found, key=lambda group: (-len(group[0]), group[0])))
 
 
 def extrapolate(one: float, n: int) -> float:

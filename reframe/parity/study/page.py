@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parity.base import files, paths
-from parity.base.figures import amount, number
+from parity.base.figures import amount
 from parity.base.text import in_csv
 from parity.compare import join
 from parity.report import drawings
 from parity.report.drawings import Drawn, Plot, Points
 from parity.report.templates import template
-from parity.study import findings, told
+from parity.study import compared, derived
+from parity.study.compared import Compared
 from parity.study.figures import Cell
-from parity.study.told import Compared
 
 #: The folder of the templates.
 _HERE = Path(__file__).parent
@@ -42,9 +42,10 @@ def write_index(studies: Sequence[Compared]) -> Path:
         order = ('holds', 'does not hold', *words)
         return ', '.join(f'{word} {found.pop(word)}' for word in order if word in found)
 
-    lines = [(of.name, of.study.title, told.title(of).partition(', ')[2],
+    lines = [(of.name, of.study.title, of.title.partition(', ')[2],
               counted([f.published for f in of.analysis.findings]),
-              counted([told.word_here(f.here) for f in of.analysis.findings]) if of.ran else 'nothing measured')
+              counted([compared.word_here(f.here) for f in of.analysis.findings]) if of.ran
+              else 'nothing measured')
              for of in studies]
     file = _folder() / 'index.html'
     files.write_all({file: template('studies.html.j2', _HERE).render(lines=lines).encode()})
@@ -57,24 +58,15 @@ def _folder() -> Path:
 
 def page(of: Compared) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    said = told.sides if of.study.candidate else told.alone
-    rows = [(f'{(other or one).benchmark}: {(other or one).metric}', said(one), said(other), like,
-             ((other if of.ran else one) or other or one).reason) for one, other, like in told.pairs(of)]
-    groups = [(c.name, c.of, str(c.size), ', '.join(f'{k} {number(v)}' for k, v in c.centroid.items()))
-              for c in of.analysis.clusters]
-    tables = [('Laws', [(f.name, f.of, told.law(f), f.reason) for f in of.analysis.fits]),
-              ('Numbers', [(n.name, n.of, f'{number(n.value)}{told.within(n)} {n.unit}',
-                            '' if n.published is None else f'in print {number(n.published)}', n.note)
-                           for n in of.analysis.numbers]),
-              ('Groups', groups),
+    tables = [*((heading.capitalize(), rows) for heading, rows in compared.tables(of)),
               ('What else differs between the sides', [(c.what, c.why) for c in of.study.confounders]),
-              ('What differs here', [(key, each) for key, experiment in of.study.experiments.items()
-                                     for each in experiment.differs]),
-              ('Flagged figures in print', [(each,) for each in told.flagged(of.cells)]),
-              ('Repairs', [(each,) for each in of.study.repairs]),
+              ('What differs here', [(key, text) for key, experiment in of.study.experiments.items()
+                                     for text in experiment.differs]),
+              ('Flagged figures in print', [(text,) for text in compared.flagged(of.cells)]),
+              ('Repairs', [(text,) for text in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    return template('study.html.j2', _HERE, drawings=drawings, word_here=told.word_here).render(
-        c=of, title=told.title(of), rows=rows, tables=tables, plots=list(_plots(of)))
+    return template('study.html.j2', _HERE, drawings=drawings, word_here=compared.word_here).render(
+        c=of, title=of.title, rows=list(compared.rows(of)), tables=tables, plots=list(_plots(of)))
 
 
 def _plots(of: Compared) -> Iterator[Drawn]:
@@ -84,7 +76,7 @@ def _plots(of: Compared) -> Iterator[Drawn]:
         series, axis = of.study.series(fit.series), of.study.contrast
         found: dict[tuple, dict[tuple[str, bool], list[Cell]]] = {}
         for cells, hollow in sources:
-            for cell in findings.chosen(cells, series):
+            for cell in derived.chosen(cells, series):
                 key = tuple((a, v) for a, v in cell.point.items() if a not in (fit.along, axis))
                 side = cell.point.get(axis, of.study.baseline)
                 found.setdefault(key, {}).setdefault((side, hollow), []).append(cell)
@@ -100,8 +92,8 @@ def _plots(of: Compared) -> Iterator[Drawn]:
 
 
 def _points(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Points:
-    row = findings.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
-    at = {findings.numeric(c, along): (c.median, *(limit or c.median for limit in join.limits(c.values)))
+    row = derived.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
+    at = {derived.numeric(c, along): (c.median, *(limit or c.median for limit in join.limits(c.values)))
           for c in cells if c.values and c.median > 0}
     if row.a is None or row.b is None:
         return Points(name, at, hollow)
@@ -114,7 +106,7 @@ def _table(of: Compared) -> str:
     out = io.StringIO()
     lines = csv.DictWriter(out, _COLUMNS, lineterminator='\n', extrasaction='ignore')
     lines.writeheader()
-    for one, other, like in told.pairs(of):
+    for one, other, like in compared.pairs(of):
         for row, source in ((one, 'published'), (other, 'here')):
             if row:
                 about = {**row.model_dump(), 'of': source, 'like': like}

@@ -33,7 +33,7 @@ from parity.nightly import guard
 from parity.nightly import run as nightly_run
 from parity.records import database
 from parity.session import recovery
-from parity.study import campaign, conditions, measured, read, refuse, told
+from parity.study import campaign, conditions, measured, read, refuse, wording
 from parity.study.conditions import Planned
 from parity.study.model import Study
 
@@ -74,8 +74,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
 
     Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
     beside it, too little space and a session that was not stored are an InfrastructureError."""
-    name = command.name
-    study = read(name)
+    study = read(name := command.name)
     if len(command.partitions) == 2 and not study.candidate:
         study = study.against(command.partitions[1])
     names = conditions.given_names(study, command.system, command.given)
@@ -90,7 +89,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
         before = measured.outcomes(study, name, number, planned)
         steps, seconds = _steps(study, command, planned, before)
         if not steps:
-            console.lines(told.without_figure(before))
+            console.lines(wording.without_figure(before))
             print(f'all was measured before (run {number}); --again measures it anew\n'
                   f'next: parity study compare {name} last')
             return OK if dry_run else _code(name, before)
@@ -107,7 +106,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
         after = measured.outcomes(study, name, number, planned)
     wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
     lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
-    console.lines(told.behind(name, lost, len(wanted), time.monotonic() - began, seconds))
+    console.lines(wording.outcome(name, lost, len(wanted), time.monotonic() - began, seconds))
     return _code(name, {**after, **lost})
 
 
@@ -117,7 +116,7 @@ def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, st
     refuse(command.name, [*dict.fromkeys((conditions.stated(study, p.case, p.beyond), p.reason)
                                          for p in planned if p.beyond)])
     if all(p.reason for p in planned):
-        console.lines(told.not_testable(planned))
+        console.lines(wording.not_testable(planned))
         raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode})')
     return planned
 
@@ -130,8 +129,8 @@ def _steps(study: Study, command: Command, planned: Sequence[Planned],
     steps = campaign.steps(study, [p.case for p in ready], command.quick, done)
     seconds = conditions.seconds(steps, ready)
     places = ', '.join(f'{side} {place}' for side, place in _places(study, ready).items())
-    console.lines(told.ahead(f'{command.name}, {command.mode} on {command.system}: {places}', planned, steps,
-                             len(done), seconds))
+    console.lines(wording.announced(f'{command.name}, {command.mode} on {command.system}: {places}', planned,
+                                    steps, len(done), seconds))
     return steps, seconds
 
 

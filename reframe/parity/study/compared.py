@@ -1,0 +1,163 @@
+"""Compare a study's sides in print, and as its sessions measured them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from parity.base.figures import NOTHING, counted, number
+from parity.compare.model import Comparison, Row
+from parity.study import figures, findings, measured
+from parity.study.derived import FitRow, NumberRow
+from parity.study.findings import Analysis
+from parity.study.measured import Campaign
+from parity.study.model import Study
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A study's figures in print, and those measured here where there are any."""
+
+    name: str
+    study: Study
+    cells: list[figures.Cell]
+    published: Comparison
+    analysis: Analysis
+    ran: Campaign | None = None
+    measured: Comparison | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the comparison in print with fits, numbers and findings; `here`: rows measured."""
+        found = {**self.published.model_dump(), **self.analysis.model_dump()}
+        if self.ran and self.measured:
+            found['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
+                             'labels': self.ran.labels,
+                             **self.measured.model_dump(include={'rows', 'means', 'differs'})}
+        return found
+
+    @property
+    def title(self) -> str:
+        """Return the study's name and what ran: `jungels2012, quick on onebox: User-mode Linux`."""
+        if not self.ran:
+            return f'{self.name}, as published'
+        what = '; '.join(self.ran.labels)
+        return f'{self.name}, {self.ran.mode} on {self.ran.system or NOTHING}' + (f': {what}' if what else '')
+
+
+def of_study(name: str, session: str = '') -> Compared:
+    """Compare a study's sides in print and, with a session's uuid or `last`, as its campaign measured them."""
+    from parity.study import read
+    study = read(name)
+    cells, notes = figures.published(study, name)
+    tables = figures.tables(cells)
+    ran = measured.of_session(study, name, session) if session else None
+    if ran and ran.candidate:
+        study = study.against(ran.candidate)
+        cells = [replace(cell, point={study.contrast: study.baseline, **cell.point}) for cell in cells]
+    published = figures.compared(study, cells, 'published', notes, tables=tables)
+    if not ran:
+        return Compared(name, study, cells, published, findings.analysed(study, cells, published))
+    rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
+    ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
+                 if _row_of(study, cell) in rows or not cell.reason.startswith('skipped: ')]
+    of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
+    analysis = findings.analysed(study, cells, published, ran.cells, of_here, ran.left_out)
+    return Compared(name, study, cells, published, analysis, ran, of_here)
+
+
+def _row_of(study: Study, cell: figures.Cell) -> str:
+    return replace(cell, point={k: v for k, v in cell.point.items() if k != study.contrast}).name
+
+
+def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
+    """Return each row in print and here, and whether both are like: whether the intervals of their ratios meet.
+    Beside a cached figure in print stands a cached one only."""
+    ours: dict[tuple[str, str], list[Row]] = {}
+    for row in of.measured.rows if of.measured else ():
+        ours.setdefault((row.benchmark, row.metric.partition(' (')[0]), []).append(row)
+    both: list[tuple[Row | None, Row | None]] = []
+    for row in of.published.rows:
+        for other in ours.pop((row.benchmark, row.metric), [None]):
+            apart = other and row.label.startswith('cached') and other.n and not other.label.startswith('cached')
+            both += [(row, None), (None, other)] if apart else [(row, other)]
+    both += [(None, row) for rows in ours.values() for row in rows if of.study.candidate or row.n]
+    return [(one, other, _like(one, other) if of.study.candidate else '') for one, other in both]
+
+
+def _like(one: Row | None, other: Row | None) -> str:
+    if not one or not other or one.low is None or one.high is None or other.low is None or other.high is None:
+        return ''
+    return 'like' if one.low <= other.high and other.low <= one.high else 'unlike'
+
+
+# ---- as text, for the terminal and the page
+
+class Texts(NamedTuple):
+    """A row of the comparison: its figures in print and here."""
+
+    name: str
+    published: list[str]
+    here: list[str]
+    like: str
+    reason: str
+
+
+def rows(of: Compared) -> Iterator[Texts]:
+    """Yield the rows of a comparison."""
+    texts = _sides if of.study.candidate else _figure
+    for one, other, like in pairs(of):
+        row = (other if of.ran else one) or other or one
+        name = f'{(other or one).benchmark}: {(other or one).metric}'
+        yield Texts(name, texts(one), texts(other), like, row.reason)
+
+
+def _sides(row: Row | None) -> list[str]:
+    """Return baseline, candidate, and ratio with its interval."""
+    if not row:
+        return [NOTHING] * 3
+    unit = row.unit if row.candidate is not None else ''
+    return [number(row.baseline), f'{number(row.candidate)} {unit}'.strip(), number(row.ratio) + _interval(row)]
+
+
+def _figure(row: Row | None) -> list[str]:
+    """Return the figure of a study of one side, with its interval and what it can be used for."""
+    if not row or (row.baseline is None and row.ratio is None):
+        return [row.reason if row and ', flagged ' in row.reason else NOTHING]
+    figure = [] if row.baseline is None else [f'{number(row.baseline)} {row.unit}'.strip()]
+    figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
+    label = row.label.removeprefix('ratio_only').removeprefix(': ').partition(':')[0]
+    return [', '.join(figure) + _interval(row) + (f' ({label})' if label else '')]
+
+
+def _interval(row: Row | NumberRow | FitRow) -> str:
+    return '' if row.low is None else f' [{number(row.low)}, {number(row.high)}]'
+
+
+def tables(of: Compared) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield the fits and the numbers, each with its heading."""
+    where = {'published': '', 'here': ' here'}
+    yield 'fits', [[f'{fit.name}{where[fit.of]}', law(fit), fit.reason] for fit in of.analysis.fits]
+    yield 'numbers', [[f'{n.name}{where[n.of]}', f'{number(n.value)}{_interval(n)} {n.unit}'.strip(),
+                       '' if n.published is None else f'in print {number(n.published)}', n.note]
+                      for n in of.analysis.numbers]
+
+
+def law(fit: FitRow) -> str:
+    """Return a fitted law as text; along which axis it is, where there is none."""
+    if fit.a is None:
+        return f'by {fit.along}'
+    r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
+    text = f'{number(fit.a)} / {fit.along}' if fit.law == 'inverse' else \
+        f'{number(fit.a)} {fit.along}^{number(fit.b)}'
+    return f'{text}{_interval(fit)}{r2}, {counted(fit.points, "point")}'
+
+
+def word_here(word: str) -> str:
+    """Return a finding's word, as it is of what was measured here."""
+    return 'not testable here' if word in ('not testable', '') else word
+
+
+def flagged(cells: Sequence[figures.Cell]) -> list[str]:
+    """Return the figures in print that are shown and used for nothing."""
+    return [f'{c.name}: {number(value)} {c.unit}: {why}' for c in cells for value, why in c.flagged]

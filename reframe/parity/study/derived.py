@@ -1,0 +1,191 @@
+"""Fits and numbers that follow from a study's figures, in print and as measured here."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from parity.base.figures import amount
+from parity.base.strict import Strict
+from parity.compare.model import Comparison
+from parity.study import formula
+from parity.study.figures import Cell, named
+from parity.study.model import Series, Study, filled
+from parity.study.statements import Derived, Formula
+
+if TYPE_CHECKING:
+    from parity.study.laws import Mean
+
+Of = Literal['published', 'here']
+
+
+class FitRow(Strict):
+    """A law fitted to medians. ``low``, ``high``: of b (power), of a (inverse). A law in print has no points."""
+
+    of: Of
+    name: str
+    law: str
+    along: str
+    points: int
+    a: float | None = None
+    b: float | None = None
+    low: float | None = None
+    high: float | None = None
+    r2: float | None = None
+    reason: str = ''
+
+
+class NumberRow(Strict):
+    of: Of
+    name: str
+    value: float | None
+    low: float | None = None            # of a geometric mean: its 95 % interval
+    high: float | None = None
+    unit: str
+    formula: str
+    published: float | None             # in print
+    note: str
+    label: str = ''                     # 'cached figures': it is not what it seems
+
+
+def chosen(cells: Sequence[Cell], series: Series) -> list[Cell]:
+    """Return the cells of a series."""
+    return [cell for cell in cells if (cell.experiment, cell.metric) == (series.experiment, series.metric)
+            and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
+
+
+def grouped(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple, list[Cell]]:
+    """Return the cells by their point without ``axes``."""
+    found: dict[tuple, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(tuple((a, v) for a, v in cell.point.items() if a not in axes), []).append(cell)
+    return found
+
+
+def along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
+    """Return the cells that have values, in the order of an axis."""
+    order = list(study.axes[axis].values)
+    return sorted((c for c in cells if c.values), key=lambda c: order.index(c.point[axis]))
+
+
+def numeric(cell: Cell, axis: str) -> float:
+    """Return the value of an axis as a number, bytes for a size. ValueError where it is none."""
+    if not (found := amount(cell.point[axis])):
+        raise ValueError(f'{axis} {cell.point[axis]} is no number')
+    return found[0]
+
+
+def labels(cells: Sequence[Cell]) -> str:
+    """Return how the figures are labelled, as `cached figures`; '' where none is."""
+    words = dict.fromkeys(c.label.partition(':')[0] for c in cells if c.label)
+    return f'{", ".join(words)} figures' if words else ''
+
+
+# ---- fits
+
+def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
+    """Yield the study's fits to these figures."""
+    for fit in study.fits:
+        series = study.series(fit.series)
+        of_series = chosen(cells, series)
+        if of == 'published' and not (of_series or fit.printed):
+            yield FitRow(of=of, name=fit.series, law=fit.law, along=fit.along, points=0, reason='not printed')
+        for point, group in grouped(of_series, [fit.along]).items():
+            if of == 'published' or any(c.values for c in group):
+                name = named(series.experiment, series.metric, dict(point))
+                yield fitted(study, of, name, fit.law, group, fit.along)
+        for cell in chosen(cells, study.series(fit.printed)) if fit.printed else ():
+            yield FitRow(of=of, name=named(series.experiment, series.metric, cell.point), law=fit.law,
+                         along=fit.along, points=0, a=cell.median, b=-1 if fit.law == 'inverse' else None,
+                         reason='the law is printed, its points are not')
+
+
+def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axis: str) -> FitRow:
+    """Fit a law to the medians along an axis; ``reason`` says why there is none."""
+    from parity.study import laws
+    points = along(study, cells, axis)
+    try:
+        fit = getattr(laws, law)([numeric(c, axis) for c in points], [c.median for c in points])
+    except ValueError as err:
+        return FitRow(of=of, name=name, law=law, along=axis, points=len(points), reason=str(err))
+    fields = {name: value for name, value in fit._asdict().items() if name in FitRow.model_fields}
+    if fit.holds is False:
+        fields['reason'] = '; '.join(filter(None, (fit.reason, 'a free exponent is not -1')))
+    return FitRow(**{**fields, 'of': of, 'name': name, 'along': axis})
+
+
+# ---- numbers
+
+def numbers(study: Study, of: Of, cells: Sequence[Cell], comparison: Comparison) -> Iterator[NumberRow]:
+    """Yield the geometric means of a comparison, and the study's numbers of these figures."""
+    for mean in comparison.means:
+        yield NumberRow(of=of, name=f'geometric_mean.{mean.subsystem}', value=mean.speed, unit='', published=None,
+                        formula=f'geometric mean of {len(mean.checks)} speeds',
+                        note=f'speed of {study.candidate}; {study.baseline}: 1')
+    for derived in study.numbers:
+        worked = derived.here if of == 'here' and derived.here else derived
+        if worked.formula and (of == 'published' or worked.let):    # of no figures: it is among those in print
+            for values in itertools.product(*derived.over.values()):
+                yield from _number(study, of, derived, worked, dict(zip(derived.over, values, strict=True)), cells)
+
+
+def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[str, str],
+            cells: Sequence[Cell]) -> Iterator[NumberRow]:
+    """Yield a number for these values of its axes, if its figures are there."""
+    value, why, label = _value(study, worked, over, cells)
+    if value or of == 'published' and why:
+        printed, flag = _printed(study, derived, over, cells) if of == 'published' else (None, '')
+        yield NumberRow(
+            of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()),
+            value=value.value if value else None, low=value.low if value else None,
+            high=value.high if value else None, unit=derived.unit, formula=worked.formula,
+            note='; '.join(filter(None, (label, derived.note, why, flag))), label=label,
+            published=derived.published.get(' '.join(over.values()), printed))
+
+
+def _printed(study: Study, derived: Derived, over: dict[str, str],
+             cells: Sequence[Cell]) -> tuple[float | None, str]:
+    """Return a number as it stands in print, and a note where that figure is flagged."""
+    for cell in chosen(cells, study.series(filled(derived.printed, over))) if derived.printed else ():
+        if cell.values:
+            return cell.median, ''
+        if cell.flagged:
+            return cell.flagged[0][0], f'in print: {cell.flagged[0][1]}'
+    return None, ''
+
+
+def _value(study: Study, worked: Formula, over: dict[str, str],
+           cells: Sequence[Cell]) -> tuple[Mean | None, str, str]:
+    """Return a number, a note: which of its figures are flagged, or why there is none ('': they are absent), and
+    the label of its figures. A list has no flagged figure; of several lists over the same axes, only the points
+    that all have count."""
+    names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
+                                if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
+    notes, used = [], []
+    lists: dict[str, dict[tuple, float]] = {}
+    for name, text in worked.let.items():
+        series = study.series(filled(text, over))
+        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
+        if not (mine := [c for c in chosen(cells, series) if c.values or whole and c.flagged]):
+            return None, '', ''
+        used += mine
+        figures = [c.median if c.values else c.flagged[0][0] for c in mine]
+        notes += [f'{c.name} is flagged: {c.flagged[0][1]}' for c in mine if not c.values]
+        if whole:
+            names[name] = figures[0]
+            continue
+        free = [axis for axis in mine[0].point if len(series.fixed.get(axis, ())) != 1]
+        lists[name] = {tuple((axis, c.point[axis]) for axis in free): v
+                       for c, v in zip(mine, figures, strict=True)}
+    try:
+        return formula.value(worked.formula, {**names, **_common(lists)}), '; '.join(notes), labels(used)
+    except (ArithmeticError, ValueError) as err:
+        return None, str(err), ''
+
+
+def _common(lists: dict[str, dict[tuple, float]]) -> dict[str, list[float]]:
+    """Return the lists by name; of those over the same axes, the points that all have."""
+    axes = {name: [axis for axis, _ in next(iter(points))] for name, points in lists.items()}
+    return {name: [v for point, v in points.items() if all(
+        point in lists[other] for other in lists if axes[other] == axes[name])] for name, points in lists.items()}

@@ -1,0 +1,88 @@
+"""Names in study.yaml that mean nothing: axes, values, experiments, metrics, and names in formulas."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from parity.base.errors import unknown
+from parity.study import formula
+from parity.study.model import Study, filled
+from parity.study.statements import Derived, Formula
+
+#: Of published.csv, beside the axes; an axis `unit` is the column of this name.
+_COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
+#: How a series must end, by the number of its ends.
+_ENDS = {0: 'be a series alone', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
+Problem = tuple[tuple, str]
+
+
+def of_study(study: Study) -> Iterator[Problem]:
+    """Yield (keys, sentence) for every name that means nothing."""
+    if taken := sorted({*study.axes} & _COLUMNS):
+        yield ('axes', taken[0]), f'{taken[0]} is a column of published.csv: name the axis otherwise'
+    if study.contrast not in study.axes:
+        yield ('contrast',), unknown('axis', study.contrast, list(study.axes))
+    yield from _of_experiments(study)
+    yield from _of_findings(study)
+    for i, fit in enumerate(study.fits):
+        yield from _of_series(study, ('fits', i, 'series'), fit.series)
+        if fit.printed:
+            yield from _of_series(study, ('fits', i, 'printed'), fit.printed)
+    for i, number in enumerate(study.numbers):
+        yield from _of_number(study, ('numbers', i), number)
+
+
+def _of_experiments(study: Study) -> Iterator[Problem]:
+    for name, experiment in study.experiments.items():
+        if study.contrast in experiment.axes and not study.candidate:
+            yield ('experiments', name, 'axes'), f'{study.contrast} has one value: no experiment names it'
+        quick = experiment.quick.axes if experiment.quick else {}
+        for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick)):
+            for axis, values in axes.items():
+                keys = ('experiments', name, *where, axis)
+                if axis not in study.axes or axis not in experiment.axes:
+                    yield keys, unknown('axis', axis, list(study.axes))
+                    continue
+                valid = list(study.axes[axis].values)
+                for value in values if values != 'all' else ():
+                    if value not in valid:
+                        yield keys, unknown(f'value of {axis}', value, valid)
+
+
+def _of_findings(study: Study) -> Iterator[Problem]:
+    ids = [finding.id for finding in study.findings]
+    for i, finding in enumerate(study.findings):
+        ends = {'ratio': 2, 'variation': 2, 'order': -1}.get(finding.kind, 0)
+        if not (ends == 2 and study.number(finding.text)):
+            yield from _of_series(study, ('findings', i, finding.kind), finding.text, ends)
+        if finding.id in ids[:i]:
+            yield ('findings', i, 'id'), f'{finding.id!r} is there twice'
+        if finding.along and finding.along not in study.axes:
+            yield ('findings', i, 'along'), unknown('axis', finding.along, list(study.axes))
+
+
+def _of_number(study: Study, keys: tuple, number: Derived) -> Iterator[Problem]:
+    formulas: list[tuple[tuple, Formula]] = [(keys, number)] if number.formula or not number.here else []
+    formulas += [((*keys, 'here'), number.here)] if number.here else []
+    for at, of in formulas:
+        if why := formula.wrong(of.formula, {*of.let, *number.over}):
+            yield (*at, 'formula'), why
+    for values in itertools.product(*number.over.values()):
+        over = dict(zip(number.over, values, strict=True))
+        for at, of in formulas:
+            for name, text in of.let.items():
+                yield from _of_series(study, (*at, 'let', name), filled(text, over))
+        if number.printed:
+            yield from _of_series(study, (*keys, 'printed'), filled(number.printed, over))
+
+
+def _of_series(study: Study, keys: tuple, text: str, ends: int = 0) -> Iterator[Problem]:
+    """Yield what is wrong with a series; ``ends``: how many it must have, -1 for two or more."""
+    try:
+        found = len(study.series(text).ends)
+    except ValueError as err:
+        yield keys, str(err)
+        return
+    if found != ends and not (ends < 0 and found > 1):
+        yield keys, f'{text!r} must {_ENDS[ends]}'

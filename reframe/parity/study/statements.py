@@ -1,0 +1,126 @@
+"""Statements of study.yaml on a study's figures: findings, fits, numbers, and what else a reader should know."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from parity.base.strict import Strict
+
+Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*$')]
+
+
+def _text(given: Any) -> Any:
+    """Return a number as its text; YAML's yes and no must be quoted."""
+    if isinstance(given, bool) or given is None:
+        raise ValueError(f'{given!r} is no text; put it in quotes')
+    return str(given) if isinstance(given, (int, float)) else given
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Texts = dict[Text, Text]
+
+
+class Confounder(Strict):
+    """A difference between the sides that the study did not set out to compare; of a repair or a part that is
+    dropped, the reason."""
+
+    what: str
+    why: str
+
+
+#: What a finding of each kind needs beside its series. A bound is one of above, below, at_least, at_most.
+KINDS: dict[str, tuple[str, ...]] = {
+    'ratio': ('bound',), 'order': (), 'trend': ('along', 'goes'), 'fit': ('along', 'law', 'bound'),
+    'knee': ('along', 'bound'), 'count': ('bound',), 'variation': ('bound',)}
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Finding(Strict):
+    """A statement of a document that a program judges (parity.study.findings).
+
+    A series is `experiment.metric %axis=value ...`: of an axis that it does not name, all values must agree.
+
+        ratio: SERIES VALUE / VALUE     quotient, `above` or `below` a bound; VALUE is of the contrasted axis,
+                                        or VALUE,VALUE of several axes
+        order: SERIES VALUE < VALUE < VALUE
+        trend: SERIES                   `along` an axis it `goes` rising or falling
+        fit: SERIES                     `law` power: the bound is on b, inverse: on a
+        knee: SERIES                    `along` an axis, from where no doubling gains 10 %
+        count: SERIES                   of all its runs, the sum
+        variation: SERIES VALUE / VALUE quotient of the coefficients of variation"""
+
+    id: Annotated[str, StringConstraints(pattern=r'^[a-z0-9][a-z0-9-]*$')]
+    says: str
+    where: str
+    ratio: str = ''
+    order: str = ''
+    trend: str = ''
+    fit: str = ''
+    knee: str = ''
+    count: str = ''
+    variation: str = ''
+    along: str = ''
+    goes: Literal['rising', 'falling', ''] = ''
+    law: Literal['power', 'inverse', ''] = ''
+    above: Number | None = None
+    below: Number | None = None
+    at_least: Number | None = None
+    at_most: Number | None = None
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in KINDS if getattr(self, kind))
+
+    @property
+    def text(self) -> str:
+        return getattr(self, self.kind)
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        found = {name: getattr(self, name) for name in ('above', 'below', 'at_least', 'at_most')}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @model_validator(mode='after')
+    def _one_kind(self) -> Finding:
+        if len(kinds := [kind for kind in KINDS if getattr(self, kind)]) != 1:
+            raise ValueError(f'{len(kinds)} kinds; must have one of {", ".join(KINDS)}')
+        given = {name for name in ('along', 'goes', 'law') if getattr(self, name)}
+        given |= {'bound'} if self.bounds else set()
+        if given != {*(needed := KINDS[kinds[0]])}:
+            raise ValueError(f'{kinds[0]} needs {", ".join(needed) or "nothing"} beside its series, and has '
+                             f'{", ".join(sorted(given)) or "nothing"}')
+        return self
+
+
+class Fit(Strict):
+    """A law fitted to every series of this form, along an axis. ``printed``: the series of a law whose a, and not
+    its points, is in print."""
+
+    series: str
+    along: Name
+    law: Literal['power', 'inverse']
+    printed: str = ''
+
+
+class Formula(Strict):
+    """``let`` names series, whose free axes make lists; ``formula`` is arithmetic on these names and those of
+    `over`, where yes is 1 and no is 0."""
+
+    formula: str = ''
+    let: dict[Name, str] = {}
+
+
+class Derived(Formula):
+    """A figure that follows from others. ``over`` has the values of axes for which it is worked out. ``here`` has
+    the formula of what is measured, where print has other figures; without ``formula`` print has none. ``printed``
+    names the series that has it in print."""
+
+    name: str
+    unit: str = ''
+    over: dict[Name, list[Text]] = {}
+    here: Formula | None = None
+    published: dict[Text, Number] = {}      # what print says, by the values of `over` joined by blanks
+    printed: str = ''
+    note: str = ''
