@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import replay
 from parity.check import Wrong
 from parity.stats.laws import lu_messages, outliers
-from parity.study.laws import clusters, extrapolate, geometric_mean, inverse, knee, power, variation
+from parity.study.laws import clusters, geometric_mean, inverse, knee, power, variation
 
 RANKS = (4, 8, 16, 32, 64, 128)
 #: The study tessera, section 3: computation time a0 / p of NPB class A, seconds.
@@ -141,7 +141,6 @@ def test_knee(nodes, rates, at):
     (lambda: clusters([[1], [1], [2]], 3), '3 clusters of 2 different rows'), (lambda: clusters([[1], [2]], 0), '0 clusters'),
     (lambda: clusters([[1, 2], [3]], 1), 'as many in each'), (lambda: clusters([[1], [math.nan]], 1), 'finite'), (lambda: clusters([1, 2], 1), 'finite'),
     (lambda: clusters(np.empty((0, 2)), 1), 'no rows'), (lambda: clusters([[1e-200], [0]], 2), '2 clusters of 1 different'),
-    (lambda: extrapolate(0, 4), 'above 0'), (lambda: extrapolate(math.nan, 4), 'above 0'), (lambda: extrapolate(1, 0), 'above 0'),
     (lambda: knee([1, 1], [1, 2]), 'one rate'), (lambda: knee([1, 2], [1]), 'one rate'), (lambda: knee([2, 3], [1, 1]), 'no number of nodes is twice'),
     (lambda: knee([], []), 'no number of nodes'), (lambda: knee([1, 2], [0, 1]), 'rates must be above 0'),
     (lambda: lu_messages(64, 250, 0), 'at least 1'), (lambda: lu_messages(64, 250, 7), '7 ranks form no grid'),
@@ -165,11 +164,6 @@ def test_groups_around_the_printed_centroids_give_table_3():
     rows = [[v * (1 + side * 0.2 * (i % 5) / 5) for v in centre] for n, centre in TABLE3.items() for i in range(n // 2) for side in (-1, 1)]
     found = clusters(rows, 2)
     assert [c.size for c in found] == list(TABLE3) and [c.centroid for c in found] == [pytest.approx(c) for c in TABLE3.values()]
-
-
-def test_one_node_extrapolated_to_64_gives_the_printed_bound():
-    """The study of GPFS: 76 Gb/s is 64 times one node's local disk, read at 148 MB/s."""
-    assert extrapolate(148.4e6 * 8, 64) == pytest.approx(76e9, rel=1e-3)
 
 
 @pytest.mark.parametrize('ranks, what, printed, unit', [      # tessera, section 3: "31,000", "1240 B", "1 KB", "130 KB", "56,000", "235 B"

@@ -43,21 +43,16 @@ def _of_list(which: str) -> Callable[[Any], float]:
     return reduced
 
 
-def _path(which: str) -> Callable[..., float]:
-    """Return what `parity.study.tcp_path.Path` calls ``which``, as a function of `_along`'s arguments."""
-    return lambda *sizes: getattr(_along(*sizes), which)
-
-
-def _along(mtu: float, switch: float, rate: float) -> tcp_path.Path:
+def _path(mtu: float, switch: float, rate: float) -> tcp_path.Path:
     """Return the path with this MTU in bytes, 1 switch or 0, and so many bits a second."""
-    return tcp_path.Path(mtu_bytes=mtu, switch=bool(switch), rate_bits=rate)
+    return tcp_path.Path(mtu, bool(switch), rate)
 
 
 #: Name -> how many arguments it takes, and the function. The first three are of a list, `extrapolate` is of the
 #: rate of a node and the nodes.
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'geometric_mean': (1, _law('geometric_mean')),
-    'extrapolate': (2, lambda one, nodes: _law('extrapolate')(one, int(nodes))),
+    'extrapolate': (2, operator.mul),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
     'group_size': (4, lambda *given: _group(*given).size),
     'group_mean': (4, lambda *given: _group(*given).centroid[0]),
@@ -65,12 +60,12 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
     'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes')),
     # of MTU, switch and bits a second; queue_us of the segments of a window, too
-    **{name: (3, _path(name)) for name in ('frame_us', 'ack_us', 'propagation_us', 'rtt_us', 'bdp_bytes',
-                                           'segment_bytes', 'window_segments', 'stop_and_wait_share')},
-    'queue_us': (4, lambda mtu, switch, rate, segments: _along(mtu, switch, rate).queue(segments).us),
+    **{name: (3, lambda *sizes, name=name: getattr(_path(*sizes), name)) for name in (
+        'frame_us', 'ack_us', 'propagation_us', 'rtt_us', 'bdp_bytes', 'segment_bytes', 'window_segments',
+        'stop_and_wait_share')},
+    'queue_us': (4, lambda *sizes: _path(*sizes[:3]).queue_us(sizes[3])),
     'payload_bytes_s': (2, tcp_path.payload_bytes_s),       # of MTU and bits a second
-    # of bytes not yet acknowledged and bytes a second
-    'little_us': (2, lambda unacked, rate: tcp_path.little(unacked, rate).us)}
+    'little_us': (2, tcp_path.little_us)}                   # of bytes not yet acknowledged and bytes a second
 
 
 def wrong(text: str, names: Collection[str]) -> str:

@@ -134,13 +134,6 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
                  for at, rows in sorted(found, key=lambda group: (-len(group[0]), group[0])))
 
 
-def extrapolate(one: float, n: int) -> float:
-    """Return the rate of ``n`` nodes if each has that of a single one. Raise ValueError for 0 or less."""
-    if not (0 < one < math.inf and n >= 1):
-        raise ValueError(f'a rate of {one} on {n} nodes: both must be above 0')
-    return one * n
-
-
 def variation(above: Sequence[float], below: Sequence[float]) -> Variation:
     """Return how many times as variable ``above`` is as ``below``: the ratio of coefficients of variation.
 
