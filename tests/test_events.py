@@ -141,12 +141,20 @@ def test_a_bad_file_of_levels_is_an_error_with_its_line(stored, site, text, mess
     assert done.returncode == 2 and f'levels.yaml{message}' in done.stderr, done.stderr
 
 
-def test_a_figure_beyond_its_bounds_that_does_other_work_is_not_all_that_changed(stored):
+def test_an_accepted_value_is_of_the_work_that_it_was_accepted_for(stored):
     bounds = {'refs': {'hpl': (100.0, -0.05, 0.05)}}
     for n in range(20):
         stored.add(case(VALUES[n % 10] if n % 4 else 60.0, executable_opts=['-n', '8'], **bounds))
     stored.add(case(50.0, executable_opts=['-n', '16'], **bounds))
     verdict, cell, lines = said()
-    assert (cell.verdict, cell.state) == ('regressed', 'learning')
-    assert answer.of(verdict).sentence == 'local:default: compute 50 % slower. 2 cells learn anew: arguments changed.'
-    assert f'  changed: arguments -n 8 -> -n 16 since {day(20)}' in lines
+    assert (cell.verdict, cell.state, cell.reference, cell.low) == ('unreferenced', 'learning', None, None)
+    assert cell.reason == f'the accepted value is of the work before {day(20)}: arguments changed'
+    assert verdict.exit_code == 0 and '2 cells learn anew: arguments changed' in lines[:5], lines
+    for _ in range(12):                  # also once it has learned
+        stored.add(case(50.0, executable_opts=['-n', '16'], **bounds))
+    verdict, cell, lines = said()
+    assert (cell.verdict, cell.state, cell.reference) == ('ok', 'normal', None)
+    assert '1 accepted value of former work: parity refs propose' in lines[:5], lines
+    stored.add(case(50.0, executable_opts=['-n', '16'], refs={'hpl': (60.0, -0.05, 0.05)}))
+    verdict, cell, lines = said()        # another value is accepted: it judges
+    assert (cell.reference, verdict.exit_code) == (60.0, 1)

@@ -256,9 +256,11 @@ def _counts(table: list[Row]) -> str:
 
 
 def _anew(verdict: Verdict) -> Iterator[str]:
-    """Yield how many cells learn anew, and why; those that do for most reasons in one line."""
+    """Yield how many cells learn anew, and why; those that do for most reasons in one line. Then how many learned
+    it, and have an accepted value of the work before."""
     groups: Counter[str] = Counter()
-    for changes in (cell.anew for cell in verdict.cells if cell.anew):
+    former = sum(bool(cell.anew) and cell.state != 'learning' for cell in verdict.cells)
+    for changes in (cell.anew for cell in verdict.cells if cell.anew and cell.state == 'learning'):
         facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
         day = changes[0].when[:10]
         groups[f'{several(facts)} changed' + (f' on {day}' if day != verdict.session.start[:10] else '')] += 1
@@ -267,6 +269,8 @@ def _anew(verdict: Verdict) -> Iterator[str]:
         yield f'{counted(count, "cell")} {"learns" if count == 1 else "learn"} anew: {why}'
     if rest := groups.total() - sum(count for _, count in named):
         yield f'{counted(rest, "more cell")} {"learns" if rest == 1 else "learn"} anew: parity verdict --json'
+    if former:
+        yield f'{counted(former, "accepted value")} of former work: parity refs propose'
 
 
 def _machine(facts: dict[str, Any]) -> str:

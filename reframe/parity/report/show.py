@@ -213,7 +213,7 @@ def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
     yield 'limit', row.bound and f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
     yield 'nights', _history(view)
     for i, change in enumerate(cell.anew):
-        yield '' if i else 'anew', f'learns since {change.when[:10]}: {change.what}'
+        yield '' if i else 'anew', f'other work since {change.when[:10]}: {change.what}'
     yield 'runs', runs(view.cell, view.nights, view.session)
     yield 'nodes', ' · '.join(filter(None, (*cell.nodes, cell.virtualisation, cell.jobid and f'job {cell.jobid}')))
     yield 'output', ' · '.join(filter(None, (cell.outputdir, view.output_note)))

@@ -91,8 +91,9 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     reason = sentence(reason, reason and _device(metric.name, runs[0]), f'exit code {code}' if code else '',
                       f'median of {len(runs)}' if len(runs) > 1 else '',
                       f'{others} more disturbed' if calm and others else '')
-    return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
-            'high': figure.high, 'visible': _visible(metric, figure), 'label': figure.label, 'verdict': verdict,
+    return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference,
+            'reference_source': figure.source, 'low': figure.low, 'high': figure.high,
+            'visible': _visible(metric, figure), 'label': figure.label, 'verdict': verdict,
             'reason': reason,
             # as long as no history is known (parity.verdict.nights)
             'history': 'insufficient' if verdict in OPEN and not figure.label and metric.better else '',

@@ -6,6 +6,7 @@ anew. Other software ran. A node has other hardware under its name. Maintenance 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -21,8 +22,15 @@ _KINDS = dict.fromkeys(('processor', 'microcode', 'memory', 'cores'), 'hardware'
      'cpu quota', 'MPI'), 'maintenance')
 
 
-def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[pl.Series, dict[int, list[Change]]]:
-    """Return the event of each row, '' for none; and what made a cell learn anew last, by its place in ``cells``.
+class OtherWork(NamedTuple):
+    """What made a cell learn anew last, and whether no value has been accepted since."""
+
+    changes: list[Change]
+    unaccepted: bool
+
+
+def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[pl.Series, dict[int, OtherWork]]:
+    """Return the event of each row, '' for none; and the newest other work of a cell, by its place in ``cells``.
 
     ``rows``: a night of a cell each, in order: cell, night (Unix time), label, session, node, software, reference,
     unit, work."""
@@ -42,7 +50,10 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
     moved = _of_nodes(rows.filter(pl.col('since').is_not_null()), cells, system)
     event = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, holds in events.items()),
                         pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
-    return rows.select(event=event)['event'], {rows['cell'][row]: changes for row, changes in work.items()}
+    last = dict(rows.filter(accepted).group_by('cell').agg(pl.col('row').max()).iter_rows())
+    anew = {rows['cell'][row]: OtherWork(changes, last.get(rows['cell'][row], -1) < row)
+            for row, changes in work.items()}
+    return rows.select(event=event)['event'], anew
 
 
 def _other_work(rows: pl.DataFrame, cells: Sequence[Cell]) -> dict[int, list[Change]]:

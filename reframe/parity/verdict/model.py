@@ -70,6 +70,7 @@ class Cell(Strict):
     better: Literal['higher', 'lower', '']      # '': not known
     value: float | None = None
     reference: float | None = None
+    reference_source: str = ''       # "the check's own"; '' for an accepted value
     low: float | None = None         # accepted band, absolute, in the metric's unit
     high: float | None = None
     visible: float | None = None     # the smallest slowdown (a share) that three nights show; None: not known
@@ -89,7 +90,7 @@ class Cell(Strict):
     found: float = 0.0               # when that level, or the newest drop below it, was found
     level: float | None = None       # of the newest nights of that level, in the metric's unit
     once: float | None = None        # the share by which tonight alone is low: a second night would be a slowdown
-    anew: list[Change] = []          # other work, which it learns anew since
+    anew: list[Change] = []          # other work: it learns anew, or its accepted value is of the work before
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from parity.base.figures import counted, duration
+from parity.base.figures import counted, duration, several
 from parity.records import history
 from parity.stats import bounds, levels
 from parity.stats.bounds import FIRST
@@ -29,6 +29,8 @@ MOST, LEAST = 30, 5
 #: So many cases are named.
 _NAMED = 10
 _CASE = ('partition', 'environ', 'case', 'size')
+#: A cell whose accepted value is of other work.
+_NO_REFERENCE = dict.fromkeys(('reference', 'low', 'high', 'visible'))
 _OF_RUN = ('value', 'node', 'software', 'reference', 'unit', 'work')
 
 
@@ -40,6 +42,7 @@ class Tonight(NamedTuple):
     reruns: tuple[float, ...]
     life: dict[str, Any]             # state, begin, found and level of its segment
     start: float                     # when the night began, Unix time
+    former: list[Change]             # what changed since the work that the accepted value is of
 
 
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
@@ -57,8 +60,12 @@ def with_history(cells: list[Cell], system: str, session: str, budget: Callable[
 
 def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     """Return the changes that the history makes in the cell: it has the last word, but for a bound."""
+    if tonight.former:
+        facts = several([change.fact for change in tonight.former])
+        reason = f'the accepted value is of the work before {tonight.former[0].when[:10]}: {facts} changed'
+        cell = cell.model_copy(update={'verdict': 'unreferenced', 'reason': reason, **_NO_REFERENCE})
     told, word, reason = tonight.told, cell.verdict, cell.reason
-    update: dict[str, Any] = {'history': told.verdict, **tonight.life}
+    update: dict[str, Any] = {**(_NO_REFERENCE if tonight.former else {}), 'history': told.verdict, **tonight.life}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
     if word == 'regressed' and tonight.reruns \
             and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
@@ -94,7 +101,10 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
     nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(here.implode())), cells, system)
     own = [cells[i] for i in here]
-    references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
+    former = [work.changes if (work := anew.get(i)) and work.unaccepted and not cells[i].reference_source and
+              cells[i].reference is not None else [] for i in here]
+    references = [None if c.reference is None or of else Reference(c.reference, c.low, c.high)
+                  for c, of in zip(own, former, strict=True)]
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
     told, outcome = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
@@ -103,9 +113,10 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         rows_of = range(*nights.start[k:k + 2]) if each.begin >= 0 else ()
         begins = {outcome.column[row]: start[row] for row in rows_of}
         life = {'state': each.state, 'level': each.level,
-                'anew': anew.get(i, []) if each.state == 'learning' else [],
+                'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
                 **{name: begins.get(getattr(each, name), 0.0) for name in ('begin', 'found')}}
-        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1])
+        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1],
+                           former[k])
     return found, shared
 
 
@@ -179,10 +190,10 @@ def _signs(cells: list[Cell]) -> list[int]:
 
 
 def _table(frame: pl.DataFrame, of: list[Cell], system: str
-           ) -> tuple[Nights, pl.DataFrame, dict[int, list[Change]]]:
+           ) -> tuple[Nights, pl.DataFrame, dict[int, events.OtherWork]]:
     """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label, node, event.
 
-    The last are the changes since which a cell learns anew, by its place among the cells ``of``."""
+    The last is the newest other work of a cell, by its place among the cells ``of``."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = _without_others(frame.filter(~pl.col('again').all().over('cell', 'night')))
     frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
