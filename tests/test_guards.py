@@ -9,6 +9,7 @@ import pytest
 
 from conftest import TOP, shell
 from parity import plan
+from parity.nightly import guard
 
 #: One check: what the command line gets wrong is told of it as of all.
 HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
@@ -70,6 +71,25 @@ def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatc
     monkeypatch.setattr('parity.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
     code, _, said = nightly(None, '--dry-run', *arguments.split())
     assert code == 2 and all(name in said for name in names) and len(said.splitlines()) <= len(names), said
+
+
+@pytest.mark.parametrize('codes, check, said', [
+    ('[osu]', ('Osu', 'network/osu', ['osu-gpu']), 'runs no check of osu: Osu needs osu-gpu; add what cuda has to codes'),
+    ('[npb, osu-gpu]', ('Made', 'gpu/made', ['cuda', 'osu-gpu']), 'runs no check of osu-gpu: Made needs cuda; no code has the feature cuda: correct `needs` of the check'),
+    ('[osu-gpu]', ('GpuOsu', 'gpu/osu', ['osu-gpu']), ''), ('[osu, osu-gpu]', ('Osu', 'network/osu', ['osu', 'osu-gpu']), '')])
+def test_a_code_of_an_environment_that_can_run_none_of_its_checks_is_a_warning_with_its_line(site, capsys, codes, check, said):
+    site.write_text(site.read_text().replace('environments: []', f'environments:\n  - name: cuda\n    codes: {codes}'))
+    line, = [n for n, text in enumerate(site.read_text().splitlines(), 1) if text == f'    codes: {codes}']
+    name, folder, needs = check
+    made = plan.LoadedCheck(check=name, file=f'checks/{folder}/{folder.rpartition("/")[2]}.py', needs=needs, metrics=[])
+    guard.warn(plan.Plan(system='local', cases=[], checks=[made], problems=[]))
+    assert capsys.readouterr().err == (f'parity: warning: {site}:{line}: environments.0.codes: cuda {said}\n' if said else '')
+
+
+@pytest.mark.parametrize('name, said', [('Gromacs', 'no environment offers gromacs'), ('Gromax', 'the selection is empty: -n Gromax fits no case; did you mean \'Gromacs\'? (checks: Gromacs)')])
+def test_a_dry_run_that_sets_nothing_up_ends_with_the_reason(checkout, name, said):
+    done = shell(f'. ci/activate && reframe --system example-slurm -c checks/compute/gromacs/gromacs.py -n {name} --dry-run', checkout)
+    assert done.returncode == 0 and done.stderr.splitlines()[-1] == f'parity: nothing would run: {said}', done.stdout + done.stderr
 
 
 #: Runs ReFrame itself on one check; root obeys the permissions of files.

@@ -116,7 +116,7 @@ def test_a_run_applies_what_was_proposed_and_accepted(measured, monkeypatch, cap
     references = measured.checkout / 'systems' / 'local' / 'references' / 'default.yaml'
     monkeypatch.setenv('PARITY_ROOT', str(measured.checkout))
     references.write_text(references.read_text().replace('expires: 20', 'expires: 19'))
-    guard.warn(SimpleNamespace(system='local'))
+    guard.warn(SimpleNamespace(system='local', checks=[]))
     said = capsys.readouterr().err
     assert 'parity: warning: ' in said and 'default.yaml:8: FileCopy/quick' in said, said
     assert ', and 1 more reference: expired on 19' in said and 'its software changed' in said

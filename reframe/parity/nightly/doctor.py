@@ -188,6 +188,7 @@ def _plan(system: System) -> Iterator[Finding]:
         yield from _files(system)
     except UsageError as err:
         yield from (lacking('files', line, '', USAGE) for line in str(err).splitlines())
+    yield from (note('codes', text) for text in guard.idle_codes(system, planned.checks))
     yield from _codes(system, planned)
 
 

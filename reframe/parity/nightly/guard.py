@@ -6,18 +6,21 @@ import argparse
 import datetime
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from parity.base import errors, paths, submission
+from parity.base import codes, errors, paths, submission, yamlfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted
 from parity.base.files import Lock
 from parity.compare import pairs
-from parity.plan import Plan
+from parity.plan import LoadedCheck, Plan
 from parity.records import database
 from parity.refs import accepted
 from parity.rfm import capture
 from parity.session import current, recovery
 from parity.system import systems
+from parity.system.systems import System
 from parity.verdict import acks, by_hand
 
 #: Seconds between two looks at whether a session has ended.
@@ -62,10 +65,31 @@ def everything(plan: Plan) -> None:
 
 
 def warn(plan: Plan) -> None:
-    """Print the partitions and the accepted references that deserve a look; they keep no night from running."""
-    partitions = filter(None, map(submission.of_partition, systems.read(plan.system).partitions))
-    for said in (*partitions, *accepted.grouped(accepted.warnings(accepted.of_system(plan.system)))):
+    """Print what deserves a look, and keeps no night from running: partitions, codes of environments, accepted
+    references."""
+    system = systems.read(plan.system)
+    partitions = filter(None, map(submission.of_partition, system.partitions))
+    references = accepted.grouped(accepted.warnings(accepted.of_system(plan.system)))
+    for said in (*partitions, *idle_codes(system, plan.checks), *references):
         print(f'parity: warning: {said}', file=sys.stderr)
+
+
+def idle_codes(system: System, checks: Sequence[LoadedCheck]) -> Iterator[str]:
+    """Yield a warning for each code of an environment that can run none of the code's checks."""
+    file, known = systems.file_of(system.name), codes.features()
+    folders = {code.file.parts[-3:-1]: {code.feature, code.on_gpu} for code in codes.every()}
+    for at, environ in enumerate(system.environments):
+        for i, name in enumerate(environ.codes):
+            lacking = {check.check: {*check.needs} - {*environ.codes, 'mpi'} for check in checks
+                       if name in {*check.needs} | folders.get(Path(check.file).parts[-3:-1], set())}
+            if lacking and all(lacking.values()):
+                line = yamlfile.line_of(yamlfile.load(file)[1], ('environments', at, 'codes', i))
+                needs = '; '.join(f'{check} needs {", ".join(sorted(more))}' for check, more in lacking.items())
+                wrong = sorted(set().union(*lacking.values()) - {*known})
+                mend = f'no code has the feature {wrong[0]}: correct `needs` of the check' if wrong else \
+                    f'add what {environ.name} has to codes'
+                yield (f'{file}:{line}: environments.{at}.codes: {environ.name} runs no check of {name}: {needs}; '
+                       f'{mend}')
 
 
 def nothing_missing(plan: Plan) -> None:
@@ -75,8 +99,8 @@ def nothing_missing(plan: Plan) -> None:
     required = systems.required(system) - set(waived)
     if lacking := [c for c in plan.cases if not c.environ and required & set(c.needs)]:
         cells = sum(len(c.metrics) for c in lacking)
-        codes = ', '.join(sorted({n for c in lacking for n in c.needs}))
-        raise NothingMeasured(f'{counted(cells, "cell")} would be missing: no environment offers {codes}, '
+        needed = ', '.join(sorted({n for c in lacking for n in c.needs}))
+        raise NothingMeasured(f'{counted(cells, "cell")} would be missing: no environment offers {needed}, '
                               f'which {plan.system} requires')
 
 

@@ -48,8 +48,8 @@ _NONE = Environment('')
 
 
 def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> _Loaded:
-    """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them. A dry
-    run calls nothing."""
+    """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them; in a dry
+    run, too."""
     found = _Loaded()
     cli.RegressionCheckLoader = found.loader
     cli.generate_testcases = testgenerators.generate_testcases = _every_case
@@ -60,8 +60,7 @@ def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> _Loaded:
     def runner(policy, *args, **kwargs):
         gc.freeze()     # what is loaded stays to the end
         gc.enable()
-        if not policy.dry_run_mode:
-            taken(found.plan(), found.cases)
+        taken(found.plan(), found.cases)
         return Runner(policy, *args, **kwargs)
 
     cli.Runner = runner

@@ -23,6 +23,7 @@ from typing import Any
 from parity.base import errors, files, paths
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.files import Lock
+from parity.plan import not_offered
 from parity.records import database, outset
 from parity.rfm import patches, store
 from parity.scheduler.command import controller
@@ -48,11 +49,14 @@ _current: Current | None = None
 
 
 def begin(argv: list[str]) -> None:
-    """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command. Raises
-    InfrastructureError when another session measures on this system, or its results could not be kept, UsageError
-    on a login node."""
+    """Begin the session of `reframe ARGV` if that is a run; of a dry run, say at its end why it set nothing up. Do
+    nothing for any other command. Raises InfrastructureError when another session measures on this system, or its
+    results could not be kept, UsageError on a login node."""
     global _lock
-    if _lock is None and runs(argv):
+    if PLANNING not in os.environ and '--dry-run' in argv:
+        from parity.rfm import capture
+        capture.install(_rehearse)
+    elif _lock is None and runs(argv):
         _lock = lock_of(argv)
         database.demand_room()
         _lock.acquire()
@@ -86,6 +90,14 @@ def system_of(argv: list[str]) -> str:
         raise UsageError(f'a live {batch} controller answers here: this looks like a login node, which a '
                          f'benchmark must not load; name the system (--system {name} to measure it anyway)')
     return name
+
+
+def _rehearse(planned: dict[str, Any], cases: list[Any]) -> None:
+    """Print at the end of a dry run why it set nothing up."""
+    reasons = [not_offered(case['needs']) for case in planned['cases']] or [
+        problem['what'] for problem in planned['problems']]
+    if not cases:
+        atexit.register(print, f'parity: nothing would run: {"; ".join(dict.fromkeys(reasons))}', file=sys.stderr)
 
 
 def _open(planned: dict[str, Any], cases: list[Any]) -> None:
