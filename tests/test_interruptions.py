@@ -15,7 +15,7 @@ import pytest
 import sessions
 import slurm_site
 from commands import parity, process
-from conftest import PATIENCE, eventually, run_python, shell
+from conftest import PATIENCE, TOP, eventually, run_python, shell
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
@@ -124,6 +124,22 @@ def test_sigterm_between_two_runs_of_reframe_ends_a_nightly_with_4(checkout):
     os.kill(run.pid, signal.SIGTERM)
     printed, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 4 and 'parity: interrupted' in printed and json.loads(beat.read_text())['exit_code'] == 4, printed
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_nightly_with_4_wherever_it_arrives(results, tmp_path, number):
+    """Here in code that Python makes from text, as it does for each dataclass."""
+    (tmp_path / 'sitecustomize.py').write_text(
+        'import sys\n'
+        'class Finder:\n'
+        '    def find_spec(self, name, *_):\n'
+        "        if name == 'parity.nightly.guard':\n"
+        f"            exec('import os; os.kill(os.getpid(), {int(number)})')\n"
+        'sys.meta_path.insert(0, Finder())\n')
+    done = subprocess.run([sys.executable, '-m', 'parity.nightly'], cwd=TOP, capture_output=True, text=True, timeout=PATIENCE,
+                          env={**os.environ, 'PYTHONPATH': str(tmp_path)})
+    beat = json.loads((results / 'heartbeat' / 'local.json').read_text())
+    assert (done.returncode, beat['exit_code']) == (4, 4) and 'parity: interrupted' in done.stderr
 
 
 def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import NoReturn
 
 from parity.base import errors
 from parity.nightly.heartbeat import REHEARSALS, Heartbeat
+
+
+class _Interrupted(KeyboardInterrupt):
+    """The arrival of SIGTERM or SIGINT. Where KeyboardInterrupt itself arrives in code that was made from text, as
+    a dataclass is, Python ends by SIGINT and not with our exit code."""
+
+
+def _interrupt(*_) -> NoReturn:
+    raise _Interrupted
 
 
 def nightly(beat: Heartbeat | None) -> None:
@@ -47,7 +57,8 @@ def nightly(beat: Heartbeat | None) -> None:
 
 def main() -> None:
     """Run with a heartbeat. A night that is refused or stopped has one, a rehearsal has none."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)   # between two runs of ReFrame it ends as by Ctrl-C
+    for number in (signal.SIGTERM, signal.SIGINT):      # between two runs of ReFrame both end as by Ctrl-C
+        signal.signal(number, _interrupt)
     beat = None if REHEARSALS & set(sys.argv[1:]) else Heartbeat(sys.argv[1:])
     code = errors.REGRESSED     # as Python ends where a mistake of ours ends it
     if beat:
