@@ -126,7 +126,8 @@ def copied(folder: Path, *linked: str) -> Path:
         if name in ('.venv', *linked):
             (copy / name).symlink_to(TOP / name)
         else:
-            shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
+            # with what Python compiled, which each copy would compile anew; not with what it is just writing
+            shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('*.pyc.*'))
     for name in ('requirements.lock', 'pyproject.toml'):
         shutil.copy(TOP / name, copy / name)
     # other tests run beside: no figure is disturbed by them; no case is skipped where little space is free
