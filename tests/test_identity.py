@@ -100,10 +100,20 @@ def test_a_swept_variable_declares_its_metrics_as_a_set_one_does():
     ('Comms', (), '1_node$', '%where=within '), ('Comms', (), '2_nodes', '%where=between '), ('FileCopy', (), 'ci', 'FileCopy'),
     ('FileCopy', ('-S', 'client_nodes=2'), '2_nodes', 'FileCopy'), ('Fileset', ('-S', 'nodes=2'), '2_nodes', '%nodes=2'),
     ('Fileset', ('-S', 'nodes=2'), 'ci', ''), ('Fileset', ('-S', 'size=nightly'), 'ci', ''), ('Fileset', ('-S', 'size=nightly'), '1_node', 'Fileset'),
-    ('FileTransfer', (), '.*nodes?$', ''), ('GpuTransfer', (), 'gpu', '')])
+    ('FileTransfer', (), '.*nodes?$', ''), ('GpuTransfer', (), 'gpu', ''),
+    ('OsuBarrier', ('-S', 'nodes=4', '-n', 'OsuBarrier'), '4_nodes', '%where=between '), ('Pingpong', ('-S', 'nodes=4'), '4_nodes', ''), ('Ior', (), '2_nodes', '%span=2 '),
+    ('Ior', ('-S', 'nodes=4'), '4_nodes', '%span=2 '), ('Npb', ('-S', 'nodes=4'), '4_nodes', '%nodes=4 '),
+    ('GpuOsuLatency', ('-S', 'nodes=4', '-n', 'GpuOsuLatency', '--system', 'example-slurm'), '4_nodes', '%where=between %benchmark=allreduce %nodes=4 ')])
 def test_tags_tell_the_subsystem_the_nodes_and_what_is_quick(check, arguments, tag, found):
     every, tagged = names(check, *arguments), names(check, *arguments, '-t', tag)
     assert tagged == {name for name in every if found and found in f'{name} '}
+
+
+def test_every_mpi_check_takes_the_nodes_that_are_asked_for_or_is_skipped_with_the_reason():
+    cases = [plan.Asked(check=check, parameters=parameters, variables={'nodes': '4'}, partition='cpu') for check, parameters in (
+        ('Pingpong', {'where': 'between'}), ('OsuBarrier', {'where': 'within'}), ('OsuBarrier', {'where': 'between'}), ('Mdtest', {'span': '1', 'clients': 'one'}), ('Hpl', {}))]
+    answers = plan.of_command(['-c', str(TOP / 'checks'), '-r', '--system', 'example-slurm'], cases).answers
+    assert [answer.reason for answer in answers] == ['nodes=4: this case takes 2 nodes', 'nodes=4: this case takes 1 node', '', 'nodes=4: this case takes 1 node', '']
 
 
 def test_a_comment_is_no_other_work(tmp_path):

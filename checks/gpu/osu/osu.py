@@ -38,8 +38,7 @@ class OnDevices(Devices):
         within = self.where == 'within'
         if within and self.devices < 2:
             self.skip_case('devices: needs 2 on a node')
-        ranks = self.devices * (1 if within else 2) if self.benchmark in osu.COLLECTIVES else 2
-        self.place_where(self.where, ranks)
+        self.place_where(self.devices * self.node_count())
 
     def parse(self, text):
         self.note_devices()

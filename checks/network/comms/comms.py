@@ -26,6 +26,7 @@ class Comms(rfm.RunOnlyRegressionTest, Mpi):
     """`send`: half the time of a message that comes back. `sendrecv`: the time of both ranks' exchange."""
 
     programs = ('comms.py',)
+    two_ranks = True
     where = parameter(['within', 'between'])
     call = parameter(['send', 'sendrecv'])
     metrics = (*(Metric(f'time_{size}', 'us', 'lower') for size in DECADES),
@@ -38,7 +39,7 @@ class Comms(rfm.RunOnlyRegressionTest, Mpi):
 
     @run_after('setup')
     def place(self):
-        self.place_where(self.where, 2)
+        self.place_where()
         most, passed = REPEATS[self.size]
         self.repeats = {size: max(LEAST, min(most, passed // size)) for size in DECADES.values()}
         self.sent_bytes = sum(size * repeats for size, repeats in self.repeats.items())

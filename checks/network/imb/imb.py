@@ -35,6 +35,10 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
     metrics = (Metric('time_8B', 'us', 'lower'),
                *(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in list(JUDGED)[1:]))
 
+    @property
+    def two_ranks(self):
+        return self.benchmark == 'PingPong'
+
     @run_after('init')
     def bound(self):
         if self.where == 'between' and self.benchmark == 'PingPong':
@@ -42,7 +46,7 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
 
     @run_after('setup')
     def place(self):
-        self.place_where(self.where, 2 if self.benchmark == 'PingPong' else None)
+        self.place_where()
         self.executable = self.program('IMB-MPI1')
         self.executable_opts = [f'-npmin {self.num_tasks}', f'-iter {ITERATIONS[self.size]}',
                                 f'-msglog 0:{LARGEST.bit_length() - 1}', self.benchmark]

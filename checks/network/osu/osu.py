@@ -39,7 +39,7 @@ COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')
 class Osu(rfm.RunOnlyRegressionTest, Mpi):
     """Places ranks within a node or between two, sets options and keeps the curve, for all OSU checks."""
 
-    where = parameter(['within', 'between'])        # one node, two
+    where = parameter(['within', 'between'])        # one node, two or more
     options = f'-m 1:{LARGEST}'
     iterations = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}       # of each message size
     largest = LARGEST
@@ -57,8 +57,12 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         if self.benchmark == 'alltoall':
             self.buffers()
 
+    @property
+    def two_ranks(self):
+        return self.benchmark in ('latency', 'bw', 'bibw')
+
     def place_osu(self):
-        self.place_where(self.where, 2 if self.benchmark in ('latency', 'bw', 'bibw') else None, even=2)
+        self.place_where(even=2)
 
     def buffers(self):
         """OSU would end alltoall's table early where a rank needs more than 512 MiB: -M allows it."""

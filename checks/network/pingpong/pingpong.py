@@ -31,6 +31,7 @@ _MORE = 1 << 14, 1 << 20        # bytes: of larger messages there are fewer samp
 class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
     """Two ranks on one node or on two: the mean time of a message, and its rate."""
 
+    two_ranks = True
     where = parameter(['within', 'between'])
     metrics = (Metric('latency_8B', 'us', 'lower'), Metric('latency_8KiB', 'us', 'lower'),
                Metric('bandwidth_1MiB', 'MB/s', 'higher'))
@@ -42,7 +43,7 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
 
     @run_after('setup')
     def place(self):
-        self.place_where(self.where, 2)
+        self.place_where()
         few, large = SAMPLES[self.size]
         self.executable = self.python()
         self.executable_opts = [f'-m mpi4py.bench pingpong -m 1 -n {LARGEST} -l {few} --loop-large {large}']

@@ -29,17 +29,19 @@ SIZES = {'quick': (256 * MIB, 3), 'nightly': (4096 * MIB, 3), 'acceptance': (327
 
 @rfm.simple_test
 class Ior(rfm.RunOnlyRegressionTest, Storage):
-    """All cores of 1 node or 2, a file a rank or one shared by all, in transfers of 1 MiB."""
+    """All cores of 1 node or of 2 and more, a file a rank or one shared by all, in transfers of 1 MiB."""
 
     api = parameter(['POSIX', 'MPIIO'])
     access = parameter(['file-per-process', 'single-shared-file'])
     span = parameter([1, 2])
     metrics = (Metric('write', 'MiB/s', 'higher'), Metric('read', 'MiB/s', 'higher'))
 
+    def node_count(self):
+        return self.at_least(self.span)
+
     @run_after('setup')
     def place(self):
-        self.not_taken('nodes')
-        self.place_ranks(nodes=self.span)
+        self.place_ranks(nodes=self.take_nodes())
         size, repetitions = SIZES[self.size]
         self.direct_asked = self.api == 'POSIX' and self.span == 1
         block, repetitions, *direct = self.room_of_blocks(size, repetitions)
@@ -71,12 +73,12 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         direct = self.direct_asked and self.took_direct()
         names = ('api', 'access', 'nodes', 'tasks', 'fsync', 'direct')
         ran, asked = tuple(facts[name] for name in names), (
-            self.api, self.access, self.span, self.num_tasks, 'yes', 'yes' if direct else 'no')
+            self.api, self.access, self.node_count(), self.num_tasks, 'yes', 'yes' if direct else 'no')
         if ran != asked:
             raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
         self.note({**facts, **self.caches_known()})
         memory, size = self.extra('memory_bytes') or math.inf, facts['aggregate_bytes']
         if (self.span == 1 or self.one_kernel_has_it()) and not direct and size < 2 * memory:
             self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
-                       f'no direct I/O with {self.api} on {self.span} nodes')
+                       f'no direct I/O with {self.api} on {self.node_count()} nodes')
         return values

@@ -32,14 +32,18 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
     metrics = tuple(Metric(f'{kind}_{what}', '1/s', 'higher') for kind, whats in (
         ('file', ('create', 'stat', 'read', 'remove')), ('dir', ('create', 'stat', 'remove'))) for what in whats)
 
+    def node_count(self):
+        return self.at_least(self.span)
+
     @run_after('setup')
     def place(self):
-        self.not_taken('nodes', 'ranks_a_node')
+        self.not_taken('ranks_a_node')
+        nodes = self.take_nodes()
         cores = self.extra('cores') or 1
         each = {'one': 1, 'half': cores // 2, 'all': cores}[self.clients]
         if self.clients != 'one' and each < 2:
             self.skip_case(f'{cores} cores: the same as clients=one')
-        self.place_ranks(each * self.span, self.span)
+        self.place_ranks(each * nodes, nodes)
         self.items, iterations = SIZES[self.size]
         items, one = self.items, 4 * KIB * self.items * self.num_tasks
         self.iterations = iterations = self.plan_bytes([one], iterations, self.on).repetitions
@@ -52,7 +56,7 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
     def parse(self, text):
         values, facts = read(text)
         ran = (facts['tasks'], facts['nodes'], facts['items'], facts['iterations'])
-        if ran != (asked := (self.num_tasks, self.span, self.items, self.iterations)):
+        if ran != (asked := (self.num_tasks, self.node_count(), self.items, self.iterations)):
             raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for {asked}')
         self.note({**facts, **self.caches_known()})
         alone = self.span == 1 or self.one_kernel_has_it()

@@ -4,6 +4,7 @@
     reframe -c checks/ -n Npb -P ranks_a_node=1,2,all -r       # a sweep
     reframe -c checks/ -n Npb -S profile=yes -r                # time and bytes by MPI call
     reframe -c checks/ -n Npb -S nodes=2 -S network=slow -r    # one of the partition's `networks`
+    reframe -c checks/ -S nodes=4 -t 4_nodes -r                # all MPI checks that can take four nodes
 
 A case that is placed otherwise, profiled, or takes a network by name is another case: its name says so
 (parity.plan.identity)."""
@@ -35,6 +36,8 @@ class Mpi(Workload):
     order = variable(typ.Str['|'.join(placement.ORDERS)], value='block')
     profile = variable(typ.Bool, value=False)
     network = variable(typ.Str[r'[A-Za-z0-9_-]*'], value='')
+    #: It has two ranks, on one node or two.
+    two_ranks = False
     #: `cuda` or `rocm` where every rank takes a GPU of its node: programs/rank.sh --device.
     device_api = ''
     #: Bytes that the ranks of the first node sent to other nodes, at least, as the program tells.
@@ -51,6 +54,21 @@ class Mpi(Workload):
         self.metrics = (*self.metrics, *room(self.profiler).METRICS)
         self.keep_files = [*self.keep_files, self.profiler.profile[0]]
         self.parity_claim()
+
+    def node_count(self):
+        count = super().node_count()
+        return count and self.at_least(count)
+
+    def at_least(self, count):
+        """Return the nodes of a case on one node, or on several: ``count`` or more, as many as `nodes` says."""
+        return max(count, int(self.nodes)) if count > 1 and not self.two_ranks else count
+
+    def take_nodes(self):
+        """Return the nodes of the case; skip it where it cannot have as many as `nodes` asks for."""
+        count = self.node_count()
+        if 'nodes' in self.parity_changed() and count != int(self.nodes):
+            self.skip_case(f'nodes={self.nodes}: this case takes {counted(count, "node")}')
+        return count
 
     @property
     def parity_networks(self):
@@ -83,11 +101,11 @@ class Mpi(Workload):
         for name in set(names) & set(self.parity_changed()):
             self.skip_case(f'{name}={getattr(self, name)}: this check places its ranks by itself')
 
-    def place_where(self, where, ranks=None, even=1):
-        """Place ranks `within` one node or `between` two: ``ranks``, or all that fit in a multiple of ``even``."""
-        self.not_taken('nodes', *(['ranks_a_node'] if ranks else []))
-        nodes = 1 if where == 'within' else 2
-        there = self.ranks_on(nodes) if not ranks else ranks
+    def place_where(self, ranks=None, even=1):
+        """Place ranks within one node or between several: ``ranks``, or all that fit in a multiple of ``even``."""
+        nodes, ranks = self.take_nodes(), 2 if self.two_ranks else ranks
+        self.not_taken(*(['ranks_a_node'] if ranks else []))
+        there = ranks or self.ranks_on(nodes)
         if (self.extra('cores') or 1) * nodes < 2 or there < 2:
             self.skip_case('one rank: nobody to send to')
         self.place_ranks(there - there % (nodes * even) or there, nodes)

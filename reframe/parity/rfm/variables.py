@@ -58,9 +58,15 @@ def forms(own: type) -> dict[str, str]:
 
 
 def _defaults(own: type) -> dict[str, Any]:
-    """-P and --repeat make classes of the same name from the one that -S was applied to."""
-    return {name: value for base in own.__mro__ if base.__name__ == own.__name__
-            for name, value in vars(base).get(_DEFAULTS, {}).items()}
+    """Return the defaults that -S replaced in the class, or in a base before the class was made. -P and --repeat
+    make a class of the same name."""
+    found = {}
+    for base in own.__mro__:
+        for name, value in vars(base).get(_DEFAULTS, {}).items():
+            inherited = found.get(name, own.var_space[name]._default_value) == base.var_space[name]._default_value
+            if inherited or base.__name__ == own.__name__:
+                found[name] = value
+    return found
 
 
 def _swept(own: type) -> set[str]:
