@@ -254,19 +254,25 @@ class _Follow:
         low, high = down[rows, k], up[rows, j]
         self._keep(cells, tonight, t, np.where(nb >= AFTER, r[:, -1] / np.sqrt(1 + BASE / some[:, 0]), np.nan))
         state = np.where(ready, QUIET, TOO_FEW).astype(np.int8)
-        changed = np.isin(cells, list(self.episode))
+        changed = self._among([*self.episode])[cells]
         due = self.pending[cells] & (t - self.changed[cells] >= PROBATION)
         special = changed | ready & ((low > bar) | (high > bar + SURER) | due)
         for i in np.flatnonzero(special):
             c, worse, better = int(cells[i]), low[i] > bar[i] and ready[i], high[i] > bar[i] + SURER and ready[i]
             state[i] = self._word(c, t, int(state[i]), (int(k[i]), low[i]) if worse else None,
                                   (int(j[i]), high[i]) if better else None, base[i])
-        self.normal[cells, t] = ~np.isin(cells, self._slow())
+        self.normal[cells, t] = ~self._among(self._slow())[cells]
         for c in self.comes.keys() & set(cells.tolist()):
             state[cells == c] = self._coming(c, t)
         self.state[cells, t] = state
         quiet = np.isfinite(s) & (nb >= AFTER) & (state != SLOW) & (state != COMES)
         noise.note(cells[quiet], z[quiet])
+
+    def _among(self, cells: list[int]) -> np.ndarray:
+        """Return for each cell whether it is one of these (numpy's isin is slow on few)."""
+        found = np.zeros(len(self.age), dtype=bool)
+        found[cells] = True
+        return found
 
     def _slow(self) -> list[int]:
         return [c for c, e in self.episode.items() if e.depth < 0]
@@ -505,7 +511,7 @@ class _Follow:
         """Learn which nodes are slower, or faster, than the others, from the newest nights of a group of cells.
 
         A cell that was on one node only says nothing."""
-        mine = np.setdiff1d(np.flatnonzero((self.group == g) & (self.end > self.begin)), self._slow())
+        mine = np.flatnonzero((self.group == g) & (self.end > self.begin) & ~self._among(self._slow()))
         column = np.arange(max(0, t - _MOVES), t)
         node, x = self.node[mine[:, None], column], self.x[mine[:, None], column]
         inside = self.normal[mine[:, None], column] & np.isfinite(x) & (node >= 0)

@@ -55,7 +55,9 @@ class Noise:
         self.log[cells[n >= 7]] = np.log(np.fmax(np.sqrt(square), FLOOR))[n >= 7]
         self.free[cells] = 0.8 * (n - 1)
         self.tail[cells] = -np.nan_to_num(ordered[np.arange(len(cells)), (0.06 * n).astype(int)])
-        touched = np.flatnonzero(np.isin(self.group, self.group[cells]))
+        groups = np.zeros(self.groups, dtype=bool)
+        groups[self.group[cells]] = True
+        touched = np.flatnonzero(groups[self.group])
         self._scales(touched)
         self._dependence(touched)
 
