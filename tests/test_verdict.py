@@ -302,6 +302,6 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
     found, shared = by_series.of_cells(cells, 'onebox', 'night-49', lambda histories: budget.of(1, histories, 100, 0))
     assert shared.histories == 3 and shared.rate == 1 / 3090
-    for (told, *figures, life, _), each, past in zip(found, expected, singly, strict=True):
+    for (told, runs, reruns, life, *_), each, past in zip(found, expected, singly, strict=True):
         assert (told.verdict, told.why, told.needs_rerun, told.value) == (each.verdict, each.why, each.needs_rerun, pytest.approx(each.value))
-        assert tuple(figures) == past.nights[-1][:2] and (life['state'] == 'slow') == (each.verdict == 'regressed')
+        assert (runs, reruns) == past.nights[-1][:2] and (life['state'] == 'slow') == (each.verdict == 'regressed')
