@@ -210,10 +210,9 @@ def _read(file: Path) -> tuple[Code, int]:
 
 def named(room: str) -> Code:
     """Return the code of this folder. Raise UsageError for none."""
-    rooms = {code.room: code for code in every()}
-    if room not in rooms:
-        raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(rooms)}')
-    return rooms[room]
+    if found := next((code for code in every() if code.room == room), None):
+        return found
+    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(c.room for c in every())}')
 
 
 def features() -> tuple[str, ...]:

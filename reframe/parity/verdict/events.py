@@ -23,7 +23,7 @@ _KINDS = dict.fromkeys(('processor', 'microcode', 'memory', 'cores'), 'hardware'
 
 
 class OtherWork(NamedTuple):
-    """What made a cell learn anew last, and whether no value has been accepted since."""
+    """The changes that made a cell learn anew last, and whether no value has been accepted since."""
 
     changes: list[Change]
     unaccepted: bool
