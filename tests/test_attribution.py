@@ -86,9 +86,9 @@ def test_which_part_of_the_machine_moves_with_the_cells(words, said):
 
 def test_every_cell_of_ours_is_in_a_group(planned):
     names = [f'{case.case.replace(" ", "")}.{metric.name}' for system in ('local', 'example-slurm') for case in planned(system).cases for metric in case.metrics]
-    assert not [name for name in names if not cause.group_of(f'{name}@onebox:virtual', '')] and len(names) > 1000
+    assert not [name for name in names if not codes.group_of(f'{name}@onebox:virtual', '')] and len(names) > 1000
     assert [code.room for code in codes.every() if not code.parts] == ['mpip'], 'it profiles other codes'
-    groups = {name: cause.group_of(name, '') for name in ('Ops%threads=all.double', 'GpuGemm.double_gpu0', 'Blocks%order=random.read_64B',
+    groups = {name: codes.group_of(name, '') for name in ('Ops%threads=all.double', 'GpuGemm.double_gpu0', 'Blocks%order=random.read_64B',
                                                      'Fio%access=random.rate', 'Tcp%where=between.rate_4', 'Pingpong%where=within.latency_8B')}
     assert [*groups.values()] == ['compute', 'compute', 'memory', 'storage', 'network', 'within a node']
 

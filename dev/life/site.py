@@ -25,11 +25,11 @@ from parity.records.outset import cell_id, parameters
 from parity.refs import accept, accepted, propose
 from parity.rfm import store
 from parity.system import systems
-from parity.verdict import cause, judge, nights
+from parity.verdict import judge, nights
 from parity.verdict.model import Cell, Verdict, names
 
 #: A verdict imports some of these late; they must be loaded before `Site` replaces the clock.
-__all__ = ['Incident', 'PlannedCase', 'Site', 'Verdict', 'group_of', 'join', 'nights']
+__all__ = ['Incident', 'PlannedCase', 'Site', 'Verdict', 'join', 'nights']
 
 SYSTEM = 'life'
 #: Nodes of each partition, its kind, and its environment.
@@ -70,11 +70,6 @@ _PARTITION = """\
 _ARGUMENTS = ['-c', 'checks', '-r', '--system', SYSTEM, f'--repeat={run.RUNS}']
 #: Daylight saving of central Europe, wherever this runs.
 _ZONE = 'CET-1CEST,M3.5.0,M10.5.0/3'
-
-def group_of(name: str, subsystem: str) -> str:
-    """Return the group of cells that tell of one part of a machine."""
-    return cause.group_of(name, subsystem)
-
 
 class Rerun(NamedTuple):
     """A session that confirms: its cases run on ``nodes``, or on others where ``elsewhere``."""

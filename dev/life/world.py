@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dev.life.faults import Cell, Fault
-from dev.life.site import PARTITIONS, SYSTEM, PlannedCase, Site, group_of, name_of
+from dev.life.site import PARTITIONS, SYSTEM, PlannedCase, Site, name_of
+from parity.base import codes
 
 #: The first evening; clocks change 41 nights later. Nights begin at 02:14.
 _FIRST = datetime.date(2025, 2, 17)
@@ -47,7 +48,8 @@ class World:
             name = name_of(case, metric.name)
             sd = exp(self.rng.uniform(log(LEAST), log(MOST)))
             yield Cell(name, case.partition, case.environ, case.check, case.case, metric.name, metric.better,
-                       case.subsystem, group_of(name, case.subsystem), float(f'{exp(self.rng.uniform(0, 9)):.4g}'),
+                       case.subsystem, codes.group_of(name, case.subsystem),
+                       float(f'{exp(self.rng.uniform(0, 9)):.4g}'),
                        sd, 2 if '=between' in case.case else 1)
 
     def begin(self, night: int) -> float:

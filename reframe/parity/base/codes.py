@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +206,17 @@ def _read(file: Path) -> tuple[Code, int]:
         raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
     code = replace(code, file=file)
     return replace(code, feature=code.feature or code.room), call.lineno
+
+
+def group_of(cell: str, subsystem: str) -> str:
+    """Return the group of the cell with this name; its subsystem where no code names its group."""
+    return _group_of(os.environ.get('PARITY_ROOT'), cell.partition('@')[0]) or subsystem
+
+
+@lru_cache(maxsize=100_000)
+def _group_of(_: str | None, figure: str) -> str:
+    return next((part for code in every() for part, patterns in code.parts.items()
+                 if any(re.match(pattern, figure) for pattern in patterns)), '')
 
 
 def named(room: str) -> Code:

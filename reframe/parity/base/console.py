@@ -56,37 +56,38 @@ def plain(text: str) -> str:
 #: Without a terminal a line tells the progress so often.
 EVERY_SECONDS = 60.0
 #: How much is done, of how much (0: not known), and a line on it.
-Told = tuple[int, int, str]
+Progress = tuple[int, int, str]
 
 
 @contextlib.contextmanager
-def progress(told: Callable[[], Told]) -> Iterator[Callable[[str], None]]:
-    """Show the progress that ``told`` returns: the last line of a terminal, elsewhere a line a minute.
+def progress(state: Callable[[], Progress]) -> Iterator[Callable[[str], None]]:
+    """Show the progress that ``state`` returns: the last line of a terminal, elsewhere a line a minute.
 
     Yields a function that prints a text above it."""
     if not sys.stdout.isatty():
         ended = threading.Event()
-        threading.Thread(target=_tell, args=(told, ended), daemon=True).start()
+        threading.Thread(target=_tell, args=(state, ended), daemon=True).start()
         try:
             yield lambda text: print(text, flush=True)
         finally:
             ended.set()
         return
-    from rich.progress import BarColumn, Progress, ProgressColumn
+    from rich.progress import BarColumn, ProgressColumn
+    from rich.progress import Progress as Bar
 
     class Line(ProgressColumn):
         def render(self, task):
-            done, total, text = told()
+            done, total, text = state()
             bar.update(task.id, completed=done, total=total or None)
             return Text(text, style='dim', overflow='ellipsis', no_wrap=True)
 
     console = Console(soft_wrap=True, highlight=False, emoji=False)
-    with Progress(BarColumn(20), Line(), console=console, transient=True, refresh_per_second=1) as bar:
+    with Bar(BarColumn(20), Line(), console=console, transient=True, refresh_per_second=1) as bar:
         bar.add_task('', total=None)
         yield lambda text: bar.console.print(Text.from_ansi(text))
 
 
-def _tell(told: Callable[[], Told], ended: threading.Event) -> None:
+def _tell(state: Callable[[], Progress], ended: threading.Event) -> None:
     while not ended.wait(EVERY_SECONDS):
         with contextlib.suppress(OSError, ValueError):      # nobody reads on: that does not end the work
-            print(f'parity: {told()[2]}', flush=True)
+            print(f'parity: {state()[2]}', flush=True)

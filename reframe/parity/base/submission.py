@@ -28,7 +28,7 @@ def of_partition(part) -> str:
     if not part.scheduler.startswith('pbs') or part.launcher == 'local' or part.extras.nodes == 1 \
             or any(_PLACES.match(option) for option in part.access):
         return ''
-    return (f"partition {part.name}: access places nothing: PBS may put select=2:... on one host; add '{SCATTER}'")
+    return f"partition {part.name}: access places nothing: PBS may put select=2:... on one host; add '{SCATTER}'"
 
 
 def of_case(case) -> str:

@@ -31,7 +31,7 @@ class Heartbeat:
             name = systems.stated(arguments) or ''
             system = name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else 'unknown'
         self._record = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
-                      'host': socket.gethostname(), 'pid': os.getpid()}
+                        'host': socket.gethostname(), 'pid': os.getpid()}
         self._file = paths.results() / 'heartbeat' / f'{system}.json'
         self._lock, self._ours = Lock(self._file.with_name(f'.{system}.lock'), 'ci/nightly'), False
 

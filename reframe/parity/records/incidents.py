@@ -83,6 +83,11 @@ class Fault(Strict):
     acknowledged: bool = False
 
     @property
+    def partition(self) -> str:
+        """Return the partition of its cell."""
+        return self.cell.partition('+')[0].rpartition(':')[2]
+
+    @property
     def listed(self) -> bool:
         """Return whether it is a node's, which the listing of nodes names."""
         return bool(self.part and not self.cell)

@@ -96,7 +96,7 @@ class Spack(NamedTuple):
         began = time.monotonic()
         command = [self.program, '-e', str(place), *arguments]
 
-        def told() -> tuple[int, int, str]:
+        def state() -> tuple[int, int, str]:
             now = steps and steps.line() or f'spack {arguments[0]}'
             at, total = (steps.done, steps.total) if steps else (0, 0)
             return at, total, f'{now}, {duration(time.monotonic() - began)} so far'
@@ -104,7 +104,7 @@ class Spack(NamedTuple):
         try:
             with log.open('a') as out, subprocess.Popen(
                     command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, console.progress(told) as say:
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, console.progress(state) as say:
                 for line in process.stdout:
                     out.write(line)
                     said = [*said[-60:], line.rstrip()]

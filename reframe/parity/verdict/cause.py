@@ -389,13 +389,6 @@ RULES = (
 )
 
 
-def group_of(name: str, subsystem: str) -> str:
-    """Return the group of the cell with this name; its subsystem where no code names its group."""
-    before = name.partition('@')[0]
-    return next((part for code in codes.every() for part, patterns in code.parts.items()
-                 if any(re.match(pattern, before) for pattern in patterns)), subsystem)
-
-
 def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: float) -> list[Attribution]:
     """Return the causes with their parts: of slower cells that began together on one node, or in one partition.
 
@@ -406,10 +399,10 @@ def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: f
               for cell, cause in zip(asked, found, strict=True)}
     for name, cell in names(cells).items() if any(cell.verdict == 'regressed' for cell in asked) else ():
         if cell.verdict in FINE:
-            fine.setdefault(cell.partition, set()).add(group_of(name, cell.subsystem))
+            fine.setdefault(cell.partition, set()).add(codes.group_of(name, cell.subsystem))
         elif cell.verdict == 'regressed':
             place = places.get(id(cell), (cell.partition, ''))
-            slower.setdefault(place, []).append((cell.begin or bad, name, group_of(name, cell.subsystem)))
+            slower.setdefault(place, []).append((cell.begin or bad, name, codes.group_of(name, cell.subsystem)))
 
     @functools.cache
     def subsystem(place: tuple[str, str], begin: float) -> Subsystem:

@@ -287,15 +287,11 @@ def _about(incident: Incident, group: Sequence[Bad]) -> dict[str, Any]:
     node = incident.where.kind == 'node' or not incident.where.kind and most > len(wheres) - len(of_nodes)
     alike = of_nodes if node else [where for where in wheres if where.kind != 'node']
     names = {name for where in of_nodes for name in where.name.split(', ')} if node else {
-        partition for fault in incident.faults.values() if (partition := _partition(fault))}
+        fault.partition for fault in incident.faults.values()} - {''}
     kind = 'node' if node else 'everything' if len(names) > 1 and any(
         where.kind == 'everything' for where in alike) else 'partition'
     return {**found, 'where': alike[0].model_copy(update={
         'kind': kind, 'name': ', '.join(sorted(names)) or alike[0].name})}
-
-
-def _partition(fault: Fault) -> str:
-    return fault.cell.partition('+')[0].rpartition(':')[2]
 
 
 def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection) -> Incident:
@@ -312,8 +308,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
             worse += [each] if _worse(old, new) and not new.acknowledged else []
         faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
     now = incident.model_copy(update={'faults': faults})
-    left = {night.well[name].state if name in night.well else '' for name in now.left}
-    if left == {COMES_AND_GOES} and len(now.left) < len(faults):
+    states = {night.well[name].state if name in night.well else '' for name in now.left}
+    if states == {COMES_AND_GOES} and len(now.left) < len(faults):
         now = now.model_copy(update={'faults': {
             name: fault.model_copy(update={'well': True}) for name, fault in faults.items()}})
     now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from parity.base import codes
 from parity.records import database
 from parity.records.incidents import Change, Fault, Incident, Where
 from parity.verdict.model import Attribution, Row
@@ -79,10 +80,8 @@ def _day(unix: float) -> int:
 
 def _areas(fault: Fault, part: str) -> set[tuple[str, str]]:
     """Return the partition of a slow cell with each part of the machine that it tells of."""
-    from parity.verdict.cause import group_of  # it loads polars: a first verdict joins nothing
-    group = group_of(fault.cell, fault.part)
-    partition = fault.cell.partition('+')[0].rpartition(':')[2]
-    return {(partition, word) for word in ({*part.split()} - _NO_PART) | {_PART.get(group, group)}}
+    group = codes.group_of(fault.cell, fault.part)
+    return {(fault.partition, word) for word in ({*part.split()} - _NO_PART) | {_PART.get(group, group)}}
 
 
 def _wider(where: Where, partition: str, part: str) -> Iterator[tuple]:
@@ -174,7 +173,7 @@ def _unite_place(own: Sequence[Bad], sets: _Sets) -> None:
         sets.unite([*(known.values() if len(known) == 1 else ()), *unknown])
 
 
-class _Known:
+class _Stored:
     """Incidents, found by the names of their faults and by what they have in common with new ones."""
 
     def __init__(self, known: Sequence[Incident], together: Near):
@@ -199,7 +198,7 @@ class _Known:
             yield area
             yield 'everything', area[1]
 
-    def of(self, each: Bad) -> int:
+    def number_of(self, each: Bad) -> int:
         """Return the number of the incident that a fault belongs to; 0: of none."""
         where = each.cause.where
         for incident in self.having.get(each.name, ()):
@@ -234,9 +233,9 @@ def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Ne
     """Return the number of the incident of each, by name: its own one, or that of the others of its group; 0 for
     a new one."""
     found: dict[str, int] = {}
-    stored = _Known(known, together)
+    stored = _Stored(known, together)
     for group in groups:
-        own = {each.name: stored.of(each) for each in group}
+        own = {each.name: stored.number_of(each) for each in group}
         most = Counter(filter(None, own.values())).most_common(1)
         joined = stored.by_number[most[0][0]] if most else None
         found |= {each.name: own[each.name] or (joined.number if joined and stored.takes(joined, each) else 0)

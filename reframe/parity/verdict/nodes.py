@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
+from parity.base import codes
 from parity.base.errors import UsageError, near
 from parity.base.figures import several
 from parity.base.text import node_name
@@ -23,10 +24,9 @@ from parity.stats import peers
 from parity.stats.peers import Beside
 from parity.system import systems
 from parity.system.systems import ROTATES, Partition, System
-from parity.verdict.cause import group_of
 
 PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
-#: Groups of cells that tell of another part (cause.group_of); a GPU's cells tell of the GPU.
+#: Groups of cells that tell of another part (codes.group_of); a GPU's cells tell of the GPU.
 _PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: Figures of jobs on several nodes that count for each of their nodes: the best of so many, of several jobs.
 _JOBS = 5
@@ -168,7 +168,7 @@ def _keep_worse(parts: dict[str, Beside | None], part: str, other: Beside | None
 
 
 def _part(case: str, metric: str, subsystem: str) -> str:
-    group = subsystem if subsystem == 'gpu' else group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+    group = subsystem if subsystem == 'gpu' else codes.group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
     return group if group in PARTS else _PART.get(group, 'other')
 
 
