@@ -179,9 +179,9 @@ def test_spack_yaml_has_the_lines_of_the_codes():
 def test_a_code_is_whole(code):
     assert bool(code.spack) == bool(code.binaries), 'what Spack builds is proven by its binaries'
     assert all((code.file.parent / name).is_file() for name in code.files)
-    assert not code.package or code.version or code.says, 'a program of the distribution tells its version, or proves itself by a result'
+    assert not code.package or code.version or code.expect, 'a program of the distribution tells its version, or proves itself by a result'
     assert not code.stand_in or codes.named(code.stand_in)
-    assert set(code.beside) <= set(codes.TOOLS)
+    assert set(code.requires) <= set(codes.TOOLS)
     others = {f.name for f in code.file.parent.glob('*.py')} - {code.file.name}
     assert all(name.startswith(f'{code.room}_'.replace('-', '_')) for name in others), 'modules of all folders share one name space'
 

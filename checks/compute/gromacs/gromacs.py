@@ -11,8 +11,8 @@ from reframe.core.builtins import run_after, run_before
 from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same
 
 CODE = Code('GROMACS', spack='gromacs@2024.6 +mpi', binaries=('gmx_mpi',), executable='gmx_mpi', package='gromacs',
-            beside=('mpirun',), optional=True, starts=('--version',),
-            version=r'^GROMACS version: +(\d{4}(?:\.\d+)?)', least=(2019,),
+            requires=('mpirun',), optional=True, smoke_args=('--version',),
+            version=r'^GROMACS version: +(\d{4}(?:\.\d+)?)', min_version=(2019,),
             units={'speed': 'ns/day'}, parts={'compute': ('Gromacs',)},
             headlines={r'Gromacs\.speed': 'GROMACS, water'})
 

@@ -9,8 +9,8 @@ from reframe.core.builtins import run_after
 from parity.base.codes import CACHE_MULTIPLE
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, half, same
 
-CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), beside=('mpirun',),
-            starts=('--nx=16', '--rt=0'),
+CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), requires=('mpirun',),
+            smoke_args=('--nx=16', '--rt=0'),
             units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'},
             parts={'memory-bound codes': ('Hpcg',)},
             headlines={r'Hpcg\.gflops': 'HPCG'}, scales={'Hpcg': 'weak'})

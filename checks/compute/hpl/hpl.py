@@ -10,7 +10,7 @@ from reframe.core.exceptions import ReframeError
 from parity.base import paths
 from parity.check import Code, Metric, Mpi, Wrong
 
-CODE = Code('HPL', spack='hpl@2.3', binaries=('xhpl',), beside=('mpirun',), files=('HPL.dat',), blas=True,
+CODE = Code('HPL', spack='hpl@2.3', binaries=('xhpl',), requires=('mpirun',), files=('HPL.dat',), blas=True,
             version=r'^HPLinpack (2\.\d+)',
             stand_in='hpcc', stands_for=('hpl',), units={'gflops.*': 'Gflop/s', 'seconds': 's'},
             parts={'memory-bound codes': ('Hpl',)},

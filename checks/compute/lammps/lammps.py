@@ -11,10 +11,10 @@ from reframe.core.builtins import run_after, run_before
 from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same, whole
 
 CODE = Code('LAMMPS', spack='lammps@20250722.3 ~kspace', binaries=('lmp',), executable='lmp', package='lammps',
-            beside=('mpirun',), optional=True, files=('melt.in',),
-            starts=('-in', 'melt.in', '-log', 'none', '-var', 'edge', '4', '-var', 'steps', '1',
+            requires=('mpirun',), optional=True, files=('melt.in',),
+            smoke_args=('-in', 'melt.in', '-log', 'none', '-var', 'edge', '4', '-var', 'steps', '1',
                     '-var', 'every', '1'),
-            version=r'^LAMMPS \(\d+ \w+ (\d{4})', least=(2020,),
+            version=r'^LAMMPS \(\d+ \w+ (\d{4})', min_version=(2020,),
             units={'atom_steps': 'Matom-step/s'}, parts={'compute': ('Lammps',)},
             headlines={r'Lammps\.atom_steps': 'LAMMPS, melt'}, scales={'Lammps': 'weak'})
 

@@ -9,7 +9,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Code, Metric, Mpi
 
 CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,D,W', binaries=('{names}.{classes}.x',),
-            beside=('mpirun',), units={'mops_.*': 'Mop/s', 'seconds': 's'},
+            requires=('mpirun',), units={'mops_.*': 'Mop/s', 'seconds': 's'},
             parts={'memory-bound codes': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',),
                    'compute': ('Npb%benchmark=ep',)},
             headlines={r'Npb%benchmark=ep\.mops_total': 'NPB EP',

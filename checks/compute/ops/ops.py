@@ -13,7 +13,8 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import KERNEL_FIGURES, Code, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
-CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', 'dips': 'count', '.*': 'Gop/s'},
+CODE = Code('ops', requires=('cc',), feature='cc',
+            units={'lowest_over_median': '', 'dips': 'count', '.*': 'Gop/s'},
             parts={'compute': ('Ops',)},
             headlines={r'Ops%threads=all\.double': 'double precision, all cores',
                        r'Ops%threads=one\.double': 'double precision, one core'}, scales={r'Ops\.': 'weak'})

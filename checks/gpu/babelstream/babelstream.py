@@ -10,7 +10,7 @@ from parity.check import Code, Gpu, Incomplete, Lines, Metric, Read, Wrong, kern
 from parity.check.gpu import printed
 from parity.check.reader import room
 
-CODE = Code('GPU stream', beside=('cc',), feature='cc', units={'.*': 'GB/s'},
+CODE = Code('GPU stream', requires=('cc',), feature='cc', units={'.*': 'GB/s'},
             parts={'memory': ('GpuStream', 'GpuBabelStream')},
             headlines={r'GpuStream\.triad_gpu0': 'GPU Triad'})
 

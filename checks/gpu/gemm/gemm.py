@@ -11,7 +11,7 @@ from reframe.core.builtins import run_after
 from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, kernel_rate
 from parity.check.gpu import printed
 
-CODE = Code('GPU products', beside=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'Gflop/s'},
+CODE = Code('GPU products', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'Gflop/s'},
             parts={'compute': ('GpuGemm',)},
             headlines={r'GpuGemm\.double_matrix_gpu0': 'GPU double precision',
                        r'GpuGemm\.half_matrix_gpu0': 'GPU half precision'})

@@ -13,7 +13,7 @@ from parity.check.gpu import printed
 from parity.machine import gpu
 from parity.machine.gpu import Report
 
-CODE = Code('GPU health', beside=('cc',), feature='cc', units={'clock_gpu.*': 'MHz'},
+CODE = Code('GPU health', requires=('cc',), feature='cc', units={'clock_gpu.*': 'MHz'},
             parts={'compute': ('GpuHealth',)},
             headlines={r'GpuHealth\.clock_gpu0': 'GPU clock under load'})
 

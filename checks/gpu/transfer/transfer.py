@@ -10,7 +10,7 @@ from reframe.core.builtins import run_after
 from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate
 from parity.check.gpu import printed
 
-CODE = Code('GPU transfers', beside=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
+CODE = Code('GPU transfers', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
             parts={'within a node': ('GpuTransfer',)},
             headlines={r'GpuTransfer\.to_device_gpu0': 'host to GPU'})
 

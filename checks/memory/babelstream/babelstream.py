@@ -6,7 +6,7 @@ from reframe.core.builtins import run_after
 from parity.base.codes import CACHE_MULTIPLE
 from parity.check import Code, Incomplete, Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
 
-CODE = Code('BabelStream', spack='babelstream@5.0 +omp', starts=('--list',), gpu=True,
+CODE = Code('BabelStream', spack='babelstream@5.0 +omp', smoke_args=('--list',), gpu=True,
             binaries=('omp-stream +omp', 'cuda-stream +cuda', 'hip-stream +hip'), units={'.*': 'MB/s'},
             parts={'memory': ('BabelStream',)},
             headlines={r'BabelStream%threads=all\.triad': 'BabelStream Triad, all cores'},

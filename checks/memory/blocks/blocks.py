@@ -16,7 +16,7 @@ from parity.base.codes import CACHE_MULTIPLE
 from parity.base.figures import amount, figure
 from parity.check import KERNEL_FIGURES, Code, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
-CODE = Code('blocks', beside=('cc',), feature='cc', units={'latency_.*': 'ns', '.*': 'GB/s'},
+CODE = Code('blocks', requires=('cc',), feature='cc', units={'latency_.*': 'ns', '.*': 'GB/s'},
             parts={'memory': ('Blocks',)},
             headlines={r'Blocks%threads=all%order=sequential\.read_1MB': 'read, 1 MB, all cores',
                        r'Blocks%threads=all%order=random\.read_64B': 'read, 64 B at random',

@@ -11,7 +11,7 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, number, sealed, whole
 
-CODE = Code('comms', beside=('python3', 'mpirun'), units={'time_.*': 'us', 'bandwidth_.*': 'MB/s'},
+CODE = Code('comms', requires=('python3', 'mpirun'), units={'time_.*': 'us', 'bandwidth_.*': 'MB/s'},
             parts={'network': ('Comms%where=between',), 'within a node': ('Comms%where=within',)})
 
 DECADES = {'1B': 1, '10B': 10, '100B': 100, '1KB': 1000, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6,

@@ -11,7 +11,7 @@ from reframe.core.builtins import parameter, run_after
 from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, number, ordered, table
 
 CODE = Code('IMB', spack='intel-mpi-benchmarks@2021.7 ~ext ~io ~nbc ~p2p ~rma ~mt', binaries=('IMB-MPI1',),
-            beside=('mpirun',), starts=('-list',), units={'.*_time_.*': 'us', '.*_bandwidth_.*': 'MB/s'},
+            requires=('mpirun',), smoke_args=('-list',), units={'.*_time_.*': 'us', '.*_bandwidth_.*': 'MB/s'},
             parts={'network': ('Imb.*%where=between',), 'within a node': ('Imb.*%where=within',)})
 
 LARGEST = 1 << 24

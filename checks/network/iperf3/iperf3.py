@@ -14,7 +14,7 @@ from parity.check import Code, Incomplete, Metric, Paired, Sweep, Wrong, by_pair
 
 # its JSON before 3.9 lacks what is checked
 CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='iperf3', package='iperf3',
-            beside=('python3',), starts=('--version',), version=r'^iperf (\d+\.\d+)', least=(3, 9),
+            requires=('python3',), smoke_args=('--version',), version=r'^iperf (\d+\.\d+)', min_version=(3, 9),
             units={'.*rate': 'MB/s', 'rtt_.*|jitter': 'us', 'window': 'B', 'loss': '%'},
             parts={'network': ('Tcp%where=between', 'TcpPairs'), 'within a node': ('Tcp%where=within',)},
             headlines={r'Tcp%where=between%protocol=tcp\.rate_4': 'TCP between two nodes, 4 streams',

@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Code, Metric, Mpi, Paired, Wrong
 from parity.scheduler import placement
 
-CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', beside=('mpirun',), starts=('-h',), gpu=True,
+CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', requires=('mpirun',), smoke_args=('-h',), gpu=True,
             cuda_most=('7.4', 12),
             binaries=('../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency',
                       '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bw',

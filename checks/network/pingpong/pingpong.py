@@ -11,7 +11,7 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, number, same, table
 
-CODE = Code('pingpong', beside=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'},
+CODE = Code('pingpong', requires=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'},
             parts={'network': ('Pingpong%where=between',), 'within a node': ('Pingpong%where=within',)},
             headlines={r'Pingpong%where=between\.latency_8B': '8 B between two nodes',
                        r'Pingpong%where=between\.bandwidth': '1 MiB between two nodes',

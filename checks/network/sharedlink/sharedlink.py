@@ -17,7 +17,7 @@ from reframe.core.builtins import run_after, variable
 
 from parity.check import Code, Incomplete, Lines, Metric, Paired, Read, Wrong, number, same, sealed, sections
 
-CODE = Code('shared link', beside=('python3',), units={'rtt_.*': 'us', 'alone|sum': 'MB/s'},
+CODE = Code('shared link', requires=('python3',), units={'rtt_.*': 'us', 'alone|sum': 'MB/s'},
             parts={'network': ('Shared',)})
 
 # seconds of a transfer, by size

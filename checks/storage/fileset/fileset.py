@@ -18,7 +18,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.base.figures import amount, figure
 from parity.check import Budget, Code, Metric, Mpi, Wrong
 
-CODE = Code('fileset', executable='python3', beside=('mpirun',),
+CODE = Code('fileset', executable='python3', requires=('mpirun',),
             units={'seconds': 's', 'rate': 'Mb/s', 'file_rate': 'files/s', 'ns_per_byte': 'ns/byte'},
             parts={'storage': ('Fileset',)})
 

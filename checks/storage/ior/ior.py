@@ -14,8 +14,8 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check import Code, Metric, Storage, Wrong
 
-CODE = Code('IOR', spack='ior@4.0.0', binaries=('ior',), starts=('-b', '1k', '-t', '1k', '-o', 'file'),
-            beside=('mpirun',), version=r'^IOR-(4\.0)\.',
+CODE = Code('IOR', spack='ior@4.0.0', binaries=('ior',), smoke_args=('-b', '1k', '-t', '1k', '-o', 'file'),
+            requires=('mpirun',), version=r'^IOR-(4\.0)\.',
             units={'(write|read)_iops': 'op/s', '(write|read)_seconds': 's', '(write|read).*': 'MiB/s'},
             parts={'storage': ('Ior',)},
             headlines={r'Ior%api=POSIX%access=file-per-process%span=2\.write': 'IOR write, two nodes',

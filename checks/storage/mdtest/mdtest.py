@@ -11,8 +11,8 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check import Code, Metric, Storage, Wrong
 
-CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), starts=('-n', '1', '-d', 'folder'),
-            beside=('mpirun',), version=r'^mdtest-(4\.0)\.', units={'.*': 'op/s'},
+CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), smoke_args=('-n', '1', '-d', 'folder'),
+            requires=('mpirun',), version=r'^mdtest-(4\.0)\.', units={'.*': 'op/s'},
             parts={'storage': ('Mdtest',)},
             headlines={r'Mdtest%directories=unique%clients=all%span=1\.file_create': 'mdtest create, one node'})
 

@@ -15,8 +15,8 @@ from parity.check import Code, Metric, Room, Workload, Wrong
 
 # 3.489 is the oldest release whose report was recorded
 CODE = Code('IOZone', feature='iozone', spack='iozone@3_506', binaries=('iozone',), executable='iozone',
-            package='iozone3', beside=('python3',), starts=('-v',), version=r'Revision: (\d+)\.(\d+)',
-            least=(3, 489), stand_in='fio', stands_for=('rewrite_',),
+            package='iozone3', requires=('python3',), smoke_args=('-v',), version=r'Revision: (\d+)\.(\d+)',
+            min_version=(3, 489), stand_in='fio', stands_for=('rewrite_',),
             units={'.*_rate': 'MiB/s', '.*_iops': 'op/s', '.*': 'us'}, parts={'storage': ('Rewrite',)})
 
 MIB = 1 << 20

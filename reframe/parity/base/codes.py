@@ -36,15 +36,15 @@ class Code:
       binaries     what that brings below the view's bin/. `{variant}` is each value of a variant, and `NAME
                    +variant` is there only with the variant
       arrays       the variant that holds the elements of an array of 8 bytes, and the number of such arrays
-      executable   the program on PATH; without it and ``beside`` only Spack has the program
+      executable   the program on PATH; without it and ``requires`` only Spack has the program
       package      Debian's package of the executable
-      beside       the TOOLS that a check needs, too: mpirun, python3, cc
-      starts       the arguments of a short trial, in a folder that has only ``files``
+      requires     the TOOLS that a check needs, too: mpirun, python3, cc
+      smoke_args   the arguments of a short trial, in a folder that has only ``files``
       files        the files beside the check that the trial needs
       result       the file that the trial writes; '' for standard output
-      says         a line that must stand there
+      expect       a line that must stand there
       version      the regular expression that finds the version there; its groups are the numbers
-      least        the oldest version that will do
+      min_version  the oldest version that will do
       blas         figures depend on the BLAS
       gpu          Spack can build it for GPUs, too
       cuda_most    versions up to the first one compile with CUDA up to the second
@@ -66,13 +66,13 @@ class Code:
     arrays: tuple[str, int] | None = None
     executable: str = ''
     package: str = ''
-    beside: tuple[str, ...] = ()
-    starts: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    smoke_args: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     result: str = ''
-    says: str = ''
+    expect: str = ''
     version: str = ''
-    least: tuple[int, ...] = (0,)
+    min_version: tuple[int, ...] = (0,)
     blas: bool = False
     gpu: bool = False
     cuda_most: tuple[str, int] | None = None

@@ -211,6 +211,6 @@ def problem(program: Path, code: Code, start: bool = True) -> str:
     if not start:
         return ''
     with prepared(code) as work:
-        command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *code.starts]
+        command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *code.smoke_args]
         ran = attempt(command, {**os.environ, **root_variables()}, SECONDS, work)
     return '' if ran.ok or not ran.ended else f'does not start: {ran.why}'

@@ -137,22 +137,22 @@ def prepared(code: Code) -> Iterator[str]:
 def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Probed:
     """Run a code's program as its `CODE` says, in a folder of its own."""
     with prepared(code) as folder:
-        silent = not (code.says or code.version)        # that it runs for a while is all that can be asked
-        ran = attempt([path, *code.starts], env, *([SECONDS] if silent else []), cwd=folder)
+        silent = not (code.expect or code.version)        # that it runs for a while is all that can be asked
+        ran = attempt([path, *code.smoke_args], env, *([SECONDS] if silent else []), cwd=folder)
         if not ran.ok and not (silent and not ran.ended):
             return Probed(False, ran.why)
         try:
             text = Path(folder, code.result).read_text(errors='replace') if code.result else ran.out
         except OSError as error:
             return Probed(False, f'{code.result}: {error.strerror}')
-    if code.says and code.says not in text.splitlines():
-        return Probed(False, f'ran, but its output does not say {code.says}')
+    if code.expect and code.expect not in text.splitlines():
+        return Probed(False, f'ran, but its output does not say {code.expect}')
     if not code.version:
         return Probed(True, '', None, path)
     match = re.search(code.version, text, re.MULTILINE)
     if not match:
         return Probed(False, f'unexpected answer: {text[:80]!r}')
-    return _of_version('.'.join(match.groups()), code.least, path)
+    return _of_version('.'.join(match.groups()), code.min_version, path)
 
 
 #: Our kernels need OpenMP, and a compiled program that runs.
@@ -184,8 +184,8 @@ def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Probed], st
 
 def features() -> dict[str, tuple[str, ...]]:
     """Return the features that programs on PATH can offer, with the programs that must all start."""
-    of_codes = {code.feature: (*code.programs, *code.beside) for code in codes.every()
-                if code.programs or code.beside and not code.spack}
+    of_codes = {code.feature: (*code.programs, *code.requires) for code in codes.every()
+                if code.programs or code.requires and not code.spack}
     return {name: (tool,) for tool, name in codes.TOOLS.items()} | of_codes
 
 
