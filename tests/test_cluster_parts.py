@@ -17,7 +17,7 @@ import pytest
 from conftest import PATIENCE, TOP
 
 LIB = TOP / 'ci' / 'lib' / 'cluster'
-PARTS = ('backend', 'kernel', 'machine', 'model', 'qemu', 'slurm_conf', 'told', 'trial', 'uml')
+PARTS = ('backend', 'errors', 'kernel', 'machine', 'model', 'qemu', 'slurm_conf', 'trial', 'uml')
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_machine_has_one_cluster_at_a_time(lib, monkeypatch, tmp_path):
     monkeypatch.setattr(lib.machine.os, 'geteuid', lambda: 0)
     (tmp_path / 'pbs').mkdir()
     lib.machine.check('ci/pbs', ['sh'], 'dash')
-    with pytest.raises(lib.told.Told, match='ci/pbs is up on this machine: ci/pbs down first') as refused:
+    with pytest.raises(lib.errors.Ended, match='ci/pbs is up on this machine: ci/pbs down first') as refused:
         lib.machine.check('ci/cluster', ['sh'], 'dash')
     assert refused.value.code == 2
 

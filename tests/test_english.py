@@ -21,7 +21,7 @@ RIDDLE = re.compile(r'What\b(?!\s+(is|was|are|if|do|does|to)\b)[^.?!]*\b(is|are)
 OPENERS = set('what whether that how which for so of where when who whose why as if in on by those these there because '
               'to without with at from it'.split())
 SAID = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)} | {
-    'Told', 'Refused', 'Incomplete', 'Wrong', 'ValueError', 'BadParameter', 'print', 'say', 'fail', 'warn', 'echo', 'error', 'skip_case'}
+    'Ended', 'Refused', 'Incomplete', 'Wrong', 'ValueError', 'BadParameter', 'print', 'say', 'fail', 'warn', 'echo', 'error', 'skip_case'}
 FILES = [f for name in subprocess.run(['git', 'ls-files', '--cached', '--others', '--exclude-standard'], cwd=TOP, text=True, check=True,
                                       capture_output=True).stdout.splitlines() if (f := TOP / name).is_file()]
 

@@ -10,7 +10,7 @@ import pytest
 
 from dev.life import score
 from dev.life.faults import Fault
-from dev.life.lived import Life, Night
+from dev.life.run import Life, Night
 from nights import start
 from parity.base import paths
 from parity.records.incidents import Event, Incident, Where

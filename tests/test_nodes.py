@@ -36,9 +36,9 @@ def test_a_slow_node_is_told_and_sound_ones_are_not(count):
     """Nodes that scatter by 1 %: at chance 1/100 sound ones are called slower about so often, a slow one is found."""
     random, trials = np.random.default_rng(2026), 400
     logs = random.normal(scale=0.01, size=(trials, count, 2))
-    sound = sum(each.slower for logs in logs for each in peers.beside(logs, 0.01)[:1])
+    sound = sum(each.slower for logs in logs for each in peers.relative_speeds(logs, 0.01)[:1])
     logs[:, 0] -= 0.15
-    found = sum(peers.beside(each, 0.01)[0].slower for each in logs)
+    found = sum(peers.relative_speeds(each, 0.01)[0].slower for each in logs)
     assert sound <= 0.02 * trials and found >= 0.95 * trials
 
 
@@ -84,9 +84,9 @@ def test_a_mended_node_is_named_until_two_good_nights(mended, named):
 
 
 def test_too_few_peers_say_nothing():
-    assert peers.beside(np.array([[0.0], [0.0], [-0.7]]), 0.01) == [None] * 3
+    assert peers.relative_speeds(np.array([[0.0], [0.0], [-0.7]]), 0.01) == [None] * 3
     own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])
-    assert [each and each.slower for each in peers.beside(own, 0.01)] == [None, False, False, False, True]
+    assert [each and each.slower for each in peers.relative_speeds(own, 0.01)] == [None, False, False, False, True]
 
 
 def test_the_word_of_the_scheduler_on_its_nodes():

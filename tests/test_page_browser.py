@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from dev.bench.browser import Browser, found
+from dev.bench.browser import Browser, browser_program
 from parity import report
 from parity.report import nights
 from parity.report.page import key as cell_key
 from parity.report.previous import Previous
 from test_report import cell, every_word, hostile, hostile_previous, verdict_of
 
-pytestmark = pytest.mark.skipif(found() is None, reason='no Chromium here (apt-get install chromium)')
+pytestmark = pytest.mark.skipif(browser_program() is None, reason='no Chromium here (apt-get install chromium)')
 
 
 @pytest.fixture(scope='module')
 def browser():
-    with Browser(found()) as opened:
+    with Browser(browser_program()) as opened:
         yield opened
 
 

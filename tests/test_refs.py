@@ -338,4 +338,4 @@ def test_the_step_of_a_timer_is_seen(runs, step):
     (lambda rng: rng.gauss(100, 2), 0.09), (lambda rng: float(rng.randint(9, 11)), 0.09), (lambda rng: rng.gauss(100, 0.4), 0.0)])
 def test_a_quiet_history_seldom_looks_changed_whatever_its_noise(one, most):
     rng = random.Random(5)
-    assert sum(bounds.found([one(rng) for _ in range(20)]) is not None for _ in range(400)) <= most * 400
+    assert sum(bounds.most_likely_change([one(rng) for _ in range(20)]) is not None for _ in range(400)) <= most * 400

@@ -253,9 +253,9 @@ def test_all_that_can_turn_a_night_red_by_chance_shares_the_budget(site, stored,
     cases = [PlannedCase(**{**planned(name, partition=place, metrics=[{'name': m, 'unit': 's', 'better': 'lower'} for m in ('hpl', 't_gpu0', 't_gpu1')]),
                             'check': 'Toy'}) for name in ('Toy %x=1', 'Toy %x=2') for place in 'abc']
     assert budget.expectations([pair], cases) == 2 + 2
-    assert budget.said(budget.of(1, 0, 0, 0)) == '' and budget.of(1e9, 1, 1, 1).rate == 0.1
+    assert budget.sentence(budget.of(1, 0, 0, 0)) == '' and budget.of(1e9, 1, 1, 1).rate == 0.1
     alone = budget.of(1, 0, 12, 0).model_copy(update={'bounds_alone': 12})
-    assert budget.said(alone) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
+    assert budget.sentence(alone) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
 
 
 @pytest.mark.parametrize('a_month, word', [(300, 'regressed'), (0.000_01, 'ok')])

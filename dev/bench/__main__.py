@@ -34,14 +34,14 @@ def main() -> None:
     sys.exit(errors.OK if all(others) and all(r.good for r in ratios) else errors.REGRESSED)
 
 
-def _said(ratio: pairs.Ratio) -> pairs.Ratio:
+def _show(ratio: pairs.Ratio) -> pairs.Ratio:
     print(ratio, flush=True)
     return ratio
 
 
 def _listing() -> pairs.Ratio:
     words = f'{sys.exec_prefix}/bin/reframe', '-c', str(paths.root() / 'checks'), '-l'
-    return _said(pairs.run('2 s against listing all checks', lambda: 2.0, lambda: _listed(words), 's', 1.0, PAIRS))
+    return _show(pairs.run('2 s against listing all checks', lambda: 2.0, lambda: _listed(words), 's', 1.0, PAIRS))
 
 
 def _listed(words: tuple[str, ...]) -> float:
@@ -56,9 +56,9 @@ def _codes(codes: Codes, here: machine.Machine) -> list[pairs.Ratio]:
     ours = sizing.dense(here.memory_bytes, here.cores, 0.5, 60, guess)
     small = sizing.Dense(*STUDY, *sizing.grid(here.cores), why='the study of 2012')
     print(f'HPL: {ours.why}')
-    beside = _said(pairs.run('HPL against DGEMM beside it', lambda: codes.hpl(ours), codes.dgemm,
+    beside = _show(pairs.run('HPL against DGEMM beside it', lambda: codes.hpl(ours), codes.dgemm,
                              'Gflop/s', 0.85, PAIRS))
-    against = _said(pairs.run(f'HPL against N {STUDY[0]}, NB {STUDY[1]}', lambda: codes.hpl(ours),
+    against = _show(pairs.run(f'HPL against N {STUDY[0]}, NB {STUDY[1]}', lambda: codes.hpl(ours),
                               lambda: codes.hpl(small), 'Gflop/s', 1.5, PAIRS))
     return [beside, against, _triad(codes, here.cores)]
 
@@ -66,7 +66,7 @@ def _codes(codes: Codes, here: machine.Machine) -> list[pairs.Ratio]:
 def _triad(codes: Codes, cores: int) -> pairs.Ratio:
     ways = {f'{n} threads, {bind}': partial(codes.triad, n, bind)
             for n in sorted({1, max(1, cores // 2), cores}) for bind in ('spread', 'close', 'false')}
-    return _said(pairs.among('Triad against the best way', f'{cores} threads, spread', ways, 'MB/s', 0.95, PAIRS))
+    return _show(pairs.among('Triad against the best way', f'{cores} threads, spread', ways, 'MB/s', 0.95, PAIRS))
 
 
 if __name__ == '__main__':

@@ -24,7 +24,7 @@ NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'
 SECONDS = 60.0
 
 
-def found() -> str | None:
+def browser_program() -> str | None:
     """Return the program, or None if PATH has none."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 

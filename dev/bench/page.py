@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from dev.bench.browser import Browser, found
+from dev.bench.browser import Browser, browser_program
 from dev.bench.took import at_most
 from parity.verdict.model import Cell, Coverage, Session, Verdict
 
@@ -25,7 +25,7 @@ def run(times: int = 5) -> bool:
         page = write(Path(folder))
         size = page.stat().st_size
         good = at_most(f'the page of {CELLS} cells, {NIGHTS} nights each', size / 1e6, BYTES / 1e6, 'MB')
-        program = found()
+        program = browser_program()
         if program is None:
             print('skipped: opening the page: no Chromium here')
             return good

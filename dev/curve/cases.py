@@ -41,7 +41,7 @@ def counts(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
         drawn = [_draw(rng, mean, over, t) for t in (usual, times)]
         null, slow = (rule.follow(each, sign=-1).slow for each in drawn)
         on_null, evidence = (_evidence(mean, over, each.sum(axis=2)) for each in drawn)
-        ours, best = (rule.found(each, np.ones_like(each), which, begin, WITHIN)
+        ours, best = (rule.caught(each, np.ones_like(each), which, begin, WITHIN)
                       for each in (slow, cusum(evidence, bar(on_null))))
         yield Row(f'mean {mean:g} a run, variance {over:g} x mean', {
             'new': Figure.of(rule.fresh(null), most=NEW),

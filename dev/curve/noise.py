@@ -10,7 +10,7 @@ import numpy as np
 from dev.curve import oracle, rule
 from dev.curve.families import GROUP, HISTORY, RUNS, Family, Studied, harder, lives, nonstationary, stationary
 from dev.curve.figures import Amount, Figure, Row
-from dev.curve.rule import found, fresh, per_group
+from dev.curve.rule import caught, fresh, per_group
 from parity.stats import bounds
 
 #: New alarms per 1000 cell-nights of stationary noise and of other histories; % of quiet cell-nights run again.
@@ -42,8 +42,9 @@ def default(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
     """Measure the families at the rate of a system of a hundred cells."""
     for some, most in () if small else ((stationary(), STEADY), (nonstationary(), MOVING)):
         for each in (_Measured(family, seed, amount, rule.DEFAULT) for family in some):
-            yield Row(each.name, {'new': Figure.of(fresh(each.told.known), most=WEAK.get(each.family.name, most)),
-                                  '5 % in 3': Figure.of(each.found(0.05, 3, each.slow))})
+            new = fresh(each.judged.known)
+            yield Row(each.name, {'new': Figure.of(new, most=WEAK.get(each.family.name, most)),
+                                  '5 % in 3': Figure.of(each.caught(0.05, 3, each.slow))})
 
 
 class _Measured:
@@ -54,16 +55,16 @@ class _Measured:
         self.name = f'{family.name}, CV {100 * family.cv:g} %' if family.cv else family.name
         shape = amount.groups * GROUP, family.history + amount.nights
         self.null, nodes = family.draw(self._draws('null'), *shape)
-        self.told = rule.follow(self.null, rate, nodes=nodes, accept_after=family.accept_after)
+        self.judged = rule.follow(self.null, rate, nodes=nodes, accept_after=family.accept_after)
         self.plain = family.plain.draw(self._draws('plain'), *shape)[0] if family.plain else self.null
 
-    def found(self, size: float, within: int, slow: Callable, family: Family | None = None) -> np.ndarray:
+    def caught(self, size: float, within: int, slow: Callable, family: Family | None = None) -> np.ndarray:
         """Return the % found in each group [groups]; ``slow`` gives the alarms of values and their nodes.
 
         Half of the groups slow down after the history, half after 40 nights more. ``family``: another noise."""
         begins = self.family.history, self.family.history + HISTORY
         made = [self._slowed(f'{size} {begin}', begin, size, within, family) for begin in begins]
-        return np.concatenate([found(slow(x, nodes), np.isfinite(x[..., 0]), *when, within)
+        return np.concatenate([caught(slow(x, nodes), np.isfinite(x[..., 0]), *when, within)
                                for x, nodes, when in made])
 
     def slow(self, values: np.ndarray, nodes: np.ndarray | None) -> np.ndarray:
@@ -74,23 +75,23 @@ class _Measured:
 
         Limits: the most ``new`` alarms, the least ``share`` of the oracle, the most ``reruns``. ``first``: the
         most new alarms from the first judged night to night 40."""
-        early = fresh(self.told.known, FIRST, HISTORY)
+        early = fresh(self.judged.known, FIRST, HISTORY)
         five, best, two, best_two = (
-            self.found(size, within, *of) for size, within in ((0.05, 3), (0.02, 7)) for of in (
+            self.caught(size, within, *of) for size, within in ((0.05, 3), (0.02, 7)) for of in (
                 (self.slow,), (partial(self._oracle, size=size), self.family.plain)))
-        self.known = fresh(self.told.known, self.family.history), five, best
-        again = np.where(self.told.quiet, 100 * self.told.wanted, np.nan)[:, self.family.history:]
+        self.by_group = fresh(self.judged.known, self.family.history), five, best
+        again = np.where(self.judged.quiet, 100 * self.judged.wanted, np.nan)[:, self.family.history:]
         named = NAMED if self.family.name.endswith('named') else -np.inf
         figures = {
-            'new': Figure.of(self.known[0], most=WEAK.get(self.family.name, new)),
+            'new': Figure.of(self.by_group[0], most=WEAK.get(self.family.name, new)),
             'early': Figure.of(early, most=first),
             'reruns': Figure.of(per_group(again), most=reruns),
-            'visible': Figure(100 * float(np.nanmedian(self.told.visible))), 'found': self._honest(),
+            'visible': Figure(100 * float(np.nanmedian(self.judged.visible))), 'found': self._honest(),
             '5 % in 3': Figure.of(five, named), 'oracle': Figure.of(best),
             'share': Figure.share(five, best, WEAK_SHARE.get(self.family.name, share)),
             '2 % in 7': Figure.of(two), 'oracle, 2 %': Figure.of(best_two)}
         for name, slow in _rivals(self.null).items():
-            ours = self.found(0.05, 3, lambda x, _, name=name: _rivals(x)[name])
+            ours = self.caught(0.05, 3, lambda x, _, name=name: _rivals(x)[name])
             figures |= {f'{name}: new': Figure.of(fresh(slow)), f'{name}: 5 %': Figure.of(ours)}
         return Row(self.name, figures)
 
@@ -118,7 +119,7 @@ class _Measured:
         told = rule.follow(values[:, :last], self.rate, nodes=None if nodes is None else nodes[:, :last],
                            accept_after=self.family.accept_after)
         x, nodes, _ = self._slowed('visible', self.family.history + HISTORY, np.nan_to_num(told.visible), 3)
-        return Figure.of(found(self.slow(x, nodes), np.isfinite(x[..., 0]), *when, 3))
+        return Figure.of(caught(self.slow(x, nodes), np.isfinite(x[..., 0]), *when, 3))
 
 
 def _rivals(values: np.ndarray) -> dict[str, np.ndarray]:

@@ -13,11 +13,11 @@ from parity.stats.nights import Nights
 #: New false alarms a cell-night: the oracle's, and a system's of a hundred cells.
 RATE, DEFAULT = 1 / 1000, levels.RATE
 #: Nights [series, nights]: slow, of a known slowdown, neither, run again; the visible share [series].
-Told = namedtuple('Told', 'slow known quiet wanted visible')
+Judged = namedtuple('Judged', 'slow known quiet wanted visible')
 
 
 def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.ndarray | None = None,
-           nodes: np.ndarray | None = None, accept_after: int = 0) -> Told:
+           nodes: np.ndarray | None = None, accept_after: int = 0) -> Judged:
     """Judge values [series, nights, runs and reruns]; NaN: the night is missing. Reruns are known for every night.
 
     ``events`` are words, ``nodes`` numbers [series, nights]; ``sign``: -1 where lower is better."""
@@ -31,7 +31,7 @@ def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.nda
     found = np.zeros((4, *there.shape), dtype=bool)
     found[:, there] = (*(np.isin(told.state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN)),
                        told.state == levels.QUIET, told.reruns)
-    return Told(*found, -np.expm1(-np.abs(told.cells.visible)))
+    return Judged(*found, -np.expm1(-np.abs(told.cells.visible)))
 
 
 def per_group(marked: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def fresh(known: np.ndarray, first: int = HISTORY, last: int | None = None) -> n
     return per_group(1000 * (known & ~before)[:, first:last])
 
 
-def found(slow: np.ndarray | None, there: np.ndarray, which: np.ndarray, begin: np.ndarray,
+def caught(slow: np.ndarray | None, there: np.ndarray, which: np.ndarray, begin: np.ndarray,
           within: int) -> np.ndarray:
     """Return the % of the cells ``which`` that alarm within so many nights from ``begin`` [series] on, by group.
 

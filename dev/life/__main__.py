@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dev.life import lived, score
+from dev.life import run, score
 from parity.base import errors
 
 DAYS, _FEW_DAYS = 180, 50
@@ -32,7 +32,7 @@ def main() -> None:
     for kind, rows in (('quiet', score.QUIET), ('planted', score.PLANTED)):
         if chosen.kind not in (None, kind):
             continue
-        lives = [lived.apart(seed, days, kind == 'quiet', chosen.small) for seed in seeds]
+        lives = [run.apart(seed, days, kind == 'quiet', chosen.small) for seed in seeds]
         missed += score.table(f'{kind}, {days} days', rows, lives)
         for life in lives if kind == 'planted' else ():
             score.of_faults(life)

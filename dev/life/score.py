@@ -9,7 +9,7 @@ from functools import cached_property
 from math import inf, log
 
 from dev.life.faults import EVER
-from dev.life.lived import Life
+from dev.life.run import Life
 from dev.life.site import Incident, place_of
 from dev.life.world import CORRELATION
 
@@ -85,7 +85,7 @@ class Scored:
                 yield self.places[event.session], event.what
 
     @cached_property
-    def told(self) -> dict[int, tuple[int, int]]:
+    def reported(self) -> dict[int, tuple[int, int]]:
         """Return the night and the incident of each fault that was told."""
         found: dict[int, tuple[int, int]] = {}
         for number, cells in self.joined.items():
@@ -165,7 +165,7 @@ def in_three(of: Scored) -> Share:
     found = Share()
     for i, fault in enumerate(of.faults):
         if fault.word == 'regressed' and not fault.fades and of.large(i) and of.oracle(i):
-            night, _ = of.told.get(i, (inf, 0))
+            night, _ = of.reported.get(i, (inf, 0))
             found.add(night < fault.first + WITHIN, of.example(i, _when(of, i)))
     return found
 
@@ -174,13 +174,13 @@ def on_their_night(of: Scored) -> Share:
     found = Share()
     for i, fault in enumerate(of.faults):
         if fault.word in _FAILED:
-            found.add(of.told.get(i, (inf, 0))[0] == fault.first, of.example(i, _when(of, i)))
+            found.add(of.reported.get(i, (inf, 0))[0] == fault.first, of.example(i, _when(of, i)))
     return found
 
 
 def right_place(of: Scored) -> Share:
     found = Share()
-    for i, (night, number) in of.told.items():
+    for i, (night, number) in of.reported.items():
         if not of.faults[i].after:
             place = place_of(of.nights[night].incidents[number])
             found.add(_fits(place, of.faults[i].place), of.example(i, f'{place}: {_incident(of, number, night)}'))
@@ -196,7 +196,7 @@ def _fits(found: tuple[str, set[str]], wanted: tuple[str, frozenset[str]]) -> bo
 
 def right_part(of: Scored) -> Share:
     found = Share()
-    for i, (night, number) in of.told.items():
+    for i, (night, number) in of.reported.items():
         incident = of.nights[night].incidents[number]
         if (parts := of.faults[i].parts) and not of.faults[i].after:
             good = incident.part in parts if incident.part else any(part in incident.title for part in parts)
@@ -206,10 +206,10 @@ def right_part(of: Scored) -> Share:
 
 def one_incident(of: Scored) -> Share:
     found = Share()
-    for i in of.told:
+    for i in of.reported:
         if not of.faults[i].after:
             mine = of.of(i)
-            said = '; '.join(_incident(of, number) for number in mine) or _incident(of, of.told[i][1])
+            said = '; '.join(_incident(of, number) for number in mine) or _incident(of, of.reported[i][1])
             found.add(1 <= len(mine) <= of.faults[i].incidents, of.example(i, said))
     return found
 
@@ -318,14 +318,14 @@ def table(title: str, rows: dict[str, tuple[Callable[[Scored], Share], float, fl
         value = whole.some / whole.all if whole.all else None
         rate = 'a month' in name
         want = f'at least {100 * least:g} %' if least > -inf else f'at most {most:g}' if most < inf else ''
-        said = [*(_said(share, rate) for share in shares), _said(whole, rate, True)]
+        said = [*(_text(share, rate) for share in shares), _text(whole, rate, True)]
         print('| ' + ' | '.join([name, *said, want]) + ' |')
         if value is not None and not least <= value <= most:
             missed.append((name, whole))
     return missed
 
 
-def _said(share: Share, rate: bool, whole: bool = False) -> str:
+def _text(share: Share, rate: bool, whole: bool = False) -> str:
     if rate:
         return f'{share.some / share.all:.2f}' if share.all else ''
     said = f'{share.some:g} of {share.all:g}'
@@ -337,18 +337,18 @@ def of_faults(life: Life) -> None:
     of = Scored(life)
     print(f'\n| seed {life.seed} | night | oracle | told after | incidents | as |\n|---|---:|---|---:|---|---|')
     for i, fault in enumerate(life.faults):
-        night, number = of.told.get(i, (None, 0))
+        night, number = of.reported.get(i, (None, 0))
         oracle = 'yes' if fault.word in _FAILED or fault.word == 'regressed' and of.oracle(i) else 'no'
         print(f'| {fault.kind} | {fault.first} | {oracle} | {"" if night is None else night - fault.first} | '
               f'{", ".join(map(str, of.of(i)))} | {of.nights[night].incidents[number].title if number else ""} |')
 
 
 def _when(of: Scored, i: int) -> str:
-    if i not in of.told:
+    if i not in of.reported:
         bad = [(k, name) for k in range(of.faults[i].first, min(of.faults[i].end, len(of.nights)))
                for name in of.nights[k].words if i in of.nights[k].hit.get(name, ())]
         return 'never told' + (f'; bad first in night {bad[0][0]}: {bad[0][1]}' if bad else '')
-    night, number = of.told[i]
+    night, number = of.reported[i]
     return f'told in night {night} as {_incident(of, number, night)}'
 
 

@@ -84,7 +84,7 @@ def check(text: str, dat: str) -> None:
     asked = Counter({(*sizes, *grid): prod(counts[3:]) for *sizes, grid in product(n, nb, grids)})
     ran = Counter((line.n, line.nb, line.p, line.q) for line in results(text))
     if ran != asked:
-        raise Wrong(f'ran {_told(ran)}, asked for {_told(asked)}')
+        raise Wrong(f'ran {_by_problem(ran)}, asked for {_by_problem(asked)}')
 
 
 def _as_listed(out: Lines, ran: list[HplResult]) -> None:
@@ -100,7 +100,7 @@ def _as_listed(out: Lines, ran: list[HplResult]) -> None:
         raise Wrong(f'{len(ran)} tests; HPL lists {prod(others)} variants')
 
 
-def _told(lines: Counter) -> str:
+def _by_problem(lines: Counter) -> str:
     return '; '.join(f'{count} of N, NB, P, Q {each}' for each, count in lines.items())
 
 

@@ -35,7 +35,7 @@ def most_ranks(benchmark: str, available: int, npb_class: str = '') -> int:
     (common/get_active_nprocs.f90, kinds 1 to 3). EP: any. With ``npb_class`` also small enough for
     the class: cells of three points at least (BT, LU, SP), a batch for each rank (EP), keys for 128
     ranks (IS, class S). Raises ValueError for an unknown benchmark or class, or when no number fits."""
-    _known(benchmark, npb_class)
+    _demand_known(benchmark, npb_class)
     if available >= 1:
         most = min(available, _most(benchmark, npb_class))
         for ranks in range(most, _IS_LEAST.get(npb_class, 1) - 1 if benchmark == 'is' else 0, -1):
@@ -51,13 +51,13 @@ def memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:
     peak was 4 to 16 MB above this. It was less where a program does not touch all that it allocates (CG B, IS).
     Ghost points, buffers and tables that every rank has whole make it grow with the ranks. Raise ValueError for
     an unknown benchmark or class, or for ranks that the benchmark does not accept."""
-    _known(benchmark, npb_class or '?')
+    _demand_known(benchmark, npb_class or '?')
     if not _allowed(benchmark, ranks, ''):
         raise ValueError(f'NPB {benchmark.upper()} does not run on {ranks} ranks')
     return ranks * _BYTES_A_RANK[benchmark](PROBLEMS[benchmark, npb_class], ranks)
 
 
-def _known(benchmark: str, npb_class: str) -> None:
+def _demand_known(benchmark: str, npb_class: str) -> None:
     if benchmark not in BENCHMARKS:
         raise ValueError(f'{benchmark!r} is no NPB benchmark; valid are {", ".join(BENCHMARKS)}')
     if npb_class and (benchmark, npb_class) not in PROBLEMS:

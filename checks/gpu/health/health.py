@@ -35,7 +35,7 @@ class GpuHealth(rfm.RunOnlyRegressionTest, Gpu):
         self.run_gpu('load', self.seconds, 'single')
 
     def parse(self, text):
-        report = told(text)
+        report = parsed(text)
         clocks = read(text)[0] if report.devices else {}
         rates, facts = loaded(text)
         if report.seconds < self.seconds:
@@ -57,7 +57,7 @@ def read(text: str) -> Read:
     """clock of each device (its units' median under load, MHz) by its place on the bus, where its driver tells.
     Facts: what else it tells and what it does not (unknown), causes of slowdowns, who else used a device.
     Reads what gpus.py tells, with or without the lines of the load. Raises Wrong with the name of a bad device."""
-    report = told(text)
+    report = parsed(text)
     if not report.devices:
         raise Incomplete(_unanswered(report))
     if bad := gpu.bad(report):          # it may be why the load has no result
@@ -69,7 +69,7 @@ def read(text: str) -> Read:
         **gpu.facts(report), 'causes': gpu.causes(report), 'disturbed': gpu.disturbed(report)}
 
 
-def told(text: str) -> Report:
+def parsed(text: str) -> Report:
     """Return the report of gpus.py. Raises Incomplete and Wrong where it is not whole, or none."""
     values = document(text)
     report = model(Report, values)

@@ -102,7 +102,7 @@ class _Tcp(_Run, _Seconds):
 
 class _OldUdp(_Run):            # bytes of the sender, losses and seconds of the receiver
     streams: list[_PacketStream] = _at('end.streams')
-    told: _Packets = _at('end.sum')
+    summary: _Packets = _at('end.sum')
 
 
 class _Udp(_OldUdp):            # from 3.11 on
@@ -212,7 +212,7 @@ def _as_sampled(told: _Sender, samples: list[_Window], whole: bool) -> None:
 
 def _udp(run: _OldUdp) -> dict[str, float]:
     """Loss is of all packets sent: iperf3's own leaves out the last ones, after which none came to show it."""
-    told, streams, block = run.told, [each.udp for each in run.streams], run.block
+    told, streams, block = run.summary, [each.udp for each in run.streams], run.block
     _long_enough(streams[0], run)
     for name in ('bytes', 'packets', 'lost_packets'):
         same(name, getattr(told, name), sum(getattr(each, name) for each in streams))

@@ -6,6 +6,7 @@ fixed decimals. A rank's MPI time is a share of its run time, and its calls sum 
 from __future__ import annotations
 
 import re
+import statistics
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -58,8 +59,8 @@ def read(text: str) -> Read:
     seconds = {'app': [task.app for task in tasks], 'mpi': [task.mpi for task in tasks],
                'computation': [task.app - task.mpi for task in tasks]}
     found = {f'{name}_seconds_{how}': float(of(values)) for name, values in seconds.items()
-             for how, of in (('max', max), ('mean', _mean))}
-    longest, mean = max(seconds['computation']), _mean(seconds['computation'])
+             for how, of in (('max', max), ('mean', statistics.mean))}
+    longest, mean = max(seconds['computation']), statistics.mean(seconds['computation'])
     ranks = [{'rank': rank, 'node': node, 'app_seconds': float(task.app), 'mpi_seconds': float(task.mpi),
               'computation_seconds': float(task.app - task.mpi)}
              for rank, (node, task) in enumerate(zip(nodes, tasks, strict=True))]
@@ -67,10 +68,6 @@ def read(text: str) -> Read:
     return {**found, 'mpi_share': float(total.share), 'imbalance': imbalance}, {
         **header, 'tasks': len(nodes), 'nodes': list(dict.fromkeys(nodes)), 'ranks': ranks,
         'calls': sorted(calls, key=lambda call: -call['seconds'])}
-
-
-def _mean(values: list[Decimal]) -> Decimal:
-    return sum(values) / len(values)
 
 
 def _read(text: str) -> tuple[dict[str, str], list[_Task], list[str], list[dict]]:
@@ -133,9 +130,13 @@ def _calls(out: Lines, tasks: dict[str, _Task]) -> list[dict]:
         _near(f'ms in MPI of rank {rank}', 1000 * task.mpi, sum(spent[key] for key in own),
               Decimal('0.5') + Decimal('0.0005') * sum(counts[key] for key in own))
     total = _total(counts, tasks)
-    exact = {row['Call']: number(row['Time'], f'ms in {row["Call"]}', True) for row in _section(out, *_LONGEST)}
+    longest = _section(out, *_LONGEST)
+    exact = {row['Call']: number(row['Time'], f'ms in {row["Call"]}', True) for row in longest}
     if not exact.keys() <= total.keys() or len(exact) != min(len(total), 20):
         raise Wrong(f'"{_LONGEST[0]}" and "{_TIMES[0]}" have other calls')
+    if len(exact) == len(total):
+        _near('MPI% of all ranks', tasks['*'].share, sum(number(row['App%'], 'App%', True) for row in longest),
+              Decimal('0.005') * (len(exact) + 1))
     for call, time in exact.items():
         _near(f'ms in {call}', time, spent[call, '*'], Decimal('0.0005') * (total[call] + 1))
     sizes = {what: _bytes(out, tasks, *titles) for what, titles in _BYTES.items()}

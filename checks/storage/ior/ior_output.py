@@ -22,7 +22,7 @@ _FLAGS = {'access': ('F', 'single-shared-file', 'file-per-process'), 'type': ('c
           'ordering in a file': ('z', 'sequential', 'random'),
           'ordering inter file': ('C', 'no tasks offsets', 'constant task offset')}
 _RATES = ('mean', 'max', 'min', 'ops_mean', 'ops_max', 'ops_min')
-_SAID = ('api', 'test filename', 'tasks', 'nodes', 'clients per node', *_FLAGS)
+_ECHOED = ('api', 'test filename', 'tasks', 'nodes', 'clients per node', *_FLAGS)
 #: The columns of the two tables after the access; those called _ are not read.
 _ROW = 'bw _ _ _ _ _ _ _ total iter'.split()
 _SUMMARY = ('max min mean _ ops_max ops_min ops_mean _ seconds _ _ _ tasks tpn reps fpp reorder offset _ _ '
@@ -39,7 +39,7 @@ def read(text: str) -> Read:
     if not version.startswith('4.0.'):
         raise Wrong(f'IOR {version[:40]}: only 4.0 is read here')
     command = out.one('Command line : (.*)', 'Command line')[1]
-    said = {name: out.one(f'{name} : (.*)', name)[1] for name in _SAID}
+    said = {name: out.one(f'{name} : (.*)', name)[1] for name in _ECHOED}
     asked = _asked(command, said['test filename'])
     metrics: dict[str, float] = {}
     for access in {'write', 'read'} if {'w', 'r'} & asked.keys() else ():

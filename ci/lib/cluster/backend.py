@@ -11,8 +11,8 @@ from pathlib import Path
 import kernel
 import qemu
 import uml
+from errors import Ended, say
 from model import GUEST_MIB
-from told import Told, say
 
 MIB = 2**20
 KVM = Path('/dev/kvm')
@@ -57,7 +57,7 @@ def _accelerator() -> str:
     """Return kvm, or tcg if the cluster's own tests ask for emulation; never for a measurement."""
     asked = os.environ.get('PARITY_CLUSTER_ACCELERATOR', 'kvm')
     if asked not in qemu.PROCESSORS:
-        raise Told(2, f'PARITY_CLUSTER_ACCELERATOR is {asked!r}; valid: {", ".join(qemu.PROCESSORS)}')
+        raise Ended(2, f'PARITY_CLUSTER_ACCELERATOR is {asked!r}; valid: {", ".join(qemu.PROCESSORS)}')
     return asked
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 
 import process
+from errors import say
 from model import STATE, Cluster
-from told import say
 
 PORT = 5640
 ETC = STATE / 'etc/head/parity-cluster/etc'

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import network
 import process
+from errors import Ended
 from model import STATE, Cluster
-from told import Told
 
 #: Each needs the ones before it.
 DAEMONS = ('mariadbd', 'slurmdbd', 'slurmctld')
@@ -43,7 +43,7 @@ def ensure_database() -> None:
         return
     with process.log('mariadbd').open('ab') as out:
         if subprocess.run(INSTALL, stdout=out, stderr=out, cwd='/', env=process.ENVIRON).returncode:
-            raise Told(4, f'MariaDB made no database: {process.log("mariadbd")}')
+            raise Ended(4, f'MariaDB made no database: {process.log("mariadbd")}')
     (STATE / 'init.sql').rename(FILES / 'mysql/init.sql')
 
 

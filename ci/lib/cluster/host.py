@@ -12,9 +12,9 @@ import machine
 import network
 import process
 import qemu
+from errors import Ended
 from model import STATE, Cluster
 from slurm_conf import PLACE, SOCKET
-from told import Told
 
 MAPS = Path('/proc/sys/vm/max_map_count')
 #: Guests of 1 GiB need that many under a load such as STREAM.
@@ -30,9 +30,9 @@ def check() -> None:
     machine.check('ci/cluster', NEEDED, 'slurm-wlm slurmdbd slurm-wlm-mysql-plugin munge mariadb-server iproute2 '
                                         'util-linux')
     if os.path.lexists(PLACE) and not _ours():
-        raise Told(4, f'{PLACE} is there and not from ci/cluster: a Slurm is configured here already')
+        raise Ended(4, f'{PLACE} is there and not from ci/cluster: a Slurm is configured here already')
     if os.environ.get('SLURM_CONF', str(PLACE)) != str(PLACE):
-        raise Told(2, f'SLURM_CONF is {os.environ["SLURM_CONF"]}: clients here would ask another Slurm; unset it')
+        raise Ended(2, f'SLURM_CONF is {os.environ["SLURM_CONF"]}: clients here would ask another Slurm; unset it')
 
 
 def make_state(cluster: Cluster) -> None:

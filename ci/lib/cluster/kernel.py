@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from told import Told
+from errors import Ended
 
 #: Modules for the root and the folders (9P), the link and its rate. A built-in one needs no file.
 MODULES = ('virtio_pci', '9pnet_virtio', '9p', 'virtio_net', 'sch_tbf')
@@ -30,7 +30,7 @@ def prepare(folder: Path) -> None:
     """Write ``folder/vmlinuz`` and ``folder/initramfs``: copies, as updates may replace them while guests run."""
     version = find()
     if version is None:
-        raise Told(4, MISSING)
+        raise Ended(4, MISSING)
     tree = folder / 'tree'
     for name in ('bin', 'modules', 'proc', 'root'):
         (tree / name).mkdir(parents=True)
@@ -45,7 +45,7 @@ def prepare(folder: Path) -> None:
         done = subprocess.run(['busybox', 'cpio', '-o', '-H', 'newc'], cwd=tree, input=names.encode(), stdout=out,
                               stderr=subprocess.PIPE)
     if done.returncode:
-        raise Told(4, f'busybox cpio made no initramfs: {done.stderr.decode(errors="replace").strip()}')
+        raise Ended(4, f'busybox cpio made no initramfs: {done.stderr.decode(errors="replace").strip()}')
     shutil.rmtree(tree)
 
 
@@ -84,7 +84,7 @@ def _copy_module(file: Path, to: Path) -> str:
     elif file.suffix == '.ko':
         shutil.copy(file, to / name)
     else:
-        raise Told(4, f'{file}: valid are .ko and .ko.xz')
+        raise Ended(4, f'{file}: valid are .ko and .ko.xz')
     return name
 
 

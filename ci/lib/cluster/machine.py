@@ -13,8 +13,8 @@ from pathlib import Path
 
 import nodes
 import process
+from errors import Ended, say
 from model import STATE, Node
-from told import Told, say
 
 #: Where each keeps its state while it is up.
 PLACES = {'ci/cluster': Path('/run/parity-cluster'), 'ci/pbs': Path('/run/parity-pbs')}
@@ -24,13 +24,13 @@ def check(program: str, needed: Iterable[str], debian: str) -> None:
     """Refuse, before any change, a machine that is taken, lacks a program, or has no root."""
     for other, place in PLACES.items():
         if other != program and place.exists():
-            raise Told(2, f'{other} is up on this machine: {other} down first: both would measure on the same '
+            raise Ended(2, f'{other} is up on this machine: {other} down first: both would measure on the same '
                           'cores and answer the same commands')
     missing = [name for name in needed if not shutil.which(name, path=process.ENVIRON['PATH'])]
     if missing:
-        raise Told(4, f'not here: {", ".join(missing)} (Debian: {debian})')
+        raise Ended(4, f'not here: {", ".join(missing)} (Debian: {debian})')
     if os.geteuid():
-        raise Told(4, 'needs root (namespaces, links, cgroups)')
+        raise Ended(4, 'needs root (namespaces, links, cgroups)')
 
 
 def demand_same(program: str, there: object, args: Namespace, names: Iterable[str]) -> None:
@@ -39,12 +39,12 @@ def demand_same(program: str, there: object, args: Namespace, names: Iterable[st
         asked, known = getattr(args, name), getattr(there, name)
         if asked is not None and str(asked) != str(known):
             option = name.replace('_', '-')
-            raise Told(2, f'up already, with --{option} {known or "not given"}: {program} down first')
+            raise Ended(2, f'up already, with --{option} {known or "not given"}: {program} down first')
 
 
 def demand_gone(left: list[str]) -> None:
     if left:
-        raise Told(4, f'could not be removed: {", ".join(left)}')
+        raise Ended(4, f'could not be removed: {", ".join(left)}')
 
 
 def down(program: str, clear: Callable[[], list[str]]) -> int:
@@ -65,9 +65,9 @@ def not_up(program: str) -> int:
 def execute(program: str, node: Node, command: list[str], before: Iterable[str] = ()) -> int:
     """Run a command on a node, `before` in front, and return its exit code."""
     if not command:
-        raise Told(2, 'exec: no command')
+        raise Ended(2, 'exec: no command')
     if not process.alive(node.name):
-        raise Told(4, f'{node.name} does not run; {program} up')
+        raise Ended(4, f'{node.name} does not run; {program} up')
     return nodes.execute(node, [*before, *command], os.getcwd())
 
 

@@ -10,8 +10,8 @@ import uuid
 from pathlib import Path
 
 import process
+from errors import Ended
 from model import STATE
-from told import Told
 
 
 def console(name: str) -> Path:
@@ -33,7 +33,7 @@ def execute(name: str, command: list[str], folder: str) -> int:
     try:
         while not (mail / f'{ticket}.rc').exists():
             if not process.alive(name):
-                raise Told(4, f'{name} died meanwhile')
+                raise Ended(4, f'{name} died meanwhile')
             time.sleep(0.02)
         for stream, out in ((sys.stdout, 'out'), (sys.stderr, 'err')):
             stream.buffer.write((mail / f'{ticket}.{out}').read_bytes())

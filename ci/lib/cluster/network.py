@@ -11,8 +11,8 @@ import subprocess
 
 import options
 import process
+from errors import Ended
 from model import Cluster, Link, Node
-from told import Told
 
 LINK = 'parity0'  # this machine's end
 
@@ -25,7 +25,7 @@ def free() -> str:
     for candidate in ('10.77.60', '172.29.60', '192.168.60', '10.203.60'):      # and the next, the second network
         if not any(ipaddress.ip_network(f'{candidate}.0/23').overlaps(net) for net in used):
             return candidate
-    raise Told(4, 'no free private network here: 10.77.60.0/23 and three others are all routed somewhere')
+    raise Ended(4, 'no free private network here: 10.77.60.0/23 and three others are all routed somewhere')
 
 
 def ensure(cluster: Cluster) -> None:

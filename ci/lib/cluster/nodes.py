@@ -14,8 +14,8 @@ import network
 import process
 import qemu
 import uml
+from errors import say
 from model import Cluster, Node
-from told import say
 
 
 def ensure(cluster: Cluster, node: Node) -> None:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from errors import Ended
 from model import STATE
-from told import Told
 
 #: A mark in the environment of every process that the cluster starts here: `down` finds them without a record.
 MARK = f'PARITY_CLUSTER={STATE}'
@@ -87,7 +87,7 @@ def wait(seconds: float, ready: Callable, otherwise: str, needs: str | None = No
     deadline = time.monotonic() + seconds
     while not (answer := ready()):
         if time.monotonic() > deadline or needs and not alive(needs):
-            raise Told(4, f'{otherwise}: {_last_line(needs)}' if needs else otherwise)
+            raise Ended(4, f'{otherwise}: {_last_line(needs)}' if needs else otherwise)
         time.sleep(0.03)
     return answer
 
@@ -96,7 +96,7 @@ def run(*argv: str, text: str | None = None) -> str:
     """Run a command that must succeed; return its output."""
     done = subprocess.run(argv, input=text, capture_output=True, text=True)
     if done.returncode:
-        raise Told(4, f'{" ".join(argv)}: {done.stderr.strip() or f"exit code {done.returncode}"}')
+        raise Ended(4, f'{" ".join(argv)}: {done.stderr.strip() or f"exit code {done.returncode}"}')
     return done.stdout
 
 

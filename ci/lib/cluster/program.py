@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import options
-from told import Told
+from errors import Ended
 
 
 def parser(name: str, what: str, epilog: str, nodes: str, example: str) -> tuple:
@@ -44,7 +44,7 @@ def run(name: str, verb: Callable[[], int]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as head(1) may stop early
     try:
         return verb()
-    except Told as wrong:
+    except Ended as wrong:
         print(f'parity: {wrong}', file=sys.stderr)
         return wrong.code
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ import machine
 import model
 import nodes
 import process
-from told import Told
+from errors import Ended
 
 
 def status() -> int:
@@ -34,12 +34,12 @@ def logs(name: str | None) -> int:
     folder = model.STATE / 'log'
     known = sorted(file.stem for file in folder.glob('*.log')) if folder.is_dir() else []
     if not known:
-        raise Told(3, 'not up: no logs')
+        raise Ended(3, 'not up: no logs')
     if name is None:
         print(*(folder / f'{each}.log' for each in known), sep='\n')
         return 0
     if name not in known:
-        raise Told(2, f'{name!r}: no such log; valid: {", ".join(known)}')
+        raise Ended(2, f'{name!r}: no such log; valid: {", ".join(known)}')
     return subprocess.run(['tail', '-n', '60', str(folder / f'{name}.log')]).returncode
 
 

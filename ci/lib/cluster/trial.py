@@ -6,9 +6,9 @@ import re
 import subprocess
 
 import process
+from errors import Ended, say
 from model import Cluster
 from nodes import jobs_run
-from told import Told, say
 
 NAME = 'parity-trial'
 #: Start ranks as a case does: without --mpi, by the cluster's default. Each rank prints its PMIx number.
@@ -25,7 +25,7 @@ def demand(cluster: Cluster) -> None:
     begun = {name: _begin(name, min(2, count)) for name, count in cluster.partitions().items()}
     wrong = {name: why for name, srun in begun.items() if (why := why_not(name, srun, cluster.patience))}
     if wrong:
-        raise Told(4, '; '.join(f'partition {name} runs no job of two ranks: {wrong[name]}' for name in wrong))
+        raise Ended(4, '; '.join(f'partition {name} runs no job of two ranks: {wrong[name]}' for name in wrong))
 
 
 def cancel() -> None:

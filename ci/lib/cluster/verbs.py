@@ -18,8 +18,8 @@ import nodes
 import options
 import process
 import trial
+from errors import Ended, say
 from model import Cluster
-from told import Told, say
 
 #: The program's name in messages.
 ME = 'ci/cluster'
@@ -52,14 +52,14 @@ def down() -> int:
 
 
 def kill(name: str) -> int:
-    _known(name)
+    _cluster_with(name)
     process.end(name)
     return 0
 
 
 def start(name: str) -> int:
     with machine.locked(ME):
-        cluster = _known(name)
+        cluster = _cluster_with(name)
         if name in head.DAEMONS:
             head.ensure_node(cluster)
             head.ensure_daemon(name)
@@ -73,9 +73,9 @@ def start(name: str) -> int:
 
 
 def execute(name: str, command: list[str]) -> int:
-    node = _known(name).node(name)
+    node = _cluster_with(name).node(name)
     if node is None:
-        raise Told(2, f'{name} is a daemon, not a node')
+        raise Ended(2, f'{name} is a daemon, not a node')
     return machine.execute(ME, node, command)
 
 
@@ -128,15 +128,15 @@ def _ensure_head(cluster: Cluster) -> None:
 def _demand_well(cluster: Cluster, names: list[str]) -> None:
     bad = nodes.wait_until_well(names, cluster.patience)
     if bad:
-        raise Told(4, f'not ready: {", ".join(bad)}; see ci/cluster logs')
+        raise Ended(4, f'not ready: {", ".join(bad)}; see ci/cluster logs')
 
 
-def _known(name: str) -> Cluster:
+def _cluster_with(name: str) -> Cluster:
     """Return the cluster if it is up and has a node or daemon of that name."""
     cluster = model.load()
     if cluster is None:
-        raise Told(3, 'not up: ci/cluster up')
+        raise Ended(3, 'not up: ci/cluster up')
     names = [*(node.name for node in cluster.all()), *head.DAEMONS]
     if name not in names:
-        raise Told(2, f'{name!r}: unknown; valid: {", ".join(names)}')
+        raise Ended(2, f'{name!r}: unknown; valid: {", ".join(names)}')
     return cluster

@@ -12,9 +12,9 @@ from pathlib import Path
 import files
 import network
 import process
+from errors import Ended, say
 from model import STATE, Node
 from record import HEAD, Pbs
-from told import Told, say
 
 #: Time for an empty job.
 JOB_SECONDS = 60
@@ -70,10 +70,10 @@ def demand_a_job(pbs: Pbs) -> None:
     while not (said := _job(pbs, job)).get('job_state') == 'F':
         if time.monotonic() > deadline:
             _ask(pbs, 'qdel', '-x', '-W', 'force', job)
-            raise Told(4, f'no job runs: a job on all hosts did not end within {JOB_SECONDS} s: {_why(said)}')
+            raise Ended(4, f'no job runs: a job on all hosts did not end within {JOB_SECONDS} s: {_why(said)}')
         time.sleep(0.2)
     if said.get('Exit_status') != '0':
-        raise Told(4, f'a job on all hosts failed: {_why(said)}')
+        raise Ended(4, f'a job on all hosts failed: {_why(said)}')
 
 
 def _job(pbs: Pbs, job: str) -> dict[str, str]:

@@ -14,9 +14,9 @@ import machine
 import options
 import process
 import record
+from errors import Ended, say
 from model import STATE
 from record import HEAD, Pbs
-from told import Told, say
 
 NEEDED = ('ip', 'nsenter', 'unshare', 'taskset', 'findmnt', 'ps', 'su')
 #: The program's name in messages.
@@ -63,10 +63,10 @@ def status() -> int:
 def execute(name: str, command: list[str]) -> int:
     pbs = record.load()
     if pbs is None:
-        raise Told(3, 'not up: ci/pbs up')
+        raise Ended(3, 'not up: ci/pbs up')
     node = pbs.node(name)
     if node is None:
-        raise Told(2, f'{name!r}: unknown; valid: {", ".join(n.name for n in pbs.all())}')
+        raise Ended(2, f'{name!r}: unknown; valid: {", ".join(n.name for n in pbs.all())}')
     return machine.execute(ME, node, command, before=daemons.environment(pbs))
 
 

@@ -81,7 +81,8 @@ class Devices(RegressionTestPlugin):
         told = self._report()
         if bad := gpu.bad(told):
             lost = any(device.error for device in told.devices)       # it may not tell its name
-            raise Wrong('; '.join(bad) + (_absent(self._seen(), [d.uuid for d in told.devices]) if lost else ''))
+            absent = _absent(self._devices(), [device.uuid for device in told.devices]) if lost else ''
+            raise Wrong('; '.join(bad) + absent)
 
     def per_joule(self, gflop: Mapping[str, float]) -> None:
         """Note the Gflop a joule of each device, whose work is 10^9 operations, where its driver tells the energy.
@@ -101,12 +102,12 @@ class Devices(RegressionTestPlugin):
     def _complete(self, order: list[str], devices: Mapping[str, Device]) -> None:
         """Raise Wrong where a node has not as many devices as stated; name an absent one that was seen before."""
         if len(order) != self.devices:
-            known = self._seen() | {uuid: str(device) for uuid, device in devices.items()}
+            known = self._devices() | {uuid: str(device) for uuid, device in devices.items()}
             raise Wrong(f'{counted(len(order), "device")}, the partition states {self.devices}'
                         + (_absent(known, order) if len(order) < self.devices else ''))
-        self._seen({uuid: str(devices[uuid]) for uuid in order if uuid in devices})
+        self._devices({uuid: str(devices[uuid]) for uuid in order if uuid in devices})
 
-    def _seen(self, now: dict[str, str] | None = None) -> dict[str, str]:
+    def _devices(self, now: dict[str, str] | None = None) -> dict[str, str]:
         """Return the devices that the node had when it was whole, and keep those that it has ``now``."""
         file = paths.results() / 'cache' / 'devices.json'
         node = self.parity.get('node', {}).get('node') or platform.node()
@@ -223,9 +224,9 @@ def _even(metric: Metric) -> Iterator[Metric]:
 
 
 _HEAD = r'gpu 1 api (\S+) driver (\S+) devices \d+'
-_TOLD = {'units': int, 'clock_mhz': float, 'memory_clock_mhz': float, 'memory_bus_bits': int, 'llc_bytes': int}
+_FACTS = {'units': int, 'clock_mhz': float, 'memory_clock_mhz': float, 'memory_bus_bits': int, 'llc_bytes': int}
 _DEVICE = (r'device (?P<device>\d+) uuid (?P<uuid>\S+) bus (?P<bus>\S+) arch (?P<arch>\S+) '
-           + ' '.join(rf'{name} (?P<{name}>\d+|unknown)' for name in _TOLD) + ' name (?P<name>.*)')
+           + ' '.join(rf'{name} (?P<{name}>\d+|unknown)' for name in _FACTS) + ' name (?P<name>.*)')
 
 
 def printed(text: str, row: str) -> tuple[dict[str, list[dict[str, str]]], dict[str, Any]]:
@@ -244,7 +245,7 @@ def printed(text: str, row: str) -> tuple[dict[str, list[dict[str, str]]], dict[
     if strange := [one['of'] for one in results if int(one['of']) >= count]:
         raise Wrong(f'a result is of device {strange[0]}: the first line has {count}')
     api, driver = Lines(text).one(_HEAD).groups()
-    told = {name: {key: None if one[key] == 'unknown' else number_of(one[key]) for key, number_of in _TOLD.items()}
+    told = {name: {key: None if one[key] == 'unknown' else kind(one[key]) for key, kind in _FACTS.items()}
             | {'name': one['name'], 'arch': one['arch']} for name, one in zip(names, heads, strict=True)}
     return {name: [one for one in results if one['of'] == str(at)] for at, name in enumerate(names)}, {
         **facts, 'api': api, 'driver': driver, 'devices': told}

@@ -129,12 +129,12 @@ def listing(system: str) -> None:
     said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
     for ack, _ in found:
         level = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
-        stands = _stands(ack, newest.get(ack.cell, []), known.get(ack.incident))
+        stands = _standing(ack, newest.get(ack.cell, []), known.get(ack.incident))
         said.append(f'{ack.name}   {stands}   {ack} (since {ack.since}{level if ack.cell else ""})')
     console.lines((line, '') for line in said)
 
 
-def _stands(ack: acks.Ack, cells: list[Cell], of: Incident | None) -> str:
+def _standing(ack: acks.Ack, cells: list[Cell], of: Incident | None) -> str:
     """Return how an acknowledged fault stands; ``of``: its incident, None where none is stored."""
     now = ', '.join(sorted({cell.verdict for cell in cells})) if ack.cell else of.title if of else 'not stored'
     if not ack.holds(datetime.date.today()):

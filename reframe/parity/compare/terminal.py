@@ -20,7 +20,7 @@ _SHORT = 44
 #: Characters in a line that most comparisons need.
 _WIDE = 120
 #: What stands in the head of its own accord, or says nothing there.
-_SAID = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
+_NOTED = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
 
 
 def rendered(c: Comparison, width: int) -> RenderableType:
@@ -48,7 +48,7 @@ def _line(text: str, style: str = '') -> Text:
 
 
 def _head(c: Comparison) -> list[str]:
-    alike_ = '; '.join(f'{fact} {value}' for fact, value in c.alike.items() if fact not in _SAID)
+    alike_ = '; '.join(f'{fact} {value}' for fact, value in c.alike.items() if fact not in _NOTED)
     said = [f'like for like: {alike_}'] if alike_ else []
     word = 'compared all the same' if c.labelled else 'refused'
     said += [f'not like for like, {word}: {d.fact} {brief(d.baseline, 80)} | {brief(d.candidate, 80)} '

@@ -71,7 +71,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
 #: A night with every output kept takes less than so many bytes.
 _ROOM = 2 << 30
 #: File systems that no other node sees.
-_OWN = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'tmpfs', 'overlay')
+_LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'tmpfs', 'overlay')
 
 
 def findings(name: str) -> Iterator[Finding]:
@@ -262,7 +262,7 @@ def results(system: System) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     yield ok('results', f'{folder}: {free / (1 << 30):.1f} GiB free') if free > _ROOM else \
         note('results', f'{folder}: {free / (1 << 20):.0f} MiB free', 'parity prune --keep-days 30')
-    if not system.detect and (kind := filesystem(folder)) in _OWN:
+    if not system.detect and (kind := filesystem(folder)) in _LOCAL:
         yield note('results', f'{folder} is on {kind}: jobs run there, so every node must see it',
                    'PARITY_RESULTS names a folder on a shared file system')
 

@@ -35,7 +35,7 @@ from parity.verdict import nodes
 from parity.verdict.nodes import Standing
 
 #: Of a session that measures chosen nodes: it confirms no session, and is no night.
-_OWN = ['--session-extras', f'{RERUN_OF}=nodes']
+_EXTRAS = ['--session-extras', f'{RERUN_OF}=nodes']
 #: Runs of each case at a gate, as in a night.
 _RUNS = 3
 #: Begins the reason of a run that the operator ended, or the end of its session.
@@ -175,7 +175,7 @@ def _plain(arguments: list[str]) -> list[str]:
 
 def _on(names: Sequence[str], options: list[str], *more: str) -> list[str]:
     return ['-c', str(paths.root() / 'checks'), '-r', *options, '--distribute=all',
-            '-J', f'nodelist={",".join(names)}', *more, *_OWN]
+            '-J', f'nodelist={",".join(names)}', *more, *_EXTRAS]
 
 
 def gate(name: str, system: System, reservation: str = '') -> int:

@@ -53,7 +53,7 @@ _OF_SESSION = ('session', 'start', 'night', 'rerun_of')
 _OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'reason',
               'declared', 'planned')
 #: So many files are read at once: one scan a file takes twice the time, and one sort of all twice the memory.
-_TOGETHER = 4
+_FILES_AT_ONCE = 4
 _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
 
 
@@ -90,8 +90,8 @@ def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) ->
         return pl.DataFrame(schema=SCHEMA)
     of_system = 'declared', pl.col('system') == system, pl.col('value').is_not_null()
     order = pl.col('session').rle_id(), 'run'   # the files are in order
-    frames = [pl.scan_parquet(found[at:at + _TOGETHER]).filter(*of_system).select(SCHEMA.keys())
-              .sort(order, maintain_order=True) for at in range(0, len(found), _TOGETHER)]
+    frames = [pl.scan_parquet(found[at:at + _FILES_AT_ONCE]).filter(*of_system).select(SCHEMA.keys())
+              .sort(order, maintain_order=True) for at in range(0, len(found), _FILES_AT_ONCE)]
     frame = pl.concat(frames).collect()
     said = dict(frame.select('session', 'start').unique().iter_rows())
     if moved := {uuid: known[uuid] for uuid, start in said.items() if start != known[uuid]}:   # by a wrong clock

@@ -322,7 +322,7 @@ def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
         return (0.0, None, 0.0, last.unit), []
     if other := bounds.other_place(values, [n.node for n in kept]):
         raise Refused(f'not alike: {few([other[0]])} is {signed(other[1])} beside the other nodes')
-    if changed := bounds.found(values):
+    if changed := bounds.most_likely_change(values):
         since = kept[changed.at].night
         raise Refused(f'a change on {since[:10]}: {signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
                       f"--since '{since}', with {bounds.FEWEST} such nights")

@@ -33,9 +33,9 @@ from parity.verdict.joining import HARMLESS
 #: An alarm is false where it was over so many nights later or sooner by itself ...
 BY_ITSELF = 7
 #: ... or where the reason of its acknowledgement begins so.
-_SAID = re.compile(r'.*: *false\b', re.I)
+_FALSE_ALARM = re.compile(r'.*: *false\b', re.I)
 #: The intervals of all cells hold together with so much confidence.
-_TOGETHER = 0.95
+_CONFIDENCE = 0.95
 #: A smaller shift is no drift that a person acts on.
 _LEAST = 0.01
 _DAY = 86400.0
@@ -81,7 +81,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     yield 'coverage', '; '.join(_coverage(nights, verdict.coverage.line))
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
     yield 'alarms', _alarms(system, since, every, new)
-    yield 'trust', budget.said(verdict.budget) or 'nothing is judged yet: no false alarm is possible'
+    yield 'trust', budget.sentence(verdict.budget) or 'nothing is judged yet: no false alarm is possible'
 
 
 def _incident(each: Incident) -> str:
@@ -143,7 +143,7 @@ def _drift(system: str, since: float, blamed: set[str]) -> str:
     compared = [row for row in both.iter_rows(named=True) if 1 < sum(row['now']) < len(row['now']) - 1]
     if not compared:
         return 'not known: no cell has two sessions in these days and two in as many days before them'
-    confidence = 1 - (1 - _TOGETHER) / len(compared)
+    confidence = 1 - (1 - _CONFIDENCE) / len(compared)
     moved = [found for row in compared if (found := _shift(row, confidence))
              and not {found[0], found[0].partition('+')[0]} & blamed]
     told = []
@@ -153,7 +153,7 @@ def _drift(system: str, since: float, blamed: set[str]) -> str:
         told += [f'{len(own)} {word}: {several(named)}'] if own else []
     moves = '; '.join(told) or 'none moved beyond noise'
     return (f'{counted(len(compared), "cell")} beside as many days before: {moves} '
-            f'(by {figures.percent(_LEAST)} or more; all intervals hold together with {100 * _TOGETHER:g} %)')
+            f'(by {figures.percent(_LEAST)} or more; all intervals hold together with {100 * _CONFIDENCE:g} %)')
 
 
 def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
@@ -177,7 +177,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
     said = {each.number: [each.ack, *(event.said for event in each.events if event.what == 'known')]
             for each in chance}
-    called = {number for number, acks in said.items() if any(map(_SAID.match, acks))}
+    called = {number for number, acks in said.items() if any(map(_FALSE_ALARM.match, acks))}
     acked = {number for number, acks in said.items() if acks[1:] or acks[0]}
     values = [((each.partition, each.check, each.metric), each.provenance.date)
               for each in references if each.provenance]

@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 30.0
 #: git gives up below 1 kB/s for a minute, asks nobody for a password, and does not explain detached heads.
 _GIT = ('git', '-c', 'http.lowSpeedLimit=1000', '-c', 'http.lowSpeedTime=60', '-c', 'advice.detachedHead=false')
 _REACH = 'let this machine reach it (https_proxy names a proxy), '
-_OWN = 'set SPACK_ROOT, put spack on PATH, '
+_SET_SPACK = 'set SPACK_ROOT, put spack on PATH, '
 _BRING = 'or name with PARITY_SOFTWARE_BUNDLE a bundle that parity software mirror makes on another machine'
 
 
@@ -37,7 +37,7 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
     Raise UsageError where git or the tag is not there, InfrastructureError where the clone fails."""
     if target.exists():
         return
-    own = (_OWN if url == URL else '') + _BRING
+    own = (_SET_SPACK if url == URL else '') + _BRING
     environ, part = {**os.environ, 'GIT_TERMINAL_PROMPT': '0'}, target.with_name(f'{target.name}.part')
     if not shutil.which('git'):
         raise UsageError(f'{what} {tag} cannot be fetched from {url}: no git on PATH: install it (Debian: apt '

@@ -104,7 +104,7 @@ class Change(NamedTuple):
     p: float
 
 
-def found(values: Sequence[float]) -> Change | None:
+def most_likely_change(values: Sequence[float]) -> Change | None:
     """Return the most likely change among ``values``, oldest first, if chance does not explain it.
 
     Over all splits with at least 3 nights on either side, take the largest standardised rank sum (Mann-Whitney).

@@ -23,7 +23,7 @@ NIGHTS, _CLIP, _NEWEST = 8, 2.0, 2
 _OUTLIERS, _WEIGHT = 0.02, 25
 
 
-class Beside(NamedTuple):
+class RelativeSpeed(NamedTuple):
     """A node's speed in one part as a share of its peers'. ``clear``: the drop, a share, that makes it slower."""
 
     share: float
@@ -39,7 +39,7 @@ class Beside(NamedTuple):
         return 'SLOWER' if self.slower else 'cannot be told' if self.doubtful else 'like its peers'
 
 
-def beside(logs: np.ndarray, chance: float) -> list[Beside | None]:
+def relative_speeds(logs: np.ndarray, chance: float) -> list[RelativeSpeed | None]:
     """Return how each node stands in one part; None where fewer than FEWEST peers have a figure beside its own.
 
     ``logs`` [nodes, cells]: natural logarithms of the figures, higher is better, NaN where there is none.
@@ -48,7 +48,7 @@ def beside(logs: np.ndarray, chance: float) -> list[Beside | None]:
     sqrt(1 + 1/n). It then has Student's t-distribution of n - 1 degrees of freedom."""
     known = np.isfinite(logs)
     logs = logs[:, known.sum(0) > FEWEST]
-    found: list[Beside | None] = []
+    found: list[RelativeSpeed | None] = []
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)     # nanmedian of a node without a figure: NaN
         many = known.any(1).sum() > MANY
@@ -62,12 +62,12 @@ def beside(logs: np.ndarray, chance: float) -> list[Beside | None]:
                 centre = np.nanmedian(others, 0)
                 own, peers = np.nanmedian(logs[node, cells] - centre), np.nanmedian(others - centre, 1)
             peers = peers[np.isfinite(peers)]
-            found.append(_beside(own, peers, chance) if cells.any() and len(peers) >= FEWEST else None)
+            found.append(_relative_speed(own, peers, chance) if cells.any() and len(peers) >= FEWEST else None)
     return found
 
 
 def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
-           only: np.ndarray | None = None) -> list[Beside | None]:
+           only: np.ndarray | None = None) -> list[RelativeSpeed | None]:
     """Return how each node stands in one part by its nights; None where fewer than FEWEST peers have any.
 
     ``logs`` [nodes, nights]: natural logarithms of a node's speed over that of its peers, NaN where there is none.
@@ -81,7 +81,7 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     known = np.isfinite(logs)
     weights = np.where(known, errors ** -2.0, 0.0)
     some = known.any(1)
-    found: list[Beside | None] = [None] * len(logs)
+    found: list[RelativeSpeed | None] = [None] * len(logs)
     if some.sum() <= FEWEST:
         return found
     middles = _median(logs, weights)
@@ -140,12 +140,12 @@ def _scatter(peers: np.ndarray) -> tuple[float, float]:
     return middle, (1 + 2 / len(peers)) * robust
 
 
-def _compared(drop: float, count: int, scatter: float, chance: float) -> Beside:
+def _compared(drop: float, count: int, scatter: float, chance: float) -> RelativeSpeed:
     bar = max(-scipy.special.stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
-    return Beside(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
+    return RelativeSpeed(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
 
 
-def _beside(own: float, peers: np.ndarray, chance: float) -> Beside:
+def _relative_speed(own: float, peers: np.ndarray, chance: float) -> RelativeSpeed:
     middle, scatter = _scatter(peers)
     told = _compared(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
     return told._replace(share=float(np.exp(own - np.median(peers))))

@@ -37,7 +37,7 @@ from parity.verdict.model import Cell, names
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
 #: A fault is known with the incident that it joins if it began so soon after the acknowledgement.
-TOGETHER = datetime.timedelta(days=3)
+BEGAN_WITHIN = datetime.timedelta(days=3)
 #: A share that is no further drop.
 _NEAR = 0.01
 #: Words of cells whose fault is over.
@@ -134,7 +134,7 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * TOGETHER \
+        elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * BEGAN_WITHIN \
                 and not _no_worse(cell, ack):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:

@@ -44,7 +44,7 @@ def expectations(declared: Sequence[Pair], cases: Iterable[PlannedCase]) -> int:
                 if each.metric in (check + metric.name, shared(check + metric.name))})
 
 
-def said(budget: Budget) -> str:
+def sentence(budget: Budget) -> str:
     """Return the budget in a sentence; '' where nothing can turn the night red by chance."""
     alone, beside = budget.bounds_alone, budget.bounds - budget.bounds_alone
     counts = (budget.histories, 'histor', 'y', 'ies'), (beside, 'bound', '', 's'), (budget.pairs, 'pair', '', 's')

@@ -212,7 +212,7 @@ def _trust(cells: list[Cell], shared: Budget, session: Record) -> str:
     said += ' against accepted bounds' if any(bounded) else \
         ': no reference has been accepted for these cells' if all(c.reference is None for c in cells) else ''
     said += f'; {by_history} against their last nights' if by_history else ''
-    if by_chance := budget.said(shared):
+    if by_chance := budget.sentence(shared):
         said += f'; {by_chance}'
     if short:
         said += f'; {counted(short, "history")} too short for that ({bounds.FIRST + 1} nights)'

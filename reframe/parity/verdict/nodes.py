@@ -21,7 +21,7 @@ from parity.records.outset import CELL, cell_id
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
 from parity.stats import peers
-from parity.stats.peers import Beside
+from parity.stats.peers import RelativeSpeed
 from parity.system import systems
 from parity.system.systems import ROTATES, Partition, System
 
@@ -41,7 +41,7 @@ class Standing:
     state: NodeState | None = None
     measured: float | None = None
     session: str = ''
-    parts: dict[str, Beside | None] = field(default_factory=dict)      # None: too few peers
+    parts: dict[str, RelativeSpeed | None] = field(default_factory=dict)      # None: too few peers
 
     @property
     def asked(self) -> str:
@@ -49,7 +49,7 @@ class Standing:
         return self.state.name if self.state else self.name
 
     @property
-    def slower(self) -> dict[str, Beside]:
+    def slower(self) -> dict[str, RelativeSpeed]:
         return {part: beside for part, beside in self.parts.items() if beside and beside.slower}
 
 
@@ -141,7 +141,7 @@ def latest(each: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([alone, shared.select(alone.columns)])
 
 
-def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside | None]]:
+def relative_speeds(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, RelativeSpeed | None]]:
     """Return each node's parts beside its peers of the same partition, with the same software; the worse one of a
     node in two partitions. ``newest``: of `latest`."""
     tables: dict[tuple[str, str], dict[tuple, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
@@ -150,17 +150,17 @@ def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside 
         partition, _, case, _, metric = cell
         tables[partition, _part(case, metric, subsystem)][(*cell, software)][node] = log
     compared = len(tables) if alone else sum(len(set().union(*cells.values())) for cells in tables.values())
-    found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
+    found: dict[str, dict[str, RelativeSpeed | None]] = defaultdict(dict)
     for (_, part), cells in tables.items():
         names = sorted(set().union(*cells.values()))
         shared = [of for of in cells.values() if len(of) > peers.FEWEST]      # the others compare nothing
         logs = np.array([[of.get(name, np.nan) for of in shared] for name in names])
-        for name, told in zip(names, peers.beside(logs, peers.CHANCE / compared), strict=True):
+        for name, told in zip(names, peers.relative_speeds(logs, peers.CHANCE / compared), strict=True):
             _keep_worse(found[name], part, told)
     return found
 
 
-def _keep_worse(parts: dict[str, Beside | None], part: str, other: Beside | None) -> None:
+def _keep_worse(parts: dict[str, RelativeSpeed | None], part: str, other: RelativeSpeed | None) -> None:
     """Keep the worse one of a node in two partitions."""
     before = parts.get(part)
     if before is None or other and other.share < before.share:
@@ -172,12 +172,12 @@ def _part(case: str, metric: str, subsystem: str) -> str:
     return group if group in PARTS else _PART.get(group, 'other')
 
 
-def listed(each: pl.DataFrame) -> dict[str, dict[str, Beside | None]]:
+def listed(each: pl.DataFrame) -> dict[str, dict[str, RelativeSpeed | None]]:
     """Return each node's parts beside its peers of the same partition, by its newest nights; the worse one of a
     node in two partitions. ``each``: of `figures`."""
     tables = _tables(each, peers.NIGHTS)
     compared = sum(len(names) for names, *_ in tables.values())
-    found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
+    found: dict[str, dict[str, RelativeSpeed | None]] = defaultdict(dict)
     for (_, part), (names, logs, errors) in tables.items():
         for name, told in zip(names, peers.listed(logs, errors, peers.CHANCE / compared), strict=True):
             _keep_worse(found[name], part, told)
@@ -261,14 +261,15 @@ def _last(each: pl.DataFrame) -> dict[str, tuple[float, str]]:
     return {node: (start, session) for node, start, session in rows.iter_rows()}
 
 
-def past(each: pl.DataFrame, node: str, nights: int) -> list[tuple[float, str, dict[str, Beside | None]]]:
+def past(each: pl.DataFrame, node: str, nights: int) -> list[tuple[float, str, dict[str, RelativeSpeed | None]]]:
     """Return start, session and parts of the node's last sessions, the newest first, beside its peers' newest
     figures."""
     own = each.filter(node=node)
     others = latest(each).filter(pl.col('node') != node)
     sessions = own.group_by('session', maintain_order=True).agg(pl.col('start').max()).tail(nights).reverse()
-    return [(start, session, beside(pl.concat([others, own.filter(session=session).select(others.columns)]), node)
-             .get(node, {})) for session, start in sessions.iter_rows()]
+    beside = ((start, session, pl.concat([others, own.filter(session=session).select(others.columns)]))
+              for session, start in sessions.iter_rows())
+    return [(start, session, relative_speeds(newest, node).get(node, {})) for start, session, newest in beside]
 
 
 def queue_of(partition: Partition) -> str:

@@ -1,7 +1,7 @@
 """Messages to the user, and an end with a reason instead of a traceback."""
 
 
-class Told(Exception):
+class Ended(Exception):
     """Ends the command with one line and an exit code: 2 usage, 3 not up, 4 unavailable."""
 
     def __init__(self, code: int, why: str) -> None:
