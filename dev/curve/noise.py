@@ -33,7 +33,7 @@ def rows(families: Callable, limits: tuple[float, ...], small: bool, seed: int, 
         made.append(each := _Measured(family, seed, amount))
         yield each.row(*limits)
     if families is stationary:
-        new, ours, best = (np.mean([each.known[i] for each in made], axis=0) for i in range(3))
+        new, ours, best = (np.mean([each.by_group[i] for each in made], axis=0) for i in range(3))
         yield Row(f'mean of {len(made)}', {'new': Figure.of(new), '5 % in 3': Figure.of(ours),
                                            'oracle': Figure.of(best), 'share': Figure.share(ours, best, OF_ALL)})
 
