@@ -395,6 +395,10 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Stream', 0), slower('Npb', 0)]], ['onebox:virtual: memory 10 % slower'] * 2),
     ([[slower('Stream', 0), slower('Stream %n=2', 0)]], ['onebox:virtual: memory 10 % slower']),
     ([[slower('Stream', 0), slower('Stream %n=2', 0, 'partition', 'virtual')]], ['onebox:virtual: memory 10 % slower']),
+    ([[slower('Stream', 0, 'partition', 'virtual'), slower('Npb', 0)]], ['onebox:virtual: memory 10 % slower'] * 2),
+    # of a partition that two cells name, all of that part are
+    ([[slower('Stream', 0, 'partition', 'virtual'), slower('Hpl', 0, 'partition', 'virtual'), slower('Npb', 0)]],
+     ['onebox:virtual: memory 10 % slower']),
     ([[slower('Stream', 0, part='memory')], [slower('Npb', 0, part='memory')]], ['onebox:virtual: memory 10 % slower'] * 2),
     # a level that is no worse is no negative slowdown
     ([[slower('Stream', 0, 'node', 'c3', 'memory', level=100.4, value=100.4)]], ['c3: memory slower']),

@@ -22,8 +22,8 @@ NIGHTS, LATE = 3, 14
 _NO_PART, _PART = {'and', 'alike', 'clock'}, {'memory-bound codes': 'memory'}
 #: Facts that change without slowing a machine.
 HARMLESS = ('nodes', 'parity', 'ReFrame')
-#: The place of cells that are slow on all nodes alike.
-_WIDE = 'all nodes'
+#: The place of cells that are slow on all nodes alike, and so many that say so for others.
+_WIDE, _FEW = 'all nodes', 2
 #: Of two faults, each as when it began and was found: did they begin within so many nights?
 Near = Callable[[tuple[float, float], tuple[float, float], int], bool]
 
@@ -158,11 +158,15 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
 def _unite_place(own: Sequence[Bad], sets: _Sets) -> None:
     """Unite cells of a partition and a part that began together: they are at the place that most name.
 
-    Cells of one check without a known place are one; they join the place of its others if that is one only."""
+    Where _FEW or more are slow on all nodes alike, so are those without a known place. Else these are one by check,
+    and join the place of its others if that is one only."""
     places = Counter(each.place for each in own if each.place)
     most = max(places.values(), default=0)
     chosen = _WIDE if places[_WIDE] == most else next(name for name, count in places.items() if count == most) \
         if most else ''
+    if chosen == _WIDE and most >= _FEW:
+        sets.unite(own)
+        return
     sets.unite([each for each in own if each.place in (chosen, _WIDE) or each.place and chosen == _WIDE])
     by_check = defaultdict(list)
     for each in own:
