@@ -158,8 +158,8 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
 def _unite_place(own: Sequence[Bad], sets: _Sets) -> None:
     """Unite cells of a partition and a part that began together: they are at the place that most name.
 
-    Where _FEW or more are slow on all nodes alike, so are those without a known place. Else these are one by check,
-    and join the place of its others if that is one only."""
+    Where _FEW or more are slow on all nodes alike, so are those without a known place. Else the latter are one by
+    check, and join the place of its others if that is one only."""
     places = Counter(each.place for each in own if each.place)
     most = max(places.values(), default=0)
     chosen = _WIDE if places[_WIDE] == most else next(name for name, count in places.items() if count == most) \
