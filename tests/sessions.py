@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import time
+from contextlib import closing
 from typing import Any
 
 METRICS = [{'name': 'hpl', 'unit': 'Gflop/s', 'better': 'higher'},
@@ -51,3 +55,23 @@ def verdict_on(report: dict[str, Any]):
     from parity.records import record
     from parity.verdict import judge
     return judge.judged(record.of_report(report))
+
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, json_blob TEXT, report_file TEXT);
+CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT);
+CREATE TABLE IF NOT EXISTS metadata(schema_version TEXT);
+INSERT INTO metadata VALUES('1.0');
+"""
+
+
+def store(file, uuid: str, days: float = 0, system: str = 'local', host: str = '', blob: str = '') -> None:
+    """Store a session; ``blob`` takes the place of its report."""
+    made = report([ran(system=system)], [planned(system=system)], uuid=uuid)
+    made['parity_session']['plan']['system'] = system
+    made['parity_session']['facts'] = {'machine': {'hostname': host}}
+    began = time.time() - days * 86400
+    with closing(sqlite3.connect(file)) as conn, conn:
+        conn.executescript(SCHEMA)
+        conn.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, NULL)', (uuid, began, began + 9, blob or json.dumps(made)))
+        conn.execute('INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)', ('Toy', system, 'default', 'distro', began, uuid, f'{uuid}:0:0'))

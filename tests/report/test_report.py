@@ -19,6 +19,7 @@ import pytest
 
 import nights as made
 import sessions
+from nights import verdict_of
 from parity import report
 from parity.base import text
 from parity.compare.model import Outcome
@@ -29,7 +30,7 @@ from parity.report import answer, documents, drawings, nights, previous
 from parity.report.page import changes, key, of_cells
 from parity.report.previous import Previous
 from parity.verdict import judge, model
-from parity.verdict.model import WORDS, Attribution, Change, CodeCoverage, Coverage, Session, Verdict, Where
+from parity.verdict.model import WORDS, Attribution, Change, Where
 from stored import case
 
 HOSTILE = [
@@ -38,15 +39,6 @@ HOSTILE = [
     'nul \0 bell \x07 escape \x1b[31m c1 \x9b right-to-left \u202e half \udc80', 'x' * 10_000, '<b>' * 3_000, 'two\nlines\r\n\tand a tab',
 ]
 cell = functools.partial(made.cell, 'ok', unit='MB/s')
-
-
-def verdict_of(cells, **given):
-    session = Session(uuid='3f2a91b4-0000', system='onebox', start='2026-11-20T02:14:00', end='2026-11-20T03:26:00', elapsed=4320.0,
-                      run_time=3480.0, cmdline='reframe -r', reframe='4.10.0', **given.pop('session', {}))
-    coverage = Coverage(line='1 of 2 codes (no Spack: NPB)', measured=1, total=2, cells=len(cells), codes=[
-        CodeCoverage(code='STREAM', measured=True, by='distro package'), CodeCoverage(code='NPB', measured=False, reason='no Spack')])
-    return Verdict(**{'session': session, 'coverage': coverage, 'counts': {word: sum(c.verdict == word for c in cells) for word in WORDS},
-                      'trust': 'no rate is stated', 'warnings': [], 'next': 'parity show', 'exit_code': 1, 'cells': list(cells), **given})
 
 
 def every_word():

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from test_studies import HEAD, MEASURED, ROW, onebox, trial
 
 from commands import parity
 from conftest import TOP, eventually, shell
@@ -25,7 +26,6 @@ from parity.study import campaign
 from parity.study.model import Case, Study
 from sessions import case, planned
 from stored import Stored
-from test_studies import HEAD, MEASURED, ROW, onebox, trial
 
 __all__ = ['onebox']
 

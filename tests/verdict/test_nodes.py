@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +12,7 @@ import pytest
 
 import sessions
 from commands import parity
+from conftest import TOP
 from nights import figure, frame, start
 from parity.base.errors import UsageError
 from parity.nightly import nodes as turns
@@ -27,7 +27,7 @@ from parity.system import systems
 from parity.system.systems import Nightly
 from parity.verdict import nodes
 
-RECORDED = Path(__file__).parent / 'recorded'
+RECORDED = TOP / 'tests' / 'recorded'
 NAMES = [f'p{i}' for i in range(1, 7)]
 
 

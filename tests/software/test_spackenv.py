@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from test_software import script
 
 from conftest import TOP, run_python, shell
 from parity.base import codes, files
@@ -21,7 +22,6 @@ from parity.site import assemble
 from parity.software import build, environment, fetch, manifest, spack, steps
 from parity.software.spack import Spack
 from parity.system import systems
-from test_software import script
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
 FACTS = {'llc_bytes': 32e6, 'memory_bytes': 16e9}

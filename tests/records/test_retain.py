@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
@@ -10,7 +9,6 @@ from contextlib import closing
 
 import pytest
 
-import sessions as made
 from commands import parity, process
 from jobs import journal_of
 from parity.base import paths
@@ -18,28 +16,11 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
 from parity.records import database
 from parity.session import retain
+from sessions import store
 from stored import case as stored_case
 
 NOW = time.time()
 DAY = 86400
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, json_blob TEXT, report_file TEXT);
-CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT);
-CREATE TABLE IF NOT EXISTS metadata(schema_version TEXT);
-INSERT INTO metadata VALUES('1.0');
-"""
-
-
-def store(file, uuid: str, days: float = 0, system: str = 'local', host: str = '', blob: str = '') -> None:
-    """Store a session; ``blob`` takes the place of its report."""
-    report = made.report([made.ran(system=system)], [made.planned(system=system)], uuid=uuid)
-    report['parity_session']['plan']['system'] = system
-    report['parity_session']['facts'] = {'machine': {'hostname': host}}
-    began = NOW - days * DAY
-    with closing(sqlite3.connect(file)) as conn, conn:
-        conn.executescript(SCHEMA)
-        conn.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, NULL)', (uuid, began, began + 9, blob or json.dumps(report)))
-        conn.execute('INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)', ('Toy', system, 'default', 'distro', began, uuid, f'{uuid}:0:0'))
 
 
 def case(folder, days: float, source_days: float = 0) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from test_report import cell, every_word, hostile, hostile_previous
 
 from dev.bench.browser import Browser, browser_program
+from nights import verdict_of
 from parity import report
 from parity.report import nights
 from parity.report.page import key as cell_key
 from parity.report.previous import Previous
-from test_report import cell, every_word, hostile, hostile_previous, verdict_of
 
 pytestmark = pytest.mark.skipif(browser_program() is None, reason='no Chromium here (apt-get install chromium)')
 

@@ -18,7 +18,7 @@ from parity.base.errors import UsageError
 from parity.compare import resolve
 from parity.records import database, history, outset
 from parity.session import retain
-from test_retain import store
+from sessions import store
 
 CHECKS = '''
 import reframe as rfm

@@ -19,8 +19,7 @@ from parity.nightly import notify
 from parity.records import database, history
 from parity.session import recovery, retain
 from parity.verdict import incidents, judge
-from sessions import case
-from test_retain import store
+from sessions import case, store
 
 NAMES = ['/NAME', '../../../NAME', 'a/b', '', 'a\x1b[2J', '*', 'a.b']
 

@@ -16,6 +16,7 @@ import yaml
 import nights
 from commands import parity, process
 from conftest import TOP, eventually, run_python
+from nights import verdict_of
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
@@ -26,7 +27,6 @@ from parity.records.outset import RERUN_OF
 from parity.verdict import incidents, judge
 from parity.verdict.model import Attribution
 from sessions import case
-from test_report import verdict_of
 
 WEEK = 7 * nights.DAY
 HPL = 'Hpl.gflops@onebox:virtual'

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from commands import parity
-from nights import cell, start
+from nights import cell, start, verdict_of
 from parity import report
 from parity.nightly import notify
 from parity.records import database
@@ -27,7 +27,6 @@ from parity.verdict import acks, incidents, judge
 from parity.verdict.model import Attribution, Row, Subsystem
 from sessions import case
 from stored import day
-from test_report import verdict_of
 
 NODES = 'c1', 'c2', 'c3', 'c4'
 NAMES = 'Stream', 'Npb', 'Hpl', 'Osu', 'Fio', 'Zstd', 'Sort', 'Fft', 'Gemm', 'Copy', 'Scan', 'Ring', 'Lu', 'Mg', 'Ft', 'Is'
