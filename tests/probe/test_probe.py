@@ -229,7 +229,7 @@ def test_what_a_partition_can_never_have_is_configuration(tmp_path, slurm, chang
     slurm()
     found = examined(tmp_path, change)
     assert exit_code(found) == code and any(what in f.what for f in found), found
-    assert all(f.mend for f in found if f.word == 'lacking')
+    assert all(f.fix for f in found if f.word == 'lacking')
 
 
 @pytest.mark.parametrize('answer, what', [
@@ -241,9 +241,9 @@ def test_a_batch_system_that_is_down_is_infrastructure(tmp_path, slurm, answer, 
     slurm(*answer)
     found = examined(tmp_path, ('nodes: 4', 'nodes: 3'))
     lacks, = (f for f in found if f.word == 'lacking')
-    assert exit_code(found) == 4 and what in lacks.what and lacks.mend
+    assert exit_code(found) == 4 and what in lacks.what and lacks.fix
     if answer[0] == 'sacct':
-        assert 'slurmdbd' in lacks.mend and exit_code(examined(tmp_path, ('scheduler: slurm', 'scheduler: squeue'))) == 0
+        assert 'slurmdbd' in lacks.fix and exit_code(examined(tmp_path, ('scheduler: slurm', 'scheduler: squeue'))) == 0
 
 
 def test_packages_against_the_lock(monkeypatch):

@@ -61,8 +61,8 @@ def doctor(name: str, as_json: bool) -> int:
         if not as_json:
             line = Text(f'{finding.word:8}', style=_STYLES[finding.word])
             console.print(line.append(visible(f'{finding.area:20} {finding.what}'), style='none'))
-            if finding.mend:
-                console.print(Text(visible(f'{"":29}{finding.mend}'), style='dim'))
+            if finding.fix:
+                console.print(Text(visible(f'{"":29}{finding.fix}'), style='dim'))
     code, lacking = exit_code(found), sum(f.word == 'lacking' for f in found)
     if as_json:
         print(json.dumps({'system': name, 'exit_code': code, 'findings': [vars(f) for f in found]}, indent=1))

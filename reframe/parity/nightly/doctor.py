@@ -46,7 +46,7 @@ class Finding:
     area: str
     word: str
     what: str
-    mend: str = ''                      # the command, or what to do
+    fix: str = ''                      # the command, or what to do
     exit_code: int = OK
 
 
@@ -54,12 +54,12 @@ def ok(area: str, what: str) -> Finding:
     return Finding(area, 'ok', what)
 
 
-def note(area: str, what: str, mend: str = '') -> Finding:
-    return Finding(area, 'note', what, mend)
+def note(area: str, what: str, fix: str = '') -> Finding:
+    return Finding(area, 'note', what, fix)
 
 
-def lacking(area: str, what: str, mend: str, exit_code: int) -> Finding:
-    return Finding(area, 'lacking', what, mend, exit_code)
+def lacking(area: str, what: str, fix: str, exit_code: int) -> Finding:
+    return Finding(area, 'lacking', what, fix, exit_code)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -98,7 +98,7 @@ def findings(name: str) -> Iterator[Finding]:
 def python() -> Finding:
     """Compare the packages with requirements.lock: with other versions parity was not tried."""
     lock = paths.root() / 'requirements.lock'
-    mend = 'ci/venv makes .venv anew where its lock has changed'
+    fix = 'ci/venv makes .venv anew where its lock has changed'
     pins = re.findall(r'^([A-Za-z0-9._-]+)==([^\s;\\]+)( *;)?', lock.read_text() if lock.exists() else '', re.M)
     tried = {name: [v for n, v, _ in pins if n == name] for name, *_ in pins}
     always = {name for name, _, condition in pins if not condition}     # others are for one Python or system only
@@ -106,11 +106,11 @@ def python() -> Finding:
     other = sorted(f'{name} {there[name]}, not {" or ".join(versions)}' for name, versions in tried.items()
                    if there[name] and there[name] not in versions)
     if absent := sorted(name for name in always if not there[name]):
-        return lacking('python', f'packages that are not installed: {", ".join(absent)}', mend, INFRASTRUCTURE)
+        return lacking('python', f'packages that are not installed: {", ".join(absent)}', fix, INFRASTRUCTURE)
     if not pins:
         return note('python', f'{lock} is not there: which packages were tried is not known')
     if other:
-        return note('python', f'packages of other versions than requirements.lock: {", ".join(other)}', mend)
+        return note('python', f'packages of other versions than requirements.lock: {", ".join(other)}', fix)
     return ok('python', f'{platform.python_version()}; {len(always)} packages as requirements.lock has them; '
                         f'ReFrame {version("ReFrame-HPC")}')
 
@@ -118,10 +118,10 @@ def python() -> Finding:
 def demand_packages() -> None:
     """Warn of packages of other versions than requirements.lock. InfrastructureError where one is absent."""
     found = python()
-    said = f'{found.what}; {found.mend}'
+    said = f'{found.what}; {found.fix}'
     if found.word == 'lacking':
         raise InfrastructureError(said)
-    if found.word == 'note' and found.mend:
+    if found.word == 'note' and found.fix:
         print(f'parity: warning: {said}', file=sys.stderr)
 
 
@@ -229,11 +229,11 @@ def _codes(system: System, planned: Plan) -> Iterator[Finding]:
     offered = [code for code, partitions in without.items() if not partitions]
     yield ok('codes', f'{len(offered)} of {len(without)} that checks need are offered: '
                       f'{" ".join(offered) or "none"}')
-    for mend, codes in _remedies(system, absent, [code for code in without if without[code]]):
+    for fix, codes in _remedies(system, absent, [code for code in without if without[code]]):
         if missing := [code for code in codes if code in required and code not in waived]:
-            yield lacking('codes', f'required, and no environment offers them: {named(missing)}', mend, MISSING)
+            yield lacking('codes', f'required, and no environment offers them: {named(missing)}', fix, MISSING)
         if others := [code for code in codes if code not in required and code not in applications()]:
-            yield note('codes', f'not required, skipped: {named(others)}', mend)
+            yield note('codes', f'not required, skipped: {named(others)}', fix)
     yield from (note('codes', f'{code}: {why}') for code, why in waived.items())
     yield from (note('codes', text, f'systems/{system.name}/system.yaml: waivers') for text in expired)
 
@@ -243,10 +243,10 @@ def _remedies(system: System, absent: Collection[str], codes: list[str]) -> Iter
     groups: dict[str, list[str]] = {}
     by_spack = of_spack() if _can_build(system) else ()
     for code in codes:
-        mend = f'parity software build --system {system.name}' if code in by_spack and code not in absent else \
+        fix = f'parity software build --system {system.name}' if code in by_spack and code not in absent else \
             _NO_ROOT if system.detect else \
             f'systems/{system.name}/system.yaml: environments with modules that bring them'
-        groups.setdefault(mend, []).append(code)
+        groups.setdefault(fix, []).append(code)
     return groups.items()
 
 
@@ -315,14 +315,14 @@ _ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
 
 def batch_systems(system: System) -> Iterator[Finding]:
     """Examine each batch system once, then every partition behind it, then the launchers."""
-    for kind, (cluster_of, mend) in _ASK.items():
+    for kind, (cluster_of, fix) in _ASK.items():
         parts = [p for p in system.partitions if SCHEDULERS.get(p.scheduler) == kind]
         if not parts:
             continue
         try:
             cluster = cluster_of()
         except SchedulerError as err:
-            yield lacking('scheduler', str(err), mend, INFRASTRUCTURE)
+            yield lacking('scheduler', str(err), fix, INFRASTRUCTURE)
             continue
         yield ok('scheduler', f'{cluster.version} answers: {counted(len(cluster.nodes), "node")}, '
                               f'{sum(n.up for n in cluster.nodes)} up')
@@ -354,10 +354,10 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
     if said := submission.of_partition(part):
-        what, _, mend = said.partition('; ')
-        yield note(area, what.partition(': ')[2], f'access: {mend}')
+        what, _, fix = said.partition('; ')
+        yield note(area, what.partition(': ')[2], f'access: {fix}')
     if wrong := [*_wrong(part, queue, nodes, asked, cluster)]:
-        yield from (lacking(area, what, mend, USAGE) for what, mend in wrong)
+        yield from (lacking(area, what, fix, USAGE) for what, fix in wrong)
         return
     up, wanted = sum(n.up for n in nodes), part.extras.nodes or 0
     if queue.closed or not queue.up:

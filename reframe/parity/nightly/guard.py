@@ -86,10 +86,10 @@ def idle_codes(system: System, checks: Sequence[LoadedCheck]) -> Iterator[str]:
                 line = yamlfile.line_of(yamlfile.load(file)[1], ('environments', at, 'codes', i))
                 needs = '; '.join(f'{check} needs {", ".join(sorted(more))}' for check, more in lacking.items())
                 wrong = sorted(set().union(*lacking.values()) - {*known})
-                mend = f'no code has the feature {wrong[0]}: correct `needs` of the check' if wrong else \
+                fix = f'no code has the feature {wrong[0]}: correct `needs` of the check' if wrong else \
                     f'add what {environ.name} has to codes'
                 yield (f'{file}:{line}: environments.{at}.codes: {environ.name} runs no check of {name}: {needs}; '
-                       f'{mend}')
+                       f'{fix}')
 
 
 def nothing_missing(plan: Plan) -> None:
