@@ -49,7 +49,7 @@ def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, change
     class Skipped(Exception):
         pass
 
-    def skip_case(reason):
+    def skip_case(reason, kind=None):
         raise Skipped(reason)
 
     case = SimpleNamespace(threads=threads, thread_count=changed.get('thread_count', ''), extra={'cores': 1}.get, parity_changed=lambda: changed,

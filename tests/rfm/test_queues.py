@@ -219,7 +219,7 @@ def test_an_ended_job(poll, name, exit_code, times, said):
         assert job.times == {'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]}
     if name != 'deleted-while-queued':
         job.nodelist, job.time_limit = job._nodelist, 3.0
-        told = scheduled.ended(job)
+        _, told = scheduled.ended(job)
         assert job.nodelist and told.startswith(said.format(job.jobid, ', '.join(job.nodelist))) and bool(said) == bool(told)
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace as Made
 import pytest
 
 from conftest import TOP, shell
-from parity.base import submission
+from parity.base import reasons, submission
 from parity.machine import traffic
 from parity.scheduler import placement, scheduled
 from parity.scheduler.placement import Asked, Ran, Rank
@@ -62,16 +62,17 @@ STEP = 'slurmstepd-v1: error: Detected 1 oom-kill event(s) in StepId=46.0. Some 
 def test_the_end_of_a_job_is_told_whatever_its_exit_code_says(state, complaint, said):
     record, state = (state, 'COMPLETED') if isinstance(state, dict) else ({}, state)
     job = Made(state=state, pbs=record, jobid='7', nodelist=['v3'], time_limit=600.0, exitcode=0)
-    told = scheduled.ended(job, f'a line before\n{complaint}\n')
+    kind, told = scheduled.ended(job, f'a line before\n{complaint}\n')
     assert told.startswith(said) and bool(told) == bool(said)
+    assert kind == reasons.kind('failed', told)     # as of a session of before
 
 
 @pytest.mark.parametrize('answer, said', [('echo Licenses', ', Reason Licenses'), ('exit 1', '')])
 def test_a_job_that_never_began_is_told_with_its_reason_for_waiting(tmp_path, monkeypatch, answer, said):
     program(tmp_path / 'sacct', answer)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
-    told = scheduled.ended(Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0))
-    assert told == f'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED{said})'
+    kind, told = scheduled.ended(Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0))
+    assert (kind.value, told) == ('cancelled', f'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED{said})')
 
 
 @pytest.mark.parametrize('scheduler, tasks, option, staged', [

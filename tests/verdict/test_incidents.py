@@ -15,6 +15,7 @@ import pytest
 from commands import parity
 from nights import cell, start, verdict_of
 from parity import report
+from parity.base import reasons
 from parity.nightly import notify
 from parity.records import database
 from parity.records import incidents as table
@@ -341,7 +342,7 @@ def fine(case: str, *nodes: str, **other):
 
 
 def broken(case: str, *nodes: str, reason: str = 'exit code 1', **other):
-    return cell('failed', case, 'rate', reason=reason, ran_on=[*nodes], **other)
+    return cell('failed', case, 'rate', kind=reasons.kind('failed', reason), reason=reason, ran_on=[*nodes], **other)
 
 
 def live(*turns: list) -> tuple[list, list[list[str]]]:

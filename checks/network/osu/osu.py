@@ -10,7 +10,7 @@ import reframe.utility.typecheck as typ
 from osu_output import read, read_pairs
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Metric, Mpi, Paired, Wrong
+from parity.check import Code, Kind, Metric, Mpi, Paired, Wrong
 from parity.scheduler import placement
 
 CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', requires=('mpirun',), smoke_args=('-h',), gpu=True,
@@ -116,7 +116,8 @@ class OsuAtOnce(OsuBandwidth):
         nodes = (self.extra('nodes') or 1) // 2 * 2
         self.not_taken('nodes', 'ranks_a_node', 'order')
         if nodes < 4:
-            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has fewer, or does not tell')
+            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has fewer, or does not tell',
+                           Kind.NODES)
         self.place_ranks(nodes, nodes)
 
 

@@ -14,7 +14,7 @@ import reframe.utility.typecheck as typ
 from filecopy_output import read
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Budget, Code, Metric, Workload, Wrong
+from parity.check import Budget, Code, Kind, Metric, Workload, Wrong
 from parity.scheduler import placement
 
 CODE = Code('filecopy', executable='python3', units={'.*seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
@@ -69,7 +69,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     def place(self):
         cores = self.extra('cores') or 1
         if self.clients == 'all' and cores == 1:
-            self.skip_case('one core: the same as clients=one')
+            self.skip_case('one core: the same as clients=one', Kind.SAME)
         if self.mode == 'large-copy' and (self.overwrite or self.process_a_file):
             self.skip_case('overwrite and process_a_file are of small files')
         nodes = int(self.client_nodes or 1)

@@ -16,7 +16,7 @@ from fileset_output import read
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base.figures import amount, figure
-from parity.check import Budget, Code, Metric, Mpi, Wrong
+from parity.check import Budget, Code, Kind, Metric, Mpi, Wrong
 
 CODE = Code('fileset', executable='python3', requires=('mpirun',),
             units={'seconds': 's', 'rate': 'Mb/s', 'file_rate': 'files/s', 'ns_per_byte': 'ns/byte'},
@@ -60,7 +60,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     def place(self):
         run, total, most = SIZES[self.size]
         if self.file not in run:
-            self.skip_case(f'size={self.size} runs files of {", ".join(run)}')
+            self.skip_case(f'size={self.size} runs files of {", ".join(run)}', Kind.SIZE)
         self.place_ranks()
         self.chunk_bytes, memory = int(amount(self.chunk)[0]), self.extra('memory_bytes')
         if memory and self.chunk_bytes * self.num_tasks_per_node > memory:

@@ -9,7 +9,7 @@ import reframe as rfm
 from mdtest_output import read
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Metric, Storage, Wrong
+from parity.check import Code, Kind, Metric, Storage, Wrong
 
 CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), smoke_args=('-n', '1', '-d', 'folder'),
             requires=('mpirun',), version=r'^mdtest-(4\.0)\.', units={'.*': 'op/s'},
@@ -42,7 +42,7 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
         cores = self.extra('cores') or 1
         each = {'one': 1, 'half': cores // 2, 'all': cores}[self.clients]
         if self.clients != 'one' and each < 2:
-            self.skip_case(f'{cores} cores: the same as clients=one')
+            self.skip_case(f'{cores} cores: the same as clients=one', Kind.SAME)
         self.place_ranks(each * nodes, nodes)
         self.items, iterations = SIZES[self.size]
         items, one = self.items, 4 * KIB * self.items * self.num_tasks

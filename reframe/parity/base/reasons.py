@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import Enum
 from itertools import islice
 
 #: Characters of a reason, and of a complaint, which is a part of one.
@@ -29,6 +30,46 @@ _AFTER = re.compile(
 _OPEN_MPI = re.compile(r'mpi(run|exec) |An? (ORTE|PRTE|PMIx)|MPI_|Open MPI')
 _TRACEBACK = 'Traceback (most recent call last):'
 _CHAINED = ('The above exception was', 'During handling of the above')
+
+
+class Kind(str, Enum):
+    """The kind of a reason, for whatever is decided by one: its sentence is for people alone."""
+
+    NONE = ''
+    # of a failure
+    NODE = 'node'                   # it failed, or did not start
+    LIMIT = 'limit'                 # of time or memory
+    CANCELLED = 'cancelled'         # the job was taken back
+    STOPPED = 'stopped'             # the run, before the case ended
+    # of a skip
+    WINDOW = 'window'               # of the night: it ended before the job began
+    NO_PROGRAM = 'no_program'
+    CACHED = 'cached'
+    SIZE = 'size'
+    SAME = 'same'                   # as another case
+    RANKS = 'ranks'
+    NODES = 'nodes'
+    IO_BUDGET = 'io_budget'
+    WAIVED = 'waived'
+    # of a figure in print
+    FLAGGED = 'flagged'             # it is shown, and used for nothing
+
+
+#: What tells the kind of a reason without one: of ReFrame, or of a session of before.
+_BEGINS = {
+    'a node ': Kind.NODE, 'time limit': Kind.LIMIT, 'deadline': Kind.LIMIT, 'CPU time limit': Kind.LIMIT,
+    'memory exceeded': Kind.LIMIT, 'virtual memory': Kind.LIMIT, 'cancelled': Kind.CANCELLED,
+    'maximum pending time exceeded': Kind.CANCELLED}
+_HOLDS = {
+    'the window of the night ended': Kind.WINDOW, 'size=': Kind.SIZE, 'the same as': Kind.SAME,
+    'one rank': Kind.RANKS, 'nodes: needs': Kind.NODES, 'io_budget': Kind.IO_BUDGET}
+
+
+def kind(status: str, text: str) -> Kind:
+    """Return the kind of a reason that has none: only here does a sentence decide anything."""
+    if status == 'failed':
+        return next((of for words, of in _BEGINS.items() if text.startswith(words)), Kind.NONE)
+    return next((of for words, of in _HOLDS.items() if status == 'skipped' and words in text), Kind.NONE)
 
 
 def cut(text: str, longest: int = LONGEST) -> str:

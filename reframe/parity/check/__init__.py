@@ -1,6 +1,7 @@
 """All that a check imports: Code, Metric, the mixins, and the reader of outputs."""
 
 from parity.base.codes import Code
+from parity.base.reasons import Kind
 from parity.check.gpu import Devices, Gpu
 from parity.check.mpi import Mpi
 from parity.check.reader import (
@@ -29,7 +30,7 @@ from parity.check.storage import Budget, Room, Storage
 from parity.check.threaded import Kernel, Paired, Sweep, Threaded, by_pair
 from parity.check.workload import Metric, Workload
 
-__all__ = ['KERNEL_FIGURES', 'Budget', 'Code', 'Devices', 'Gpu', 'Incomplete', 'Kernel', 'Lines', 'Metric', 'Mpi',
-           'Paired', 'Read', 'Room', 'Storage', 'Sweep', 'Threaded', 'Workload', 'Wrong', 'agree', 'sections',
-           'by_pair', 'document', 'half', 'kernel', 'kernel_rate', 'model', 'number', 'options', 'ordered', 'same',
-           'sealed', 'size', 'table', 'whole']
+__all__ = ['KERNEL_FIGURES', 'Budget', 'Code', 'Devices', 'Gpu', 'Incomplete', 'Kernel', 'Kind', 'Lines',
+           'Metric', 'Mpi', 'Paired', 'Read', 'Room', 'Storage', 'Sweep', 'Threaded', 'Workload', 'Wrong',
+           'agree', 'sections', 'by_pair', 'document', 'half', 'kernel', 'kernel_rate', 'model', 'number',
+           'options', 'ordered', 'same', 'sealed', 'size', 'table', 'whole']

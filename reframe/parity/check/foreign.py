@@ -14,6 +14,7 @@ from reframe.core.meta import make_test
 from reframe.frontend.loader import RegressionCheckLoader
 
 from parity.base import submission
+from parity.base.reasons import Kind
 from parity.check import watched
 from parity.check.workload import TEST_BED, Workload
 from parity.plan import PASSED, identity
@@ -112,9 +113,9 @@ class Adopted(rfm.RegressionTestPlugin):
         return {**identity.inputs(self.prefix, sources),
                 **{Path(file).name: identity.code(file) for file in sorted(filter(None, files))}}
 
-    def _parity_refuse(self, status, why):
+    def _parity_refuse(self, status, why, kind=Kind.NONE):
         if why:
-            self.parity |= {'status': status, 'reason': why}
+            self.parity |= {'status': status, 'reason': why, 'kind': kind.value}
             raise SanityError(why)
 
     def _parity_metrics(self):
@@ -135,7 +136,7 @@ class Adopted(rfm.RegressionTestPlugin):
         self.env_vars['PARITY_SESSION'] = self.parity['journal']
         case, have = _Case(self), Workload.extra(self, 'nodes')
         if have and (needed := scheduled.nodes(case)) > have:
-            case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}')
+            case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}', Kind.NODES)
         self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
@@ -162,7 +163,8 @@ class Adopted(rfm.RegressionTestPlugin):
             return
         self._parity_metrics()
         if self.job:
-            self._parity_refuse('failed', scheduled.ended(self.job) or scheduled.signalled(self.job))
+            kind, why = scheduled.ended(self.job)
+            self._parity_refuse('failed', why or scheduled.signalled(self.job), kind)
             self.parity['exitcode'] = self.job.exitcode or 0
         for name, why in adopt.measure(self, self.current_partition.fullname).items():
             self.parity['metrics'][name]['absent'] = why

@@ -19,6 +19,7 @@ from reframe.core.exceptions import ReframeError
 
 from parity.base import codes
 from parity.base.figures import counted
+from parity.base.reasons import Kind
 from parity.check import sizing
 from parity.check.reader import Incomplete, Wrong, room
 from parity.check.workload import Workload
@@ -107,7 +108,7 @@ class Mpi(Workload):
         self.not_taken(*(['ranks_a_node'] if ranks else []))
         there = ranks or self.ranks_on(nodes)
         if (self.extra('cores') or 1) * nodes < 2 or there < 2:
-            self.skip_case('one rank: nobody to send to')
+            self.skip_case('one rank: nobody to send to', Kind.RANKS)
         self.place_ranks(there - there % (nodes * even) or there, nodes)
 
     def place_ranks(self, ranks=None, nodes=None):

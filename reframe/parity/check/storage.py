@@ -15,6 +15,7 @@ from reframe.core.pipeline import RegressionTestPlugin
 
 from parity.base import paths
 from parity.base.figures import figure
+from parity.base.reasons import Kind
 from parity.check.mpi import Mpi
 from parity.check.reader import Incomplete
 from parity.check.sizing import NightBudget, fit
@@ -52,14 +53,14 @@ class Budget(RegressionTestPlugin):
         if None in plans:
             least = min(ways[plans.index(None)]) * (1 + before)
             self.skip_case(f'io_budget: case: needs at least {figure(least, "B")}, has {said}'
-                           + _RAISED.format('case', least))
+                           + _RAISED.format('case', least), Kind.IO_BUDGET)
         largest = max(plans, key=lambda plan: plan.total_bytes)
         self.derive('io', largest)
         night = None if self.standalone else self._night(stated.get('night'), self.filesystem(on))
         name = identity.case_name(self.display_name), self.current_partition.fullname, self.current_environ.name
         if night and (why := night.take(name, largest.total_bytes, self._runs())):
             needed = night.budget - night.left + self._runs() * largest.total_bytes
-            self.skip_case(why + _RAISED.format('night', needed))
+            self.skip_case(why + _RAISED.format('night', needed), Kind.IO_BUDGET)
         return plans
 
     @run_after('setup', always_last=True)

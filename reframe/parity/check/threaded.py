@@ -11,6 +11,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, variable
 
 from parity.base.figures import counted
+from parity.base.reasons import Kind
 from parity.check.reader import Incomplete, Lines, Wrong, sections
 from parity.check.workload import Workload
 from parity.scheduler import placement
@@ -29,7 +30,7 @@ class Threaded(Workload):
         self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
         asked = self.threads == 'all' and self.parity_changed()     # the case of a study has no other
         if self.threads != 'one' and self.count == 1 and not asked:
-            self.skip_case(f'{counted(cores, "core")}: the same as threads=one')
+            self.skip_case(f'{counted(cores, "core")}: the same as threads=one', Kind.SAME)
         if self.thread_count:
             self.count = int(self.thread_count)
             if self.threads != 'all':
@@ -75,7 +76,7 @@ class Paired(Workload):
         have = self.extra('nodes') or 1
         if have < nodes or nodes < 2:
             self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {have}, '
-                           'or does not state `nodes`')
+                           'or does not state `nodes`', Kind.NODES)
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
         self.without_launcher()
         self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, binding)))
@@ -90,7 +91,8 @@ class Paired(Workload):
         nodes = self.extra('nodes') or 1
         count = nodes * (nodes - 1) // 2
         if one_by_one and count > MOST and self.size != 'acceptance':
-            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
+            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance',
+                           Kind.SIZE)
         return nodes, 1 if one_by_one else nodes // 2
 
     def disjoint_pairs(self, most, one_by_one, each=2):

@@ -27,6 +27,7 @@ from reframe.core.exceptions import ReframeError, SanityError
 from parity.base import codes, paths, reasons, submission
 from parity.base.figures import amount, figure
 from parity.base.limits import measured
+from parity.base.reasons import Kind
 from parity.check import sizing, watched
 from parity.check.reader import Incomplete, Wrong
 from parity.plan import identity
@@ -234,7 +235,7 @@ class Workload(rfm.RegressionTestPlugin):
         """Ask for these ranks, or skip the case where the partition has too few nodes."""
         nodes, have = asked.nodes, self.extra('nodes')
         if have and nodes > have:
-            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
+            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}', Kind.NODES)
         self.num_tasks, self.num_tasks_per_node = asked.ranks, asked.ranks_per_node
         node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
         self.env_vars.update(placement.variables(asked, node_file))
@@ -245,10 +246,10 @@ class Workload(rfm.RegressionTestPlugin):
         """Run the program itself, not through mpirun or srun: it is no MPI program."""
         self.job.launcher = getlauncher('local')()
 
-    def skip_case(self, reason):
+    def skip_case(self, reason, kind=Kind.NONE):
         """Leave the case out, with the reason that the verdict will show."""
         reason = reasons.cut(reason)
-        self.parity['status'], self.parity['reason'] = 'skipped', reason
+        self.parity |= {'status': 'skipped', 'reason': reason, 'kind': kind.value}
         self.skip(reason)
 
     def derive(self, what, sized):
@@ -341,8 +342,9 @@ class Workload(rfm.RegressionTestPlugin):
         self.parity['node'] = scheduled.node(self.stagedir)
         self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
         self._parity_watched()
-        if why := scheduled.ended(self.job, self._parity_text(self.stderr)):
-            self._parity_refuse('failed', f'{why}{self._parity_complaint()}')
+        kind, why = scheduled.ended(self.job, self._parity_text(self.stderr))
+        if why:
+            self._parity_refuse('failed', f'{why}{self._parity_complaint()}', kind)
         if not Path(str(sn.evaluate(self.stdout))).exists():
             self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: there is none; '
                                           + scheduled.no_output(self.job, self.stagedir))
@@ -390,9 +392,9 @@ class Workload(rfm.RegressionTestPlugin):
         complaint = reasons.complaint(self._parity_text(self.stderr))
         return f'; {complaint}' if complaint else ''
 
-    def _parity_refuse(self, status, reason):
+    def _parity_refuse(self, status, reason, kind=Kind.NONE):
         reason = reasons.cut(reason)
-        self.parity['status'], self.parity['reason'] = status, reason
+        self.parity |= {'status': status, 'reason': reason, 'kind': kind.value}
         raise SanityError(f'{status}: {reason}')
 
     def _parity_ceilings(self, values):

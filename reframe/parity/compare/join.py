@@ -64,7 +64,7 @@ def _neither(baseline: str, candidate: str, lacking: list[tuple[Measured, Measur
     """Say how many metrics no side has to compare, and how many disturbed ones each side has."""
     if not lacking:
         return []
-    disturbed = [sum(cell.reason.startswith('disturbed') for cell in side) for side in zip(*lacking, strict=True)]
+    disturbed = [sum(cell.status == 'disturbed' for cell in side) for side in zip(*lacking, strict=True)]
     if not any(disturbed):
         return [f'{counted(len(lacking), "metric", "were")} measured on neither side']
     has = ', '.join(f'{name} has {count}' for name, count in zip((baseline, candidate), disturbed, strict=True))
@@ -77,7 +77,8 @@ def alone(side: Side) -> Comparison:
     for cell in side.cells:
         row = _row(cell, _nothing(cell), ('', ''), MARGIN, CONFIDENCE)
         low, high = limits(cell.values)
-        rows.append(row.model_copy(update={'n': row.n_baseline, 'reason': cell.reason, 'low': low, 'high': high}))
+        rows.append(row.model_copy(update={
+            'n': row.n_baseline, 'kind': cell.kind, 'reason': cell.reason, 'low': low, 'high': high}))
     return compare(replace(side, cells=[]), Side('', side.kind, [])).model_copy(update={'rows': rows})
 
 
@@ -104,10 +105,10 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
 
 def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:
     """Return a cell without values, and why the other side has none like it."""
-    reason = next((c.reason for c in there if not c.values and c.reason), '')
+    status, reason = next(((c.status, c.reason) for c in there if not c.values and c.reason), ('', ''))
     if not reason and (elsewhere := sorted({c.environ for c in there if c.values} - {like.environ})):
         reason = f'measured in another environment: {", ".join(elsewhere)}'
-    return replace(like, values=[], label='', reason=reason)
+    return replace(like, values=[], label='', status=status, reason=reason)
 
 
 def _shared(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:

@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from parity.base.reasons import Kind
 from parity.base.strict import Strict
 
-Kind = Literal['partition', 'session', 'file', 'published']
+SideKind = Literal['partition', 'session', 'file', 'published']
 Word = Literal['faster', 'slower', 'equivalent', 'undecided']
 #: How an expectation of a declared pair stands.
 State = Literal['ok', 'regressed', 'insufficient']
@@ -53,6 +54,7 @@ class Row(Strict):
     high: float | None = None
     paired: bool = False             # both sides were measured in the same sessions, and compared in each
     verdict: Word = 'undecided'
+    kind: Kind = Kind.NONE     # of the reason, where a side stands alone
     reason: str = ''                 # why there is no ratio, no interval, or no verdict
     notes: list[str] = Field(default_factory=list)
     refused: bool = False            # not like for like
@@ -129,6 +131,8 @@ class Measured:
     values: list[Value] = field(default_factory=list)
     past: list[Value] = field(default_factory=list)      # of earlier nights, where the values are of one
     label: str = ''
+    status: str = ''                 # without values: missing, skipped, failed, wrong or disturbed
+    kind: Kind = Kind.NONE
     reason: str = ''
     step: float | None = None        # what the timer resolves, where it is stated
     changed: bool = False            # the command line made it another case than its check has by itself
@@ -143,7 +147,7 @@ class Side:
     """One side of a comparison; JSON has neither its cells nor its notes."""
 
     name: str
-    kind: Kind
+    kind: SideKind
     cells: Annotated[list[Measured], Field(exclude=True)]
     sessions: list[str] = field(default_factory=list)
     facts: dict[str, list[str]] = field(default_factory=dict)       # virtualisation, kernel, file system ...

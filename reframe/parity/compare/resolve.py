@@ -17,6 +17,7 @@ import polars as pl
 from parity.base import files
 from parity.base.csvfile import Table, number
 from parity.base.errors import NothingMeasured, UsageError, unknown
+from parity.base.reasons import Kind
 from parity.compare.model import Measured, Side, Value, differing
 from parity.plan import PASSED
 from parity.plan.identity import OF_DEVICE
@@ -164,7 +165,7 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
 _CELL = ('case', 'place', 'environ', 'metric')
 _key = attrgetter(*_CELL)
 _ABOUT = ('subsystem', 'check', 'unit', 'better', 'changed')
-_RUN = ('session', 'value', 'ended', 'reason', 'label', 'why', 'alike', 'disturbed')
+_RUN = ('session', 'value', 'ended', 'status', 'kind', 'reason', 'label', 'why', 'alike', 'disturbed')
 _facts = cache(json.loads)
 
 
@@ -191,12 +192,12 @@ def _cell(row: dict[str, Any]) -> Measured:
     cell = Measured(**{name: row[name] for name in _CELL + _ABOUT})
     for session, night in groupby(zip(*(row[name] for name in _RUN), strict=True), key=itemgetter(0)):
         values, label = [], ''
-        for _, value, ended, reason, word, why, alike, disturbed in night:
-            if not reason:
+        for _, value, ended, status, kind, reason, word, why, alike, disturbed in night:
+            if not status:
                 values.append(Value(value, ended, session, _facts(alike)))
                 label = f'{word}: {why}' if word else label
             if not (disturbed and values):
-                cell.reason = reason
+                cell.status, cell.kind, cell.reason = status, Kind(kind), f'{status}: {reason}' if status else ''
         if values:
             values.sort(key=lambda each: each.when or 0.0)
             cell.values = [*cell.values, *values] if label == cell.label else values

@@ -21,6 +21,7 @@ import polars as pl
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, UsageError
 from parity.base.figures import counted, duration, number, several
+from parity.base.reasons import Kind
 from parity.nightly import guard, run
 from parity.plan import identity
 from parity.records import database, history, outset
@@ -38,8 +39,8 @@ from parity.verdict.nodes import Standing
 _EXTRAS = ['--session-extras', f'{RERUN_OF}=nodes']
 #: Runs of each case at a gate, as in a night.
 _RUNS = 3
-#: Begins the reason of a run that the operator ended, or the end of its session.
-_TAKEN_BACK = '^failed: (cancelled|the run was stopped|ReFrame stopped)'
+#: Of a run that the operator ended, or the end of its session.
+_TAKEN_BACK = [Kind.CANCELLED.value, Kind.STOPPED.value]
 #: The seconds that one run of a case (partition, environment, name) takes on one node.
 Costs = dict[tuple[str, str, str], float]
 
@@ -108,7 +109,7 @@ def _without_turn(system: System, found: Sequence[Standing], costs: Costs, night
     starts = database.starts()
     alone = ~pl.col('node').str.contains(',', literal=True) & (pl.col('node') != '')
     frame = history.rows(starts).filter(
-        alone, pl.col('system') == system.name, ~pl.col('reason').str.contains(_TAKEN_BACK))
+        alone, pl.col('system') == system.name, ~pl.col('kind').is_in(_TAKEN_BACK))
     frame = nodes.undistributed(frame).select('partition', 'environ', 'case', 'node', 'session').unique().collect()
     last: dict[tuple, float] = defaultdict(float)
     for *case, session in frame.iter_rows():

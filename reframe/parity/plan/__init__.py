@@ -9,9 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from parity.base import paths
+from pydantic import model_validator
+
+from parity.base import paths, reasons
 from parity.base.errors import UsageError
+from parity.base.reasons import Kind
 from parity.base.strict import Strict
 
 #: The one metric of a foreign test without performance variables, and the size of every foreign test.
@@ -24,6 +28,13 @@ class PlannedMetric(Strict):
     better: str             # '' where it is not known
     unknown: str = ''       # why
     left_out: str = ''      # why a case of this size never has it
+    kind: Kind = Kind.NONE  # of that reason
+
+    @model_validator(mode='before')
+    @classmethod
+    def _with_kind(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        why = stored.get('left_out')
+        return {'kind': reasons.kind('skipped', why), **stored} if why else stored
 
 
 class PlannedCase(Strict):

@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
+from parity.base.reasons import Kind
 from parity.plan import not_offered
 from parity.records import database
 from parity.records.outset import CELL, PLANNED, cell_id
@@ -42,7 +43,9 @@ SCHEMA = {
 #: Further columns of `rows`.
 _MORE = {
     'ended': pl.Float64, 'why': pl.String,
-    'reason': pl.String,        # why a comparison has no such figure
+    'status': pl.String,        # '' of a figure; missing, skipped, failed, wrong, disturbed: a comparison has none
+    'kind': pl.String,          # of the reason (parity.base.reasons)
+    'reason': pl.String,        # of that status, for people
     'alike': pl.String, 'context': pl.String,       # of a run (parity.records.record), as JSON
     'work_facts': pl.String,    # what the program was given (Run.work), as JSON
     'declared': pl.Boolean,     # by the workload's record of the run
@@ -50,8 +53,8 @@ _MORE = {
 }
 _TYPES = {**SCHEMA, **_MORE}
 _OF_SESSION = ('session', 'start', 'night', 'rerun_of')
-_OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'reason',
-              'declared', 'planned')
+_OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'status',
+              'kind', 'reason', 'declared', 'planned')
 #: So many files are read at once: one scan a file takes twice the time, and one sort of all twice the memory.
 _FILES_AT_ONCE = 4
 _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
@@ -198,19 +201,22 @@ def _figures(case: dict[str, Any], run: Run | None, count: Counter[str]) -> Iter
         unit, better = (plan[name]['unit'], plan[name]['better']) if name in plan else (figure.unit, figure.better)
         value = figure.value if figure.finite and not run.status else None
         yield (name, unit, better, count[name], value, figure.label, figure.why, figure.reference, figure.low,
-               figure.high, _reason(case, run, name), bool(figure.better), name in plan)
+               figure.high, *_absent(case, run, name), bool(figure.better), name in plan)
         count[name] += value is not None
 
 
-def _reason(case: dict[str, Any], run: Run | None, metric: str) -> str:
-    """Return why a comparison has no such figure of the run; '' if it has."""
+def _absent(case: dict[str, Any], run: Run | None, metric: str) -> tuple[str, str, str]:
+    """Return why a comparison has no such figure of the run: status, kind and reason, '' if it has."""
     if run is None:
-        return 'missing: planned, and never ran' if case['environ'] else \
-            f'skipped: {not_offered(case["needs"])}'
+        return ('missing', '', 'planned, and never ran') if case['environ'] else \
+            ('skipped', Kind.NO_PROGRAM.value, not_offered(case['needs']))
     if run.status:
-        return f'{run.status}: {run.reason}'
+        return run.status, run.kind.value, run.reason
     figure = run.figure(metric)
-    if run.disturbed or figure.left_out:
-        return f'skipped: {figure.left_out}' if figure.left_out else f'disturbed: {run.disturbed}'
-    said = 'absent from the results' if figure.value is None else figure.value
-    return '' if figure.finite else f'wrong: {metric} is {said}'
+    if figure.left_out:
+        return 'skipped', figure.kind.value, figure.left_out
+    if run.disturbed:
+        return 'disturbed', '', run.disturbed
+    if figure.finite:
+        return '', '', ''
+    return 'wrong', '', f'{metric} is {"absent from the results" if figure.value is None else figure.value}'

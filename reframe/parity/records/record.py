@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from parity.base import codes, reasons
+from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.plan import PASSED, identity
 from parity.plan.identity import case_name
@@ -22,8 +23,8 @@ from parity.scheduler import scheduled
 
 #: ReFrame's results without a figure: a test may be expected to fail.
 _RESULTS = {'skip': 'skipped', 'fail_deps': 'failed', 'xfail': 'skipped', 'xpass': 'wrong'}
-#: A job that was taken back, as it waited or began just then (parity.scheduler.scheduled, parity.rfm.queues).
-_TAKEN_BACK = re.compile('cancelled|maximum pending time exceeded')
+#: The kinds of reasons, as records of cases have them.
+_KINDS = {kind.value: kind for kind in Kind}
 _EXPECTED = {'xfail': 'expected to fail: ', 'xpass': 'expected to fail, and did not: '}
 #: What ReFrame calls the result of a case that it did not come to the end of.
 _NEVER_ENDED = '<unknown>'
@@ -48,6 +49,7 @@ class Figure:
     label: str = ''                          # 'cached': the figure is not what it seems
     why: str = ''                            # it is labelled, or absent
     left_out: str = ''                       # why the run cannot have this figure
+    kind: Kind = Kind.NONE                   # of ``left_out``
     source: str = ''                         # of the reference, where it is not accepted: "the check's own"
     limit: dict[str, Any] | None = None      # a bound (parity.base.limits.Limit)
     ceiling: dict[str, Any] | None = None    # a bound that another check measures
@@ -66,7 +68,8 @@ class Run:
     environ: str
     case: str
     status: str                 # '' where there are figures, else skipped, wrong or failed
-    reason: str                 # of the status
+    kind: Kind                  # of the reason
+    reason: str                 # of the status, for people
     retry: bool                 # run again because the attempt before it failed (ReFrame's --max-retries)
     attempt: int                # from 1
     fixture: bool
@@ -199,10 +202,9 @@ def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:
 def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
     status, passed = _status(raw, record), raw['result'] == 'pass'
-    reason = _reason(raw, record, info) if status else ''
-    if status == 'failed' and info['time_end_unix'] >= record.get('until', float('inf')) \
-            and _TAKEN_BACK.match(reason):
-        status = 'skipped'
+    kind, reason = _reason(status, raw, record, info) if status else (Kind.NONE, '')
+    if kind is Kind.CANCELLED and info['time_end_unix'] >= record.get('until', float('inf')):
+        status, kind = 'skipped', Kind.WINDOW
         reason = f'{scheduled.OVER} while its job waited: it is left for the next night ({reason})'
     nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _with_short_name(record.get('node'))
     changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
@@ -213,9 +215,9 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
         case=case_name(raw.get('display_name') or raw['name']), fixture=bool(raw.get('fixture')),
-        status=status, reason=reason, retry=False,
+        status=status, kind=kind, reason=reason, retry=False,
         attempt=raw.get('run_index', 0) + 1,
-        unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED) or reason.startswith(scheduled.OVER),
+        unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED) or kind is Kind.WINDOW,
         exitcode=record.get('exitcode') or 0, disturbed=str(record.get('disturbed') or ''),
         subsystem=record.get('subsystem', ''), size=record.get('size', ''), changed=changed, variant=variant,
         software=str((record.get('software') or {}).get('identity', '')),
@@ -243,17 +245,19 @@ def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
     return 'wrong' if raw.get('fail_phase') == 'sanity' else 'failed'
 
 
-def _reason(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -> str:
+def _reason(status: str, raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -> tuple[Kind, str]:
+    """Return the reason of a status, and its kind."""
     # a session of before may have lines of megabytes
     said = reasons.cut(' '.join(str(record.get('reason') or raw.get('fail_reason') or '').split()))
     if raw['result'] == 'abort' and not record.get('reason'):
-        return 'the run was stopped before this case ended' + (f' ({said})' if said else '')
+        return Kind.STOPPED, 'the run was stopped before this case ended' + (f' ({said})' if said else '')
     if said:
-        return _EXPECTED.get(raw['result'], '') + said
+        kind = _KINDS.get(record['kind'], Kind.NONE) if 'kind' in record else reasons.kind(status, said)
+        return kind, _EXPECTED.get(raw['result'], '') + said
     if raw['result'] == _NEVER_ENDED:
         why = _why_stopped(info)
-        return 'ReFrame stopped before it ended' + (f': {why}' if why else '')
-    return f'{raw["result"]} in {raw.get("fail_phase")}'
+        return Kind.STOPPED, 'ReFrame stopped before it ended' + (f': {why}' if why else '')
+    return Kind.NONE, f'{raw["result"]} in {raw.get("fail_phase")}'
 
 
 def _why_stopped(info: dict[str, Any]) -> str:
@@ -291,7 +295,8 @@ def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
         found[name] = Figure(
             None if value is None else float(value), low, high, reference, declared.get('unit') or unit or '',
             declared.get('better', ''), label.get('word', ''), label.get('reason') or declared.get('absent', ''),
-            left_out.get(name, ''), declared.get('source', ''), declared.get('limit'), declared.get('ceiling'))
+            why := left_out.get(name, ''), reasons.kind('skipped', why) if why else Kind.NONE,
+            declared.get('source', ''), declared.get('limit'), declared.get('ceiling'))
     return found
 
 

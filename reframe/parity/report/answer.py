@@ -15,6 +15,7 @@ from typing import Any
 
 from parity.base import codes, figures
 from parity.base.figures import counted, several
+from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
 from parity.records.incidents import Incident
@@ -302,7 +303,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     yield 'known', words.numbers(sorted(numbers), 'known')
     known = [row for row in acked if not row.cell.incident]
     for row in known[:KNOWN]:
-        yield 'known', f'{row.name}: acknowledged {row.reason.rpartition("acknowledged ")[2]}'
+        yield 'known', f'{row.name}: acknowledged {row.cell.acknowledged}'
     if len(known) > KNOWN:
         yield 'known', f'{len(known) - KNOWN} more known faults: parity ack --list'
     here = {entry.incident for entry in entries} | numbers
@@ -326,7 +327,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
         best = f'; the best shows one of {figures.percent(min(filter(None, blind)))}' if any(blind) else ''
         yield 'blind', (f'{counted(len(blind), "figure")} would not show a slowdown of '
                         f'{figures.percent(WANTED)}{best} (parity verdict --all)')
-    skipped = Counter(_kind(c.reason) for c in cells if c.verdict == 'skipped')
+    skipped = Counter(_KINDS.get(c.kind, 'for other reasons') for c in cells if c.verdict == 'skipped')
     if skipped:
         kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
         yield 'left out', f'{counted(by_word["skipped"], "cell")}: {kinds} (parity verdict --skipped)'
@@ -337,14 +338,10 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     yield 'next', '' if any(entry.next for entry in entries) else verdict.next     # an entry ends with its own
 
 
-#: What a reason to skip holds, in few words.
-_KINDS = {'no environment offers': 'without a program', 'cached': 'cached', 'size=': 'of a larger size',
-          'the same as': 'the same as others', 'one rank': 'of several ranks', 'nodes: needs': 'on more nodes',
-          'io_budget': 'beyond io_budget', 'waived': 'waived'}
-
-
-def _kind(reason: str) -> str:
-    return next((kind for word, kind in _KINDS.items() if word in reason), 'for other reasons')
+#: The kinds of reasons to skip, in few words.
+_KINDS = {Kind.NO_PROGRAM: 'without a program', Kind.CACHED: 'cached', Kind.SIZE: 'of a larger size',
+          Kind.SAME: 'the same as others', Kind.RANKS: 'of several ranks', Kind.NODES: 'on more nodes',
+          Kind.IO_BUDGET: 'beyond io_budget', Kind.WAIVED: 'waived'}
 
 
 # ---- lines of text

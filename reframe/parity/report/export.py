@@ -149,10 +149,9 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
     starts, words = database.starts(), states.words(system)
     rows = history.rows(uuid for uuid, start in starts.items() if start >= since).filter(
         pl.col('system') == system, pl.col('metric').ne(PASSED) | pl.concat_str('unit', 'better').ne(''),
-        ~pl.col('reason').str.starts_with('skipped'))
+        pl.col('status') != 'skipped')
     began = pl.from_epoch((1000 * pl.col('start')).cast(pl.Int64), 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
-    said = pl.col('reason').str.split_exact(': ', 1)
-    absent = pl.when(pl.col('reason') != '').then(said.struct[0])
+    absent = pl.when(pl.col('status') != '').then(pl.col('status'))
     word = pl.when(pl.col('rerun_of') != '').then(pl.lit('')).otherwise(absent.fill_null(pl.col('word')))
     return rows.collect().join(words, [*history.CELL, 'session'], 'left').with_columns(
-        start=began, reason=said.struct[1], word=word).select(COLUMNS)
+        start=began, word=word).select(COLUMNS)

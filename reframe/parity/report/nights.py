@@ -61,9 +61,9 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
              .agg('at', 'value', 'low', 'high', pl.col('word').fill_null('insufficient')))
     count, letters, cells = len(sessions), {}, {}
     if absent is not None:
-        gone = absent.join(nights, on='session').select(*CELL, 'at', 'reason')
-        for *cell, at, reason in gone.iter_rows():
-            letters.setdefault(tuple(cell), {})[at] = reason.partition(':')[0]
+        gone = absent.join(nights, on='session').select(*CELL, 'at', 'status')
+        for *cell, at, status in gone.iter_rows():
+            letters.setdefault(tuple(cell), {})[at] = status
     for *cell, at, value, low, high, word in known.iter_rows():
         cell, own = tuple(cell), dict(zip(at, word, strict=True))
         cells[cell] = Past(at, value, low, high, _letters(letters.pop(cell, {}) | own, count))

@@ -75,7 +75,8 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
     if by and by not in AXES:
         raise UsageError(f'--by {by}: valid: {", ".join(AXES)}')
     uuids = database.uuids()
-    planned = history.rows(uuids).select('check', 'case', 'reason').unique(maintain_order=True).collect()
+    why = pl.concat_str('status', 'reason', separator=': ').str.strip_prefix(': ').alias('why')
+    planned = history.rows(uuids).select('check', 'case', why).unique(maintain_order=True).collect()
     if not (checks := sorted({*planned['check']})):
         raise NothingMeasured('no session is stored; run: reframe -c checks/ -r')
     if check not in checks:
@@ -90,7 +91,7 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
             seen.append(f'{axis} {", ".join(map(str, sizes))}')
     axis = by or ('threads' if any(' %threads=' in case for case in planned['case']) else 'nodes')
     raise NothingMeasured(f'{check}: nothing to scale: no place has figures on two sizes ('
-                          f'{"; ".join(seen) or planned["reason"][-1] or f"{axis} unknown"}); measure some: '
+                          f'{"; ".join(seen) or planned["why"][-1] or f"{axis} unknown"}); measure some: '
                           f'reframe -c checks/ -n {check} -P {AXES[axis][1]} -r')
 
 
@@ -98,7 +99,7 @@ def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> li
     """Return the figures of these checks, those of each check, place and environment by themselves."""
     rows = history.rows(uuids).filter(
         *wanted, pl.col('check').is_in(list(checks)), pl.col('rerun_of') == '', pl.col('value').is_not_null(),
-        pl.col('reason') == '').with_columns(place=pl.col('system') + ':' + pl.col('partition'))
+        pl.col('status') == '').with_columns(place=pl.col('system') + ':' + pl.col('partition'))
     return rows.collect().partition_by('check', 'place', 'environ', maintain_order=True)
 
 

@@ -122,9 +122,9 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
     """Say which codes the newest session has, and how many planned cells were never measured in these days."""
     yield newest
     rows = history.rows(night.uuid for night in nights).filter('planned', pl.col('environ') != '')
-    cells = rows.group_by(CELL).agg(calm=(pl.col('reason') == '').any(), check=pl.col('check').first(),
-                                    disturbed=pl.col('reason').str.starts_with('disturbed').any(),
-                                    skipped=pl.col('reason').str.starts_with('skipped').all()).collect()
+    cells = rows.group_by(CELL).agg(calm=(pl.col('status') == '').any(), check=pl.col('check').first(),
+                                    disturbed=(pl.col('status') == 'disturbed').any(),
+                                    skipped=(pl.col('status') == 'skipped').all()).collect()
     wanted = cells.filter(~pl.col('skipped'))
     disturbed = wanted.filter(~pl.col('calm'), 'disturbed')
     never = wanted.filter(~pl.col('calm'), ~pl.col('disturbed'))

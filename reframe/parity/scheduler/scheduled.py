@@ -11,6 +11,7 @@ import signal
 import time
 from pathlib import Path
 
+from parity.base.reasons import Kind
 from parity.scheduler import command, pbs, placement
 
 #: A measurement that begins again on another node is another measurement, and writes into the same output.
@@ -22,7 +23,7 @@ LONGEST_WAIT = '6h'
 
 #: The Unix time from which on no job starts: the end of a night's window (`nightly:` in system.yaml).
 UNTIL = 'PARITY_UNTIL'
-#: Begins the reason of a case that was left out for it.
+#: The reason of a case that was left out for it.
 OVER = 'the window of the night ended'
 
 #: How mpirun of an Open MPI without `tm` reaches the other nodes of a PBS job, where the site says nothing.
@@ -38,9 +39,10 @@ _END_WITH_CODE = '(exit $((parity_ended ? parity_ended : $?)))'
 
 #: Slurm's words for a job that something other than the program ended (sacct(1), JOB STATE CODES).
 _ENDED = {
-    'TIMEOUT': 'time limit reached', 'DEADLINE': 'deadline reached', 'OUT_OF_MEMORY': 'memory exceeded',
-    'NODE_FAIL': 'a node failed', 'BOOT_FAIL': 'a node did not start', 'PREEMPTED': 'preempted by another job',
-    'CANCELLED': 'cancelled', 'REVOKED': 'cancelled by a sibling',
+    'TIMEOUT': (Kind.LIMIT, 'time limit reached'), 'DEADLINE': (Kind.LIMIT, 'deadline reached'),
+    'OUT_OF_MEMORY': (Kind.LIMIT, 'memory exceeded'), 'NODE_FAIL': (Kind.NODE, 'a node failed'),
+    'BOOT_FAIL': (Kind.NODE, 'a node did not start'), 'PREEMPTED': (Kind.NONE, 'preempted by another job'),
+    'CANCELLED': (Kind.CANCELLED, 'cancelled'), 'REVOKED': (Kind.CANCELLED, 'cancelled by a sibling'),
 }
 #: Complaints of srun and slurmstepd about a step that ended so, although the job went on.
 _OF_A_STEP = {
@@ -49,8 +51,9 @@ _OF_A_STEP = {
 }
 #: The same of PBS (JOB_EXEC_KILL_* of its job.h).
 _ENDED_BY_PBS = {
-    -24: 'more cores used than asked for', -25: 'more cores used than asked for', -26: 'virtual memory exceeded',
-    -27: 'memory exceeded', -28: 'CPU time limit reached', -29: _ENDED['TIMEOUT'],
+    -24: (Kind.NONE, 'more cores used than asked for'), -25: (Kind.NONE, 'more cores used than asked for'),
+    -26: (Kind.LIMIT, 'virtual memory exceeded'), -27: _ENDED['OUT_OF_MEMORY'],
+    -28: (Kind.LIMIT, 'CPU time limit reached'), -29: _ENDED['TIMEOUT'],
 }
 
 
@@ -66,7 +69,7 @@ def begin(case) -> None:
         case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
     needed = nodes(case)
     if job.pin_nodes and needed > len(job.pin_nodes):       # reframe --distribute: a node by itself
-        case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(job.pin_nodes)} alone')
+        case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(job.pin_nodes)} alone', Kind.NODES)
     if needed > 1 and placement.needs_node_file(case.current_partition):
         case.stage_program('pbs_rsh.sh')
         case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
@@ -76,7 +79,7 @@ def begin(case) -> None:
         case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
     if until := float(os.environ.get(UNTIL, 0)):
         if (left := until - time.time()) <= 0:
-            case.skip_case(f'{OVER} before its job started: it is left for the next night')
+            case.skip_case(f'{OVER} before its job started: it is left for the next night', Kind.WINDOW)
         if left < case.max_pending_time:        # ReFrame reads a time as seconds
             case.max_pending_time, case.parity['until'] = left, until
 
@@ -116,31 +119,32 @@ def node(stagedir: str) -> dict[str, str]:
     return {key: value[:200] for key, value in node_report(stagedir).items() if key != 'nodes'}
 
 
-def ended(job, complaints: str = '') -> str:
-    """Say how something other than the program ended the job, with its id and nodes; '' where nothing did. Only
-    ``complaints``, its standard error, tell of a killed step where the script went on."""
+def ended(job, complaints: str = '') -> tuple[Kind, str]:
+    """Return the kind of the end that something other than the program made of the job, and a sentence with its
+    id and nodes; '' where nothing did. Only ``complaints``, its standard error, tell of a killed step where the
+    script went on."""
     words = [word for word in str(job.state or '').split(',') if word in _ENDED]
     words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
     if words[:1] == ['CANCELLED'] and not job.nodelist:     # by ReFrame, which does not say why
         longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
-        reason = _waited_for(job.jobid)
-        return f'cancelled while it waited in the queue{longest} (job {job.jobid}: CANCELLED{reason})'
+        how = f'CANCELLED{_waited_for(job.jobid)}'
+        return Kind.CANCELLED, f'cancelled while it waited in the queue{longest} (job {job.jobid}: {how})'
     record = getattr(job, 'pbs', {})        # parity.rfm.queues
     status = int(record.get('Exit_status', 0))
     word = f'Exit_status {status}'
     if words:
-        what, word = _ENDED[words[0]], words[0]
+        (kind, what), word = _ENDED[words[0]], words[0]
     elif record.get('substate') == pbs.DELETED:
-        what, word = _ENDED['CANCELLED'], record.get('comment') or word
+        (kind, what), word = _ENDED['CANCELLED'], record.get('comment') or word
     elif status < 0:
-        what = _ENDED_BY_PBS.get(status, 'PBS could not run it')
+        kind, what = _ENDED_BY_PBS.get(status, (Kind.NONE, 'PBS could not run it'))
     elif status > pbs.KILLED:
-        what = f'ended by signal {status - pbs.KILLED}'
+        kind, what = Kind.NONE, f'ended by signal {status - pbs.KILLED}'
     else:
-        return ''
+        return Kind.NONE, ''
     on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
-    limit = f', {job.time_limit:g} s' if what == _ENDED['TIMEOUT'] and job.time_limit else ''
-    return f'{what}{limit} (job {job.jobid}{on}: {word})'
+    limit = f', {job.time_limit:g} s' if (kind, what) == _ENDED['TIMEOUT'] and job.time_limit else ''
+    return kind, f'{what}{limit} (job {job.jobid}{on}: {word})'
 
 
 def signalled(job) -> str:

@@ -14,12 +14,23 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from parity.study.model import Case, Study
 
 AS, OF = 'as.', 'of.'
 #: A case of a campaign: side, repeat, experiment, and the values of its axes.
 Key = tuple[str, ...]
+
+
+class Status(NamedTuple):
+    """The status of a run without a figure, and its reason; both are '' of a run with one."""
+
+    word: str = ''
+    reason: str = ''
+
+    def __str__(self) -> str:
+        return f'{self.word}: {self.reason}'
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from parity.base.figures import NOTHING, counted, number
+from parity.base.reasons import Kind
 from parity.compare.model import Comparison, Row
 from parity.study import figures, findings, measured
 from parity.study.derived import FitRow, NumberRow
@@ -60,7 +61,7 @@ def of_study(name: str, session: str = '') -> Compared:
         return Compared(name, study, cells, published, findings.analysed(study, cells, published))
     rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
-                 if _row_of(study, cell) in rows or not cell.reason.startswith('skipped: ')]
+                 if _row_of(study, cell) in rows or cell.status != 'skipped']
     of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     analysis = findings.analysed(study, cells, published, ran.cells, of_here, ran.left_out)
     return Compared(name, study, cells, published, analysis, ran, of_here)
@@ -123,7 +124,7 @@ def _sides(row: Row | None) -> list[str]:
 def _figure(row: Row | None) -> list[str]:
     """Return the figure of a study of one side, with its interval and what it can be used for."""
     if not row or (row.baseline is None and row.ratio is None):
-        return [row.reason if row and ', flagged ' in row.reason else NOTHING]
+        return [row.reason if row and row.kind is Kind.FLAGGED else NOTHING]
     figure = [] if row.baseline is None else [f'{number(row.baseline)} {row.unit}'.strip()]
     figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
     label = row.label.removeprefix('ratio_only').removeprefix(': ').partition(':')[0]

@@ -11,6 +11,7 @@ from parity.base import csvfile, files, paths
 from parity.base.csvfile import Table
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import number
+from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Measured, Row, Side, Value
 from parity.study.model import Experiment, Point, Study, filled
@@ -35,6 +36,7 @@ class Cell:
     values: list[Value] = field(default_factory=list)
     flagged: list[tuple[float, str]] = field(default_factory=list)
     where: str = ''
+    status: str = ''                # without values: missing, skipped, failed, wrong or disturbed
     reason: str = ''                # why it has no values
     step: float | None = None       # what the timer resolves
     label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
@@ -157,7 +159,9 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
             case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
             sides[side].append(Measured(
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
-                step=cell.step, values=cell.values, reason=cell.reason or _flags(cell), label=cell.label))
+                step=cell.step, values=cell.values, label=cell.label,
+                reason=cell.reason or _flags(cell),
+                kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
     found = join.alone(*both) if not study.candidate else \
         join.compare(*both, label=study.axes[study.contrast].kind == 'value')      # its cases have other arguments

@@ -24,23 +24,24 @@ from parity.system.systems import Partition
 Infos = Sequence[tuple[str, dict[str, Any]]]
 
 
-def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[campaign.Key, str]:
-    """Return what became of a campaign's cases in each repeat: '' where there are figures, else the reason."""
-    found: dict[campaign.Key, str] = {}
+def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[campaign.Key, campaign.Status]:
+    """Return what became of a campaign's cases in each repeat."""
+    found: dict[campaign.Key, campaign.Status] = {}
     with paths.of_study(name):
         for uuid, info in database.infos():
             if info.get('run') != run:
                 continue
             side = [p for p in planned if study.side(p.case) == info['side']]
             rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.partition for p in side}))
-            ran = [(check, outset.parameters(case), value, reason) for check, case, value, reason in
-                   rows.select('check', 'case', 'value', 'reason').collect().iter_rows()]
+            ran = [(check, outset.parameters(case), value, campaign.Status(*why)) for check, case, value, *why in
+                   rows.select('check', 'case', 'value', 'status', 'reason').collect().iter_rows()]
             for _, cases in (each for each in _as_stated([(uuid, info)], [p.case for p in side]) if each[0]):
                 for case in cases:
-                    mine = [(value, reason) for check, having, value, reason in ran if case.is_case(check, having)]
+                    mine = [(value, why) for check, having, value, why in ran if case.is_case(check, having)]
                     key = campaign.key(info['side'], info['repeat'], case)
-                    if mine and found.get(key, 'none'):
-                        found[key] = '' if any(value is not None for value, _ in mine) else mine[0][1]
+                    if mine and (key not in found or found[key].word):
+                        figures = any(value is not None for value, _ in mine)
+                        found[key] = campaign.Status() if figures else mine[0][1]
     return found
 
 
@@ -160,7 +161,7 @@ def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
                     at |= {FIGURE: name} if len(wanted) > 1 else {}
                     yield Cell(case.experiment, metric, at, cell.unit if cell else '', cell.better if cell else '',
                                list(cell.values) if cell else [], label=cell.label if cell else '',
-                               reason=cell.reason if cell else why)
+                               status=cell.status if cell else '', reason=cell.reason if cell else why)
 
 
 def _partitions(system: str) -> Sequence[Partition]:

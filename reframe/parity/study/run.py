@@ -38,7 +38,7 @@ from parity.study.conditions import Planned
 from parity.study.model import Study
 
 _RUNS = TypeAdapter(dict[str, str])
-#: Begins what became of a case that the same command measures again.
+#: Cases that the same command measures again.
 _AGAIN = ('missing', 'failed')
 
 
@@ -105,7 +105,8 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
             **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}})
         after = measured.outcomes(study, name, number, planned)
     wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
-    lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
+    unmeasured = campaign.Status('failed', 'ReFrame left it out')
+    lost = {key: of for key in wanted if (of := after.get(key, unmeasured)).word}
     console.lines(wording.outcome(name, lost, len(wanted), time.monotonic() - began, seconds))
     return _code(name, {**after, **lost})
 
@@ -122,10 +123,10 @@ def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, st
 
 
 def _steps(study: Study, command: Command, planned: Sequence[Planned],
-           before: Mapping[campaign.Key, str]) -> tuple[list[campaign.Step], float]:
+           before: Mapping[campaign.Key, campaign.Status]) -> tuple[list[campaign.Step], float]:
     """Print what is about to be measured; return its sessions, and the seconds that they take."""
     ready = [p for p in planned if not p.reason]
-    done = [key for key, why in before.items() if not why.startswith(_AGAIN)]
+    done = [key for key, of in before.items() if of.word not in _AGAIN]
     steps = campaign.steps(study, [p.case for p in ready], command.quick, done)
     seconds = conditions.seconds(steps, ready)
     places = ', '.join(f'{side} {place}' for side, place in _places(study, ready).items())
@@ -159,18 +160,18 @@ def _sessions(study: Study, command: Command, planned: Sequence[Planned], steps:
                  f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}')
 
 
-def _code(name: str, outcomes: Mapping[campaign.Key, str]) -> int:
+def _code(name: str, outcomes: Mapping[campaign.Key, campaign.Status]) -> int:
     """Return the exit code of a campaign by what became of its runs: any that is wrong comes first.
 
     Raises NothingMeasured where none has a figure."""
-    wrong, again = (sum(why.startswith(words) for why in outcomes.values()) for words in (('wrong',), _AGAIN))
+    wrong, again = (sum(of.word in words for of in outcomes.values()) for words in (('wrong',), _AGAIN))
     if wrong:
         print(f'parity: {counted(wrong, "run", "were")} wrong: --again measures all anew', file=sys.stderr)
     if again:
         print(f'parity: {counted(again, "run")} failed: the same command measures them again', file=sys.stderr)
     if wrong or again:
         return REGRESSED if wrong else INFRASTRUCTURE
-    if all(outcomes.values()):
+    if all(of.word for of in outcomes.values()):
         raise NothingMeasured(f'{name} has no figure')
     return OK
 

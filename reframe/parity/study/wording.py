@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from parity.base.figures import counted, duration
 from parity.base.text import brief, columns, visible
 from parity.study import campaign, compared, figures
-from parity.study.campaign import Key, Step
+from parity.study.campaign import Key, Status, Step
 from parity.study.compared import Compared
 from parity.study.conditions import Planned
 from parity.study.model import Study
@@ -81,7 +81,7 @@ def announced(head: str, planned: Sequence[Planned], steps: Sequence[Step], done
                f'{before}; about {duration(seconds)}{guess}'), ''
 
 
-def outcome(name: str, lost: Mapping[Key, str], total: int, seconds: float, estimate: float) -> Iterator[Line]:
+def outcome(name: str, lost: Mapping[Key, Status], total: int, seconds: float, estimate: float) -> Iterator[Line]:
     """Yield what a campaign has measured. ``lost``: runs without a figure, with the reason."""
     yield '', ''
     runs = f'{total - len(lost)} of {counted(total, "run")} measured'
@@ -90,10 +90,10 @@ def outcome(name: str, lost: Mapping[Key, str], total: int, seconds: float, esti
     yield f'next: parity study compare {name} last', ''
 
 
-def without_figure(outcomes: Mapping[Key, str]) -> Iterator[Line]:
+def without_figure(outcomes: Mapping[Key, Status]) -> Iterator[Line]:
     """Yield how many runs of each experiment have no figure, and why."""
-    for (experiment, why), count in Counter((key[2], why) for key, why in outcomes.items() if why).items():
-        yield f'  {experiment}: {counted(count, "run")} without a figure: {visible(why)}', ''
+    for (experiment, of), count in Counter((key[2], of) for key, of in outcomes.items() if of.word).items():
+        yield f'  {experiment}: {counted(count, "run")} without a figure: {visible(str(of))}', ''
 
 
 def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iterator[Line]:

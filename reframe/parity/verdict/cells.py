@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from parity.base.figures import change, counted, percent
 from parity.base.limits import Limit, measured
+from parity.base.reasons import Kind
 from parity.plan import PASSED, PlannedCase, PlannedMetric, not_offered
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
@@ -43,11 +44,12 @@ def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> di
     absent = ', '.join(dict.fromkeys(demands.absent[code] for code in case.needs if code in demands.absent))
     why = not_offered(case.needs) + (f' ({absent})' if absent else '')
     if not case.environ and (waiver or not demands.required & set(case.needs)):
-        return {'verdict': 'skipped', 'reason': waiver or why}
+        return {'verdict': 'skipped', 'kind': Kind.WAIVED if waiver else Kind.NO_PROGRAM, 'reason': waiver or why}
     if metric.left_out:
-        return {'verdict': 'skipped', 'reason': metric.left_out}
-    return {'verdict': 'missing', 'stopped': bool(case.environ), 'reason': 'planned, but the session ended before '
-            'it ran' if case.environ else f'{why}, which the system requires'}
+        return {'verdict': 'skipped', 'kind': metric.kind, 'reason': metric.left_out}
+    if case.environ:
+        return {'verdict': 'missing', 'stopped': True, 'reason': 'planned, but the session ended before it ran'}
+    return {'verdict': 'missing', 'kind': Kind.NO_PROGRAM, 'reason': f'{why}, which the system requires'}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
@@ -63,13 +65,13 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         judged = _figure(metric, [passed], figures)
         note = f'attempt {passed.attempt}; the first failed: {bad[0].reason}'
         return {**judged, 'attempt': passed.attempt, 'reason': sentence(judged['reason'], note)}
-    left_out = metric.left_out or next(filter(None, (r.figure(metric.name).left_out for r in first)), '')
+    left_out = next((of for of in (metric, *(r.figure(metric.name) for r in first)) if of.left_out), None)
     if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
-        return {**_place(bad[0]), 'verdict': 'skipped', 'reason': left_out}
+        return {**_place(bad[0]), 'verdict': 'skipped', 'kind': left_out.kind, 'reason': left_out.left_out}
     worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
     among = f' ({len(bad)} of {counted(len(first), "run")})' if len(first) > 1 else ''
     again = f' ({1 + len(retries)} attempts)' if retries else ''
-    return {**_place(worst), 'verdict': worst.status, 'reason': worst.reason + among + again,
+    return {**_place(worst), 'verdict': worst.status, 'kind': worst.kind, 'reason': worst.reason + among + again,
             'attempt': 1 + len(retries), 'stopped': worst.unfinished}
 
 
@@ -79,7 +81,7 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     others, runs = len(runs) - len(calm), calm or runs
     figure = middle([r.figure(metric.name) for r in runs])
     if figure.left_out:
-        return {**_place(runs[0]), 'verdict': 'skipped', 'reason': figure.left_out}
+        return {**_place(runs[0]), 'verdict': 'skipped', 'kind': figure.kind, 'reason': figure.left_out}
     if not figure.finite:
         said = 'absent from the results' if figure.value is None else f'{figure.value}'
         return {**_place(runs[0]), 'verdict': 'wrong', 'reason': figure.why or f'{metric.name} is {said}'}
@@ -94,7 +96,7 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference,
             'reference_source': figure.source, 'low': figure.low, 'high': figure.high,
             'visible': _visible(metric, figure), 'label': figure.label, 'verdict': verdict,
-            'reason': reason,
+            'kind': Kind.CACHED if figure.label == 'cached' else Kind.NONE, 'reason': reason,
             # as long as no history is known (parity.verdict.nights)
             'history': 'insufficient' if verdict in OPEN and not figure.label and metric.better else '',
             'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
@@ -158,8 +160,7 @@ def with_power(cell: Cell) -> Cell:
         return cell
     why = 'no bound shows a slowdown' if cell.visible is None \
         else f'a slowdown shows from {percent(cell.visible)} on'
-    reason = cell.reason if why in cell.reason else sentence(cell.reason, why)
-    return cell.model_copy(update={'verdict': 'blind', 'reason': reason})
+    return cell.model_copy(update={'verdict': 'blind', 'reason': sentence(cell.reason, why)})
 
 
 def sentence(*parts: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from parity.base import errors, figures
 from parity.base.figures import several
+from parity.base.reasons import Kind
 from parity.compare.model import Outcome
 from parity.plan.identity import undistributed
 from parity.records import database
@@ -36,9 +37,6 @@ WHOLE = 'ci/nightly'
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: A smaller share is no further drop.
 _LEAST = 0.01
-#: How the reasons begin of failures that are a node's, and of those that are a case's.
-_OF_NODE = 'a node '
-_OF_CASE = ('time limit', 'deadline', 'CPU time limit', 'memory exceeded', 'virtual memory')
 #: After so long (30 days) without a measurement nobody is reminded: the check may be gone.
 _FORGOTTEN_SECONDS = 30 * 86400.0
 #: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
@@ -199,7 +197,7 @@ class Failures:
         self._checks = Counter(partition for partition, _ in {(cell.partition, cell.check) for cell in failed})
         by_partition: dict[str, list[set[str]]] = defaultdict(list)
         for cell in failed:
-            if cell.reason.startswith(_OF_NODE):
+            if cell.kind is Kind.NODE:
                 self._dead.update(_one_node(cell))
                 by_partition[cell.partition].append({*cell.ran_on})
         for shared in (set.intersection(*jobs) for jobs in by_partition.values()):
@@ -215,7 +213,7 @@ class Failures:
         word, everything = cell.verdict, cell.partition not in self._fine and self._checks[cell.partition] > 1
         kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '',
                 'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program',
-                'failed': cell.case if cell.reason.startswith(_OF_CASE) else '' if everything else cell.check}
+                'failed': cell.case if cell.kind is Kind.LIMIT else '' if everything else cell.check}
         return [word, cell.partition, kind[word]]
 
 

@@ -251,23 +251,24 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
         for feature in case.needs:
             needing.setdefault(feature, set()).add(case.case)
     loaded, planned = {n for check in plan.checks for n in check.needs}, needing.keys()
-    found = []
+    found, lacking = [], False
     for code in codes.measured():
         able = {code.feature, code.stand_in}
         not_selected = able & loaded and not able & planned
-        why = 'not selected' if not_selected else \
-            absent.get(code.feature, 'no check' if spack else 'no Spack')
-        told = _of_code(code, cells, needing, why)
-        if told.reason != why or not code.optional:     # nobody asked for an application that is not here
-            found.append(told)
+        if ran := _of_code(code, cells, needing):
+            found.append(ran)
+        elif not code.optional:     # nobody asked for an application that is not here
+            why = 'not selected' if not_selected else absent.get(code.feature, 'no check' if spack else 'no Spack')
+            lacking |= not not_selected and code.feature in absent
+            found.append(CodeCoverage(code=code.name, measured=False, reason=why))
     measured = sum(c.measured for c in found)
     doctor = f'; parity doctor --system {plan.system} says what they need'
-    lacking = any(c.reason in absent.values() for c in found)
     line = _line(found, measured, _ours(cells, plan)) + doctor * lacking
     return Coverage(line=line, codes=found, measured=measured, total=len(found), cells=len(cells))
 
 
-def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]], no_code: str) -> CodeCoverage:
+def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]]) -> CodeCoverage | None:
+    """Return whether a code was measured; None where none of its cases could run."""
     own, standing = ([c for c in cells if c.case in cases] if (cases := needing.get(feature)) else []
                      for feature in (code.feature, code.stand_in))
     standing = [c for c in standing if c.metric.startswith(code.stands_for)]
@@ -278,8 +279,8 @@ def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]], no_cod
         return CodeCoverage(code=code.name, measured=not cached, by=code.stand_in, reason=cached)
     planned = own or standing
     if any(c.verdict != 'skipped' or c.environ for c in planned):   # it is required, or an environment offers it
-        no_code = planned[0].verdict
-    return CodeCoverage(code=code.name, measured=False, reason=no_code)
+        return CodeCoverage(code=code.name, measured=False, reason=planned[0].verdict)
+    return None
 
 
 def _ours(cells: list[Cell], plan: Plan) -> list[str]:

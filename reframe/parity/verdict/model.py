@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from parity.base import figures
+from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.plan import PASSED
@@ -80,7 +81,8 @@ class Cell(Strict):
     efficiency: float | None = None  # value / limit
     label: str = ''                  # e.g. 'cached': why a figure is not judged as what it seems
     verdict: Word
-    reason: str = ''
+    kind: Kind = Kind.NONE           # of the reason
+    reason: str = ''                 # for people
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     incident: int = 0                # its number; 0: of none yet
     attempt: int = 1                 # 1: first run; more: how many runs were needed

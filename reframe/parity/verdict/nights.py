@@ -83,7 +83,7 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)
-    return {**update, 'verdict': 'ok' if word == 'blind' else word, 'reason': reason}
+    return {**update, 'verdict': word, 'reason': reason}
 
 
 def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
