@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 import tarfile
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import sessions as made
+from conftest import TOP
 from nights import start
 from parity.base import paths, reasons
 from parity.base.errors import NothingMeasured
@@ -28,9 +30,9 @@ from parity.study import run as campaigns
 from parity.system import systems
 from parity.verdict import cells, incidents, judge, nodes
 from stored import Stored
-from test_older import DATA, NIGHTS
-from test_studies import ONE, ONES, trial
 
+#: What main at 79e2061 wrote.
+DATA = TOP / 'tests' / 'data' / 'nights-79e2061'
 #: A job that has ended, by its reason: what the scheduler said, what the site's window did, what was left out.
 ENDS = {
     'Node': ('failed', 'a node failed (job 7 on p4: NODE_FAIL)'), 'Beside': ('failed', 'exit code 9'),
@@ -178,14 +180,37 @@ def test_no_word_of_a_recorded_reason_decides_anything(tmp_path, monkeypatch, re
         monkeypatch.setenv('PARITY_ROOT', str(tmp_path / name))
         monkeypatch.setenv('PARITY_RESULTS', str(tmp_path / name / 'results'))
         change()
-        found.append([*(of_night(night, 'lab') for night in NIGHTS), exported()])
+        found.append([*(of_night(night, 'lab') for night in json.loads((DATA / 'expected.json').read_text())['nights']), exported()])
     for before, after in zip(*found, strict=True):
         assert before == after
 
 
+STUDY = '''title: t
+source: s
+what: w
+contrast: node
+axes:
+  node: {what: w, here: h, kind: partition, values: {node: ''}}
+  threads: {what: w, here: h, kind: value, values: [1, 2]}
+experiments:
+  one: {what: w, where: p, subsystem: compute, axes: {threads: all}, metrics: {rate: [hpl], time: [latency], odd: [hpl]}, check: Toy, set: {threads: '{threads}'}}
+findings:
+  - {id: f, says: s, where: p, ratio: one.rate 2 / 1, above: 1}
+'''
+PUBLISHED = '''experiment,metric,unit,better,threads,run,value,flag,use,where
+one,rate,MB/s,higher,1,1,10,,,p
+one,rate,MB/s,higher,2,1,20,,,p
+one,time,s,lower,1,1,3,,derived,p
+one,odd,MB/s,higher,1,1,7,N_35,,p
+'''
+
+
 @pytest.fixture
 def one_side(site):
-    trial(site, ONE, ONES)
+    folder = site.parents[2] / 'studies' / 'trial'
+    folder.mkdir(parents=True)
+    (folder / 'study.yaml').write_text(STUDY)
+    (folder / 'published.csv').write_text(PUBLISHED)
     with paths.of_study('trial'):
         kept = Stored()
     for run, side, lacking in (('x', 'node', '2'), ('x', 'other', '12'), ('alone', 'node', '2')):
