@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -210,13 +210,17 @@ def _read(file: Path) -> tuple[Code, int]:
 
 def group_of(cell: str, subsystem: str) -> str:
     """Return the group of the cell with this name; its subsystem where no code names its group."""
-    return _group_of(os.environ.get('PARITY_ROOT'), cell.partition('@')[0]) or subsystem
+    pattern, groups = _groups(os.environ.get('PARITY_ROOT'))
+    found = pattern.match(cell.partition('@')[0])
+    return groups[found.lastgroup] if found and found.lastgroup else subsystem
 
 
-@lru_cache(maxsize=100_000)
-def _group_of(_: str | None, figure: str) -> str:
-    return next((part for code in every() for part, patterns in code.parts.items()
-                 if any(re.match(pattern, figure) for pattern in patterns)), '')
+@cache
+def _groups(_: str | None) -> tuple[re.Pattern, dict[str, str]]:
+    """Return one pattern of the parts of all codes, the first that fits, and the part of each of its groups."""
+    parts = [(part, '|'.join(patterns)) for code in every() for part, patterns in code.parts.items()]
+    return (re.compile('|'.join(f'(?P<part{i}>{pattern})' for i, (_, pattern) in enumerate(parts))),
+            {f'part{i}': part for i, (part, _) in enumerate(parts)})
 
 
 def named(room: str) -> Code:
