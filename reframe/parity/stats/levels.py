@@ -305,8 +305,8 @@ class _Follow:
 
     def _drift(self, cells, newest, age) -> np.ndarray:
         """Return by how much the newest nights are above the first ones of their level, NaN where it is young."""
-        for c in cells[(age >= HEAD) & np.isnan(self.anchor[cells])]:
-            self.anchor[c] = np.median(self.level[c, self.begin[c]:self.begin[c] + HEAD])
+        new = cells[(age >= HEAD) & np.isnan(self.anchor[cells])]
+        self.anchor[new] = np.median(self.level[new[:, None], self.begin[new][:, None] + np.arange(HEAD)], axis=1)
         return np.where(age >= HEAD + APART, newest - self.anchor[cells], np.nan)
 
     def _keep(self, cells, value, t, residual) -> None:
