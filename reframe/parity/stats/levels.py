@@ -504,48 +504,62 @@ class _Follow:
         place = (self.end[cells] - NEWEST * (self.end[cells] >= 12))[:, None] - width + np.arange(width)
         self.noise.learn(cells, np.where(place >= 0, self.residual[cells[:, None], np.fmax(place, 0)], np.nan))
         if self.node is not None:
-            for g in np.unique(self.group[cells]):
-                self._nodes(g, t)
+            self._nodes(cells, t)
 
-    def _nodes(self, g: int, t: int) -> None:
-        """Learn which nodes are slower, or faster, than the others, from the newest nights of a group of cells.
+    def _nodes(self, cells: np.ndarray, t: int) -> None:
+        """Learn which nodes are slower, or faster, than the others, from the newest nights of the groups of cells.
 
         A cell that was on one node only says nothing."""
-        mine = np.flatnonzero((self.group == g) & (self.end > self.begin) & ~self._among(self._slow()))
+        due, many = np.zeros(self.noise.groups, dtype=bool), self.effect.shape[1]
+        due[self.group[cells]] = True
+        mine = np.flatnonzero(due[self.group] & (self.end > self.begin) & ~self._among(self._slow()))
+        mine = mine[np.argsort(self.group[mine], kind='stable')]
         column = np.arange(max(0, t - _MOVES), t)
-        node, x = self.node[mine[:, None], column], self.x[mine[:, None], column]
-        inside = self.normal[mine[:, None], column] & np.isfinite(x) & (node >= 0)
+        newest = mine, slice(max(0, t - _MOVES), t)
+        node, x = self.node[newest], self.x[newest]
+        inside = self.normal[newest] & np.isfinite(x) & (node >= 0)
         inside &= column >= self.at[mine, self.begin[mine]][:, None]
-        lowest, highest = (np.where(inside, node, none) for none in (self.effect.shape[1], -1))
-        inside &= (lowest.min(axis=1, initial=self.effect.shape[1]) < highest.max(axis=1, initial=-1))[:, None]
-        if not inside.any():
+        lowest, highest = (np.where(inside, node, none) for none in (many, -1))
+        inside &= (lowest.min(axis=1, initial=many) < highest.max(axis=1, initial=-1))[:, None]
+        row, at = np.nonzero(inside)
+        if not len(row):
             return
-        raw = np.where(inside, x + self.effect[g, node], np.nan)
-        off = (raw - medians(raw)[:, None])[inside]
-        every = np.bincount(node[inside], minlength=self.effect.shape[1])
-        names, place = np.flatnonzero(every), np.cumsum(every > 0) - 1
-        which, count = place[node[inside]], every[names]
-        order, first = np.argsort(off), np.cumsum(count) - count
-        ordered, of = off[order], np.argsort(which[order], kind='stable')
-        middle = _middle(ordered[of], first, count)
-        mad, effect = 1.4826 * np.median(np.abs(off - middle[which])), np.zeros_like(self.effect[g])
-        met = np.zeros((len(names), len(column)), dtype=bool)
-        met[which, np.nonzero(inside)[1]] = True
+        group, node = self.group[mine[row]], node[inside]
+        raw = np.full(inside.shape, np.nan)
+        raw[inside] = x[inside] + self.effect[group, node]
+        off = raw[inside] - medians(raw)[row]
+        size = np.bincount(group, minlength=len(due))
+        start = np.cumsum(size) - size
+        # a pair is a node of a group; pairs, and the values of groups, are one after the other
+        every = np.bincount(group * many + node, minlength=self.effect.size)
+        pairs = np.flatnonzero(every)
+        which = (np.cumsum(every > 0) - 1).astype(np.min_scalar_type(len(pairs)))[group * many + node]
+        count, of_pair = every[pairs], pairs // many
+        parts = [slice(start[g], start[g] + size[g]) for g in np.flatnonzero(size)]
+        order = np.concatenate([part.start + np.argsort(off[part]) for part in parts])
+        ordered, of, first = off[order], np.argsort(which[order], kind='stable'), np.cumsum(count) - count
+        middle, mad = _middle(ordered[of], first, count), np.zeros(len(due))
+        apart = np.abs(off - middle[which])
+        mad[size > 0] = [1.4826 * np.median(apart[part]) for part in parts]
+        met = np.zeros((len(pairs), len(column)), dtype=bool)
+        met[which, at] = True
         nights = met.sum(axis=1)
-        least, here = np.fmax(_NODE, _SURE * mad / np.sqrt(nights)), np.repeat(np.arange(len(count)), count)
-        before = of - (np.arange(len(of)) - first[here])                # values of others before each own
+        least = np.fmax(_NODE, _SURE * mad[of_pair] / np.sqrt(nights))
+        here = np.repeat(np.arange(len(count)), count)
+        before = of - start[of_pair][here] - (np.arange(len(of)) - first[here])     # values of others before each
 
         def other(place: np.ndarray) -> np.ndarray:
-            """Return the value of the others at a place among them, by node."""
+            """Return the value of the others at a place among them, by pair."""
             own = np.bincount(here, before <= place[here], len(count)).astype(int)
-            return ordered[np.fmin(place + own, len(off) - 1)]
-        others = len(off) - count
+            return ordered[start[of_pair] + np.fmin(place + own, size[of_pair] - 1)]
+        others = size[of_pair] - count
         apart = middle - (other((others - 1) // 2) + other(others // 2)) / 2
-        slow = (np.abs(apart) > least) & (nights >= WITHIN) & (2 * count <= len(off))
-        effect[names[slow]] = (apart * nights / (nights + 2))[slow]
-        moved = effect - self.effect[g]
-        if moved.any():
-            self.effect[g], self.spells[g], self.moves[g] = effect, _Noted(), _Noted()   # they were the node's
+        slow = (np.abs(apart) > least) & (nights >= WITHIN) & (2 * count <= size[of_pair])
+        effect = np.zeros_like(self.effect)
+        effect.flat[pairs[slow]] = (apart * nights / (nights + 2))[slow]
+        for g in np.flatnonzero((size > 0) & (effect != self.effect).any(axis=1)):
+            moved = effect[g] - self.effect[g]
+            self.effect[g], self.spells[g], self.moves[g] = effect[g], _Noted(), _Noted()   # they were the node's
             for c in np.flatnonzero(self.group == g):
                 self.anchor[c] = np.nan
                 of = moved[self.node[c, self.at[c, :self.end[c]]]]
