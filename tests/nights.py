@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from parity.records.history import SCHEMA
+from parity.records.history import SCHEMA, TEXT
 from parity.records.record import Session
 from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Verdict
 from parity.verdict.model import Session as Judged
@@ -33,7 +33,7 @@ def rerun(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str,
 
 
 def frame(*rows: dict[str, Any]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=SCHEMA).sort('start', maintain_order=True)
+    return pl.DataFrame(rows, schema=SCHEMA).cast({pl.String: TEXT}).sort('start', maintain_order=True)
 
 
 def facts(night: int, nodes: dict[str, dict[str, str]] | None = None, reframe: str = '4.10.4', **machine: Any) -> Session:

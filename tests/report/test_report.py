@@ -393,7 +393,7 @@ def test_a_night_is_the_median_of_its_runs_without_confirmations():
 
 def test_a_letter_tells_each_night():
     frame = _history([(n, 10.0, {}) for n in (0, 1, 2, 3, 8)])
-    words = frame.select(*CELL, 'session').with_columns(word=pl.Series(['insufficient', 'regressed', 'improved', 'blind', 'ok']))
+    words = frame.select(*CELL, 'session').cast({pl.Categorical: pl.String}).with_columns(word=pl.Series(['insufficient', 'regressed', 'improved', 'blind', 'ok']))
     absent = words.head(1).select(CELL).join(pl.DataFrame({'session': ['s6', 's7'], 'status': ['failed', 'wrong']}), how='cross')
     past = _past(frame, range(9), words=words, absent=absent).cells[key(cell())]
     assert past.letters == ':RIb  FW.'

@@ -229,7 +229,7 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     known += [rows(night, 50.0, 'p3') for night in (-3, -2, -1, 0)]
     monkeypatch.setattr(nodes, 'states', lambda system: (states, ''))
     monkeypatch.setattr(database, 'starts', lambda: {f'night-{night}': start(night) for night in range(-3, 2)})
-    monkeypatch.setattr(history, 'rows', lambda _: frame(*known).lazy().with_columns(kind=pl.lit('')))
+    monkeypatch.setattr(history, 'rows', lambda _: frame(*known).cast({history.TEXT: pl.String}).lazy().with_columns(kind=pl.lit('')))
     monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
 
     def measured(arguments, *_):

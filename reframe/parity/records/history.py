@@ -55,6 +55,8 @@ _TYPES = {**SCHEMA, **_MORE}
 _OF_SESSION = ('session', 'start', 'night', 'rerun_of')
 _OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'status',
               'kind', 'reason', 'declared', 'planned')
+#: The type of a text in a history: most are the same in many rows.
+TEXT = pl.Categorical
 #: So many files are read at once: one scan a file takes twice the time, and one sort of all twice the memory.
 _FILES_AT_ONCE = 4
 _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
@@ -63,8 +65,9 @@ _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
 def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
     """Return the figures of the system's newest ``nights`` sessions (all: None) and their reruns, oldest first.
 
-    The columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left
-    out, with a warning that names it. InfrastructureError where the database cannot be read."""
+    The columns are SCHEMA's, with each text as TEXT. Disturbed runs are left out unless asked for. A session that
+    cannot be read is left out, with a warning that names it. InfrastructureError where the database cannot be
+    read."""
     frame = _loaded(system, database.cache(), tuple(database.starts().items()))
     if nights is not None:
         own = frame.filter(rerun_of='').unique('session').sort('start').tail(nights)['session'].implode()
@@ -90,11 +93,12 @@ def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) ->
     known = dict(starts)
     found = [*_of_nights([*known])]
     if not found:
-        return pl.DataFrame(schema=SCHEMA)
+        return pl.DataFrame(schema=SCHEMA).cast({pl.String: TEXT})
     of_system = 'declared', pl.col('system') == system, pl.col('value').is_not_null()
     order = pl.col('session').rle_id(), 'run'   # the files are in order
     frames = [pl.scan_parquet(found[at:at + _FILES_AT_ONCE]).filter(*of_system).select(SCHEMA.keys())
-              .sort(order, maintain_order=True) for at in range(0, len(found), _FILES_AT_ONCE)]
+              .with_columns(pl.col(pl.String).cast(TEXT)).sort(order, maintain_order=True)
+              for at in range(0, len(found), _FILES_AT_ONCE)]
     frame = pl.concat(frames).collect()
     said = dict(frame.select('session', 'start').unique().iter_rows())
     if moved := {uuid: known[uuid] for uuid, start in said.items() if start != known[uuid]}:   # by a wrong clock

@@ -224,7 +224,7 @@ _WHERE = ['system', 'check', *history.CELL, 'changed']
 def cells(frame, since: str = '') -> list[Cell]:
     """Return every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. Cells
     whose nights are all older are in the list, too. Reruns and nodes by turns are no nights."""
-    frame = frame.filter(pl.col('rerun_of') == '').with_columns(
+    frame = frame.filter(pl.col('rerun_of') == '').cast({history.TEXT: pl.String}).with_columns(
         pl.col('metric').str.replace(OF_DEVICE, '_gpu'))                            # one value for all devices
     own = frame.filter(pl.col('night') >= since)
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(

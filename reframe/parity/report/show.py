@@ -241,7 +241,7 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
     if not cells:
         return []
     keys = [tuple(getattr(cell, name) for name in history.CELL) for cell in cells]
-    wanted = pl.DataFrame(keys, schema=dict.fromkeys(history.CELL, pl.String), orient='row')
+    wanted = pl.DataFrame(keys, schema=dict.fromkeys(history.CELL, history.TEXT), orient='row')
     found: dict[tuple, list[dict]] = {}
     stored = history.load(cells[0].system, disturbed=True)
     for row in stored.join(wanted, on=history.CELL, how='semi', maintain_order='left').iter_rows(named=True):

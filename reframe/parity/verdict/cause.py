@@ -53,14 +53,14 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     starts = [n.start for n in nights if n.uuid == session] or frame.filter(session=session)['start'].to_list()
     bad = starts[0] if starts else float('inf')
     wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE},
-                          schema=dict.fromkeys(_FIGURE, pl.String))
+                          schema=dict.fromkeys(_FIGURE, history.TEXT))
     until = (pl.col('start') <= bad) | (pl.col('rerun_of') == session)
     usual = frame.filter(until, label='').select(_COLUMNS).join(wanted, on=_FIGURE, how='semi')
     alike = usual.partition_by(_FIGURE, as_dict=True)
     # many cells ask for the same
     changed = functools.cache(functools.partial(changes, nights, bad))
     given = functools.cache(work)
-    nodes_in = dict(frame.group_by('partition').agg(pl.col('node').str.split(',').explode().unique()).iter_rows())
+    nodes_in = dict(frame.group_by('partition').agg(pl.col('node').unique()).iter_rows())
 
     def of(cell: Cell) -> Attribution:
         found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
@@ -69,7 +69,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         good, first = _begin(cell, own, session, bad)
         if cell.verdict == 'regressed':
             known = figures(rows, session, float('-inf') if good is None else good, cell)
-            where = place(known, cell.partition, {*nodes_in.get(cell.partition, ())} - {''})
+            where = place(known, cell.partition, {*','.join(nodes_in.get(cell.partition, ())).split(',')} - {''})
         if good is None:
             return Attribution(where=where)
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r['start'] == start))

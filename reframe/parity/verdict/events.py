@@ -47,7 +47,7 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
     work = _other_work(asked, cells) if len(asked) else {}
     events = {'work': pl.col('row').is_in([*work]), 'level': pl.col('row').is_in(_by_hand(rows, cells, system)),
               'accepted': accepted, 'software': software}
-    moved = _of_nodes(rows.filter(pl.col('since').is_not_null()), cells, system)
+    moved = _of_nodes(rows.select('row', 'cell', 'node', 'since', 'night').drop_nulls('since'), cells, system)
     event = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, holds in events.items()),
                         pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
     last = dict(rows.filter(accepted).group_by('cell').agg(pl.col('row').max()).iter_rows())
@@ -76,7 +76,7 @@ def _by_hand(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> list[int
     place = {id(cell): at for at, cell in enumerate(cells)} if listed else {}
     for level in listed:
         for cell in known.get(level.cell, ()):
-            own = rows.filter(pl.col('cell') == place[id(cell)], pl.col('label').str.head(10) >= str(level.since))
+            own = rows.filter(pl.col('cell') == place[id(cell)], pl.col('label') >= str(level.since))
             found += own.filter(pl.col('since').is_not_null())['row'].to_list()[:1]
     return found
 
@@ -90,8 +90,8 @@ def _of_nodes(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> dict[in
     types = {'place': pl.String, 'when': pl.Float64, 'kind': pl.String, 'what': pl.String}
     environs = pl.DataFrame({'cell': range(len(cells)), 'environ': [f'+{cell.environ}' for cell in cells]},
                             schema_overrides={'cell': rows.schema['cell']})
-    places = pl.concat_list(pl.col('node').str.split(','), 'environ')
-    found = rows.select('row', 'cell', 'node', 'since', 'night').join(environs, on='cell').with_columns(
+    places = pl.concat_list(pl.col('node').cast(pl.String).str.split(','), 'environ')
+    found = rows.join(environs, on='cell').with_columns(
         place=places).explode('place', empty_as_null=True).join(
         pl.DataFrame(moved, types, orient='row'), on='place').filter(
         (pl.col('when') > pl.col('since')) & (pl.col('when') <= pl.col('night')))

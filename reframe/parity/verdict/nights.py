@@ -157,7 +157,8 @@ def longer(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session that ran far longer than usual, the worst first.
 
     A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
-    frame = history.load(system).filter((pl.col('rerun_of') == '') & pl.col('seconds').is_not_null())
+    frame = history.load(system).lazy().filter(pl.col('rerun_of') == '', pl.col('seconds').is_not_null()).select(
+        'session', 'start', *_CASE, 'run', 'seconds').collect()
     order = frame.unique('session').sort('start')['session']
     if session not in order:
         return []
@@ -182,7 +183,7 @@ def longer(system: str, session: str) -> list[str]:
 def _named(cells: list[Cell]) -> pl.DataFrame:
     """cell (its place among them), and its name in a history."""
     return pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
-                        schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
+                        schema=dict.fromkeys(history.CELL, history.TEXT)).with_row_index('cell')
 
 
 def _signs(cells: list[Cell]) -> list[int]:
@@ -226,16 +227,15 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
     the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
     session has no figure."""
-    frame = history.load(system).filter(label='').select(
-        *history.CELL, 'session', 'start', 'night', 'rerun_of', 'run', *_OF_RUN)
-    wanted = _named(cells).with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8))
-    start = frame.filter(session=session, rerun_of='')['start'].max()
-    again = pl.col('rerun_of') != ''
-    known = frame.filter((pl.col('start') <= (float('-inf') if start is None else start))
-                         | (pl.col('rerun_of') == session))
-    known = known.with_columns(again=again, of=pl.when(again).then('rerun_of').otherwise('session'))
-    nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
-    known = known.select(*history.CELL, 'of', 'start', 'run', *_OF_RUN, 'again')
-    joined = known.lazy().join(wanted.lazy(), on=history.CELL, maintain_order='left').select(
-        pl.exclude(history.CELL)).join(nights.lazy(), on='of', maintain_order='left').rename({'of': 'session'})
+    frame = history.load(system).lazy().filter(label='')
+    wanted = _named(cells).lazy().with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8))
+    own = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='').unique('session').collect()
+    start = own.filter(session=session)['start'].max()
+    until, again = pl.col('start') <= (float('-inf') if start is None else start), pl.col('rerun_of') != ''
+    known = frame.filter(until | (pl.col('rerun_of') == session)).select(
+        *history.CELL, 'start', 'run', *_OF_RUN, again=again,
+        of=pl.when(again).then('rerun_of').otherwise('session'))
+    nights = own.lazy().filter(until).select(of='session', label='night', night='start')
+    joined = known.join(wanted, on=history.CELL, maintain_order='left').select(pl.exclude(history.CELL)).join(
+        nights, on='of', maintain_order='left').rename({'of': 'session'})
     return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()

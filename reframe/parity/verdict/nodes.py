@@ -96,8 +96,9 @@ def figures(system: str, newest: int | None = None) -> pl.DataFrame:
     higher is better. The reruns of a session are its own. Labelled and disturbed figures are left out.
 
     ``newest``: only so many sessions of each node and subsystem."""
-    frame = history.load(system).filter(pl.col('label') == '', pl.col('node') != '', pl.col('value') > 0,
-                                        pl.col('better') != '')
+    frame = history.load(system).lazy().filter(
+        pl.col('label') == '', pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '').select(
+        *CELL, 'session', 'start', 'rerun_of', 'better', 'value', 'node', 'software', 'subsystem').collect()
     known = pl.col('rerun_of').is_in(frame['session'].unique().implode())
     frame = frame.with_columns(session=pl.when(known).then('rerun_of').otherwise('session'))
     if newest is not None:
@@ -107,7 +108,8 @@ def figures(system: str, newest: int | None = None) -> pl.DataFrame:
         frame = frame.join(last, on=[*own, 'session'], how='semi', maintain_order='left')
     sign = pl.when(pl.col('better') == 'higher').then(1.0).otherwise(-1.0)
     start = pl.col('start').min().over('session')
-    return (undistributed(frame).with_columns(start, log=sign * pl.col('value').log())
+    frame = undistributed(frame.cast({history.TEXT: pl.String}))
+    return (frame.with_columns(start, log=sign * pl.col('value').log())
             .group_by(*CELL, 'software', 'node', 'session', maintain_order=True)
             .agg(pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
             .sort('start', maintain_order=True))
@@ -116,8 +118,8 @@ def figures(system: str, newest: int | None = None) -> pl.DataFrame:
 def since(system: str, node: str, start: float) -> dict[str, float]:
     """Return the newest figure of each cell, named with its size, that a job on the node measured after ``start``
     (Unix time)."""
-    rows = undistributed(history.load(system)).filter(
-        pl.col('label') == '', pl.col('start') > start, pl.col('node').str.split(',').list.contains(node))
+    rows = undistributed(history.load(system).filter(pl.col('label') == '', pl.col('start') > start).cast(
+        {history.TEXT: pl.String})).filter(pl.col('node').str.split(',').list.contains(node))
     return {f'{cell_id(row, True)} ({row["size"]})': row['value'] for row in rows.iter_rows(named=True)}
 
 

@@ -68,7 +68,7 @@ def _lacking(system: str, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
         word=pl.Series(state).replace_strict(_WORDS, default='ok', return_dtype=pl.String),
         state=pl.Series(state).replace_strict(_NAMES, default='normal', return_dtype=pl.String))
     judged = _bounded(frame.filter(pl.col('session').is_in(list(lacking))), rows)
-    return {uuid: each.select(pl.col(name) if name in each.columns else pl.lit(None, kind).alias(name)
+    return {uuid: each.select(pl.col(name).cast(kind) if name in each.columns else pl.lit(None, kind).alias(name)
                               for name, kind in states.SCHEMA.items())
             for (uuid,), each in judged.group_by('session')}
 
