@@ -191,12 +191,13 @@ def test_a_command_that_fails_is_said_and_tried_again(notifier, capsys, script, 
 
 
 def test_a_command_that_hangs_is_not_there_reads_nothing_or_no_shell_reads(tmp_path, notifier):
-    why = send(['sh', '-c', 'sleep 7777 & wait'], 'x' * 10 ** 6, {'HANGS': str(tmp_path)}, timeout=0.5)
-    assert why == 'sh: not done after 0.5 s: killed'
+    why, hung = send(['sh', '-c', 'sleep 7777 & wait'], 'x' * 10 ** 6, {'HANGS': str(tmp_path)}, timeout=0.5)
+    assert hung and why == 'sh: not done after 0.5 s: killed'
     eventually(lambda: not subprocess.run(['grep', '-slzx', f'HANGS={tmp_path}', *glob.glob('/proc/[0-9]*/environ')], stdout=subprocess.PIPE).stdout)
-    assert send(['/no/such/command'], 'text', {}) == '/no/such/command: No such file or directory'
-    assert send(['true'], 'x' * 10 ** 6, {}) == ''
-    assert send(['touch', f'{tmp_path}/$(echo x);y'], '', {}) == '' and (tmp_path / '$(echo x);y').exists()
+    assert send(['/no/such/command'], 'text', {}) == ('/no/such/command: No such file or directory', False)
+    assert send(['sh', '-c', 'echo its child was killed; exit 1'], '', {}) == ('sh: exit code 1: its child was killed', False)
+    assert send(['true'], 'x' * 10 ** 6, {}) == ('', False)
+    assert send(['touch', f'{tmp_path}/$(echo x);y'], '', {}) == ('', False) and (tmp_path / '$(echo x);y').exists()
 
 
 def secret_file(tmp_path, text='TOKEN=hunter2\n', mode=0o600):

@@ -15,6 +15,8 @@ _OPTIONS = ((re.compile(r'-j\s*(oe|eo)\b'), ' joins the files of a PBS job, and 
 _PLACES = re.compile(r'-l\s*(\S*,)?place=')
 #: The option that gives each chunk a host of its own, and nobody else.
 SCATTER = '-l place=scatter:excl'
+#: What is wrong where nothing says that.
+SHARED = 'access places nothing: PBS may put select=2:... on one host'
 
 
 def of_options(options: Iterable[object]) -> str:
@@ -28,7 +30,7 @@ def of_partition(part) -> str:
     if not part.scheduler.startswith('pbs') or part.launcher == 'local' or part.extras.nodes == 1 \
             or any(_PLACES.match(option) for option in part.access):
         return ''
-    return f"partition {part.name}: access places nothing: PBS may put select=2:... on one host; add '{SCATTER}'"
+    return f"partition {part.name}: {SHARED}; add '{SCATTER}'"
 
 
 def of_case(case) -> str:

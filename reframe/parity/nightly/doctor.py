@@ -353,9 +353,8 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         yield lacking(area, f'{cluster.version} has no queue {name!r}', f'access: name one of {known}', USAGE)
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
-    if said := submission.of_partition(part):
-        what, _, fix = said.partition('; ')
-        yield note(area, what.partition(': ')[2], f'access: {fix}')
+    if submission.of_partition(part):
+        yield note(area, submission.SHARED, f"access: add '{submission.SCATTER}'")
     if wrong := [*_wrong(part, queue, nodes, asked, cluster)]:
         yield from (lacking(area, what, fix, USAGE) for what, fix in wrong)
         return

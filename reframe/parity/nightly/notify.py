@@ -92,15 +92,17 @@ class Notifier:
                 continue
             if not self.on_incident or not (news := incidents.news(incident, incident.called)):
                 silent |= noted if not self.on_incident or incident.state == 'over' else {}
-            elif why := self._call(incident, news):
+                continue
+            why, hung = self._call(incident, news)
+            if why:
                 said.append(f'on_incident: {why}; the next night tells it of incident {incident.number} again')
-                self.hangs = said[-1] if why.endswith('killed') else ''
+                self.hangs = said[-1] if hung else ''
             else:
                 table.change(noted)     # at once: a kill must not have it called again
         table.change(silent)
         return said
 
-    def _call(self, incident: Incident, news: str) -> str:
+    def _call(self, incident: Incident, news: str) -> tuple[str, bool]:
         at = next(i for i, event in enumerate(incident.events, 1) if i > incident.called and event.what == news)
         said = {'news': news, 'event_id': f'{incident.uuid}#{at}', **incident.model_dump(mode='json'),
                 'cells': incident.cells, 'nodes': incident.nodes}
@@ -124,7 +126,8 @@ class Notifier:
                 return
             headline = subject(self.system, news, known)
             notice = text(headline, lines(news, known, verdict), verdict)
-            if why := send(self.notify.command, notice, self.secrets):
+            why, _ = send(self.notify.command, notice, self.secrets)
+            if why:
                 print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
                 return
             print(f'notice sent: {headline}')
@@ -136,7 +139,7 @@ class Notifier:
     def test(self) -> str:
         """Send a notice that says it is a test; return '' or why it was not sent."""
         notice = text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
-        return send(self.notify.command, notice, self.secrets)
+        return send(self.notify.command, notice, self.secrets)[0]
 
 
 def prepared(system: str) -> Notifier:
@@ -149,16 +152,18 @@ def prepared(system: str) -> Notifier:
                       for key, named in commands.items()))
 
 
-def send(command: list[str], text: str, secrets: dict[str, str], timeout: float = TIMEOUT_SECONDS) -> str:
+def send(command: list[str], text: str, secrets: dict[str, str],
+         timeout: float = TIMEOUT_SECONDS) -> tuple[str, bool]:
     """Run ``command`` in the top of the checkout, without a shell, with ``text`` on its standard input.
 
-    Returns '' or, on one line, why it was not sent. Command and children are killed after ``timeout``."""
+    Returns '' or, on one line, why it was not sent, and whether it hung. Command and children are killed after
+    ``timeout``."""
     with tempfile.TemporaryFile() as printed:       # not a pipe: a child left behind would keep it open
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT,
                                        cwd=paths.root(), env={**os.environ, **secrets}, start_new_session=True)
         except OSError as err:
-            return f'{command[0]}: {err.strerror}'
+            return f'{command[0]}: {err.strerror}', False
         try:
             process.communicate(text.encode('utf-8', 'backslashreplace'), timeout=timeout)
         except BaseException as err:
@@ -166,17 +171,17 @@ def send(command: list[str], text: str, secrets: dict[str, str], timeout: float 
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(err, subprocess.TimeoutExpired):
-                return f'{command[0]}: not done after {timeout:g} s: killed'
+                return f'{command[0]}: not done after {timeout:g} s: killed', True
             raise
         printed.seek(max(0, printed.seek(0, os.SEEK_END) - _PRINTED_BYTES))
         said = printed.read().decode('utf-8', 'replace')
     if not (code := process.returncode):
-        return ''
+        return '', False
     for value in sorted(filter(None, secrets.values()), key=len, reverse=True):
         said = said.replace(value, '***')           # a command may complain with the very header it sent
     how = f'exit code {code}' if code > 0 else f'killed by signal {-code}'
     last = next((line.strip() for line in reversed(said.split('\n')) if line.strip()), '')
-    return f'{command[0]}: {how}' + (f': {last[:200]}' if last else '')
+    return f'{command[0]}: {how}' + (f': {last[:200]}' if last else ''), False
 
 
 def _states():

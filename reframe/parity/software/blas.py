@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
     out: str = ''
     err: str = ''
     ended: bool = True                  # False: parity killed it after its time
+    code: int | None = None             # its exit code, below 0 for a signal; None where it has none
 
 
 def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = TIMEOUT,
@@ -52,11 +53,11 @@ def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeou
     except OSError as error:            # no such file, not executable, wrong format, no /tmp
         return Outcome(False, error.strerror or str(error))
     if process.returncode == 0:
-        return Outcome(True, '', out, err)
+        return Outcome(True, '', out, err, code=0)
     how = f'signal {-process.returncode}' if process.returncode < 0 else f'exit code {process.returncode}'
     # mpirun frames its messages with dashes
     said = next((line.strip() for line in (err.strip() or out).splitlines() if line.strip(' -*=')), '')
-    return Outcome(False, f'{how}: {said[:160]}' if said else how, out, err)
+    return Outcome(False, f'{how}: {said[:160]}' if said else how, out, err, code=process.returncode)
 
 
 #: OpenBLAS's x86 kernels by the vectors they use; a newer kernel has a higher rank.

@@ -215,7 +215,7 @@ def load_modules(modules: Collection[str], env: Mapping[str, str]) -> tuple[dict
     script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
              f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'
     said = attempt(['bash', '-lc', script], env, _TIMEOUT)
-    if said.why.startswith(f'exit code {_NO_MODULES}'):
+    if said.code == _NO_MODULES:
         return None, 'there is no module system here'
     before, mark, after = said.out.partition(_MARK)
     if not said.ok or not mark:

@@ -43,7 +43,7 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
         raise UsageError(f'{what} {tag} cannot be fetched from {url}: no git on PATH: install it (Debian: apt '
                          f'install git), {own}')
     asked = attempt([*_GIT, 'ls-remote', '--exit-code', url, f'refs/tags/{tag}'], environ, _ANSWER_SECONDS)
-    if asked.why == 'exit code 2':      # as git documents it: no such reference, and no words
+    if asked.code == 2:                 # as git documents it: no such reference
         raise UsageError(f'{url}: has no tag {tag}, which {what} is pinned to')
     if not asked.ok:
         words = _words(asked.err) if asked.err else asked.why
