@@ -114,7 +114,13 @@ def read(text: str) -> Read:
     agree(speed, wall, length * 86400, 'ns/day')
     if abs(float(hours) - 24 / float(speed)) > half(hours) + 24 * half(speed) / float(speed) ** 2:
         raise Wrong(f'{hours} hour/ns is not {speed} ns/day')
-    found = _energies(Lines(text, fold=False), steps)
+    energies = _balance(out, _energies(Lines(text, fold=False), steps), atoms, steps)
+    return {'speed': float(speed)}, {
+        'version': version, 'atoms': atoms, 'ranks': ranks, 'threads': threads, 'steps': steps, **energies}
+
+
+def _balance(out: Lines, found: list[dict[str, Decimal]], atoms: int, steps: int) -> dict[str, float]:
+    """Return energy, drift and temperature. Raises Wrong where they are not those of the water in the box."""
     energy, temperature = float(3 * found[0]['Potential'] / atoms), float(found[-1]['Temperature'])
     if abs(energy - ENERGY) > UNSURE:
         raise Wrong(f'began with a potential energy of {energy:.4f} kJ/mol a molecule: the box has {ENERGY}')
@@ -129,9 +135,7 @@ def read(text: str) -> Read:
         raise Wrong(f'the energy drifts by {drift[1]}{told} kJ/mol/ps an atom: beyond {DRIFT}')
     if not WARM[0] < temperature < WARM[1]:
         raise Wrong(f'{temperature} K on average: the water has {WARM[0]} to {WARM[1]}')
-    return {'speed': float(speed)}, {
-        'version': version, 'atoms': atoms, 'ranks': ranks, 'threads': threads, 'steps': steps,
-        'energy': round(energy, 4), 'drift': float(told), 'temperature': temperature}
+    return {'energy': round(energy, 4), 'drift': float(told), 'temperature': temperature}
 
 
 def _energies(out: Lines, steps: int) -> list[dict[str, Decimal]]:

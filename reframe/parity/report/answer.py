@@ -284,8 +284,17 @@ def _machine(facts: dict[str, Any]) -> str:
 
 def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator[tuple[str, str]]:
     """Yield a label and a sentence for each kind of the rest; '' where there is none."""
-    cells = [row.cell for row in table]
-    by_word = Counter(cell.verdict for cell in cells)
+    yield from _warnings(verdict)
+    yield from _incidents(verdict, table, entries)
+    yield from _cells(table)
+    states = Counter(pair.state for pair in verdict.pairs)
+    yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
+    yield 'covers', verdict.coverage.line
+    yield 'trust', verdict.trust
+    yield 'next', '' if any(entry.next for entry in entries) else verdict.next     # an entry ends with its own
+
+
+def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield from (('careful', warning) for warning in verdict.warnings[:WARNINGS])
     if len(verdict.warnings) > WARNINGS:
         yield 'careful', f'{counted(len(verdict.warnings) - WARNINGS, "more warning")}: parity verdict --all'
@@ -294,9 +303,12 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     cores = len((facts.get('machine') or {}).get('core_sets', ()))
     if load and cores and load >= cores:        # the set-up before the run has a load of its own
         yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
-    if by_word['disturbed']:
-        disturbed = counted(by_word['disturbed'], 'figure')
-        yield 'disturbed', f'{disturbed}, while others used the CPUs: shown, not judged'
+    if disturbed := verdict.counts.get('disturbed'):
+        yield 'disturbed', f'{counted(disturbed, "figure")}, while others used the CPUs: shown, not judged'
+
+
+def _incidents(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator[tuple[str, str]]:
+    """Yield the lines on what is acknowledged, over, or open without a cell tonight."""
     acked = [row for row in table if row.cell.acknowledged]
     nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
     numbers = {row.cell.incident for row in acked} - {0} | {each.number for each in nodes}
@@ -313,6 +325,12 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     yield from ((each.state, f'incident {each.number}: {each.title}: {words.waits(each)}') for each in left[:FEW])
     for label, rest in (('over', over[FEW:]), ('open', left[FEW:])):
         yield label, f'{counted(len(rest), "more incident")}: parity verdict --json' if rest else ''
+
+
+def _cells(table: list[Row]) -> Iterator[tuple[str, str]]:
+    """Yield the lines on cells that nobody need act on."""
+    cells = [row.cell for row in table]
+    by_word = Counter(cell.verdict for cell in cells)
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
     for row in low[:FEW]:
         yield 'once', (f'{row.name}: tonight {figures.percent(row.cell.once)} '
@@ -331,11 +349,6 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     if skipped:
         kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
         yield 'left out', f'{counted(by_word["skipped"], "cell")}: {kinds} (parity verdict --skipped)'
-    states = Counter(pair.state for pair in verdict.pairs)
-    yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
-    yield 'covers', verdict.coverage.line
-    yield 'trust', verdict.trust
-    yield 'next', '' if any(entry.next for entry in entries) else verdict.next     # an entry ends with its own
 
 
 #: The kinds of reasons to skip, in few words.

@@ -101,27 +101,17 @@ def _count(n: int, one: str, many: str) -> str:
 
 def _shown(verdict: Answered, previous: Previous, lines: list[Line], sources: list[str]) -> dict[str, Any]:
     """Return what the pages show, as plain data."""
-    history, facts, told = previous.nights or Nights(), verdict.session.facts, verdict.answer
+    history, facts = previous.nights or Nights(), verdict.session.facts
     drawn = [found for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem))
              if (found := drawings.draw(plot, previous.plots[plot]))]
     plots = groupby(drawn[:drawings.MOST], lambda d: d.plot.subsystem)
     table = [line for line in lines if line.here]
-    columns = {'reference': any(line.reference for line in lines), 'limit': any(line.limit for line in lines),
-               'history': len(history.labels) > 1}
     here = nights.nodes(verdict.cells, previous.facts, previous.speeds)
     named = {node.name for node in here}
-    left: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        if line.word in ('skipped', 'disturbed'):
-            left.setdefault((line.word, line.reason), []).append(line)
-    of_node: dict[str, list[int]] = {}
-    for incident in verdict.incidents:
-        for name in incident.nodes:
-            of_node.setdefault(name, []).append(incident.number)
     return {
-        'of_node': of_node,
+        'of_node': _numbers_by_node(verdict),
         'verdict': verdict,
-        'answer': told,
+        'answer': verdict.answer,
         'previous': previous,
         'when': verdict.session.start[:16].replace('T', ' '),
         'counts': [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)],
@@ -129,15 +119,16 @@ def _shown(verdict: Answered, previous: Previous, lines: list[Line], sources: li
         'nights': history.labels,
         'data': Markup(json.dumps(history.labels, separators=(',', ':')).replace('<', '\\u003c')),
         'tiles': list(_tiles(lines, history)),
-        'cards': list(_cards(told.entries[:LISTED], lines)),
+        'cards': list(_cards(verdict.answer.entries[:LISTED], lines)),
         'known': [line for line in lines if line.cell.acknowledged],
         'map': _map(lines) if len(history.labels) > 1 else [],
         'rest': _words(line for line in lines if not line.here),
         'changes': changes(lines, previous.before) if previous.before else None,
-        'left': sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1]))),
+        'left': _left_out(lines),
         'table': tables(table),
         'rows': table,
-        'columns': {name for name, filled in columns.items() if filled},
+        'columns': {*(name for name in ('reference', 'limit') if any(getattr(line, name) for line in lines)),
+                    *(['history'] if len(history.labels) > 1 else [])},
         'partitions': sorted({c.partition for c in verdict.cells}),
         'sources': sources,
         'plots': [(subsystem, list(same)) for subsystem, same in plots],
@@ -146,6 +137,24 @@ def _shown(verdict: Answered, previous: Previous, lines: list[Line], sources: li
         'away': sorted((name, history.labels[at][0]) for name, at in history.nodes.items() if name not in named),
         'facts': facts and yaml.safe_dump(facts, sort_keys=False, allow_unicode=True),
     }
+
+
+def _numbers_by_node(verdict: Answered) -> dict[str, list[int]]:
+    """Return the numbers of the incidents of each node."""
+    numbers: dict[str, list[int]] = {}
+    for incident in verdict.incidents:
+        for name in incident.nodes:
+            numbers.setdefault(name, []).append(incident.number)
+    return numbers
+
+
+def _left_out(lines: Iterable[Line]) -> list[tuple[tuple[str, str], list[Line]]]:
+    """Return the skipped and disturbed lines by word and reason, those with most lines first."""
+    left: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        if line.word in ('skipped', 'disturbed'):
+            left.setdefault((line.word, line.reason), []).append(line)
+    return sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1])))
 
 
 def _words(lines: Iterable[Line]) -> list[tuple[str, int]]:

@@ -6,7 +6,7 @@ import datetime
 import shlex
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -82,18 +82,13 @@ def _judged(session: Record) -> Verdict:
     planned = Plan(**session.plan) if session.plan else plan.of_command(outset.words(session.cmdline))
     system, spack = systems.read(planned.system), 'spack' in planned.providers
     waived, expired = systems.waived(system, today)
-    cells, outcomes, longer = _cells(planned, session, system, waived), [], []
+    cells, outcomes = _cells(planned, session, system, waived), []
     declared = pairs.read(system)
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
-    shared = share(0)
-    # imported where they are needed: the first verdict of a system loads no polars, which would double its time
-    if len(database.sessions(system.name, last=2)) > 1:
-        from parity.verdict import nights
-        cells, shared = nights.with_history(cells, system.name, uuid, share)
-        longer = nights.longer(system.name, uuid)
-    alone = sum(budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)
-    shared = shared.model_copy(update={'bounds_alone': alone})
+    cells, shared, longer = _with_history(cells, system.name, uuid, share)
+    shared = shared.model_copy(update={'bounds_alone': sum(
+        budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)})
     cells = list(map(cellmaker.with_power, cells))
     if any(c.verdict == 'regressed' for c in cells):
         from parity.verdict import cause
@@ -117,6 +112,15 @@ def _judged(session: Record) -> Verdict:
         next=_next(cells, system.name, uuid, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
             cells, outcomes, incidents.of_nodes(known, uuid)))
+
+
+def _with_history(cells: list[Cell], system: str, uuid: str,
+                  share: Callable[[int], Budget]) -> tuple[list[Cell], Budget, list[str]]:
+    """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer."""
+    if len(database.sessions(system, last=2)) < 2:
+        return cells, share(0), []
+    from parity.verdict import nights  # the first verdict of a system loads no polars, which would double its time
+    return *nights.with_history(cells, system, uuid, share), nights.longer(system, uuid)
 
 
 def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str]) -> list[Cell]:
