@@ -140,6 +140,16 @@ def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_buil
     assert found.warnings.count(f'spack: {build["newer_build"]}') == 1
     assert 'not selected: ' in coverage.line and 'no Spack: ' in coverage.line
     assert {code.code for code in coverage.codes if code.reason == 'not selected'} == {'HPL', 'STREAM', 'hpcc'}
+    assert not {'GROMACS', 'LAMMPS'} & {code.code for code in coverage.codes}, 'nobody asked for them'
+    assert 'parity doctor' not in coverage.line
+
+
+def test_what_a_code_needs_is_doctors_where_a_program_is_absent():
+    made = sessions.report([ran()], [planned()])
+    for feature, named in (('fio', True), ('gromacs', False)):      # gromacs: nobody asked for it
+        made['parity_session']['facts'] = {'software': {'distro': {'absent': {feature: 'no mpirun'}}}}
+        coverage = verdict_on(made).coverage
+        assert ('no mpirun: fio' in coverage.line) is ('parity doctor --system local' in coverage.line) is named
 
 
 def test_the_answer_counts_what_is_in_order_and_the_table_lists_the_words_asked_for():
