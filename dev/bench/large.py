@@ -13,7 +13,7 @@ from dev.bench.took import Took, at_most, took
 from parity.base.errors import OK, REGRESSED
 
 #: The limits of a command.
-SECONDS, GIGABYTES = 10.0, 1.5
+SECONDS, GIGABYTES = 10.0, 1.0
 #: `parity detect`: series, nights of each, runs of each night: a million rows.
 SERIES, NIGHTS, RUNS = 2000, 100, 5
 
