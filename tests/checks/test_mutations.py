@@ -23,7 +23,7 @@ KINDS = {**mutations.KINDS, **{kind.__name__: kind for kind in (mutations.change
 #: Kinds that alter a digit or a figure and leave the form as it is.
 FIGURE = ('scaled_number', 'changed_digit', 'digit_doubled')
 #: Kinds that may put one of several like figures in the place of another.
-MOVES = ('moved_lines', 'several', 'nonsense_for_a_number', 'swap_numbers_of_like_rows')
+MOVES = ('moved_lines', 'several', 'nonsense_for_a_number', 'swap_numbers_of_like_rows', 'mixed_with_other')
 
 
 def ends(text):

@@ -5,7 +5,7 @@ Gflop/s, as HPL's own rules have it; ``results`` has all lines."""
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -98,6 +98,13 @@ def _as_listed(out: Lines, ran: list[HplResult]) -> None:
             raise Wrong(f'{name}: {" ".join(sorted(listed))[:60]} is listed, {" ".join(sorted(sizes))[:60]} ran')
     if max(others) < 8 and len(ran) % prod(others):
         raise Wrong(f'{len(ran)} tests; HPL lists {prod(others)} variants')
+    by_problem: dict[tuple[int, ...], Counter] = defaultdict(Counter)
+    for each in ran:
+        by_problem[each.n, each.nb, each.p, each.q][each.variant] += 1
+    for problem, variants in by_problem.items():
+        (most, times), (least, fewer) = variants.most_common()[0], variants.most_common()[-1]
+        if times != fewer:
+            raise Wrong(f'N, NB, P, Q {problem}: {most} ran {times} times, {least} {fewer}')
 
 
 def _by_problem(lines: Counter) -> str:
