@@ -262,7 +262,8 @@ def red_acked(of: Scored) -> Share:
     """Count the red cell-nights of acknowledged faults whose level is what it was."""
     found = Share(all=of.life.months)
     for number, since in of.life.acked.items():
-        i = of.cause[number]
+        if (i := of.cause[number]) is None:
+            continue
         later = [fault.first for fault in of.faults if fault.after is of.faults[i]]
         for k in range(since + 1, min([of.faults[i].end, len(of.nights), *later])):
             for name in sorted(of.nights[k].red):

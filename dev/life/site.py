@@ -19,9 +19,9 @@ from parity.compare import join
 from parity.nightly import run
 from parity.nightly.notify import Notifier
 from parity.plan import Plan, PlannedCase
-from parity.records import outset
+from parity.records import plan_file
 from parity.records.incidents import Incident, of_system
-from parity.records.outset import cell_id, parameters
+from parity.records.plan_file import cell_id, parameters
 from parity.refs import accept, accepted, propose
 from parity.rfm import store
 from parity.system import systems
@@ -139,14 +139,14 @@ class Site:
                 and each.index.items() <= index.items() and each.reference[3] == units.get(each.metric)}
 
     def stored(self, cases: Iterable[PlannedCase], ran: Callable[[str], list[dict]], start: float, seconds: float,
-               facts: dict[str, Any], arguments: Sequence[str] = (*_ARGUMENTS, *outset.NIGHT)) -> str:
+               facts: dict[str, Any], arguments: Sequence[str] = (*_ARGUMENTS, *plan_file.NIGHT)) -> str:
         """Store a session as ReFrame does; ``ran`` makes its test cases from the session's id."""
         number = uuid.uuid4().hex
-        outset.write({'id': number, 'facts': facts, 'announcement': 'made up', 'plan': {
+        plan_file.write({'id': number, 'facts': facts, 'announcement': 'made up', 'plan': {
             'system': SYSTEM, 'providers': ['modules'], 'checks': [], 'problems': [],
             'cases': [case.model_dump() for case in cases]}})
         report = store.as_report({}, ran(number), start, start + seconds, version='4.10.4',
-                                 cmdline=shlex.join(['reframe', *arguments]), **outset.extras([*arguments]))
+                                 cmdline=shlex.join(['reframe', *arguments]), **plan_file.extras([*arguments]))
         self.at(start + seconds)
         return store.store(report)
 

@@ -14,7 +14,7 @@ from conftest import TOP
 from parity.base import paths
 from parity.cli import GROUPS
 from parity.nightly import run
-from parity.records.outset import parameters
+from parity.records.plan_file import parameters
 from stored import Stored, case
 
 NONE = (0, None, None)      # no reference, as ReFrame stores it

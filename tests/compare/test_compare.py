@@ -18,7 +18,7 @@ from parity.compare import join, pairs, resolve
 from parity.compare.model import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
-from parity.records import database, history, outset, record
+from parity.records import database, history, plan_file, record
 from parity.report import answer
 from parity.stats.interval import FLOOR, half_width, part, ratio, sample
 from parity.system import systems
@@ -246,7 +246,7 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it_confirmation
     one, other = resolve.sides('local:default', session(SLOW, BEGAN + 100))
     assert len(one.sessions) == 1 and 'without the runs of session' in one.notes[0] and values_of(one) == FAST
     assert other.facts['kernel'] == ['6.1']
-    session([55.0] * 3, BEGAN + 200, info={outset.RERUN_OF: 'x'})
+    session([55.0] * 3, BEGAN + 200, info={plan_file.RERUN_OF: 'x'})
     session([60.0] * 3, BEGAN + 300, changed={'ranks_a_node': '1'})
     side = resolve.partition('local:default')
     assert len(side.sessions) == 3 and values_of(side) == FAST + SLOW and values_of(side, 'Toy %ranks_a_node=1') == [60.0] * 3

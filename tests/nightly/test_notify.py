@@ -22,8 +22,8 @@ from parity.compare.model import Outcome
 from parity.nightly import notify
 from parity.nightly.notify import send
 from parity.records.incidents import Incident, Where
-from parity.records.outset import NIGHT as NIGHT_EXTRAS
-from parity.records.outset import RERUN_OF
+from parity.records.plan_file import NIGHT as NIGHT_EXTRAS
+from parity.records.plan_file import RERUN_OF
 from parity.verdict import incidents, judge
 from parity.verdict.model import Attribution
 from sessions import case

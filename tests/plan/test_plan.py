@@ -16,7 +16,7 @@ from nights import DAY
 from parity import plan
 from parity.base.errors import UsageError
 from parity.compare import resolve
-from parity.records import database, history, outset
+from parity.records import database, history, plan_file
 from parity.session import retain
 from sessions import store
 
@@ -116,7 +116,7 @@ def test_merge_takes_the_plans_along_and_refuses_a_session_without_and_prune_rem
     away.rename(other / 'sessions' / '0123456789ab.json')
     store(results / 'results.db', 'aaaaaaaa-0', days=1)
     assert retain.merge(other / 'results.db') == ({'local': 1}, 0)
-    assert outset.of_report(database.report('bbbbbbbb'))['plan']['cases']
+    assert plan_file.of_report(database.report('bbbbbbbb'))['plan']['cases']
     new, old = moved(results, 'aaaaaaaa-0', 'aaaaaaaa'), results / 'sessions' / '0123456789ab.json'
     until = database.starts()['aaaaaaaa-0'] - DAY
     assert retain.prune(until, dry_run=True) == 1 and old.exists()

@@ -24,7 +24,7 @@ from parity import report
 from parity.base import text
 from parity.compare.model import Outcome
 from parity.records import database, record
-from parity.records.outset import CELL
+from parity.records.plan_file import CELL
 from parity.records.record import Session as Stored
 from parity.report import answer, documents, drawings, nights, previous
 from parity.report.page import changes, key, of_cells

@@ -20,7 +20,7 @@ from parity.nightly import notify
 from parity.records import database
 from parity.records import incidents as table
 from parity.records.incidents import Change, Fault, Where
-from parity.records.outset import RERUN_OF
+from parity.records.plan_file import RERUN_OF
 from parity.report import answer, summary
 from parity.report import incidents as words
 from parity.session import retain

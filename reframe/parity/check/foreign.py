@@ -18,7 +18,7 @@ from parity.base.reasons import Kind
 from parity.check import watched
 from parity.check.workload import TEST_BED, Workload
 from parity.plan import PASSED, identity
-from parity.records.outset import parameters
+from parity.records.plan_file import parameters
 from parity.refs import accepted
 from parity.rfm import adopt, variables
 from parity.scheduler import scheduled

@@ -15,7 +15,7 @@ from parity.base.strict import Strict
 from parity.compare.model import Comparison, Measured, Outcome, Row, State
 from parity.plan import LoadedCheck, Plan
 from parity.plan.identity import shared
-from parity.records.outset import parameters
+from parity.records.plan_file import parameters
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import Name, System

@@ -21,7 +21,7 @@ from parity.base.reasons import Kind
 from parity.compare.model import Measured, Side, Value, differing
 from parity.plan import PASSED
 from parity.plan.identity import OF_DEVICE
-from parity.records import database, history, outset, record
+from parity.records import database, history, plan_file, record
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.
@@ -137,7 +137,7 @@ def of_file(file: str) -> Side:
                          'report of ReFrame (.json) or a .csv') from None
     here = path.resolve().parent.parent / 'sessions'     # a report lies in reports/, beside it
     try:
-        session = record.of_report(outset.joined(report, here if here.is_dir() else outset.folder()))
+        session = record.of_report(plan_file.joined(report, here if here.is_dir() else plan_file.folder()))
         side = of_rows(path.name, 'file', history.of_session(session).lazy())
     except (*database.MALFORMED, database.Unreadable):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None

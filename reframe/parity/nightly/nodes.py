@@ -24,8 +24,8 @@ from parity.base.figures import counted, duration, number, several
 from parity.base.reasons import Kind
 from parity.nightly import guard, run
 from parity.plan import identity
-from parity.records import database, history, outset
-from parity.records.outset import RERUN_OF
+from parity.records import database, history, plan_file
+from parity.records.plan_file import RERUN_OF
 from parity.records.record import Run, node_name
 from parity.report import nodes as report
 from parity.scheduler import scheduled, slurm
@@ -208,7 +208,7 @@ def gate(name: str, system: System, reservation: str = '') -> int:
         os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
         before, began = set(database.uuids()), datetime.now()
         where = ['-J', f'reservation={reservation}'] if reservation else []
-        arguments = _plain(outset.words(nights[-1].cmdline))
+        arguments = _plain(plan_file.words(nights[-1].cmdline))
         stopped = run.reframe(_on([found.asked], arguments, f'--repeat={_RUNS}', *where), step=f'gate of {name}')
     finally:
         lock.release()

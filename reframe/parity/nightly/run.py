@@ -22,8 +22,8 @@ from parity.nightly import progress
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.plan.identity import swept_apart
-from parity.records import database, outset
-from parity.records.outset import RERUN_OF
+from parity.records import database, plan_file
+from parity.records.plan_file import RERUN_OF
 from parity.report import answer
 from parity.system import systems
 from parity.system.systems import System
@@ -62,7 +62,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
     notice.catch_up()
     before = set(database.uuids())
-    stopped = reframe([*arguments, *outset.NIGHT], limit_seconds)
+    stopped = reframe([*arguments, *plan_file.NIGHT], limit_seconds)
     interrupted = stopped in _INTERRUPTED
     new = [u for u in database.uuids() if u not in before]
     if not new:

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.base.text import visible
-from parity.records import outset, record
+from parity.records import plan_file, record
 from parity.records.record import Session
 
 #: Bytes for a session's database, perflogs, outputs and report.
@@ -155,7 +155,7 @@ def wider(uuid: str) -> str:
 
 def confirms(uuid: str) -> bool:
     """Return whether the session confirms another one's figures."""
-    wanted = f'"{outset.RERUN_OF}"'
+    wanted = f'"{plan_file.RERUN_OF}"'
     return bool(query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, wanted))
 
 
@@ -200,7 +200,7 @@ def uuid(session: str = '') -> str:
 def report(session: str = '') -> dict[str, Any]:
     """Return ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
     blob, = query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
-    return outset.joined(json.loads(blob), outset.folder())
+    return plan_file.joined(json.loads(blob), plan_file.folder())
 
 
 #: Goes up when what is kept, or what it means, changes: files of another version are not read.
@@ -225,7 +225,7 @@ class Unreadable(InfrastructureError):
 def read(uuid: str) -> Session:
     """The stored session. Raises Unreadable, and InfrastructureError where the database cannot be read."""
     try:
-        session = record.of_report(report(outset.checked_uuid(uuid)))
+        session = record.of_report(report(plan_file.checked_uuid(uuid)))
         if session.uuid != uuid:
             raise ValueError(f'its report has the uuid {session.uuid}')
         return session
@@ -243,7 +243,7 @@ def warn(name: str, err: InfrastructureError) -> None:
 def file(uuid: str, ending: str) -> Path:
     """Return the path of a session's file in the cache. Raises Unreadable for a uuid that names no file."""
     try:
-        return cache() / f'{outset.checked_uuid(uuid)}.{ending}'
+        return cache() / f'{plan_file.checked_uuid(uuid)}.{ending}'
     except MALFORMED as err:
         raise Unreadable(uuid, err) from None
 
@@ -276,7 +276,7 @@ def brief(uuid: str, folder: Path | None = None) -> Session | None:
     cache, where it is known."""
     try:
         try:
-            kept = f'{folder or cache()}/{outset.checked_uuid(uuid)}.json'
+            kept = f'{folder or cache()}/{plan_file.checked_uuid(uuid)}.json'
             return _brief(kept, os.stat(kept).st_mtime_ns)
         except (OSError, *MALFORMED):
             return keep(read(uuid))

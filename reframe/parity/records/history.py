@@ -21,7 +21,7 @@ from parity.base import files
 from parity.base.reasons import Kind
 from parity.plan import not_offered
 from parity.records import database
-from parity.records.outset import CELL, PLANNED, cell_id
+from parity.records.plan_file import CELL, PLANNED, cell_id
 from parity.records.record import Figure, Run, Session
 
 __all__ = ['CELL', 'SCHEMA', 'cell_id', 'load', 'planned', 'rows']

@@ -18,7 +18,7 @@ from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.plan import PASSED, identity
 from parity.plan.identity import case_name
-from parity.records import outset
+from parity.records import plan_file
 from parity.scheduler import scheduled
 
 #: ReFrame's results without a figure: a test may be expected to fail.
@@ -127,8 +127,8 @@ class Session:
     rerun_of: str = ''          # the session whose figures this one confirms
     interrupted: bool = False
     announcement: str = ''      # of the software
-    selection: str = ''         # of a night (parity.records.outset); '' of another session
-    planned: str = ''           # which cells were planned (parity.records.outset)
+    selection: str = ''         # of a night (parity.records.plan_file); '' of another session
+    planned: str = ''           # which cells were planned (parity.records.plan_file)
     cases: str = ''             # which cases were planned
     lost: str = ''              # why its plan is not there, though it had one
     plan: dict[str, Any] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Session:
 def of_report(report: dict[str, Any]) -> Session:
     """Return the record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""
     identity.renamed(report)
-    info, kept = report['session_info'], outset.of_report(report)
+    info, kept = report['session_info'], plan_file.of_report(report)
     plan, facts = kept.get('plan') or {}, kept.get('facts') or {}
     runs = tuple(_runs(report, facts))
     slowed, nodes = _throttled(runs), {}
@@ -163,9 +163,9 @@ def of_report(report: dict[str, Any]) -> Session:
         # without a batch system the session's machine is the node
         throttled='' if nodes else next(iter(slowed.values()), {}).get('throttled', ''),
         software=tuple(sorted({run.software for run in runs if not run.fixture} - {''})),
-        rerun_of=info.get(outset.RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
-        announcement=kept.get('announcement', ''), selection=outset.selection(info.get('cmdline', '')),
-        planned=outset.digest(plan), cases=outset.digest_of_cases(plan), lost=kept.get('lost', ''),
+        rerun_of=info.get(plan_file.RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
+        announcement=kept.get('announcement', ''), selection=plan_file.selection(info.get('cmdline', '')),
+        planned=plan_file.digest(plan), cases=plan_file.digest_of_cases(plan), lost=kept.get('lost', ''),
         plan=plan, runs=runs)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from parity.base import paths
 from parity.base.errors import InfrastructureError
 from parity.records import database
-from parity.records.outset import CELL
+from parity.records.plan_file import CELL
 
 TABLE = 'parity_states'
 _TABLE = f'CREATE TABLE IF NOT EXISTS {TABLE} (session TEXT PRIMARY KEY, system TEXT, start REAL, cells BLOB)'

@@ -27,7 +27,7 @@ from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.plan import PASSED, LoadedCheck, Plan, PlannedMetric
-from parity.records.outset import parameters
+from parity.records.plan_file import parameters
 from parity.system import systems
 from parity.system.systems import System
 

@@ -22,7 +22,7 @@ from parity.base.figures import counted, percent
 from parity.base.strict import Strict
 from parity.plan.identity import OF_DEVICE
 from parity.records import database, history
-from parity.records.outset import parameters
+from parity.records.plan_file import parameters
 from parity.refs import accepted
 from parity.refs.accepted import Accepted, Observed, Reference
 from parity.stats import bounds

@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from parity.base import figures
-from parity.records import outset
+from parity.records import plan_file
 from parity.records.record import Run, Session
 
 #: Plots of one page; the database has the figures of all.
@@ -66,7 +66,7 @@ def _points(session: Session) -> Iterator[Point]:
         for run in attempts:
             if not run.retry and not run.status:
                 yield from _by_size(case, line, run)
-                swept.setdefault(case.partition(' %')[0], []).append((line, outset.parameters(case), run))
+                swept.setdefault(case.partition(' %')[0], []).append((line, plan_file.parameters(case), run))
     for check, cases in swept.items():
         axis = _swept(cases)
         for line, parameters, run in cases:

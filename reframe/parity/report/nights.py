@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from parity.records.history import TEXT
-from parity.records.outset import CELL
+from parity.records.plan_file import CELL
 from parity.records.record import Session
 from parity.verdict.model import WORDS, Cell
 

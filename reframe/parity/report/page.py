@@ -24,7 +24,7 @@ from parity import __version__
 from parity.base import codes, figures, text
 from parity.base.figures import several
 from parity.records.incidents import Incident
-from parity.records.outset import CELL
+from parity.records.plan_file import CELL
 from parity.report import answer, drawings, incidents, nights
 from parity.report.answer import Answered, Entry
 from parity.report.drawings import Curve

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from parity.base.errors import ParityError
-from parity.records import database, outset
+from parity.records import database, plan_file
 from parity.records.record import Session
 from parity.system import systems
 
@@ -79,10 +79,10 @@ def before(session: Session, system: str) -> Session | None:
     since yesterday does not make yesterday another thing."""
     known = database.uuids()
     until = known.index(session.uuid) if session.uuid in known else len(known)
-    chosen = outset.of_arguments(outset.words(session.cmdline))
+    chosen = plan_file.of_arguments(plan_file.words(session.cmdline))
     for other in filter(None, map(database.brief, reversed(known[:until][-FURTHEST:]))):
         if other.system == system and other.cases and not other.rerun_of and (
-                other.cases == session.cases or outset.of_arguments(outset.words(other.cmdline)) == chosen):
+                other.cases == session.cases or plan_file.of_arguments(plan_file.words(other.cmdline)) == chosen):
             return other
     return None
 

@@ -21,7 +21,7 @@ from parity.base.strict import Strict
 from parity.base.text import visible
 from parity.plan import OWN
 from parity.plan.identity import swept_apart
-from parity.records import database, history, outset
+from parity.records import database, history, plan_file
 from parity.system import systems
 from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Cell, Row, Verdict, names
@@ -183,7 +183,7 @@ def _options(cmdline: str) -> dict[str, list[str]]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option, long in _KEPT.items():
         parser.add_argument(option, long, dest=option, action='append', default=[])
-    return vars(parser.parse_known_args(outset.words(cmdline))[0])
+    return vars(parser.parse_known_args(plan_file.words(cmdline))[0])
 
 
 # ---- lines of text

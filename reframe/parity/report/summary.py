@@ -18,7 +18,7 @@ from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.records import database, history
 from parity.records.incidents import Incident, of_system
-from parity.records.outset import CELL, NAME, cell_id
+from parity.records.plan_file import CELL, NAME, cell_id
 from parity.records.record import Session
 from parity.refs import accepted
 from parity.refs.accepted import Accepted

@@ -1,7 +1,7 @@
 """The session that this very ReFrame process runs: begun when its settings are read, closed at exit.
 
 Before ReFrame touches anything the session takes the lock and recovers what a killed one left. Before the first
-case starts it writes its plan (parity.records.outset) and a journal, results/running/<id>.json. A killed session
+case starts it writes its plan (records.plan_file) and a journal, results/running/<id>.json. A killed session
 leaves the journal behind; the next one recovers what the perflogs hold (parity.session.recovery)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parity.base import errors, files, paths
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.files import Lock
 from parity.plan import not_offered
-from parity.records import database, outset
+from parity.records import database, plan_file
 from parity.rfm import patches, store
 from parity.scheduler.command import controller
 from parity.session import recovery
@@ -41,7 +41,7 @@ class Current:
     journal: Path
     began: float = field(default_factory=time.time)
     entered: bool = False
-    outset: dict[str, Any] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
 
 
 _lock: Lock | None = None
@@ -114,9 +114,9 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     number = uuid.uuid4().hex[:12]
     current = Current(number, paths.results() / 'running' / f'{number}.json')
     extras = cases[0].partition.extras if cases else {}
-    current.outset = {'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
+    current.contents = {'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
                       'announcement': extras.get('announcement', '')}
-    outset.write(current.outset)
+    plan_file.write(current.contents)
     patches.name_session(number)
     files.write(current.journal, json.dumps({
         'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
@@ -136,12 +136,12 @@ def enter() -> Current:
 
 def add_metrics(case: tuple[str, str, str], metrics: list[dict[str, str]]) -> None:
     """Add metrics to the plan of a case (name, partition, environment) that only its run makes known."""
-    for planned in _current.outset['plan']['cases']:
+    for planned in _current.contents['plan']['cases']:
         known = {metric['name'] for metric in planned['metrics']}
         more = [{**metric, 'left_out': ''} for metric in metrics if metric['name'] not in known]
         if more and (planned['case'], planned['partition'], planned['environ']) == case:
             planned['metrics'] = [*planned['metrics'], *more]
-            outset.write(_current.outset)
+            plan_file.write(_current.contents)
 
 
 def _facts(partition) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import visible
 from parity.plan import OWN, PASSED
 from parity.plan.identity import case_name
-from parity.records import database, outset, record
+from parity.records import database, plan_file, record
 from parity.rfm import adopt, store
 from parity.session import retain
 from parity.system import systems
@@ -155,7 +155,7 @@ class _Import:
         if new:
             report = made(new)
             for at, case in enumerate(new):
-                case.update(uuid=f'{outset.checked_uuid(number)}:0:{at}', session_uuid=number)
+                case.update(uuid=f'{plan_file.checked_uuid(number)}:0:{at}', session_uuid=number)
             record.of_report(report)
             text = json.dumps(report, ensure_ascii=False).encode()
         for case in cases:
@@ -178,7 +178,7 @@ def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
                 try:
                     report = json.loads(blob)
                     cases = [case for run in report['runs'] for case in run['testcases']]
-                    if outset.of_report(report) or any(case.get('parity') for case in cases):
+                    if plan_file.of_report(report) or any(case.get('parity') for case in cases):
                         taken.leave("session of parity's own: parity merge takes it", where)
                         continue
                     first = next((case['system'] for case in cases if not case.get('fixture')), '')

@@ -25,7 +25,7 @@ from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted
 from parity.base.files import Lock, lock_of
-from parity.records import database, outset
+from parity.records import database, plan_file
 from parity.rfm import store
 from parity.scheduler import pbs, slurm
 from parity.scheduler.command import SchedulerError
@@ -158,7 +158,7 @@ def _recover(state: dict[str, Any]) -> str:
             make_usable()
             began, command = state['time_start_unix'], shlex.join(state['argv'])
             end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
-            info = {**outset.extras(state['argv']), 'interrupted': True, 'cmdline': command}
+            info = {**plan_file.extras(state['argv']), 'interrupted': True, 'cmdline': command}
             store.store(store.as_report(state['session'], cases, began, end, **info))
             said = (f'session {state["id"]} was killed: recovered {counted(len(cases), "finished case")} '
                     f'from the perflogs{left}')

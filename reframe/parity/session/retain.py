@@ -12,7 +12,7 @@ from pathlib import Path
 
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.records import database, outset, record
+from parity.records import database, plan_file, record
 from parity.records.database import MALFORMED
 from parity.rfm import store
 from parity.session import recovery
@@ -48,8 +48,8 @@ def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:
     """The file with the session's plan; None where the session carries it itself, or is damaged."""
     blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
     try:
-        number = outset.number(json.loads(blob))
-        return outset.plan_file(number) if number else None
+        number = plan_file.number(json.loads(blob))
+        return plan_file.path(number) if number else None
     except MALFORMED:
         return None
 
@@ -68,7 +68,8 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
     with _database() as conn:
         if not _attached(conn, other):
             raise UsageError(f"{other}: not a results database of ReFrame's")
-        ours, theirs = _measured(conn, 'main', outset.folder()), _measured(conn, 'other', outset.folder(other))
+        ours = _measured(conn, 'main', plan_file.folder())
+        theirs = _measured(conn, 'other', plan_file.folder(other))
         _demand_file_names(other, theirs)
         _same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
@@ -103,7 +104,7 @@ def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tup
     found = {}
     for uuid, blob in conn.execute(f'SELECT uuid, json_blob FROM {name}.sessions'):
         try:
-            session = record.of_report(outset.joined(json.loads(blob), plans))
+            session = record.of_report(plan_file.joined(json.loads(blob), plans))
             found[uuid] = session.system or 'unknown', session.facts.get('machine', {}).get('hostname') or ''
         except MALFORMED:
             found[uuid] = 'unknown', ''
@@ -114,7 +115,7 @@ def _demand_file_names(other: Path, uuids: Iterable[str]) -> None:
     """Raise UsageError for a session whose uuid must not become the name of a file."""
     for uuid in uuids:
         try:
-            outset.checked_uuid(uuid)
+            plan_file.checked_uuid(uuid)
         except MALFORMED as err:
             raise UsageError(f'{other}: {err}; nothing is added') from None
 
@@ -136,13 +137,15 @@ def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None
         blob, = conn.execute('SELECT json_blob FROM other.sessions WHERE uuid = ?', (uuid,)).fetchone()
         try:
             report = json.loads(blob)
-            plan = outset.of_report(outset.joined(report, outset.folder(other))) if outset.number(report) else {}
+            if not plan_file.number(report):
+                continue
+            plan = plan_file.of_report(plan_file.joined(report, plan_file.folder(other)))
         except MALFORMED:       # a damaged session is added as it is
             continue
         if 'lost' in plan:
             raise UsageError(f'{plan["lost"]}; the folder sessions belongs beside {other.name}')
         if plan:
-            outset.write(plan)
+            plan_file.write(plan)
 
 
 def _merge_incidents(conn: sqlite3.Connection) -> None:

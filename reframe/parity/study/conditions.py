@@ -15,7 +15,7 @@ from parity.base import paths
 from parity.base.errors import UsageError, unknown
 from parity.plan import Answer, Asked, LoadedCheck, Plan
 from parity.plan.identity import shared
-from parity.records import database, history, outset
+from parity.records import database, history, plan_file
 from parity.study import campaign, refuse
 from parity.study.model import AXIS, Case, Study, filled
 from parity.system import systems
@@ -208,7 +208,7 @@ class _Times:
         self.cases = []
         for session, _, system, partition, check, case, taken in rows.iter_rows():
             place = f'{system}:{partition}'
-            self.cases.append((place, check, outset.parameters(case), taken))
+            self.cases.append((place, check, plan_file.parameters(case), taken))
             ran.setdefault((session, place), []).append(taken)
         costs: dict[str, list[float]] = {}
         for (session, place), times in ran.items():

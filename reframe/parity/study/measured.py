@@ -13,7 +13,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
 from parity.compare import resolve
 from parity.compare.model import Measured, Side, differing
-from parity.records import database, history, outset
+from parity.records import database, history, plan_file
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
 from parity.study.figures import FIGURE, Cell
@@ -33,8 +33,9 @@ def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> d
                 continue
             side = [p for p in planned if study.side(p.case) == info['side']]
             rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.partition for p in side}))
-            ran = [(check, outset.parameters(case), value, campaign.Status(*why)) for check, case, value, *why in
-                   rows.select('check', 'case', 'value', 'status', 'reason').collect().iter_rows()]
+            ran = [(check, plan_file.parameters(case), value, campaign.Status(*why))
+                   for check, case, value, *why in rows.select(
+                       'check', 'case', 'value', 'status', 'reason').collect().iter_rows()]
             for _, cases in (each for each in _as_stated([(uuid, info)], [p.case for p in side]) if each[0]):
                 for case in cases:
                     mine = [(value, why) for check, having, value, why in ran if case.is_case(check, having)]
@@ -114,7 +115,7 @@ def _read(found: Campaign, side: str, cases: Sequence[Case],
             facts[fact] = [*dict.fromkeys([*facts.get(fact, ()), *values])]
         for place in [c.place for c in sorted(of.cells, key=lambda c: not c.values)][:1]:
             found.system, _, found.places[side] = place.partition(':')
-        stored = [(cell, outset.parameters(cell.case)) for cell in of.cells]
+        stored = [(cell, plan_file.parameters(cell.case)) for cell in of.cells]
         yield from ((case, [cell for cell, having in stored if case.is_case(cell.check, having)])
                     for case in of_them)
 

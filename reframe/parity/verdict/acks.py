@@ -30,7 +30,7 @@ from parity.base import figures
 from parity.base.figures import several
 from parity.base.strict import Strict
 from parity.records.incidents import Fault, numbers
-from parity.records.outset import cell_id
+from parity.records.plan_file import cell_id
 from parity.verdict.listed import CellName, Entry, Listed
 from parity.verdict.model import Cell, names
 

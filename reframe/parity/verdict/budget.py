@@ -8,7 +8,7 @@ from parity.base.figures import counted
 from parity.compare.pairs import Pair
 from parity.plan import PlannedCase
 from parity.plan.identity import shared
-from parity.records.outset import parameters
+from parity.records.plan_file import parameters
 from parity.stats import bounds
 from parity.verdict.model import Budget, Cell
 

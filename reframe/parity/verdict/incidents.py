@@ -19,7 +19,7 @@ from parity.plan.identity import undistributed
 from parity.records import database
 from parity.records import incidents as table
 from parity.records.incidents import Event, Fault, Incident, Where
-from parity.records.outset import cell_id
+from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.joining import Bad, Near, grouped, matched, near

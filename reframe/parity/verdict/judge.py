@@ -21,10 +21,10 @@ from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import OWN, Plan, PlannedCase
 from parity.plan.identity import undistributed
-from parity.records import database, outset, record
+from parity.records import database, plan_file, record
 from parity.records import incidents as table
 from parity.records.incidents import Incident
-from parity.records.outset import CELL, PLANNED, planned
+from parity.records.plan_file import CELL, PLANNED, planned
 from parity.records.record import Key
 from parity.records.record import Session as Record
 from parity.refs import accepted
@@ -79,7 +79,7 @@ def _judged(session: Record) -> Verdict:
     uuid, today = session.uuid, datetime.date.today()
     if session.lost:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
-    planned = Plan(**session.plan) if session.plan else plan.of_command(outset.words(session.cmdline))
+    planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words(session.cmdline))
     system, spack = systems.read(planned.system), 'spack' in planned.providers
     waived, expired = systems.waived(system, today)
     cells, outcomes = _cells(planned, session, system, waived), []

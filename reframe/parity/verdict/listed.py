@@ -17,7 +17,7 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.plan import Plan
-from parity.records.outset import NAME
+from parity.records.plan_file import NAME
 from parity.system.systems import System
 
 

@@ -15,7 +15,7 @@ from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.plan import PASSED
 from parity.records.incidents import Change, Incident, Where
-from parity.records.outset import cell_id
+from parity.records.plan_file import cell_id
 from parity.stats import bounds
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',

@@ -17,7 +17,7 @@ from parity.base.figures import several
 from parity.base.text import node_name
 from parity.plan.identity import DISTRIBUTED
 from parity.records import database, history
-from parity.records.outset import CELL, cell_id
+from parity.records.plan_file import CELL, cell_id
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
 from parity.stats import peers

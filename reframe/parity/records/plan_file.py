@@ -1,4 +1,4 @@
-"""The outset of a session: its selection, its plan with the facts of its machine, and the cells' names. The
+"""The plan file of a session: its selection, its plan with the facts of its machine, and the cells' names. The
 plan is in results/sessions/<id>.json, written before the first case starts. The id is parity's own; each case's
 record has it as `journal`. Sessions of older versions carry the plan in their first case, recovered ones beside
 their cases."""
@@ -32,14 +32,14 @@ def checked_uuid(name: str) -> str:
     return name
 
 
-def plan_file(number: str, place: Path | None = None) -> Path:
+def path(number: str, place: Path | None = None) -> Path:
     """Return the file with a session's plan, in ``place`` or ours. ValueError as of `checked_uuid`."""
     return (place or folder()) / f'{checked_uuid(number)}.json'
 
 
 def write(session: dict[str, Any]) -> None:
     """Keep a session: its `id`, `plan`, `facts` and `announcement`."""
-    files.write(plan_file(session['id']), json.dumps(session))
+    files.write(path(session['id']), json.dumps(session))
 
 
 def number(report: dict[str, Any]) -> str:
@@ -54,7 +54,7 @@ def number(report: dict[str, Any]) -> str:
 def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
     """Return the report with its plan beside its cases, from the folder ``place``."""
     if found := number(report):
-        file = plan_file(found, place)
+        file = path(found, place)
         try:
             session = json.loads(file.read_text())
             plan = session.get('plan') if isinstance(session, dict) and session.get('id') == found else None
