@@ -45,14 +45,26 @@ def side(value: float, low: float | None, high: float | None) -> int:
     return (high is not None and value > high) - (low is not None and value < low)
 
 
+def word(better: str, value: float, low: float | None, high: float | None) -> str:
+    """Return what the bounds say of ``value``: ok, improved or regressed. Where the direction is not known, it is
+    regressed beyond either bound."""
+    beyond = side(value, low, high)
+    improved = better and beyond and (beyond > 0) == (better == 'higher')
+    return 'improved' if improved else 'regressed' if beyond else 'ok'
+
+
+def bad(better: str, low: float | None, high: float | None) -> list[float | None]:
+    """Return the bounds beyond which a value is slower: both where the direction is not known."""
+    return [end for end, good in ((low, 'lower'), (high, 'higher')) if better != good]
+
+
 def visible(better: str, value: float, low: float | None, high: float | None) -> float | None:
     """Return the share from which on a slowdown of ``value`` lies beyond its bound; None: no bound shows one.
 
     ``better``: higher, lower or '' (not known): of two bounds the farther one counts."""
-    bad = [end for end, good in ((low, 'lower'), (high, 'higher')) if better != good]
-    if None in bad:
+    if None in (ends := bad(better, low, high)):
         return None
-    reach = max(abs(end - value) for end in bad)
+    reach = max(abs(end - value) for end in ends)
     return round(reach / abs(value), 6) if value else None if reach else 0.0
 
 

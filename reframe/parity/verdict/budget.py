@@ -27,9 +27,8 @@ def of(a_month: float, histories: int, bounded: int, pairs: int) -> Budget:
 
 def guarded(cell: Cell) -> bool:
     """Return whether the cell is judged by accepted bounds, and a bound can call it slower."""
-    bad = [end for end, good in ((cell.low, 'lower'), (cell.high, 'higher')) if cell.better != good]
     return cell.reference is not None and cell.verdict in ('ok', 'blind', 'improved', 'regressed') \
-        and any(end is not None for end in bad)
+        and any(end is not None for end in bounds.bad(cell.better, cell.low, cell.high))
 
 
 def expectations(declared: Sequence[Pair], cases: Iterable[PlannedCase]) -> int:

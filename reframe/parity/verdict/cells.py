@@ -138,9 +138,8 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
         return 'unreferenced', '' if metric.better else f'direction unknown: {metric.unknown}'
     which = f'{figure.source} reference'.strip()
     both = '' if metric.better else 'direction unknown: judged on both sides'
-    if not (beyond := bounds.side(value, figure.low, figure.high)):
+    if (word := bounds.word(metric.better, value, figure.low, figure.high)) == 'ok':
         return 'ok', sentence(figure.source and which, both)
-    word = 'improved' if metric.better and (beyond > 0) == (metric.better == 'higher') else 'regressed'
     share = change(value, usual)
     said = f'{share} of {which if figure.source else "the reference"}' if share else f'{which} {usual:.4g}'
     return word, sentence(said, both)
