@@ -25,7 +25,7 @@ def figure(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str
             'partition': 'virtual', 'environ': 'distro', 'check': 'Stream', 'case': 'Stream %threads=all',
             'size': 'quick', 'metric': 'triad', 'unit': 'GB/s', 'better': 'higher', 'run': 0, 'value': value,
             'node': node, 'jobid': '1', 'software': 'x', 'label': '', 'changed': '', 'reference': None,
-            'low': None, 'high': None, **other}
+            'low': None, 'high': None, 'disturbed': False, **other}
 
 
 def rerun(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
+import polars as pl
 import pytest
 
 from conftest import TOP, run_python
@@ -15,8 +16,8 @@ from parity.verdict import judge
 from sessions import case
 
 
-def hpl(**options):
-    return history.load('local', **options).filter(metric='hpl')
+def hpl(**also):
+    return history.load('local', **{'reruns': True, 'labelled': True, **also}).filter(metric='hpl')
 
 
 def test_every_figure_of_a_system_oldest_first_but_of_what_failed_and_was_tried_again(stored):
@@ -25,8 +26,23 @@ def test_every_figure_of_a_system_oldest_first_but_of_what_failed_and_was_tried_
     stored('c', {**case(1.0), 'result': 'fail', 'fail_phase': 'run'}, retries=[case(100.0)])
     assert hpl().select('session', 'run', 'value', 'label', 'changed', 'node', 'software').rows() == [
         ('a', 0, 100.0, '', '', 'node01', 'x'), ('a', 1, 101.0, 'cached', 'nodes=4,order=cyclic', 'node01', 'x'), ('b', 0, 99.0, '', '', 'node01', 'x')]
-    stored('d', case(99.0), parity_rerun_of='b')
-    assert hpl(nights=1).select('session', 'rerun_of').rows() == [('b', ''), ('d', 'b')], 'a rerun comes with its night'
+
+
+def test_one_rule_says_which_figures_count_and_what_a_night_is_made_of(stored):
+    disturbed, cached = {'disturbed': 'others ran'}, {'labels': {'hpl': {'word': 'cached'}}}
+    stored('a', case(100.0), case(104.0), case(1.0, parity=disturbed))
+    stored('b', case(98.0), case(2.0, parity=disturbed), parity_rerun_of='a')
+    stored('c', case(97.0, parity=cached), case(3.0, parity=disturbed))
+    stored('d', case(4.0, parity=disturbed))
+    stored('e', case(5.0), parity_rerun_of='gone')
+
+    def values(**also):
+        return history.load('local', **also).filter(metric='hpl')['value'].to_list()
+    assert values() == [100.0, 104.0] and values(reruns=True) == [100.0, 104.0, 98.0, 5.0]
+    assert values(labelled=True) == [100.0, 104.0, 97.0] and values(disturbed=True) == [100.0, 104.0, 1.0, 3.0, 4.0]
+    found = history.nights(hpl(disturbed=True)).select('session', 'value', 'runs', 'disturbed', pl.col('reruns').list.eval(
+        pl.element().struct.field('value'))).collect()
+    assert found.rows() == [('a', 102.0, [100.0, 104.0], False, [98.0]), ('c', 97.0, [97.0], False, []), ('d', 4.0, [4.0], True, [])]
 
 
 def test_a_night_and_its_reruns_are_one_file_which_later_reruns_and_removed_ones_renew(stored):
@@ -112,7 +128,7 @@ def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(st
     assert said.startswith('session bb began on 20') and 'later than this one, and was stored before it' in said
     assert judge.newest('aa').warnings == [] and database.uuids() == ['aa', 'bb', 'cc', 'dd'] and database.newest('local').uuid == 'dd'
     assert [facts.uuid for facts in database.sessions('local', last=3)] == ['bb', 'cc', 'dd']
-    assert hpl()['session'].to_list() == database.uuids() and hpl()['start'].is_sorted() and hpl(nights=1)['session'].item() == 'dd'
+    assert hpl()['session'].to_list() == database.uuids() and hpl()['start'].is_sorted() and hpl()['session'][-1] == 'dd'
     assert [previous.before(database.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
 
 

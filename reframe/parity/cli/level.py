@@ -40,8 +40,8 @@ def add(wanted: str, since: str, why: str, by: str, system: str) -> None:
 
 def _first(cell: Cell) -> datetime.date | None:
     """Return the day of the cell's first night."""
-    own = history.load(cell.system).filter(pl.col(name) == getattr(cell, name) for name in history.CELL)
-    night = own.filter(rerun_of='')['night'].min()
+    own = history.load(cell.system, labelled=True)
+    night = own.filter(pl.col(name) == getattr(cell, name) for name in history.CELL)['night'].min()
     return None if night is None else datetime.date.fromisoformat(night[:10])
 
 

@@ -145,9 +145,9 @@ def _costs(system: System, night: str) -> tuple[float, Costs]:
     session = database.read(night)
     runs = [run for run in session.runs if run.seconds and run.nodes]
     spent = sum(run.seconds * len(run.nodes) for run in runs)
-    again = history.load(system.name, disturbed=True).filter(rerun_of=night).unique(('session', 'jobid'))
-    spent += sum(seconds * len(node.split(','))
-                 for seconds, node in again.select('seconds', 'node').drop_nulls().iter_rows())
+    again = history.load(system.name, reruns=True, labelled=True, disturbed=True).filter(rerun_of=night)
+    jobs = again.unique(('session', 'jobid')).select('seconds', 'node').drop_nulls()
+    spent += sum(seconds * len(node.split(',')) for seconds, node in jobs.iter_rows())
     each: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for one in runs:
         if len(one.nodes) == 1 and not one.fixture:

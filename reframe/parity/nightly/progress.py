@@ -45,7 +45,7 @@ def usual(system: str) -> dict[str, float]:
     import polars as pl  # here and not above: a first night does without it
 
     from parity.records import history
-    frame = history.load(system).filter(pl.col('seconds').is_not_null())
+    frame = history.load(system, reruns=True, labelled=True).filter(pl.col('seconds').is_not_null())
     runs = frame.group_by('case', 'partition', 'environ', 'session', 'run').agg(pl.col('seconds').first())
     cases = runs.group_by('case', 'partition', 'environ').agg(pl.col('seconds').median())
     return {f'{case} @{system}:{partition}+{environ}': seconds

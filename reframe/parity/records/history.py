@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -24,7 +24,7 @@ from parity.records import database
 from parity.records.plan_file import CELL, PLANNED, cell_id
 from parity.records.record import Figure, Run, Session
 
-__all__ = ['CELL', 'SCHEMA', 'cell_id', 'load', 'planned', 'rows']
+__all__ = ['CELL', 'SCHEMA', 'cell_id', 'counted', 'load', 'nights', 'planned', 'rows']
 
 #: Columns and types of every history. `night` is when the session began, to the minute, local time.
 SCHEMA = {
@@ -57,22 +57,47 @@ _OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'refer
               'kind', 'reason', 'declared', 'planned')
 #: The type of a text in a history: most are the same in many rows.
 TEXT = pl.Categorical
+#: The session whose night a figure belongs to: a rerun belongs to that of the session that it confirms.
+NIGHT = pl.when(pl.col('rerun_of') == '').then('session').otherwise('rerun_of')
+Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
 #: So many files are read at once: one scan a file takes twice the time, and one sort of all twice the memory.
 _FILES_AT_ONCE = 4
 _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
 
 
-def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
-    """Return the figures of the system's newest ``nights`` sessions (all: None) and their reruns, oldest first.
+def load(system: str, **also: bool) -> pl.DataFrame:
+    """Return the figures of the system that count, oldest first; ``also``: those that `counted` shall keep, too.
 
-    The columns are SCHEMA's, with each text as TEXT. Disturbed runs are left out unless asked for. A session that
-    cannot be read is left out, with a warning that names it. InfrastructureError where the database cannot be
-    read."""
-    frame = _loaded(system, database.cache(), tuple(database.starts().items()))
-    if nights is not None:
-        own = frame.filter(rerun_of='').unique('session').sort('start').tail(nights)['session'].implode()
-        frame = frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
-    return frame if disturbed else frame.filter(~pl.col('disturbed'))
+    The columns are SCHEMA's, with each text as TEXT. A session that cannot be read is left out, with a warning
+    that names it. InfrastructureError where the database cannot be read."""
+    return counted(_loaded(system, database.cache(), tuple(database.starts().items())), **also)
+
+
+def counted(figures: Frame, reruns: bool = False, labelled: bool = False, disturbed: bool = False) -> Frame:
+    """Return the figures that count: of runs that nobody disturbed, without a label. Reruns, which confirm the
+    figures of another session, do not count.
+
+    ``reruns``, ``labelled``, ``disturbed``: return these, too. A history has no retry, only first attempts."""
+    rules = ((reruns, pl.col('rerun_of') == ''), (labelled, pl.col('label') == ''),
+             (disturbed, ~pl.col('disturbed')))
+    return figures.filter(*(rule for wanted, rule in rules if not wanted))
+
+
+def nights(figures: pl.DataFrame, *by: str) -> pl.LazyFrame:
+    """Return a row for each night of each cell of ``figures`` (of `load`), in their order.
+
+    ``value`` is the median of the ``runs``; disturbed runs are among them only where each run was. ``reruns`` are
+    those that confirm the night; a night without a run of its own is none. ``by``: columns that name a cell."""
+    own, calm, value = pl.col('rerun_of') == '', ~pl.col('disturbed'), pl.col('value')
+    disturbed = pl.col('calm').list.len() == 0
+    return figures.lazy().with_columns(session=NIGHT).group_by(*(by or CELL), 'session', maintain_order=True).agg(
+        pl.col('start', 'night', 'unit', 'better', 'variant', 'reference', 'low', 'high').filter(own).first(),
+        pl.col('software', 'node').filter(own).cast(pl.String).unique().sort().str.join(' '),
+        calm=value.filter(own & calm), runs=value.filter(own), labels=pl.col('label').filter(own).unique().sort(),
+        reruns=pl.struct('value', 'node').filter(~own & calm), applied=pl.col('reference').filter(own).count() > 0,
+    ).filter(pl.col('start').is_not_null()).with_columns(
+        disturbed=disturbed, runs=pl.when(disturbed).then('runs').otherwise('calm')).with_columns(
+        value=pl.col('runs').list.median())
 
 
 def rows(uuids: Iterable[str]) -> pl.LazyFrame:

@@ -19,7 +19,6 @@ from parity import plan
 from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.text import refuse
-from parity.records import history
 from parity.refs import accepted, propose
 from parity.refs.accepted import PROVENANCE
 from parity.refs.propose import Proposal
@@ -96,7 +95,7 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     """Return a sentence for each proposal that no longer fits its sources."""
     there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
     indexes = accepted.indexes(system)
-    now = {cell.id: cell.nights[-1].software for cell in propose.cells(history.load(system)) if cell.nights}
+    now = {cell.id: cell.nights[-1].software for cell in propose.cells(system) if cell.nights}
     again = f'propose again: parity refs propose --system {system}'
     for part, p in ((part, p) for part, found in chosen.items() for p in found):
         other = indexes.get((part, p.check))

@@ -295,9 +295,8 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     """Return what has expired, and what the system measured with other software since."""
     if not found:
         return []
-    from parity.records import history  # a first verdict, which asks only what has expired, loads no polars
-    from parity.refs import propose
-    cells = [cell for cell in propose.cells(history.load(found[0].system)) if cell.nights]
+    from parity.refs import propose  # a first verdict, which asks only what has expired, loads no polars
+    cells = [cell for cell in propose.cells(found[0].system) if cell.nights]
     return _expired(found) + [
         (each, f'its software changed since it was accepted on {told.date}') for each in found
         if (told := each.provenance) and any(

@@ -54,7 +54,7 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
         begin = datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
     except ValueError:
         raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
-    known, kinds = cells(history.load(site.name), begin), _kinds(system)
+    known, kinds = cells(site.name, begin), _kinds(system)
     chosen = _chosen(site, known, partition, check)
     have, indexes = accepted.of_system(system), accepted.indexes(system)
     own: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more
@@ -221,19 +221,15 @@ RECENT = 2 * bounds.MOST
 _WHERE = ['system', 'check', *history.CELL, 'changed']
 
 
-def cells(frame, since: str = '') -> list[Cell]:
-    """Return every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. Cells
-    whose nights are all older are in the list, too. Reruns and nodes by turns are no nights."""
-    frame = frame.filter(pl.col('rerun_of') == '').cast({history.TEXT: pl.String}).with_columns(
+def cells(system: str, since: str = '') -> list[Cell]:
+    """Return every measured cell of the system, with its nights from ``since`` (a date) on. Cells whose nights are
+    all older are in the list, too."""
+    frame = history.load(system, labelled=True).cast({history.TEXT: pl.String}).with_columns(
         pl.col('metric').str.replace(OF_DEVICE, '_gpu'))                            # one value for all devices
-    own = frame.filter(pl.col('night') >= since)
-    nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
-        pl.col('night', 'unit', 'better', 'variant').first(), pl.col('value').median(),
-        pl.col('software', 'node').unique().sort().str.join(' '), runs=pl.col('value'),
-        applied=pl.col('reference').is_not_null().any(), labels=pl.col('label').unique().sort())
+    nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE).select(*_WHERE, *Night._fields)
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
     found: dict[tuple, list[Night]] = {where: [] for where in every}
-    for row in nights.iter_rows(named=True):
+    for row in nights.collect().iter_rows(named=True):
         found[tuple(row.pop(name) for name in _WHERE)].append(Night(**row))
     newest = frame.unique('session').sort('start').tail(RECENT)['session'].implode()
     recent = set(frame.filter(pl.col('session').is_in(newest)).select(_WHERE).unique().rows())

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from parity.base.figures import change, counted, figure, percent
 from parity.base.text import columns, visible
-from parity.records import history
 from parity.refs import accepted as references
 from parity.refs import propose
 from parity.refs.accepted import Accepted, Linted, Reference
@@ -82,7 +81,7 @@ def shown(system: str = '') -> list[str]:
     said: list[str] = []
     for name in [systems.read(system).name] if system else systems.names():
         if found := references.of_system(name):
-            cells = propose.cells(history.load(name))
+            cells = propose.cells(name)
             for file in sorted({each.file for each in found}):
                 own = [each for each in found if each.file == file]
                 rows = columns([_row(each, cells) for each in own])

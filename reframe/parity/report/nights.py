@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from parity.records.history import TEXT
+from parity.records import history
 from parity.records.plan_file import CELL
 from parity.records.record import Session
 from parity.verdict.model import WORDS, Cell
@@ -54,9 +54,8 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
                           schema={'session': pl.String, 'at': pl.Int64})
     labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
-    frame = frame.filter(pl.col('rerun_of') == '').select(*CELL, 'session', 'value', 'low', 'high', 'node').cast(
-        {TEXT: pl.String}).join(nights, on='session')
-    values = frame.group_by(*CELL, 'session', 'at').agg(pl.col('value').median(), pl.col('low', 'high').first())
+    frame = history.counted(frame, labelled=True).cast({history.TEXT: pl.String}).join(nights, on='session')
+    values = history.nights(frame, *CELL, 'at').select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
     if words is None:
         words = values.select(*CELL, 'session', word=pl.lit('insufficient'))
     known = (values.join(words, [*CELL, 'session'], 'left').sort('at').group_by(CELL)
@@ -155,8 +154,7 @@ def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
     From the runs on one node: a node's median of a cell over the median of the nodes' medians, turned over where
     lower is better; then the median over the cells that three nodes or more have measured: of two, nobody can say
     which is the slow one. ``frame``: of history.load."""
-    frame = frame.filter((pl.col('node') != '') & (pl.col('label') == '') & (pl.col('value') > 0)).select(
-        *CELL, 'better', 'node', 'value')
+    frame = history.counted(frame).filter(pl.col('node') != '', pl.col('value') > 0)
     alone = frame.filter(~pl.col('node').cast(pl.String).str.contains(','))
     each = alone.group_by(*CELL, 'better', 'node').agg(pl.col('value').median())
     usual = pl.col('value').median().over(*CELL)

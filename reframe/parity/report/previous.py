@@ -51,12 +51,11 @@ def of_session(verdict: Verdict) -> Previous:
         judged = earlier and judge.judged(earlier)
     except ParityError as err:          # an older parity stored it: tonight's page does not need it
         earlier, unreadable = None, str(err)
-    frame = history.load(verdict.session.system)
     system, until = verdict.session.system, database.starts()[session.uuid]
     stored = [night for night in database.sessions(system)
               if not night.rerun_of and (night.start < until or night.uuid == session.uuid)][-nights.NIGHTS:]
     known = [(night.uuid, night.start) for night in stored]
-    recent = frame.filter(pl.col('session').is_in([uuid for uuid, _ in known]))
+    recent = history.load(system, labelled=True).filter(pl.col('session').is_in([uuid for uuid, _ in known]))
     absent = history.rows(uuid for uuid, _ in known).filter(pl.col('value').is_null(), system=system).collect()
     past = nights.of_recent(recent, known, states.words(system), absent)
     for node in systems.gone(systems.read(system), session.start):

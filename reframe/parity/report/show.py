@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
 import os
 import re
 import shlex
@@ -11,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
-from statistics import median
 
 import polars as pl
 
@@ -67,7 +67,7 @@ def of_cell(wanted: str, session: str = '') -> View:
     """Return everything known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
     verdict, name, cell = find(wanted, session)
     uuid = verdict.session.uuid
-    frame = history.load(cell.system)
+    frame = history.load(cell.system, reruns=True, labelled=True)
     sessions = database.sessions(cell.system, cause.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     spans = ((each.start, each.end) for each in map(database.brief, (uuid, *confirming)))
@@ -76,25 +76,6 @@ def of_cell(wanted: str, session: str = '') -> View:
                 nights=stored_nights([cell], uuid)[0],
                 attribution=cause.of_cells([cell], verdict.cells, frame, sessions, uuid)[0],
                 output=output, output_note=note, rerun=_rerun(cell, verdict))
-
-
-def _nights(rows: list[dict], session: str) -> list[Night]:
-    """Return the newest nights up to the session, of a cell's rows."""
-    until = next((r['start'] for r in rows if r['session'] == session), float('inf'))
-    groups: dict[str, list[dict]] = {}
-    for row in rows:
-        if not row['rerun_of'] and row['start'] <= until:
-            groups.setdefault(row['session'], []).append(row)
-    return [_one_night(group, [r for r in rows if r['rerun_of'] == uuid])
-            for uuid, group in list(groups.items())[-NIGHTS:]]
-
-
-def _one_night(runs: list[dict], reruns: list[dict]) -> Night:
-    calm = [r for r in runs if not r['disturbed']]
-    values = [r['value'] for r in calm or runs]
-    return Night(session=runs[0]['session'], night=runs[0]['night'], value=median(values), runs=values,
-                 disturbed=not calm, nodes=sorted({node for r in runs for node in r['node'].split(',') if node}),
-                 reruns=[(r['value'], r['node']) for r in reruns if not r['disturbed']])
 
 
 def _output(folder: str, night: Span, *reruns: Span) -> tuple[dict[str, list[str]], str]:
@@ -242,11 +223,22 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
         return []
     keys = [tuple(getattr(cell, name) for name in history.CELL) for cell in cells]
     wanted = pl.DataFrame(keys, schema=dict.fromkeys(history.CELL, history.TEXT), orient='row')
+    stored = history.load(cells[0].system, reruns=True, labelled=True, disturbed=True).join(
+        wanted, on=history.CELL, how='semi', maintain_order='left')
+    until = {tuple(cell): start for *cell, start in
+             stored.filter(session=session).select(*history.CELL, 'start').iter_rows()}
     found: dict[tuple, list[dict]] = {}
-    stored = history.load(cells[0].system, disturbed=True)
-    for row in stored.join(wanted, on=history.CELL, how='semi', maintain_order='left').iter_rows(named=True):
-        found.setdefault(tuple(row[name] for name in history.CELL), []).append(row)
-    return [_nights(found.get(key, []), session) for key in keys]
+    for row in history.nights(stored).collect().iter_rows(named=True):
+        cell = tuple(row[name] for name in history.CELL)
+        if row['start'] <= until.get(cell, math.inf):
+            found.setdefault(cell, []).append(row)
+    return [[_night(row) for row in found.get(key, [])[-NIGHTS:]] for key in keys]
+
+
+def _night(row: dict) -> Night:
+    nodes = sorted({*row['node'].replace(',', ' ').split()})
+    known = {name: row[name] for name in ('session', 'night', 'value', 'runs', 'disturbed')}
+    return Night(**known, nodes=nodes, reruns=[tuple(again.values()) for again in row['reruns']])
 
 
 def runs(cell: Cell, nights: Sequence[Night], session: str) -> str:
@@ -324,7 +316,7 @@ def _older(wanted: str) -> Iterator[Verdict]:
     """Yield the newest session with a figure of a cell that ``wanted`` may mean."""
     last: dict[str, tuple[float, str]] = {}
     for system in systems.names():
-        frame = history.load(system).filter(pl.col('rerun_of') == '')
+        frame = history.load(system, labelled=True)
         for row in frame.unique(['system', *history.CELL], keep='last').iter_rows(named=True):
             for environ in (False, True):
                 last[history.cell_id(row, environ)] = row['start'], row['session']

@@ -105,7 +105,8 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     """Say how many of the nodes that were ever measured were measured in these days; then what is amiss with nodes
     now: slower than their peers, drained, down, unmeasured."""
     last: dict[str, float] = {}
-    for names, at in history.load(system, disturbed=True).group_by('node').agg(pl.col('start').max()).iter_rows():
+    ever = history.load(system, reruns=True, labelled=True, disturbed=True)
+    for names, at in ever.group_by('node').agg(pl.col('start').max()).iter_rows():
         last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
     stated = systems.read(system)
     for name in systems.gone(stated, time.time()):
@@ -135,11 +136,10 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
 
 def _drift(system: str, since: float, blamed: set[str]) -> str:
     """Compare each cell's nights of these days with as many days before; ``blamed``: cells of incidents."""
-    frame = history.load(system).filter(pl.col('rerun_of') == '', pl.col('label') == '', pl.col('value') > 0,
-                                        pl.col('better') != '', pl.col('start') >= 2 * since - time.time())
-    frame = frame.with_columns(now=pl.col('start') >= since)
-    both = frame.group_by(*CELL, 'better', 'system', 'now', 'session').agg('value').group_by(
-        *CELL, 'better', 'system', maintain_order=True).agg('now', 'session', 'value')
+    frame = history.load(system).filter(
+        pl.col('value') > 0, pl.col('better') != '', pl.col('start') >= 2 * since - time.time())
+    both = history.nights(frame, *CELL, 'system').group_by(*CELL, 'better', 'system', maintain_order=True).agg(
+        'session', now=pl.col('start') >= since, value='runs').collect()
     compared = [row for row in both.iter_rows(named=True) if 1 < sum(row['now']) < len(row['now']) - 1]
     if not compared:
         return 'not known: no cell has two sessions in these days and two in as many days before them'

@@ -39,7 +39,8 @@ def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
 
     Raises InfrastructureError where the database cannot be read."""
     slower = [c for c in cells if c.verdict == 'regressed']
-    found = of_cells(slower, cells, history.load(system), database.sessions(system), session)
+    found = of_cells(slower, cells, history.load(system, reruns=True, labelled=True),
+                     database.sessions(system), session)
     causes = dict(zip(map(id, slower), found, strict=True))
     return [c.model_copy(update={'cause': causes[id(c)]}) if id(c) in causes else c for c in cells]
 
@@ -55,7 +56,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE},
                           schema=dict.fromkeys(_FIGURE, history.TEXT))
     until = (pl.col('start') <= bad) | (pl.col('rerun_of') == session)
-    usual = frame.filter(until, label='').select(_COLUMNS).join(wanted, on=_FIGURE, how='semi')
+    usual = history.counted(frame.filter(until), reruns=True).select(_COLUMNS).join(wanted, on=_FIGURE, how='semi')
     alike = usual.partition_by(_FIGURE, as_dict=True)
     # many cells ask for the same
     changed = functools.cache(functools.partial(changes, nights, bad))

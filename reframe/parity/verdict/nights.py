@@ -141,10 +141,11 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     A night in which the cell did not run does not count; sessions of one day are one night."""
     if not cells:
         return []
-    frame = history.load(system, disturbed=True).filter(rerun_of='')
+    frame = history.load(system, labelled=True, disturbed=True)
     until = frame.filter(session=session)['start'].max()
-    nights = frame.filter(pl.col('start') <= (float('inf') if until is None else until)).join(
-        _named(cells), on=history.CELL).group_by('cell', 'session', 'start').agg(pl.col('disturbed').all())
+    frame = frame.filter(pl.col('start') <= (float('inf') if until is None else until)).join(
+        _named(cells), on=history.CELL)
+    nights = history.nights(frame, 'cell').select('cell', 'start', 'disturbed').collect()
     calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(calm=pl.col('start').max())
     since = nights.join(calm, on='cell', how='left').filter(
         pl.col('start') > pl.col('calm').fill_null(float('-inf')))
@@ -157,7 +158,7 @@ def longer(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session that ran far longer than usual, the worst first.
 
     A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
-    frame = history.load(system).lazy().filter(pl.col('rerun_of') == '', pl.col('seconds').is_not_null()).select(
+    frame = history.load(system, labelled=True).lazy().filter(pl.col('seconds').is_not_null()).select(
         'session', 'start', *_CASE, 'run', 'seconds').collect()
     order = frame.unique('session').sort('start')['session']
     if session not in order:
@@ -227,14 +228,13 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
     the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
     session has no figure."""
-    frame = history.load(system).lazy().filter(label='')
+    frame = history.load(system, reruns=True).lazy()
     wanted = _named(cells).lazy().with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8))
     own = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='').unique('session').collect()
     start = own.filter(session=session)['start'].max()
-    until, again = pl.col('start') <= (float('-inf') if start is None else start), pl.col('rerun_of') != ''
+    until = pl.col('start') <= (float('-inf') if start is None else start)
     known = frame.filter(until | (pl.col('rerun_of') == session)).select(
-        *history.CELL, 'start', 'run', *_OF_RUN, again=again,
-        of=pl.when(again).then('rerun_of').otherwise('session'))
+        *history.CELL, 'start', 'run', *_OF_RUN, again=pl.col('rerun_of') != '', of=history.NIGHT)
     nights = own.lazy().filter(until).select(of='session', label='night', night='start')
     joined = known.join(wanted, on=history.CELL, maintain_order='left').select(pl.exclude(history.CELL)).join(
         nights, on='of', maintain_order='left').rename({'of': 'session'})

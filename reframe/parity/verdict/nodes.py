@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ from parity.base.figures import several
 from parity.base.text import node_name
 from parity.plan.identity import DISTRIBUTED
 from parity.records import database, history
+from parity.records.history import Frame
 from parity.records.plan_file import CELL, cell_id
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
@@ -30,7 +30,6 @@ PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
 _PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: Figures of jobs on several nodes that count for each of their nodes: the best of so many, of several jobs.
 _JOBS = 5
-Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ def figures(system: str, newest: int | None = None) -> pl.DataFrame:
     higher is better. The reruns of a session are its own. Labelled and disturbed figures are left out.
 
     ``newest``: only so many sessions of each node and subsystem."""
-    frame = history.load(system).lazy().filter(
-        pl.col('label') == '', pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '').select(
+    frame = history.load(system, reruns=True).lazy().filter(
+        pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '').select(
         *CELL, 'session', 'start', 'rerun_of', 'better', 'value', 'node', 'software', 'subsystem').collect()
     known = pl.col('rerun_of').is_in(frame['session'].unique().implode())
     frame = frame.with_columns(session=pl.when(known).then('rerun_of').otherwise('session'))
@@ -118,7 +117,7 @@ def figures(system: str, newest: int | None = None) -> pl.DataFrame:
 def since(system: str, node: str, start: float) -> dict[str, float]:
     """Return the newest figure of each cell, named with its size, that a job on the node measured after ``start``
     (Unix time)."""
-    rows = undistributed(history.load(system).filter(pl.col('label') == '', pl.col('start') > start).cast(
+    rows = undistributed(history.load(system, reruns=True).filter(pl.col('start') > start).cast(
         {history.TEXT: pl.String})).filter(pl.col('node').str.split(',').list.contains(node))
     return {f'{cell_id(row, True)} ({row["size"]})': row['value'] for row in rows.iter_rows(named=True)}
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from parity.base.errors import InfrastructureError
 from parity.records import database, history, states
-from parity.stats.bounds import WANTED
+from parity.stats import bounds
 from parity.stats.levels import COMES, FAST, GOING, LOW_NIGHTS, SLOW, TOO_FEW
 from parity.system import systems
 from parity.verdict import budget, nights
@@ -17,6 +17,8 @@ from parity.verdict.model import Cell, Verdict
 #: The word of a night by its state, and the state's name; else ok, and normal.
 _WORDS = {**dict.fromkeys(LOW_NIGHTS, 'regressed'), FAST: 'improved', TOO_FEW: 'insufficient'}
 _NAMES = {TOO_FEW: 'learning', SLOW: 'slow', FAST: 'fast', COMES: 'comes and goes', GOING: 'comes and goes'}
+#: What tells the word of a night by its bounds.
+_BOUNDED = ('better', 'value', 'reference', 'low', 'high')
 
 
 def store(verdict: Verdict) -> None:
@@ -29,7 +31,7 @@ def store(verdict: Verdict) -> None:
 
 def words(system: str) -> pl.DataFrame:
     """Return CELL, session and word of each cell and night that has a figure."""
-    frame = history.load(system).filter(pl.col('rerun_of') == '')
+    frame = history.load(system, labelled=True)
     if frame.is_empty():
         return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'session', 'word'), pl.String))
     made = _lacking(system, frame)
@@ -43,7 +45,7 @@ def words(system: str) -> pl.DataFrame:
 
 def complete(system: str) -> int:
     """Make and store the states of the nights that have none. Return how many these are."""
-    made = _lacking(system, history.load(system).filter(pl.col('rerun_of') == ''))
+    made = _lacking(system, history.load(system, labelled=True))
     _keep(system, made)
     return len(made)
 
@@ -75,17 +77,19 @@ def _lacking(system: str, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 def _bounded(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Return CELL, session, state and word: the accepted bounds of a night go before the word of its history."""
-    values = frame.group_by(*history.CELL, 'session').agg(
-        pl.col('value').median(), pl.col('start', 'reference', 'low', 'high', 'better').first())
-    below, above = pl.col('value') < pl.col('low'), pl.col('value') > pl.col('high')
-    higher, bounded = pl.col('better') == 'higher', pl.any_horizontal(pl.col('low', 'high').is_not_null())
-    worse, better = pl.when(higher).then(below).otherwise(above), pl.when(higher).then(above).otherwise(below)
-    near = (WANTED + 5e-7) * pl.col('reference').abs()       # bounds.visible
-    power = pl.all_horizontal((pl.col('better') == good) | ((pl.col(end) - pl.col('reference')).abs() <= near)
-                              for end, good in (('low', 'lower'), ('high', 'higher'))).fill_null(False)
-    word, new = pl.col('word'), (pl.col('word') == 'insufficient').fill_null(True)
-    judged = (pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
-              .when(better.fill_null(False) & word.ne_missing('regressed')).then(pl.lit('improved'))
-              .when(bounded & new & ~power).then(pl.lit('blind')).when(bounded & new).then(pl.lit('ok'))
-              .otherwise(word.fill_null('insufficient')))
-    return values.join(rows, on=[*history.CELL, 'start'], how='left').with_columns(word=judged)
+    nights = history.nights(frame).select(*history.CELL, 'session', 'start', *_BOUNDED).collect()
+    judged = nights.join(rows, on=[*history.CELL, 'start'], how='left')
+    words = [_word(*row) for row in judged.select(*_BOUNDED, 'word').iter_rows()]
+    return judged.with_columns(word=pl.Series(words, dtype=pl.String))
+
+
+def _word(better: str, value: float, reference: float | None, low: float | None, high: float | None,
+          past: str | None) -> str:
+    """Return the word of a night by its bounds and, ``past``, by the history."""
+    word = bounds.word(better, value, low, high)
+    if word == 'regressed' or word == 'improved' and past != 'regressed':
+        return word
+    if reference is None or past not in (None, 'insufficient'):
+        return past or 'insufficient'
+    visible = bounds.visible(better, reference, low, high)
+    return 'blind' if visible is None or visible > bounds.WANTED else 'ok'
