@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -62,13 +62,18 @@ def settled(*sides: Side) -> tuple[Side, ...]:
     found: dict[tuple, Measured] = {}
     for system, name in {tuple(c.place.split(':')) for c in cells}:
         until = min(known & starts.keys(), key=starts.get)
-        nights = history.rows(database.sessions_of(system, name, _PAST, until)).filter(rerun_of='')
+        nights = _without_reruns(database.sessions_of(system, name, _PAST, until))
         found |= {_key(c): c for c in of_rows('', 'session', nights).cells}
     for cell in cells:
         of = found.get(_key(cell), cell)
         cell.past = [v for v in of.values if v.session not in known and of.label == cell.label
                      and not differing(v.facts, cell.facts)]
     return sides
+
+
+def _without_reruns(uuids: Iterable[str]) -> pl.LazyFrame:
+    """Return what was planned and measured in these sessions, but for reruns: they are of slow cases only."""
+    return history.counted(history.rows(uuids), labelled=True, disturbed=True)
 
 
 def _side(word: str) -> Side:
@@ -86,9 +91,7 @@ def _side(word: str) -> Side:
 def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
     the session ``until``; of ``metrics`` only where they are given: Check.metric, Check.metric_gpu of all devices.
-    Without ``until`` there must be some: else UsageError or NothingMeasured is raised.
-
-    Sessions that confirm another's figures are left out, because only slow cases are measured again."""
+    Without ``until`` there must be some: else UsageError or NothingMeasured is raised."""
     system, name = word.split(':')
     found = database.sessions_of(system, name, days=DAYS, until=until)
     if not found and not until:         # one that exists was not measured, another is a mistake
@@ -96,7 +99,7 @@ def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side
         valid = {*stored, *(f'{s}:{p.name}' for s in systems.names() for p in systems.read(s).partitions)}
         raise NothingMeasured(f'{word}: nothing is stored for it; measured are: {", ".join(stored) or "none"}') \
             if word in valid else UsageError(unknown('partition', word, sorted(valid)))
-    rows = history.rows(found).filter(rerun_of='', system=system, partition=name)
+    rows = _without_reruns(found).filter(system=system, partition=name)
     named = (pl.col('check') + '.' + pl.col('metric')).str.replace(OF_DEVICE, '_gpu')
     return of_rows(word, 'partition', rows.filter(named.is_in(metrics)) if metrics else rows)
 

@@ -97,9 +97,9 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
 
 def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> list[pl.DataFrame]:
     """Return the figures of these checks, those of each check, place and environment by themselves."""
-    rows = history.rows(uuids).filter(
-        *wanted, pl.col('check').is_in(list(checks)), pl.col('rerun_of') == '', pl.col('value').is_not_null(),
-        pl.col('status') == '').with_columns(place=pl.col('system') + ':' + pl.col('partition'))
+    rows = history.counted(history.rows(uuids), labelled=True).filter(
+        *wanted, pl.col('check').is_in(list(checks)), pl.col('value').is_not_null(), pl.col('status') == ''
+    ).with_columns(place=pl.col('system') + ':' + pl.col('partition'))
     return rows.collect().partition_by('check', 'place', 'environ', maintain_order=True)
 
 
