@@ -443,8 +443,6 @@ def test_what_is_asked_for_is_built_beside_what_is_in_use(builder, tmp_path, mon
     assert build.build(builder, FACTS, ['hpl']).names == {'hpl', 'ior'}, 'another environment keeps what was in use'
     assert build.build(builder, FACTS).names == {'hpl', 'ior', 'fio'}
     assert [line.count('/') for line in (tmp_path / 'log').read_text().splitlines()] == [1, 0, 2, 0]
-    seconds = json.loads((environment.of('local') / 'durations.json').read_text())
-    assert seconds.keys() == {'hpl', 'ior', 'fio'}
 
 
 def test_adding_a_code_leaves_those_in_use_while_it_is_built(builder, monkeypatch, tmp_path):
@@ -484,35 +482,19 @@ def test_a_disk_that_is_full_ends_a_build_with_what_to_do(builder, monkeypatch):
         build.build(builder, FACTS)
 
 
-def test_the_time_left_is_that_of_earlier_builds(tmp_path, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(steps.time, 'monotonic', lambda: now[0])
+def test_a_build_counts_the_packages_that_it_needs():
     lock = {'concrete_specs': {
         'a': {'name': 'ior', 'version': '4.0.0', 'dependencies': [{'hash': 'b'}, {'hash': 'e'}]}, 'b': {'name': 'zlib', 'version': '1.3'},
         'c': {'name': 'stream', 'version': 'git.6703=5.10', 'dependencies': [{'hash': 'b'}]}, 'd': {'name': 'hpl', 'version': '2.3'},
         'e': {'name': 'openmpi', 'version': '4.1', 'external': {'path': '/usr'}}}}
-    packages, file = steps.packages(lock, ['a', 'c']), tmp_path / 'system' / 'durations.json'
+    packages = steps.packages(lock, ['a', 'c'])
     assert packages == {'a': 'ior 4.0.0', 'b': 'zlib 1.3', 'c': 'stream 5.10'}
-    first = steps.Steps(packages, set(), file)
-    assert first.line() == '' and first.begin('d') == '' and first.begin('b') == 'package 1 of 3: zlib 1.3'
-    now[0] += 30
-    first.end('b')
-    assert first.begin('a') == 'package 2 of 3: ior 4.0.0', 'nothing is known of the rest'
-    now[0] += 100
-    first.end('a')
-    assert json.loads(file.read_text()) == {'zlib': 30.0, 'ior': 100.0}     # kept before the installation ends
-    again = steps.Steps(packages, {'c'}, file)
-    assert again.begin('b') == 'package 2 of 3: zlib 1.3, about 2 min left'
-    now[0] += 20
-    assert again.line() == 'package 2 of 3: zlib 1.3, about 2 min left'
-    now[0] += 20
-    again.end('b')
-    assert again.begin('a') == 'package 3 of 3: ior 4.0.0, about 2 min left' and (again.done, again.total) == (2, 3)
-    new = steps.Steps(packages, set(), file)
-    assert new.begin('b') == 'package 1 of 3: zlib 1.3, about 2 min left, and 1 never built here'
-    for text in ('', '[]', '{"ior": "x"}', '{"ior": null}'):
-        file.write_text(text)
-        assert steps.Steps(packages, set(), file).begin('b') == 'package 1 of 3: zlib 1.3'
+    own = steps.Steps(packages, set())
+    assert own.line() == '' and own.begin('d') == '' and own.begin('b') == 'package 1 of 3: zlib 1.3'
+    assert own.begin('c') == 'package 1 of 3: zlib 1.3, stream 5.10'
+    own.end('b')
+    assert own.line() == 'package 2 of 3: stream 5.10' and (own.done, own.total) == (1, 3)
+    assert steps.Steps(packages, {'c'}).begin('b') == 'package 2 of 3: zlib 1.3'
 
 
 # ---- a Spack that is fetched, from repositories of the test

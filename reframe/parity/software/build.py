@@ -114,7 +114,7 @@ def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> man
         print(f'parity: {len(here)} of {counted(len(needed), "package", "are")} built already', flush=True)
     some = len(chosen) < len(roots)
     command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}', *(chosen if some else ()),
-                steps=steps.Steps(needed, here, environment.of(system.name) / 'durations.json'))
+                steps=steps.Steps(needed, here))
     tools = command.tools(place)
     default, gpu = (proven(place, tools, wanted, for_gpu) for for_gpu in (False, True))
     stamp = ' '.join([environment.stamp(place), *(sorted(wanted) if some else ())])

@@ -1,14 +1,8 @@
-"""The progress of an installation: which package of how many, and the time left by what earlier builds took."""
+"""The progress of an installation: which package of how many."""
 
 from __future__ import annotations
 
-import json
-import time
-from pathlib import Path
 from typing import Any
-
-from parity.base import files
-from parity.base.figures import duration
 
 
 def packages(lock: dict[str, Any], roots: list[str]) -> dict[str, str]:
@@ -23,16 +17,11 @@ def packages(lock: dict[str, Any], roots: list[str]) -> dict[str, str]:
 
 
 class Steps:
-    """The ``packages`` of an installation, without those ``here`` already. The seconds that each takes are kept in
-    ``file``, by name."""
+    """The ``packages`` of an installation, without those ``here`` already."""
 
-    def __init__(self, packages: dict[str, str], here: set[str], file: Path):
-        self._packages, self._file, self._began = packages, file, dict[str, float]()
+    def __init__(self, packages: dict[str, str], here: set[str]):
+        self._packages, self._begun = packages, dict[str, None]()
         self._left = packages.keys() - here
-        try:
-            self._seconds = {name: float(value) for name, value in json.loads(file.read_text()).items()}
-        except (OSError, ValueError, TypeError, AttributeError):        # none is kept, or another hand wrote it
-            self._seconds = {}
 
     @property
     def done(self) -> int:
@@ -46,30 +35,15 @@ class Steps:
         """Note that a package is begun. Return a line on it; '' for one that is not of this installation."""
         if number not in self._left:
             return ''
-        self._began[number] = time.monotonic()
+        self._begun[number] = None
         return self.line()
 
     def end(self, number: str) -> None:
-        """Note that a package is built, and how long it took."""
+        """Note that a package is built."""
         self._left.discard(number)
-        if began := self._began.pop(number, None):
-            self._seconds[self._name(number)] = round(time.monotonic() - began, 1)
-            files.write(self._file, json.dumps(self._seconds, indent=1, sort_keys=True))
+        self._begun.pop(number, None)
 
     def line(self) -> str:
-        """Return a line on what is built now, and on the time left."""
-        now = ', '.join(self._packages[number] for number in self._began)
-        return f'package {self.done + 1} of {self.total}: {now}{self._time_left()}' if now else ''
-
-    def _time_left(self) -> str:
-        new = [number for number in self._left if self._name(number) not in self._seconds]
-        if len(new) == len(self._left):
-            return ''
-        now = time.monotonic()
-        left = sum(max(self._seconds[self._name(number)] - (now - self._began.get(number, now)), 0)
-                   for number in self._left - set(new))
-        several = f', and {len(new)} never built here' if new else ''
-        return f', about {duration(left)} left{several}'
-
-    def _name(self, number: str) -> str:
-        return self._packages[number].split()[0]
+        """Return a line on what is built now."""
+        now = ', '.join(self._packages[number] for number in self._begun)
+        return f'package {self.done + 1} of {self.total}: {now}' if now else ''
