@@ -56,8 +56,12 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE},
                           schema=dict.fromkeys(_FIGURE, history.TEXT))
     until = (pl.col('start') <= bad) | (pl.col('rerun_of') == session)
-    usual = history.counted(frame.filter(until), reruns=True).select(_COLUMNS).join(wanted, on=_FIGURE, how='semi')
-    alike = usual.partition_by(_FIGURE, as_dict=True)
+    usual = history.counted(frame.lazy().filter(until), reruns=True).join(
+        wanted.lazy(), on=_FIGURE, how='semi').collect()
+    alike = usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True)
+    values: dict[tuple, dict[float, float]] = {}
+    for *at, start, value in history.nights(usual).select(*history.CELL, 'start', 'value').collect().iter_rows():
+        values.setdefault(tuple(at), {})[start] = value
     # many cells ask for the same
     changed = functools.cache(functools.partial(changes, nights, bad))
     given = functools.cache(work)
@@ -67,7 +71,8 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
         rows = [] if found is None else found.to_dicts()
         own = [r for r in rows if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
-        good, first = _begin(cell, own, session, bad)
+        past = values.get(tuple(getattr(cell, name) for name in history.CELL), {})
+        good, first = _begin(cell, own, past, session, bad)
         if cell.verdict == 'regressed':
             known = figures(rows, session, float('-inf') if good is None else good, cell)
             where = place(known, cell.partition, {*','.join(nodes_in.get(cell.partition, ())).split(',')} - {''})
@@ -86,20 +91,17 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     return parts([of(cell) for cell in asked], asked, cells, bad)
 
 
-def _begin(cell: Cell, own: list[dict], session: str, start: float) -> tuple[float | None, float]:
+def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str, start: float
+           ) -> tuple[float | None, float]:
     """Return when the last good night before a cell's slowdown began (None: not known), and its first slow night.
 
     A slow level says which nights are slow: those nearer to it than to the usual one. Without one the newest spell
-    counts that ends with ``session``, begun at ``start``."""
-    nights: dict[float, list[float]] = {}
-    for row in own:
-        if row['start'] < start and not row['rerun_of']:
-            nights.setdefault(row['start'], []).append(row['value'])
+    counts that ends with ``session``, begun at ``start``. ``nights``: the value of each night, by its begin."""
     level = cell.begin and cell.state == 'slow' and None not in (cell.level, cell.usual)
     before = [r for r in own if r['start'] < start and r['rerun_of'] != session]
     limit = (cell.level + cell.usual) / 2 if level else edge(before, start)
-    slow = {began: limit is not None and beyond(median(values), limit, own[-1]['better'])
-            for began, values in nights.items()}
+    slow = {began: limit is not None and beyond(value, limit, own[-1]['better'])
+            for began, value in nights.items() if began < start}
     first = min((began for began, is_slow in slow.items() if level and is_slow and began >= cell.begin),
                 default=start)
     good = max((began for began, is_slow in slow.items() if not is_slow and began < first), default=None)
