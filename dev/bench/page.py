@@ -89,7 +89,7 @@ def _history(cells: list[Cell]):
     values = np.random.default_rng(1).normal(75, 2, at.size)
     known = {'session': [f'night {n}' for n in at], 'start': at.astype(float), 'night': [f'night {n}' for n in at],
              'value': values, 'low': np.full(at.size, 71.0), 'high': np.full(at.size, 79.0), **of_cell}
-    empty = {pl.String: '', pl.Boolean: False, pl.Int32: 0, pl.Float64: None}
+    empty = {pl.String: '', pl.Boolean: False, pl.Int32: 0}
     return pl.DataFrame(known).with_columns(
-        *(pl.lit(empty[kind]).cast(kind).alias(name) for name, kind in SCHEMA.items() if name not in known)
+        *(pl.lit(empty.get(kind)).cast(kind).alias(name) for name, kind in SCHEMA.items() if name not in known)
     ).select(list(SCHEMA))
