@@ -114,7 +114,7 @@ class Scored(NamedTuple):
     """One series, scored on its nights after the first 40."""
 
     series: str
-    found: list[int | str]           # the labels of the nights on which a slowdown was found
+    slowdowns: list[int | str]       # the labels of the nights on which a slowdown was found
     judged: int
     kinds: Counter[str]              # of the new alarms
     delays: list[int]                # of each lasting drop: nights until it was told, from 0; 99: not told
@@ -210,7 +210,7 @@ def main() -> None:
     if not found:
         raise UsageError(f'{chosen.paths[0]}: no file *.csv or *.csv.gz in this folder')
     if chosen.json:
-        print(json.dumps({str(path): {s.series: {'found': s.found, 'blind': s.blind} for s in scored}
+        print(json.dumps({str(path): {s.series: {'found': s.slowdowns, 'blind': s.blind} for s in scored}
                           for path, scored in found.items()}, indent=1))
         return
     head = ('data', 'series', 'nights judged', 'new alarms per 1000', *KINDS, 'lasting drops',

@@ -25,7 +25,7 @@ def incident(number: int, first: int, *names: str, title: str, over: int = 0, mo
     turns = [(first, 'new'), *more, *([(over, 'over')] if over else [])]
     return Incident(number=number, uuid=str(number), system='life', state='over' if over else 'open', key=['regressed'], title=title,
                     where=Where(kind='partition', name=title.partition(':')[0]),
-                    faults={name: Bad(word='regressed', since=start(first), seen=start(first), cell=name) for name in names},
+                    faults={name: Bad(word='regressed', since=start(first), measured=start(first), cell=name) for name in names},
                     events=[Event(what=what, session=f'night-{night}', start=start(night)) for night, what in turns])
 
 

@@ -58,7 +58,7 @@ def test_a_first_night_shows_figures_beside_what_the_machine_could_do(monkeypatc
 def test_many_open_incidents_are_ten_lines_and_a_count():
     event, where = Event(what='new', session='before', start=1e9), Where(kind='node', name='c3')
     known = [Incident(number=n, uuid=str(n), system='onebox', key=['missing'], title='gone', state='open', where=where, part='memory', faults={
-        f'cell {n}': Fault(word='missing', since=1e9, seen=1e9, cell=f'cell {n}', unit='', nodes=['c3'])}, events=[event]) for n in range(1, 13)]
+        f'cell {n}': Fault(word='missing', since=1e9, measured=1e9, cell=f'cell {n}', unit='', nodes=['c3'])}, events=[event]) for n in range(1, 13)]
     verdict = verdict_on(report([ran()], [planned()])).model_copy(update={'incidents': known})
     notes = [text for label, text in answer.of(verdict).notes if label == 'open']
     assert len(notes) == 11 and notes[0].startswith('incident 1: gone') and notes[-1] == '2 more incidents: parity verdict --json'

@@ -27,10 +27,10 @@ def nights(stored, *values: float, ago: int = 0, recorded: bool = True, **other)
 
 def incident(number: int, opened: int, over: int | None = None, word: str = 'regressed', ack: str = '', changed: str = '') -> Incident:
     """An incident of these nights, which are a day apart."""
-    events = [Event(what='new', session='', start=opened * DAY), *([Event(what='known', session='', start=opened * DAY, said=ack)] if ack else []),
+    events = [Event(what='new', session='', start=opened * DAY), *([Event(what='known', session='', start=opened * DAY, text=ack)] if ack else []),
               *([Event(what='over', session='', start=over * DAY)] if over is not None else [])]
     return Incident(number=number, uuid=str(number), system='local', key=[word], state='open' if over is None else 'over', ack=ack,
-                    faults={'x': Fault(word=word, since=0, seen=0)}, events=events,
+                    faults={'x': Fault(word=word, since=0, measured=0)}, events=events,
                     changes=[Change(fact=changed, old='1', new='2', since=opened * DAY)] if changed else [])
 
 

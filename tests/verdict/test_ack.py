@@ -197,7 +197,7 @@ def test_an_acknowledgement_holds_until_a_further_drop_and_covers_what_began_wit
     written(top, {'cell': cell, **({'incident': incident} if incident else {})})
     now = datetime.datetime.now().timestamp()
     tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', reason='slow', state='slow',
-                          incident=7, found=now + found * 86400, begin=now + begin * 86400)
+                          incident=7, detected=now + found * 86400, begin=now + begin * 86400)
     (cell,), _ = acks.applied([tonight], 'local', TODAY)
     assert bool(cell.acknowledged) == said.startswith('acknowledged') and cell.reason.removeprefix('slow').removeprefix('; ').startswith(said)
 
@@ -205,7 +205,7 @@ def test_an_acknowledgement_holds_until_a_further_drop_and_covers_what_began_wit
 def test_a_level_that_is_found_after_one_low_night_is_no_further_drop(top):
     written(top, {'value': 90.0, 'expected': 100.0})
     found = datetime.datetime.now().timestamp() + 86400
-    tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', found=found, usual=100.0,
+    tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', detected=found, usual=100.0,
                           usual_low=97.0, history='regressed')
     cells = [acks.applied([tonight.model_copy(update={'level': level})], 'local', TODAY)[0][0] for level in (89.5, 80.0)]
     assert [bool(cell.acknowledged) for cell in cells] == [True, False]

@@ -79,8 +79,8 @@ class Cluster:
         self.night += 1
         known = incidents.record(found, 'local')
         assert not twice or incidents.record(judge.newest(uuid), 'local') == known, 'a session is recorded once'
-        news = {each.number: what for each in known if (what := incidents.news(each, each.told))}
-        table.change({each.number: lambda now: {'told': len(now.events)} for each in known if each.number in news})
+        news = {each.number: what for each in known if (what := incidents.news(each, each.notified))}
+        table.change({each.number: lambda now: {'notified': len(now.events)} for each in known if each.number in news})
         self.told += news.values()
         return incidents.joined(found, known), news
 
@@ -128,7 +128,7 @@ def test_sixty_nights_with_thirteen_faults(cluster, capsys, full):
     events, told = (dict(Counter(what)) for what in ((event.what for each in known for event in each.events), cluster.told))
     with capsys.disabled():
         print(f'\n60 nights, 13 faults: {events}; told: {told}')
-    stood = [(each.number, each.title, [(event.what, event.said) for event in each.events]) for each in known]
+    stood = [(each.number, each.title, [(event.what, event.text) for event in each.events]) for each in known]
     assert told == {'new': 12, 'also': 1, 'worse': 2, 'due': 1, 'over': 12}, stood
     assert events == {**told, 'known': 3}
     assert all([event.what for event in each.events].count('over') == 1 for each in known)
@@ -203,10 +203,10 @@ def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results
     stored.database.execute('PRAGMA user_version')
     assert retain.prune(float('inf'), dry_run=False) == 0 and slow().incidents and retain.prune(float('inf'), dry_run=False) == 1
     assert [each.number for each in table.of_system('local')] == [1] and table.of_system('local')[0].events == before[0].events
-    threads = [threading.Thread(target=table.change, args=({1: lambda now: {'told': now.told + 1}},)) for _ in range(8)]
+    threads = [threading.Thread(target=table.change, args=({1: lambda now: {'notified': now.notified + 1}},)) for _ in range(8)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert table.of_system('local')[0].told == 8
+    assert table.of_system('local')[0].notified == 8
 
 
 def test_merge_takes_incidents_under_new_numbers_once(slow, results, tmp_path, monkeypatch):
@@ -264,7 +264,7 @@ def test_an_incident_of_a_node_that_is_gone_ends_when_the_node_is_retired(site, 
     site.write_text(f'{text}retired: [{{nodes: [c1.cluster.example], reason: sent back, since: {day(stored.count)}}}]\n')
     for night_after in range(2):
         found, one, news = night(('c2',))
-        assert news == ['new', 'over'] and one.closed.said == 'c1 retired' and found.exit_code == 0
+        assert news == ['new', 'over'] and one.closed.text == 'c1 retired' and found.exit_code == 0
         assert ('Incident 1 is over (c1 retired)' in answer.of(found).sentence) == (not night_after)
     assert not summary.false_alarms([one], [start(number) for number in (0, 2, 3, 4)], 4.0, 1.0).false
     listed, of_node = parity('nodes').stdout, parity('node', 'c1').stdout
@@ -307,7 +307,7 @@ def work(nodes):
     def bad(name, number):
         cause = Attribution(where=Where(kind='node', name=f'n{number}'), subsystem=Subsystem(name='memory'))
         return incidents.Bad(f'{name} {number}', ['regressed', 'node', f'n{number}', 'memory'],
-                             Fault(word='regressed', since=0.0, seen=0.0), cause, Row(cell(case=f'{name} %n={number}')))
+                             Fault(word='regressed', since=0.0, measured=0.0), cause, Row(cell(case=f'{name} %n={number}')))
     night = incidents.Night('local', 's', 1.0, {each.name: each for each in (bad('now', n) for n in range(nodes))}, {}, frozenset())
     before, together = night._replace(bad={each.name: each for each in (bad('then', n) for n in range(nodes))}), incidents.near()
     known = [each.model_copy(update={'number': n, 'faults': Faults(each.faults)})
@@ -333,7 +333,7 @@ def slower(case: str, begin: int, kind: str = '', name: str = '', part: str = ''
     cause = Attribution(where=Where(kind=kind, name=name), subsystem=Subsystem(name=part), changes=[
         Change(fact=fact, old='1', new='2', since=start(begin)) for fact in changes])
     partition = name.partition(',')[0] if kind == 'partition' else 'virtual'
-    return cell(case=case, metric='rate', **{'partition': partition, 'begin': start(begin), 'found': start(begin), 'state': 'slow', 'level': 90.0, 'value': 91.0,
+    return cell(case=case, metric='rate', **{'partition': partition, 'begin': start(begin), 'detected': start(begin), 'state': 'slow', 'level': 90.0, 'value': 91.0,
                                              'usual': 100.0, 'cause': cause, **other})
 
 
@@ -444,9 +444,9 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 2, 'node', 'c3', 'memory')]], ['1 new', '', '1 also']),
     ([[SLOW], [fine('Stream', 'c1')], [slower('Stream', 2, 'node', 'c3', 'memory')], [fine('Stream', 'c3')]], ['1 new', '', '', '1 over']),
     # a further drop; a deeper level without one, or one that is no lower, is none
-    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, found=start(1))]], ['1 new', '1 worse']),
-    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, found=start(2))]], ['1 new', '', '']),
-    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=88.0, found=start(1))]], ['1 new', '']),       # the first night's level
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, detected=start(1))]], ['1 new', '1 worse']),
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, detected=start(2))]], ['1 new', '', '']),
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=88.0, detected=start(1))]], ['1 new', '']),       # the first night's level
     # another place tonight of a level that lasts; a cell that comes back while others last
     ([[slower('Stream', 0, 'partition', 'virtual', 'memory')], [SLOW]], ['1 new', '']),
     ([[SLOW, slower('Npb', 0, 'node', 'c3', 'memory')], [fine('Stream', 'c1'), slower('Npb', 0, 'node', 'c3', 'memory')], [slower('Stream', 2, 'node', 'c3', 'memory')]],
@@ -463,12 +463,12 @@ def test_the_turns_of_a_life(turns, events):
 
 def test_a_title_stays_until_a_cell_joins():
     first = slower('Stream', 0, 'partition', 'fat', 'memory')
-    deeper = slower('Stream', 0, 'partition', 'fat, gpu', 'memory', level=70.0, found=start(1))
+    deeper = slower('Stream', 0, 'partition', 'fat, gpu', 'memory', level=70.0, detected=start(1))
     assert live([first], [deeper])[0][0].title == 'onebox:fat: memory 10 % slower'
     widened = slower('Stream', 0, 'partition', 'fat, gpu', 'memory')
     assert live([first], [widened])[0][0].where.name == 'fat'
     one, = live([first], [deeper, slower('Npb', 0, 'partition', 'gpu, fat', 'memory', partition='gpu')])[0]
-    assert one.title == 'fat, gpu: memory 20 % slower' and [(each.what, each.said.partition('.')[0]) for each in one.events[1:]] == [('also', 'Npb'), ('worse', 'Stream')]
+    assert one.title == 'fat, gpu: memory 20 % slower' and [(each.what, each.text.partition('.')[0]) for each in one.events[1:]] == [('also', 'Npb'), ('worse', 'Stream')]
 
 
 # ---- every reader says the same

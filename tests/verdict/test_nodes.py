@@ -109,7 +109,7 @@ def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch
     system, state = systems.read('local'), NodeState(full, 'idle', takes=True)
     assert [(each.name, each.asked) for each in nodes.of_system(system, [state])] == [(address, address), ('c3', full)]
     assert [each.name for each in nodes.of_system(system, [state], full)] == ['c3']
-    assert Fault(word='regressed', since=0, seen=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
+    assert Fault(word='regressed', since=0, measured=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
 
 
 @pytest.mark.parametrize('window, now, begin, end', (

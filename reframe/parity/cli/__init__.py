@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, export, files, jobs, keep, nodes, refs, scaling, software, study, summary
+from parity.cli import compare, export, files, jobs, nodes, refs, scaling, sessions, software, study, summary
 
 #: The commands as `parity --help` groups them.
 GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'level', 'nodes', 'node', 'report', 'notify',
@@ -235,7 +235,7 @@ def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: 
 
 
 app.add_typer(nodes.app)
-app.add_typer(keep.app)
+app.add_typer(sessions.app)
 app.add_typer(software.app, name='software')
 app.add_typer(jobs.app, name='jobs')
 app.add_typer(study.app, name='study')

@@ -160,8 +160,8 @@ def print_open(system: str) -> None:
     known = [each for each in table.of_system(systems.read(system).name) if not each.closed]
     print('' if known else f'{system}: no incident is open\n', end='')
     for each in known:
-        when = datetime.datetime.fromtimestamp(each.told_at)
-        at = f'told {when:%Y-%m-%d %H:%M}' if each.told_at else 'not told yet'
+        when = datetime.datetime.fromtimestamp(each.notified_at)
+        at = f'told {when:%Y-%m-%d %H:%M}' if each.notified_at else 'not told yet'
         ack = f', acknowledged {each.ack}' if each.ack else ''
         print(visible(f'incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))
 

@@ -52,7 +52,7 @@ class Notifier:
             if not paths.database().exists():
                 store.make_database()
             known = table.of_system(self.system)
-            if any(incidents.news(each, each.called) or incidents.news(each, each.told) for each in known):
+            if any(incidents.news(each, each.called) or incidents.news(each, each.notified) for each in known):
                 for why in self._called(known):
                     print(f'parity: warning: {visible(why)}', file=sys.stderr)
                 self.judged(None)
@@ -118,8 +118,8 @@ class Notifier:
 
     def _tell(self, verdict: Verdict | None, now: float) -> None:
         known = table.of_system(self.system)
-        news = [(incident, what) for incident in known if (what := incidents.news(incident, incident.told))]
-        heard = {incident.number: _noted(told=len(incident.events), told_at=now) for incident, _ in news}
+        news = [(incident, what) for incident in known if (what := incidents.news(incident, incident.notified))]
+        heard = {incident.number: _noted(notified=len(incident.events), notified_at=now) for incident, _ in news}
         if self.notify:
             seconds = times.seconds(self.notify.reminder)
             if not news and not any(incidents.reminded(incident, now, seconds) for incident in known):
@@ -133,7 +133,7 @@ class Notifier:
             print(f'notice sent: {headline}')
         for incident in known:
             if incident.state == 'open':
-                heard.setdefault(incident.number, _noted(told_at=now))
+                heard.setdefault(incident.number, _noted(notified_at=now))
         table.change(heard)
 
     def test(self) -> str:

@@ -263,7 +263,7 @@ def cache() -> Path:
     return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}'
 
 
-def keep(session: Session) -> Session:
+def cache_brief(session: Session) -> Session:
     """Cache the session without plan and runs, unless its plan is lost: it may come back."""
     brief = replace(session, plan={}, runs=())
     if not session.lost:
@@ -279,7 +279,7 @@ def brief(uuid: str, folder: Path | None = None) -> Session | None:
             kept = f'{folder or cache()}/{plan_file.checked_uuid(uuid)}.json'
             return _brief(kept, os.stat(kept).st_mtime_ns)
         except (OSError, *MALFORMED):
-            return keep(read(uuid))
+            return cache_brief(read(uuid))
     except Unreadable as err:
         warn(uuid, err)
         return None

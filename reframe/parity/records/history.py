@@ -165,7 +165,7 @@ def _files(uuids: Iterable[str]) -> list[Path]:
                 session = database.read(uuid)
                 of_session(session).write_parquet(kept := io.BytesIO())
                 files.write(file, kept.getvalue())
-                database.keep(session)
+                database.cache_brief(session)
             found.append(file)
         except database.Unreadable as err:
             database.warn(uuid, err)

@@ -8,7 +8,7 @@ import datetime
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Annotated, Any, Literal
 
@@ -64,13 +64,20 @@ class Where(Strict):
         return f'{named} ({self.why})' if self.why else named
 
 
+def _renamed(stored: Any, names: Mapping[str, str], gone: Collection[str] = ()) -> Any:
+    """Return what an older version stored, with the names of today and without what is gone."""
+    if not isinstance(stored, dict):
+        return stored
+    return {names.get(name, name): value for name, value in stored.items() if name not in gone}
+
+
 class Fault(Strict):
     """A cell, a pair or a whole night within an incident, as it was measured last."""
 
     word: str
     since: float                     # Unix times: when it began, when it was measured last
-    seen: float
-    found: float = 0.0               # when its level, or the newest drop below that, was found
+    measured: float
+    detected: float = 0.0               # when its level, or the newest drop below that, was found
     cell: str = ''                   # as `parity show` takes it; '' for a pair and for a night
     part: str = ''                   # of the machine: the cell's subsystem
     value: float | None = None       # the level of a slow cell; else the figure
@@ -95,8 +102,7 @@ class Fault(Strict):
     @model_validator(mode='before')
     @classmethod
     def _of_older_versions(cls, stored: Any) -> Any:
-        gone = {'level', 'outgrown', 'elsewhere'}
-        return {name: stored[name] for name in stored if name not in gone} if isinstance(stored, dict) else stored
+        return _renamed(stored, {'found': 'detected', 'seen': 'measured'}, {'level', 'outgrown', 'elsewhere'})
 
 
 class Event(Strict):
@@ -106,7 +112,12 @@ class Event(Strict):
     what: Literal['new', 'also', 'joined', 'worse', 'known', 'due', 'over']
     session: str                     # '' where a night stored none, and for a person's word
     start: float                     # of the session, Unix time
-    said: str = ''
+    text: str = ''
+
+    @model_validator(mode='before')
+    @classmethod
+    def _of_older_versions(cls, stored: Any) -> Any:
+        return _renamed(stored, {'said': 'text'})
 
 
 class Incident(Strict):
@@ -126,9 +137,14 @@ class Incident(Strict):
     waits: NodeNames = []            # nodes that must be measured again: all of its cells ended
     events: list[Event] = []         # oldest first
     ack: str = ''                    # until when, by whom and why it is known
-    told: int = 0                    # so many events were told
+    notified: int = 0                # so many events were told
     called: int = 0                  # and given to `on_incident`
-    told_at: float = 0.0             # when it was told last, Unix time
+    notified_at: float = 0.0         # when it was told last, Unix time
+
+    @model_validator(mode='before')
+    @classmethod
+    def _of_older_versions(cls, stored: Any) -> Any:
+        return _renamed(stored, {'told': 'notified', 'told_at': 'notified_at'})
 
     @property
     def opened(self) -> Event:

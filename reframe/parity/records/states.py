@@ -18,7 +18,7 @@ from parity.records.plan_file import CELL
 TABLE = 'parity_states'
 _TABLE = f'CREATE TABLE IF NOT EXISTS {TABLE} (session TEXT PRIMARY KEY, system TEXT, start REAL, cells BLOB)'
 #: Columns of a night: the cell, its word, and what Cell (parity.verdict.model) says of its life.
-SCHEMA = {**dict.fromkeys((*CELL, 'word', 'state'), pl.String), 'begin': pl.Float64, 'found': pl.Float64,
+SCHEMA = {**dict.fromkeys((*CELL, 'word', 'state'), pl.String), 'begin': pl.Float64, 'detected': pl.Float64,
           'level': pl.Float64, 'usual': pl.Float64, 'incident': pl.Int64}
 
 
@@ -33,7 +33,8 @@ def read(system: str, sessions: Iterable[str]) -> pl.DataFrame:
     for uuid, cells in database.query(f'SELECT session, cells FROM {TABLE} WHERE system = ?', system):
         try:
             if uuid in wanted:
-                frames.append(pl.read_parquet(cells).select(pl.lit(uuid).alias('session'), *SCHEMA))
+                frame = pl.read_parquet(cells).rename({'found': 'detected'}, strict=False)      # an older name
+                frames.append(frame.select(pl.lit(uuid).alias('session'), *SCHEMA))
         except (pl.exceptions.PolarsError, OSError, TypeError) as err:
             database.warn(f'the states of session {uuid}', err)
     return pl.concat(frames) if frames else pl.DataFrame(schema={'session': pl.String, **SCHEMA})

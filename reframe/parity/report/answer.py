@@ -234,7 +234,7 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
 
 
 def _why(over: Incident) -> str:
-    return f' ({over.closed.said})' if over.closed and over.closed.said else ''
+    return f' ({over.closed.text})' if over.closed and over.closed.text else ''
 
 
 def _head(verdict: Verdict, table: list[Row]) -> str:

@@ -19,7 +19,7 @@ Line = tuple[str, str]
 
 def since(incident: Incident) -> str:
     """Return since when an incident is open, and what it waits for."""
-    newest = max(fault.seen for fault in (incident.left or incident.faults).values())
+    newest = max(fault.measured for fault in (incident.left or incident.faults).values())
     begin = f'since {_day(incident.opened.start)}'
     late = incident.waits or _day(newest) < f'{datetime.date.today()}'
     return f'{begin}, {waits(incident)}' if late else begin
@@ -27,7 +27,7 @@ def since(incident: Incident) -> str:
 
 def waits(incident: Incident) -> str:
     """Return what an open incident waits for, where none of its cells is bad tonight."""
-    newest = _day(max(fault.seen for fault in (incident.left or incident.faults).values()))
+    newest = _day(max(fault.measured for fault in (incident.left or incident.faults).values()))
     if incident.waits:
         return f'in order elsewhere, not measured again on {several(incident.waits)} since {newest}'
     return f'bad on {newest} last'
@@ -52,7 +52,7 @@ def lines(incident: Incident) -> list[Line]:
     for event in incident.events:
         when = f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}'
         of = f' · session {event.session[:8]}' if event.session else ''
-        found.append((f'{when}   {event.what}{f": {event.said}" if event.said else ""}{of}', ''))
+        found.append((f'{when}   {event.what}{f": {event.text}" if event.text else ""}{of}', ''))
     if not incident.closed and any(fault.word in acks.BAD for fault in incident.faults.values()):
         undo = f'parity unack {incident.number}' if incident.state == 'known' else \
             f'parity ack {incident.number} --until DATE --why TEXT'

@@ -175,7 +175,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     nights at most by itself, and one that an acknowledgement calls false. By itself: nobody acknowledged it or
     accepted a value of its cells, and nothing that can slow a machine changed as it began."""
     chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
-    said = {each.number: [each.ack, *(event.said for event in each.events if event.what == 'known')]
+    said = {each.number: [each.ack, *(event.text for event in each.events if event.what == 'known')]
             for each in chance}
     called = {number for number, acks in said.items() if any(map(_FALSE_ALARM.match, acks))}
     acked = {number for number, acks in said.items() if acks[1:] or acks[0]}
@@ -193,7 +193,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
         end = each.closed.start if each.closed else math.inf
         return sum(each.opened.start < night <= end for night in nights)
     false = [each for each in chance if each.number in called or
-             each.closed and not each.closed.said and not explained(each) and lasted(each) <= BY_ITSELF]
+             each.closed and not each.closed.text and not explained(each) and lasted(each) <= BY_ITSELF]
     young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
     return Alarms(len(chance), false, young, a_month * days / budget.NIGHTS)
 

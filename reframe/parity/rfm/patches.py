@@ -138,7 +138,7 @@ def tell_skips() -> None:
                 else failed(each, tasks) for each in needed)
         return next(filter(None, said), '')
 
-    def told(report, stats):
+    def with_records(report, stats):
         update(report, stats)
         for run, (_, tasks) in zip(report['runs'], stats.runs(), strict=True):
             by_case = {task.testcase: task for task in tasks}
@@ -148,7 +148,7 @@ def tell_skips() -> None:
                     case['fail_reason'] = reasons.cut(why or str(task.exc_info[1] or ''))
                     case['result'] = 'fail_deps' if why else case['result']
 
-    reporting.RunReport.update_run_stats = told
+    reporting.RunReport.update_run_stats = with_records
 
 
 def take_printed_names() -> None:

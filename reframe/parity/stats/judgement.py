@@ -68,7 +68,7 @@ class Judgement:
     visible: float | None = None  # a share: the smallest slowdown that shows within three nights; None: not judged
     state: State = 'learning'
     begin: int = -1               # column of the first night of a slow or fast level; -1: there is none
-    found: int = -1               # and of the night on which it, or the newest drop below it, was found
+    detected: int = -1               # and of the night on which it, or the newest drop below it, was found
     level: float | None = None    # of the newest nights
     alone: bool = False           # tonight is so low that it is no chance, alone
     new: bool = False             # a slowdown that was found tonight
@@ -117,7 +117,7 @@ class _Series:
         life = self._life(k, state, last)
         level = float(cells.now[k])
         if word in ('ok', 'blind') and known and self._below(k, sign, reference):
-            life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'found': int(cells.begin[k])}
+            life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'detected': int(cells.begin[k])}
             off = percent(_share(level - sign * math.log(reference.value), sign))
             word, why = 'regressed', (f'the level of the last nights is {off} worse than the accepted '
                                       f'{reference.value:.4g}, beyond its bound')
@@ -126,7 +126,7 @@ class _Series:
             word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
             needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
             alone=known and state == QUIET and bool(low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
-            new=state == SLOW and self._found(k, last))
+            new=state == SLOW and self._is_new(k, last))
 
     def _life(self, k: int, state: int, last: int) -> dict[str, Any]:
         """Return the state of the life, and where its slow or fast level begins and was found."""
@@ -136,9 +136,9 @@ class _Series:
         if word == 'normal':
             return {'state': word}
         if episode:
-            return {'state': word, 'begin': episode.begin, 'found': episode.found}
+            return {'state': word, 'begin': episode.begin, 'detected': episode.detected}
         since = self.outcome.cells.comes[k][1]
-        return {'state': word, 'begin': since, 'found': since}
+        return {'state': word, 'begin': since, 'detected': since}
 
     def _below(self, k: int, sign: int, reference: Reference | None) -> bool:
         """Return whether the level is beyond the accepted bound by more than chance."""
@@ -147,9 +147,9 @@ class _Series:
         return bool(bound) and bound > 0 and bool(
             cells.now[k] + cells.bar[k] * cells.error[k] < sign * math.log(bound))
 
-    def _found(self, k: int, last: int) -> bool:
+    def _is_new(self, k: int, last: int) -> bool:
         episode = self.outcome.cells.lasting.get(k)
-        return bool(episode) and bool(episode.found == self.outcome.column[last])
+        return bool(episode) and bool(episode.detected == self.outcome.column[last])
 
     def _few(self, k: int, last: int) -> str:
         cells, first = self.outcome.cells, int(self.nights.start[k])

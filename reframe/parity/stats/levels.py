@@ -69,7 +69,7 @@ class Episode:
     """A slowdown, or an improvement that is on probation."""
 
     begin: int               # its first night, a column
-    found: int               # the night on which it was found
+    detected: int               # the night on which it was found
     nights: int              # that the statistic looked at; 0: a drift
     base: float              # the level before, log
     depth: float             # change of the log, below 0 for slower
@@ -194,14 +194,14 @@ class _Follow:
         self.comes: dict[int, tuple[int, int]] = {}  # of what comes and goes: spells, and since when
         self.node, self.effect = None, None
         self.normal = np.zeros((many, columns), dtype=bool)      # nights of a level, and of what came and went
-        self.told: dict[int, list[tuple[int, str]]] = {}
+        self.events: dict[int, list[tuple[int, str]]] = {}
 
     def tell(self, events, nodes) -> None:
         """Take the events and the nodes of the nights."""
         cell, column = self.place
         if events is not None:
             for i in np.flatnonzero(np.asarray(events) != ''):
-                self.told.setdefault(int(column[i]), []).append((int(cell[i]), str(events[i])))
+                self.events.setdefault(int(column[i]), []).append((int(cell[i]), str(events[i])))
         if nodes is not None and len(nodes) and (many := int(np.max(nodes)) + 1) > 1:
             self.node = np.full(self.x.shape, -1, dtype=np.int32)
             self.node[cell, column] = nodes
@@ -213,10 +213,11 @@ class _Follow:
             here = np.flatnonzero(measured[:, t])
             if not len(here):
                 continue
-            for c, word in self.told.get(t, ()):
+            for c, word in self.events.get(t, ()):
                 self._event(c, word, t)
             for c, e in list(self.episode.items()) if accept_after else ():
-                if e.depth < 0 and not e.wait and measured[c, t] and measured[c, e.found:t].sum() >= accept_after:
+                lasted = measured[c, e.detected:t].sum() if e.depth < 0 and not e.wait and measured[c, t] else 0
+                if lasted >= accept_after:
                     self._event(c, 'accepted', t)
             self.age[here] += 1
             n = self.age[here]
@@ -252,7 +253,7 @@ class _Follow:
         down[~(drift < -DRIFT), -1] = up[:, -1] = -np.inf
         k, j = down.argmax(axis=1), up.argmax(axis=1)
         low, high = down[rows, k], up[rows, j]
-        self._keep(cells, tonight, t, np.where(nb >= AFTER, r[:, -1] / np.sqrt(1 + BASE / some[:, 0]), np.nan))
+        self._append(cells, tonight, t, np.where(nb >= AFTER, r[:, -1] / np.sqrt(1 + BASE / some[:, 0]), np.nan))
         state = np.where(ready, QUIET, TOO_FEW).astype(np.int8)
         changed = self._among([*self.episode])[cells]
         due = self.pending[cells] & (t - self.changed[cells] >= PROBATION)
@@ -309,7 +310,7 @@ class _Follow:
         self.anchor[new] = np.median(self.level[new[:, None], self.begin[new][:, None] + np.arange(HEAD)], axis=1)
         return np.where(age >= HEAD + APART, newest - self.anchor[cells], np.nan)
 
-    def _keep(self, cells, value, t, residual) -> None:
+    def _append(self, cells, value, t, residual) -> None:
         n = self.end[cells]
         self.level[cells, n], self.at[cells, n], self.residual[cells, n] = value, t, residual
         self.end[cells] = n + 1
@@ -340,7 +341,7 @@ class _Follow:
         if not (e := self.episode.get(c)):
             return state
         if e.wait and self.end[c] - e.place > e.wait:
-            e.wait, e.found = 0, t
+            e.wait, e.detected = 0, t
         if e.depth > 0:
             return FAST
         return QUIET if e.wait else SLOW if self._slow_tonight(c, e) else GOING
@@ -375,7 +376,7 @@ class _Follow:
         if depth >= -self._least(c, t) or x[-1] - base >= depth / 2 or self._chance(c, base, depth, drift):
             return
         if e:
-            e.found, e.nights, e.size, e.depth, e.wait = t, many * (not drift), size, at - e.base, 0
+            e.detected, e.nights, e.size, e.depth, e.wait = t, many * (not drift), size, at - e.base, 0
         else:
             spells = [begin for begin, end, was in self.ended[c] if end >= t - _WITHIN and was <= _SIZE * depth]
             if len(spells) >= COMING - 1:

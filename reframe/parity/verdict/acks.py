@@ -129,7 +129,7 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
 
     One that names the cell holds until a further drop is found; one of its incident covers what began with it."""
-    fits = [(ack, cell.found) for ack in named] or [(ack, cell.begin) for ack in of_incident]
+    fits = [(ack, cell.detected) for ack in named] or [(ack, cell.begin) for ack in of_incident]
     late = ''
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):

@@ -34,7 +34,7 @@ _COLUMNS = (*_FIGURE, 'partition', 'environ', 'session', 'rerun_of', 'start', 'v
             'node', 'reference', 'unit', 'software', 'work')
 
 
-def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
+def with_causes(cells: list[Cell], system: str, session: str) -> list[Cell]:
     """Return the cells, the slower ones with their cause.
 
     Raises InfrastructureError where the database cannot be read."""

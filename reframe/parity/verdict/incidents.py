@@ -95,7 +95,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
 
     def note(name: str, word: str, title: str) -> None:
-        night.bad[name] = Bad(name, [word, name], Fault(word=word, since=start, seen=start), title=title)
+        night.bad[name] = Bad(name, [word, name], Fault(word=word, since=start, measured=start), title=title)
 
     if verdict is None:
         if not interrupted:
@@ -154,8 +154,8 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
     else:
         key = failures.key(cell)
     value = _slow_level(cell, start) if slow else cell.value
-    fault = Fault(word=cell.verdict, since=slow and cell.begin or start, seen=start,
-                  found=slow and cell.found or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
+    fault = Fault(word=cell.verdict, since=slow and cell.begin or start, measured=start,
+                  detected=slow and cell.detected or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
                   value=value, expected=cell.expected, loss=loss(cell, value),
                   nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
     return Bad(_name(cell), key, fault, cause, row)
@@ -165,13 +165,13 @@ def _slow_level(cell: Cell, start: float) -> float | None:
     """Return the level of a slow cell; tonight's figure where it is worse and found the slowdown."""
     if not cell.begin or cell.level is None:
         return cell.value
-    known = (cell.level, cell.value) if cell.found == start else (cell.level,)
+    known = (cell.level, cell.value) if cell.detected == start else (cell.level,)
     return max(known, key=lambda value: loss(cell, value))
 
 
 def _of_node(node: str, part: str, share: float, start: float) -> Bad:
     where = Where(kind='node', name=node, why='slower than its peers in two listings of different jobs')
-    fault = Fault(word='regressed', since=start, seen=start, part=part, loss=1 - share, nodes=[node])
+    fault = Fault(word='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
     return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
                Attribution(where=where, subsystem=Subsystem(name=part)))
 
@@ -262,8 +262,8 @@ def _opened(group: list[Bad], night: Night) -> Incident:
     return found.model_copy(update={'title': first.title or title(found)})
 
 
-def _event(what: str, night: Night, said: str = '') -> Event:
-    return Event(what=what, session=night.session, start=night.start, said=said)
+def _event(what: str, night: Night, text: str = '') -> Event:
+    return Event(what=what, session=night.session, start=night.start, text=text)
 
 
 def _ack(group: Iterable[Bad]) -> str:
@@ -332,8 +332,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 def _worse(old: Fault, new: Fault) -> bool:
     """Return whether a further drop was found. The level of one night alone is known to a half only."""
-    known = 1.0 if old.found > old.since else 1.5
-    return new.found > old.found > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
+    known = 1.0 if old.detected > old.since else 1.5
+    return new.detected > old.detected > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
@@ -355,7 +355,7 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
 def _measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate."""
     tonight = {name: each.value for name, each in night.well.items() if node in each.ran_on}
-    last = max(fault.seen for fault in incident.faults.values())
+    last = max(fault.measured for fault in incident.faults.values())
 
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
@@ -404,7 +404,7 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
                   or fault.listed else fault for name, fault in incident.faults.items()}
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         known = all(fault.acknowledged for fault in left)
-        events = [Event(what='known', session='', start=time.time(), said=ack)] if ack else []
+        events = [Event(what='known', session='', start=time.time(), text=ack)] if ack else []
         return {'faults': faults, 'state': 'known' if known else 'open', 'ack': ack if known else '',
                 'events': incident.events + events}
     table.change({number: turned}, write)
@@ -436,7 +436,8 @@ def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False
     others."""
     listed = [(each, fault) for each in known for fault in each.faults.values() if fault.listed]
     start = database.starts().get(session, 0.0) if listed else 0.0
-    named = {each.number: each for each, fault in listed if min(fault.since, fault.seen) <= start <= fault.seen}
+    named = {each.number: each for each, fault in listed
+             if min(fault.since, fault.measured) <= start <= fault.measured}
     return [each for each in named.values() if (each.number in acks.held(each.system)) == acknowledged]
 
 
@@ -457,6 +458,6 @@ def news(incident: Incident, since: int) -> str:
 def reminded(incident: Incident, now: float, seconds: float) -> bool:
     """Return whether another notice repeats the incident, ``seconds`` after the last one. That one's clock may
     have been ahead."""
-    newest = max((fault.seen for fault in (incident.left or incident.faults).values()), default=0.0)
-    return (incident.state == 'open' and not 0 <= now - incident.told_at < seconds - _EARLY_SECONDS
+    newest = max((fault.measured for fault in (incident.left or incident.faults).values()), default=0.0)
+    return (incident.state == 'open' and not 0 <= now - incident.notified_at < seconds - _EARLY_SECONDS
             and now - newest < _FORGOTTEN_SECONDS)

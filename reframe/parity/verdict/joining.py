@@ -54,7 +54,7 @@ class Bad(NamedTuple):
 
 
 def _times(fault: Fault) -> tuple[float, float]:
-    return fault.since, fault.found or fault.since
+    return fault.since, fault.detected or fault.since
 
 
 def _slow(key: Sequence[str]) -> bool:
@@ -181,7 +181,7 @@ class _Stored:
     """Incidents, found by the names of their faults and by what they have in common with new ones."""
 
     def __init__(self, known: Sequence[Incident], together: Near):
-        self.together, self.by_number = together, {each.number: each for each in known}
+        self.near, self.by_number = together, {each.number: each for each in known}
         self.having, self.marked = defaultdict(list), defaultdict(list)
         for each in known:
             for name in each.faults:
@@ -208,7 +208,7 @@ class _Stored:
         for incident in self.having.get(each.name, ()):
             fault, known = incident.faults[each.name], where.kind and incident.where.kind
             apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            same = not apart or not fault.well and self.together(_times(fault), each.times)
+            same = not apart or not fault.well and self.near(_times(fault), each.times)
             if fault.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
         if not each.slow:
@@ -230,7 +230,7 @@ class _Stored:
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
         opened = incident.opened.start
-        return not incident.waits and self.together((incident.begin or opened, opened), each.times, nights)
+        return not incident.waits and self.near((incident.begin or opened, opened), each.times, nights)
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:

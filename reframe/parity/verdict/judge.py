@@ -92,7 +92,7 @@ def _judged(session: Record) -> Verdict:
     cells = list(map(cellmaker.with_power, cells))
     if any(c.verdict == 'regressed' for c in cells):
         from parity.verdict import cause
-        cells = cause.told(cells, system.name, uuid)
+        cells = cause.with_causes(cells, system.name, uuid)
     if declared:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)

@@ -37,7 +37,7 @@ _OF_RUN = ('value', 'node', 'software', 'reference', 'unit', 'work')
 class Tonight(NamedTuple):
     """The judgement of a cell's history on its figures of this session."""
 
-    told: Judgement
+    judgement: Judgement
     runs: tuple[float, ...]
     reruns: tuple[float, ...]
     life: dict[str, Any]             # state, begin, found and level of its segment
@@ -64,7 +64,7 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
         facts = several([change.fact for change in tonight.former])
         reason = f'the accepted value is of the work before {tonight.former[0].when[:10]}: {facts} changed'
         cell = cell.model_copy(update={'verdict': 'unreferenced', 'reason': reason, **_NO_REFERENCE})
-    told, word, reason = tonight.told, cell.verdict, cell.reason
+    told, word, reason = tonight.judgement, cell.verdict, cell.reason
     update: dict[str, Any] = {**(_NO_REFERENCE if tonight.former else {}), 'history': told.verdict, **tonight.life}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
     if word == 'regressed' and tonight.reruns \
@@ -78,7 +78,7 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
         if word == 'regressed' and told.verdict != 'regressed' and not told.alone:
             word, reason = 'ok', f'{reason} tonight: by chance'
         elif told.alone and told.verdict != 'regressed':
-            slow = {'state': 'slow', 'begin': tonight.start, 'found': tonight.start, 'level': told.value}
+            slow = {'state': 'slow', 'begin': tonight.start, 'detected': tonight.start, 'level': told.value}
             update |= slow if word == 'regressed' else {'once': abs(told.value / told.baseline - 1)}
     if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
@@ -114,7 +114,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         begins = {outcome.column[row]: start[row] for row in rows_of}
         life = {'state': each.state, 'level': each.level,
                 'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
-                **{name: begins.get(getattr(each, name), 0.0) for name in ('begin', 'found')}}
+                **{name: begins.get(getattr(each, name), 0.0) for name in ('begin', 'detected')}}
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1],
                            former[k])
     return found, shared

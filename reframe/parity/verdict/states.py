@@ -36,7 +36,7 @@ def words(system: str) -> pl.DataFrame:
         return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'session', 'word'), pl.String))
     made = _lacking(system, frame)
     with contextlib.suppress(InfrastructureError):      # who may only read reads them all the same
-        _keep(system, made)
+        _write(system, made)
     sessions = frame['session'].unique()
     known = pl.concat([states.read(system, sessions), *(each.select(pl.lit(uuid).alias('session'), *states.SCHEMA)
                                                         for uuid, each in made.items())])
@@ -46,11 +46,11 @@ def words(system: str) -> pl.DataFrame:
 def complete(system: str) -> int:
     """Make and store the states of the nights that have none. Return how many these are."""
     made = _lacking(system, history.load(system, labelled=True))
-    _keep(system, made)
+    _write(system, made)
     return len(made)
 
 
-def _keep(system: str, made: dict[str, pl.DataFrame]) -> None:
+def _write(system: str, made: dict[str, pl.DataFrame]) -> None:
     if made:
         states.write(system, made, database.starts())
 

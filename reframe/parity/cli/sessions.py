@@ -13,7 +13,7 @@ from parity.base.figures import counted
 
 app = typer.Typer()
 _DAY = 86400
-KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,
+KEEP_DAYS = typer.Option(..., '--keep-days', metavar='N', min=1,
                     help='Remove older folders of stage and output, run reports and lines of perflogs.')
 SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
                         help='Remove older sessions, too; by default all are kept.')
@@ -26,7 +26,7 @@ RECOVER = typer.Option('', '--recover', metavar='ID',
 
 
 @app.command()
-def prune(keep_days: int = KEEP, sessions_days: int = SESSIONS, dry_run: bool = DRY_RUN):
+def prune(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bool = DRY_RUN):
     """Remove old files of results/; the newest session of each system stays."""
     from parity.base import paths
     from parity.base.files import Lock, lock_of
