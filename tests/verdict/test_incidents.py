@@ -447,6 +447,8 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, detected=start(1))]], ['1 new', '1 worse']),
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, detected=start(2))]], ['1 new', '', '']),
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=88.0, detected=start(1))]], ['1 new', '']),       # the first night's level
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', detected=start(1))],
+      [slower('Stream', 0, 'node', 'c3', 'memory', level=87.0, detected=start(2))]], ['1 new', '', '']),       # and of the first three
     # another place tonight of a level that lasts; a cell that comes back while others last
     ([[slower('Stream', 0, 'partition', 'virtual', 'memory')], [SLOW]], ['1 new', '']),
     ([[SLOW, slower('Npb', 0, 'node', 'c3', 'memory')], [fine('Stream', 'c1'), slower('Npb', 0, 'node', 'c3', 'memory')], [slower('Stream', 2, 'node', 'c3', 'memory')]],
@@ -579,6 +581,14 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
         stored.add(case(speed, name='Aa %part=local %nid=c1', refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=['c1']))
         incidents.record(judge.newest(stored_night(stored, {('Aa', 'c9'): 100.0})), 'local')
         assert table.of_system('local')[0].state == state
+
+
+def test_a_listing_that_names_a_node_no_longer_has_measured_it():
+    known = []
+    for number, (cells, slow) in enumerate([([SLOW], {('c3', 'memory'): 0.93}), ([fine('Stream', 'c1')], {})]):
+        night = incidents.of_verdict(verdict_of(cells, exit_code=1), 'onebox', start(number), slow=slow)
+        known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())
+    assert [(each.state, each.waits, len(each.faults)) for each in known] == [('over', [], 2)]
 
 
 def test_a_node_that_two_listings_name_is_an_incident_until_they_do_not():

@@ -22,7 +22,7 @@ from parity.records.incidents import Event, Fault, Incident, Where
 from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.joining import Bad, Near, grouped, matched, near
+from parity.verdict.joining import NIGHTS, Bad, Near, grouped, matched, near
 from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
@@ -331,8 +331,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 
 def _worse(old: Fault, new: Fault) -> bool:
-    """Return whether a further drop was found. The level of one night alone is known to a half only."""
-    known = 1.0 if old.detected > old.since else 1.5
+    """Return whether a further drop was found. The level of the first nights is known to a half only."""
+    known = 1.0 if old.detected - old.since >= NIGHTS * 86400.0 else 1.5
     return new.detected > old.detected > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
 
 
@@ -353,13 +353,14 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
 
 
 def _measured(incident: Incident, node: str, night: Night) -> bool:
-    """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate."""
+    """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate. Of
+    one that the listing named, the listing has said so."""
     tonight = {name: each.value for name, each in night.well.items() if node in each.ran_on}
     last = max(fault.measured for fault in incident.faults.values())
 
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
-    if fine(tonight) or all(fault.listed for fault in incident.faults.values()):
+    if fine(tonight) or any(fault.listed and node in fault.nodes for fault in incident.faults.values()):
         return True
     from parity.verdict import nodes  # it loads polars
     return fine(nodes.since(night.system, node, last))
