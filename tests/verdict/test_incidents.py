@@ -586,7 +586,7 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
 def test_a_listing_that_names_a_node_no_longer_has_measured_it():
     known = []
     for number, (cells, slow) in enumerate([([SLOW], {('c3', 'memory'): 0.93}), ([fine('Stream', 'c1')], {})]):
-        night = incidents.of_verdict(verdict_of(cells, exit_code=1), 'onebox', start(number), slow=slow)
+        night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow)
         known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())
     assert [(each.state, each.waits, len(each.faults)) for each in known] == [('over', [], 2)]
 
