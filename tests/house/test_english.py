@@ -47,6 +47,24 @@ def words_of(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ''
 
 
+#: Words that name no thing.
+NAMELESS = set('told said found known own each beside outset traps keep together lived stands untold seen'.split())
+
+
+def names(file: Path) -> set[str]:
+    """The names of a module, of its classes, functions and fields; not those of local variables."""
+    found = {*file.relative_to(TOP).with_suffix('').parts}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            found.add(node.name)
+        if isinstance(node, (ast.ClassDef, ast.Module)):
+            found |= {target.id for own in node.body if isinstance(own, (ast.Assign, ast.AnnAssign))
+                      for target in (own.targets if isinstance(own, ast.Assign) else [own.target]) if isinstance(target, ast.Name)}
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return {name.strip('_').lower() for name in found}
+
+
 def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     found = [(getattr(n, 'lineno', 1), ast.get_docstring(n)) for n in ast.walk(tree) if isinstance(n, kinds)]
@@ -60,6 +78,11 @@ def messages(tree: ast.Module) -> list[tuple[int, str]]:
 
 def comments(text: str) -> list[tuple[int, str]]:
     return [(t.start[0], t.string) for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
+
+
+@pytest.mark.parametrize(**below('reframe', 'checks', 'dev', 'ci', suffixes=('.py',)))
+def test_a_name_says_what_the_thing_is(file):
+    assert not names(file) & NAMELESS
 
 
 @pytest.mark.parametrize(**below('reframe', 'checks', 'dev', 'ci', 'jobs', suffixes=('.py',)))

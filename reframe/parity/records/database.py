@@ -207,7 +207,7 @@ def report(session: str = '') -> dict[str, Any]:
 _VERSION = 4
 #: What reading JSON of another form than ReFrame's ends in.
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 class Unreadable(InfrastructureError):
@@ -235,8 +235,8 @@ def read(uuid: str) -> Session:
 
 def warn(name: str, err: InfrastructureError) -> None:
     """Say once that what has this name is left out: it does not cost the history of all others."""
-    if name not in _told:
-        _told.add(name)
+    if name not in _warned:
+        _warned.add(name)
         print(f'parity: warning: {err}: it is left out', file=sys.stderr)
 
 

@@ -260,7 +260,7 @@ ENOUGH = 6
 #: (on the series of the study of 2012 this found 84 % of 5 % slowdowns in a night, once confirmed by a rerun).
 _SIGMAS, _SHARE = 4.0, 0.03
 #: Of a slow node's figures so many are slow, at least. Slowdowns begin together within so many seconds (3 days).
-_MOST, _TOGETHER = 0.75, 3 * 86400.0
+_MOST, _APART = 0.75, 3 * 86400.0
 
 
 def edge(rows: Iterable[Mapping[str, Any]], good: float) -> float | None:
@@ -411,7 +411,7 @@ def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: f
     def subsystem(place: tuple[str, str], begin: float) -> Subsystem:
         down: dict[str, list[str]] = {}
         for began, name, group in slower[place]:
-            if abs(began - begin) <= _TOGETHER:
+            if abs(began - begin) <= _APART:
                 down.setdefault(group, []).append(name)
         return part(down, fine.get(place[0], set()))
     return [cause.model_copy(update={'subsystem': subsystem(places[id(cell)], cell.begin or bad)})

@@ -90,7 +90,7 @@ def collect(pipes, progress, patience):
     return said
 
 
-def together(work, clients, patience, team):
+def at_once(work, clients, patience, team):
     """{client: answer} of work(client, meet, tick) in forked clients, without those that hung. The clients of all
     nodes of a team meet."""
     progress, pids, running, answers = memoryview(mmap.mmap(-1, 8 * clients)).cast('Q'), [], {}, {}
@@ -186,22 +186,22 @@ class Job:
         self.files, self.size = (1, options.bytes) if self.large else (options.files, SMALL)
         self.data = self.files * self.size * options.clients * (options.nodes or 1)  # of one iteration
         self.places = [options.source, options.destination] if self.copies else [options.destination]
-        self.own = {place: os.path.join(place, f'{NAME}{LEADER}') for place in self.places}
+        self.folders = {place: os.path.join(place, f'{NAME}{LEADER}') for place in self.places}
         self.sums = {}                                                  # of the large sources
 
-    def together(self, work):
-        return together(work, self.options.clients, self.options.hang_seconds, self.team)
+    def at_once(self, work):
+        return at_once(work, self.options.clients, self.options.hang_seconds, self.team)
 
     def alone(self, work):
         """Answers of a work of one client of this node, which no other node waits for."""
-        return together(work, 1, self.options.hang_seconds, Team(mpi=False))
+        return at_once(work, 1, self.options.hang_seconds, Team(mpi=False))
 
     def source(self, client, index):
-        return os.path.join(self.own[self.options.source], f'source-{client}', f'{index:07d}')
+        return os.path.join(self.folders[self.options.source], f'source-{client}', f'{index:07d}')
 
     def target(self, iteration, client):
         folder = f'iteration-{1 if self.options.overwrite else iteration}'
-        return os.path.join(self.own[self.options.destination], folder, f'client-{client}')
+        return os.path.join(self.folders[self.options.destination], folder, f'client-{client}')
 
     def prepare(self, client, meet, tick):
         digest, folder = hashlib.blake2b(), os.path.dirname(self.source(client, 0))
@@ -270,9 +270,9 @@ class Job:
         return size == self.size and digest.digest() == wanted
 
     def clean(self, client, meet, tick):
-        for own in self.own.values():
+        for own in self.folders.values():
             remove(own, tick)
-        return [own for own in self.own.values() if os.path.lexists(own)]
+        return [own for own in self.folders.values() if os.path.lexists(own)]
 
 
 # One run
@@ -288,7 +288,7 @@ def stale(entry):
 
 
 def occupy(job):
-    for place, own in job.own.items():
+    for place, own in job.folders.items():
         if not os.path.isdir(place):
             raise Trouble(2, f'not a directory: {plain(place)}')
         try:
@@ -304,7 +304,7 @@ def occupy(job):
 def fit(job, tops):
     """Refuse what has no room. The clients of all nodes whose folders are here, of ``tops``, share it."""
     size = job.size if job.large else job.files * BLOCK
-    for index, place in enumerate(job.own):
+    for index, place in enumerate(job.folders):
         clients = job.options.clients * sum(os.path.isdir(top[index]) for top in tops)
         room(place, job.places, clients * size, clients * (job.files + 2))
 
@@ -313,7 +313,7 @@ def iterate(job, number):
     """Print one iteration; (seconds, 0 unless all was written; hung; failed; wrong; share cached)."""
     if number > 1:
         time.sleep(job.options.pause)
-    mine, clients = job.together(functools.partial(job.transfer, number)), range(job.options.clients)
+    mine, clients = job.at_once(functools.partial(job.transfer, number)), range(job.options.clients)
     if len(mine) < len(clients):                        # what a client that hangs left must not fill the disk
         job.alone(lambda client, meet, tick: remove(job.target(number, ''), tick))
     every = [answer for node in job.team.gather([mine.get(client) for client in clients]) for answer in node]
@@ -379,7 +379,7 @@ def measure(job):
         **({'process a file': 'yes'} if options.process_a_file else {}),
         **({'pause': options.pause} if options.pause else {})})
     if job.copies:
-        sums = job.together(job.prepare)
+        sums = job.at_once(job.prepare)
         if min(job.team.gather(len(sums))) < options.clients:
             raise Trouble(1, f'no progress for {options.hang_seconds} s while the source was written')
         job.sums = sums if job.large else {}
@@ -446,7 +446,7 @@ def main():
     try:
         gathered(job)
         team.step(occupy, job)
-        team.step(fit, job, team.gather(list(job.own.values())))
+        team.step(fit, job, team.gather(list(job.folders.values())))
         status, alone = measure(job), False
     except Trouble as trouble:
         status, alone = trouble.args[0], team.left
@@ -460,7 +460,7 @@ def main():
     finally:
         for number in STOPS:
             signal.signal(number, signal.SIG_IGN)
-        left = list(job.own.values())
+        left = list(job.folders.values())
         with contextlib.suppress(Trouble, OSError, KeyError):
             left = job.alone(job.clean)[0]
         for own in left:

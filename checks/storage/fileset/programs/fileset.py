@@ -93,7 +93,7 @@ class Job:
 
     def __init__(self, options, team):
         self.options, self.team, self.copies = options, team, options.mode == 'read-write'
-        self.hosts, self.number, self.own = [platform.node()], 0, False
+        self.hosts, self.number, self.reads_own = [platform.node()], 0, False
         self.places = [options.source, options.destination] if self.copies else [options.source]
         self.pools, self.tops, self.buffer = {}, {}, bytearray(options.chunk)
 
@@ -282,7 +282,7 @@ def header(job, nodes):
         'mode': options.mode, 'bytes': options.bytes, 'files': options.files, 'chunk': options.chunk,
         'seed': options.seed, 'iterations': options.iterations, 'ranks': team.size, 'nodes': nodes,
         **({'time limit': options.seconds} if options.seconds else {}),
-        'launch': team.launch, 'read from': 'other node' if nodes > 1 and not job.own else 'own',
+        'launch': team.launch, 'read from': 'other node' if nodes > 1 and not job.reads_own else 'own',
         'python': platform.python_version(), 'mpi4py': team.mpi4py, 'mpi': team.mpi,
         'source filesystem': kinds[0][0], 'destination filesystem': kinds[1][0] if job.copies else 'none'})
     return kinds[0][0]
@@ -307,7 +307,7 @@ def run(job):
     unique = team.step(uuid.uuid4)[0]
     job.tops = {place: os.path.join(place, f'{NAME}{unique}') for place in job.places}
     settle(job, first)
-    nodes, reads = (len(set(job.hosts)), range(team.size)) if job.own else partners(job.hosts)
+    nodes, reads = (len(set(job.hosts)), range(team.size)) if job.reads_own else partners(job.hosts)
     kind = header(job, nodes) if team.rank == 0 else ''
     team.step(job.enter)
     rows = [iterate(job, number, reads[team.rank]) for number in range(1, job.options.iterations + 1)]
@@ -329,7 +329,7 @@ def settle(job, first):
         unseen = job.unseen()
         apart.update(*team.step(lambda: unseen))
         team.step(lambda: first and job.occupy(unseen, mine))
-        job.own = 0 in apart
+        job.reads_own = 0 in apart
     team.step(lambda: team.rank == 0 and job.occupy([at for at in every if at not in apart], team.size))
 
 

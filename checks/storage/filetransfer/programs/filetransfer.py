@@ -198,7 +198,7 @@ def measure(options):
     talk = Talk(conn, options.limit)
     data.settimeout(options.limit)
     try:
-        mine = take_part(options, talk, data, True, lambda: together(options))
+        mine = take_part(options, talk, data, True, lambda: at_once(options))
         theirs = talk.hear()
         talk.say(end=True)
     except (OSError, room.Refused) as error:
@@ -216,7 +216,7 @@ def measure(options):
     return 0
 
 
-def together(options):
+def at_once(options):
     """Wait until the clients of all pairs have come to this place; the one on FIRST waits for the others."""
     if options.at_once == 1:
         return
