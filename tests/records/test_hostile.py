@@ -148,14 +148,14 @@ def test_a_database_without_a_table_or_a_row_makes_room(results, tmp_path):
 
 
 def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site, monkeypatch):
-    monkeypatch.setattr(database, '_told', set())
+    monkeypatch.setattr(database, '_warned', set())
     slow, failed = case(84.0, refs={'hpl': (100.0, -0.05, 0.05)}), case(name='Other', result='fail', fail_phase='run', perfvalues={})
     incidents.record(judge.newest(stored.add(slow, failed)), 'local')
     stored.database.execute("UPDATE parity_incidents SET json = '{\"from\": \"tomorrow\"}' WHERE number = 1").connection.commit()
     for command, code in (('verdict', 1), ('notify', 0), ('summary', 0)):
         done = parity(command)
         assert done.returncode == code and 'warning: ' in done.stderr and 'incident 1 is not one that this parity can read' in done.stderr, (command, done)
-        database._told.clear()
+        database._warned.clear()
     assert parity('show', '1').returncode == 4 and parity('show', '2').returncode == 0
     assert [each.number for each in incidents.record(judge.newest(), 'local')] == [2]
 

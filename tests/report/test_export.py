@@ -50,8 +50,9 @@ def test_metrics_have_base_units_words_and_heartbeats(nights, tmp_path):
     found, toy = samples(text), 'system="local",partition="default",environ="distro",check="Toy",case="Toy"'
     assert found[f'parity_figure_flop_per_second{{{toy},metric="hpl"}}'] == 80e9
     assert found[f'parity_figure_seconds{{{toy},metric="latency"}}'] == 1.5e-6
+    assert found[f'parity_cell_verdict{{{toy},metric="hpl",verdict="regressed"}}'] == 1
     assert found[f'parity_cell_word{{{toy},metric="hpl",word="regressed"}}'] == 1
-    assert found['parity_cells{system="local",word="wrong"}'] == 2 and found['parity_cells{system="local",word="ok"}'] == 1
+    assert found['parity_cells{system="local",verdict="wrong",word="wrong"}'] == 2 and found['parity_cells{system="local",verdict="ok",word="ok"}'] == 1
     assert found['parity_exit_code{system="local"}'] == 1 and found['parity_incidents{system="local",state="open"}'] == 0
     assert found['parity_heartbeat_start_timestamp_seconds{system="local"}'] == 1795309202
     assert not [name for name in found if 'heartbeat_exit_code' in name or 'other' in name]

@@ -444,7 +444,7 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 2, 'node', 'c3', 'memory')]], ['1 new', '', '1 also']),
     ([[SLOW], [fine('Stream', 'c1')], [slower('Stream', 2, 'node', 'c3', 'memory')], [fine('Stream', 'c3')]], ['1 new', '', '', '1 over']),
     # a further drop; a deeper level without one, or one that is no lower, is none
-    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, detected=start(1))]], ['1 new', '1 worse']),
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(1))]], ['1 new', '1 worse']),
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, detected=start(2))]], ['1 new', '', '']),
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=88.0, detected=start(1))]], ['1 new', '']),       # the first night's level
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', detected=start(1))],
@@ -585,7 +585,8 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
 
 def test_a_listing_that_names_a_node_no_longer_has_measured_it():
     known = []
-    for number, (cells, slow) in enumerate([([SLOW], {('c3', 'memory'): 0.93}), ([fine('Stream', 'c1')], {})]):
+    for number, (cells, slow) in enumerate([([SLOW], {('c3', 'memory'): 0.93}), *[([fine('Stream', 'c1')], {})] * 4]):
+        assert [each.state for each in known] == ['open'] * (number > 0)
         night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow)
         known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())
     assert [(each.state, each.waits, len(each.faults)) for each in known] == [('over', [], 2)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, computed_field, model_validator
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
@@ -74,7 +74,7 @@ def _renamed(stored: Any, names: Mapping[str, str], gone: Collection[str] = ()) 
 class Fault(Strict):
     """A cell, a pair or a whole night within an incident, as it was measured last."""
 
-    word: str
+    verdict: str
     since: float                     # Unix times: when it began, when it was measured last
     measured: float
     detected: float = 0.0               # when its level, or the newest drop below that, was found
@@ -102,7 +102,14 @@ class Fault(Strict):
     @model_validator(mode='before')
     @classmethod
     def _of_older_versions(cls, stored: Any) -> Any:
-        return _renamed(stored, {'found': 'detected', 'seen': 'measured'}, {'level', 'outgrown', 'elsewhere'})
+        gone = {'level', 'outgrown', 'elsewhere', *(['word'] if 'verdict' in stored else [])}
+        return _renamed(stored, {'found': 'detected', 'seen': 'measured', 'word': 'verdict'}, gone)
+
+    @computed_field
+    @property
+    def word(self) -> str:
+        """The verdict, by its former name."""
+        return self.verdict
 
 
 class Event(Strict):

@@ -13,6 +13,8 @@ from itertools import accumulate, chain
 from math import inf
 from typing import Any
 
+from pydantic import computed_field
+
 from parity.base import codes, figures
 from parity.base.figures import counted, several
 from parity.base.reasons import Kind
@@ -46,7 +48,7 @@ class Headline(Strict):
 class Entry(Strict):
     """Cells with one cause: a title, their figures, the evidence, what to do."""
 
-    word: str
+    verdict: str
     title: str
     cells: list[str]
     figures: list[list[str]]         # name, before, now, change
@@ -54,6 +56,12 @@ class Entry(Strict):
     next: str
     incident: int = 0                # its number; 0: none yet
     news: str = ''                   # new, worse, due; '' without news of this session
+
+    @computed_field
+    @property
+    def word(self) -> str:
+        """The verdict, by its former name."""
+        return self.verdict
 
 
 class Answer(Strict):
@@ -105,13 +113,13 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     shown = {row.cell.incident for _, group in groups for row in group}
     for incident in incidents.of_nodes(known.values(), verdict.session.uuid):
         if incident.number not in shown:
-            yield _of(incident, Entry(word='regressed', title=incident.title, cells=[], figures=[],
+            yield _of(incident, Entry(verdict='regressed', title=incident.title, cells=[], figures=[],
                                       lines=[f'where: {incident.where}'], next='parity show'), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
             yield _of(incident, Entry(
-                word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
+                verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
                 title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
                 next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
 
@@ -147,7 +155,7 @@ def _entry(title: str, group: list[Row], nights: dict[int, tuple[str, str]]) -> 
     known = worst.cell.cause
     lines = [worst.reason, *(known.lines(3) if known else [])]
     told = [nights.get(id(row.cell), ('', '')) for row in shown]
-    return Entry(word=worst.word, title=title, cells=[row.name for row in group],
+    return Entry(verdict=worst.word, title=title, cells=[row.name for row in group],
                  figures=[_figure(row, before) for row, (before, _) in zip(shown, told, strict=True)],
                  lines=[*filter(None, [again for _, again in told[:1]] + lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')

@@ -63,14 +63,16 @@ def _of_verdict(add, verdict: Verdict) -> None:
         of = {'system': system, 'partition': cell.partition, 'environ': cell.environ, 'check': cell.check,
               'case': cell.case, 'metric': cell.metric}
         word = 'known' if cell.acknowledged else cell.verdict
-        add('cell_word', 'The word of each cell in the newest session: 1 at its word.', 1, **of, word=word)
+        add('cell_verdict', 'The verdict on each cell of the newest session: 1 at it.', 1, **of, verdict=word)
+        add('cell_word', 'parity_cell_verdict by its former name.', 1, **of, word=word)
         if cell.value is not None:
             unit, factor = units.base_unit(cell.unit)
             add('figure', 'The figure of each cell in the newest session, the median of its runs.',
                 cell.value * factor, unit, **of)
     words = Counter('known' if cell.acknowledged else cell.verdict for cell in verdict.cells)
     for word in (*WORDS, 'known'):
-        add('cells', 'How many cells of the newest session have this word.', words[word], system=system, word=word)
+        add('cells', 'How many cells of the newest session have this verdict; `word` is its former name.',
+            words[word], system=system, verdict=word, word=word)
     ended = datetime.datetime.fromisoformat(verdict.session.end).timestamp()
     add('session_end_timestamp', 'When the newest session ended.', ended, 'seconds', system=system)
     add('exit_code', 'The exit code of the newest verdict.', verdict.exit_code, system=system)
@@ -118,10 +120,10 @@ def _quoted(text: str) -> str:
 
 # ---- the table
 
-#: Of `parity.records.history`, and the word that the figure's cell has that night.
+#: Of `parity.records.history`, and the verdict that the figure's cell has that night; `word` is its former name.
 COLUMNS = ('session', 'start', 'rerun_of', 'system', 'partition', 'environ', 'subsystem', 'check', 'case', 'size',
-           'metric', 'unit', 'better', 'run', 'value', 'word', 'reason', 'reference', 'low', 'high', 'node',
-           'jobid', 'software', 'label', 'seconds')
+           'metric', 'unit', 'better', 'run', 'value', 'verdict', 'reason', 'reference', 'low', 'high', 'node',
+           'jobid', 'software', 'label', 'seconds', 'word')
 
 
 def table(since: float = 0.0) -> str:
@@ -154,4 +156,4 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
     absent = pl.when(pl.col('status') != '').then(pl.col('status'))
     word = pl.when(pl.col('rerun_of') != '').then(pl.lit('')).otherwise(absent.fill_null(pl.col('word')))
     return rows.collect().join(words, [*history.CELL, 'session'], 'left').with_columns(
-        start=began, word=word).select(COLUMNS)
+        start=began, word=word, verdict=word).select(COLUMNS)

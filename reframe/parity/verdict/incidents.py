@@ -35,6 +35,8 @@ NEWS = ('new', 'also', 'worse', 'due', 'over')
 WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
+#: The level of a slowdown, and a listing of nodes, are sure after so long.
+_SETTLED_SECONDS = NIGHTS * 86400.0
 #: A smaller share is no further drop.
 _LEAST = 0.01
 #: After so long (30 days) without a measurement nobody is reminded: the check may be gone.
@@ -95,7 +97,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
 
     def note(name: str, word: str, title: str) -> None:
-        night.bad[name] = Bad(name, [word, name], Fault(word=word, since=start, measured=start), title=title)
+        night.bad[name] = Bad(name, [word, name], Fault(verdict=word, since=start, measured=start), title=title)
 
     if verdict is None:
         if not interrupted:
@@ -154,7 +156,7 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
     else:
         key = failures.key(cell)
     value = _slow_level(cell, start) if slow else cell.value
-    fault = Fault(word=cell.verdict, since=slow and cell.begin or start, measured=start,
+    fault = Fault(verdict=cell.verdict, since=slow and cell.begin or start, measured=start,
                   detected=slow and cell.detected or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
                   value=value, expected=cell.expected, loss=loss(cell, value),
                   nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
@@ -171,7 +173,7 @@ def _slow_level(cell: Cell, start: float) -> float | None:
 
 def _of_node(node: str, part: str, share: float, start: float) -> Bad:
     where = Where(kind='node', name=node, why='slower than its peers in two listings of different jobs')
-    fault = Fault(word='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
+    fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
     return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
                Attribution(where=where, subsystem=Subsystem(name=part)))
 
@@ -331,8 +333,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 
 def _worse(old: Fault, new: Fault) -> bool:
-    """Return whether a further drop was found. The level of the first nights is known to a half only."""
-    known = 1.0 if old.detected - old.since >= NIGHTS * 86400.0 else 1.5
+    """Return whether a further drop was found. The level of its first nights may be far off."""
+    known = 1.0 if old.detected - old.since >= _SETTLED_SECONDS else 2.0
     return new.detected > old.detected > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
 
 
@@ -353,14 +355,16 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
 
 
 def _measured(incident: Incident, node: str, night: Night) -> bool:
-    """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate. Of
-    one that the listing named, the listing has said so."""
+    """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate; or
+    the listing has not named it for NIGHTS nights, having named it before."""
     tonight = {name: each.value for name, each in night.well.items() if node in each.ran_on}
     last = max(fault.measured for fault in incident.faults.values())
 
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
-    if fine(tonight) or any(fault.listed and node in fault.nodes for fault in incident.faults.values()):
+    listed = [fault.measured for fault in incident.faults.values() if fault.listed and node in fault.nodes]
+    if fine(tonight) or len(listed) == len(incident.faults) or \
+            listed and night.start - max(listed) > _SETTLED_SECONDS:
         return True
     from parity.verdict import nodes  # it loads polars
     return fine(nodes.since(night.system, node, last))
