@@ -15,6 +15,7 @@ from setuptools.config.pyprojecttoml import load_file
 
 from commands import process
 from conftest import TOP, run_python
+from dev import sizes
 
 
 def test_reframe_at_the_top_is_no_package():
@@ -97,6 +98,15 @@ def test_the_house_has_at_most_25_rooms_on_9_floors():
     rooms = {f'parity.{f.stem}' for f in (TOP / 'reframe' / 'parity').iterdir() if f.name[0] != '_'} | {'dev'}
     assert set().union(*FLOORS) == rooms, 'pyproject.toml: import-linter must know every room, and no other'
     assert len(rooms) + len(ABOVE) <= 25 and len(FLOORS) <= 9
+
+
+#: Files that are longer still. No other may be, and these may not grow.
+LONGER = {'reframe/parity/stats/levels.py: 483 lines', 'checks/storage/filecopy/programs/filecopy.py: 379 lines'}
+
+
+def test_no_file_has_more_than_350_lines_of_code_and_no_function_more_than_40():
+    files = (file for place in ('reframe', 'checks', 'dev') for file in sorted((TOP / place).rglob('*.py')))
+    assert {too_long for file in files for too_long in sizes.longest(file)} == LONGER
 
 
 def test_no_room_imports_from_its_own_floor_or_one_above():

@@ -79,7 +79,7 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
     (['not', 'by', 'name'], ''), ({'local:default:hpl': []}, ''), ({'local:default:hpl': ['fast', 0, None, None, '', '']}, ''),
     ({}, '{'), ({}, '[]'), ({}, '{"session_info": {}}'), ({}, '{"runs": [{"testcases": [7]}]}'), ({}, '[' * 100_000)])
 def test_a_session_that_cannot_be_read_is_named_once_and_the_others_are_kept(stored, capsys, figures, report, monkeypatch):
-    monkeypatch.setattr(database, '_told', set())
+    monkeypatch.setattr(database, '_warned', set())
     stored('a', case(100.0))
     stored('broken', {**case(1.0), 'perfvalues': figures})
     if report:

@@ -131,7 +131,7 @@ def more_nights(copy: Path, *rates: float) -> None:
         (uuid, began, end, text, file), = conn.execute('SELECT * FROM sessions')
         tests = conn.execute('SELECT * FROM testcases').fetchall()
         for at, rate in enumerate(rates, 1):
-            new, later = f'{uuid[:-2]}{at:02}', 0.1 * at
+            new, later = f'{uuid[:-3]}n{at:02}', 0.1 * at
             report = json.loads(text.replace(uuid, new))
             report['session_info']['time_start_unix'] += later
             for case in report['runs'][0]['testcases']:

@@ -10,7 +10,6 @@ import backend
 import fileserver
 import head
 import host
-import machine
 import model
 import network
 import node_files
@@ -20,6 +19,8 @@ import process
 import trial
 from errors import Ended, say
 from model import Cluster
+
+import machine
 
 #: The program's name in messages.
 ME = 'ci/cluster'

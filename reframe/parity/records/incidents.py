@@ -71,10 +71,26 @@ def _renamed(stored: Any, names: Mapping[str, str], gone: Collection[str] = ()) 
     return {names.get(name, name): value for name, value in stored.items() if name not in gone}
 
 
-class Fault(Strict):
-    """A cell, a pair or a whole night within an incident, as it was measured last."""
+class WithVerdict(Strict):
+    """A model with a verdict. Its former name, `word`, is written beside it for one version, and is read."""
 
     verdict: str
+
+    @computed_field
+    @property
+    def word(self) -> str:
+        """The verdict, by its former name."""
+        return self.verdict
+
+    @model_validator(mode='before')
+    @classmethod
+    def _by_its_name(cls, stored: Any) -> Any:
+        return _renamed(stored, {'word': 'verdict'}, {'word'} if 'verdict' in stored else ())
+
+
+class Fault(WithVerdict):
+    """A cell, a pair or a whole night within an incident, as it was measured last."""
+
     since: float                     # Unix times: when it began, when it was measured last
     measured: float
     detected: float = 0.0               # when its level, or the newest drop below that, was found
@@ -102,14 +118,7 @@ class Fault(Strict):
     @model_validator(mode='before')
     @classmethod
     def _of_older_versions(cls, stored: Any) -> Any:
-        gone = {'level', 'outgrown', 'elsewhere', *(['word'] if 'verdict' in stored else [])}
-        return _renamed(stored, {'found': 'detected', 'seen': 'measured', 'word': 'verdict'}, gone)
-
-    @computed_field
-    @property
-    def word(self) -> str:
-        """The verdict, by its former name."""
-        return self.verdict
+        return _renamed(stored, {'found': 'detected', 'seen': 'measured'}, {'level', 'outgrown', 'elsewhere'})
 
 
 class Event(Strict):

@@ -13,14 +13,12 @@ from itertools import accumulate, chain
 from math import inf
 from typing import Any
 
-from pydantic import computed_field
-
 from parity.base import codes, figures
 from parity.base.figures import counted, several
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
-from parity.records.incidents import Incident
+from parity.records.incidents import Incident, WithVerdict
 from parity.report import incidents as words
 from parity.stats.bounds import WANTED
 from parity.verdict import incidents, judge
@@ -45,10 +43,9 @@ class Headline(Strict):
     share: float | None              # of the limit
 
 
-class Entry(Strict):
+class Entry(WithVerdict):
     """Cells with one cause: a title, their figures, the evidence, what to do."""
 
-    verdict: str
     title: str
     cells: list[str]
     figures: list[list[str]]         # name, before, now, change
@@ -56,12 +53,6 @@ class Entry(Strict):
     next: str
     incident: int = 0                # its number; 0: none yet
     news: str = ''                   # new, worse, due; '' without news of this session
-
-    @computed_field
-    @property
-    def word(self) -> str:
-        """The verdict, by its former name."""
-        return self.verdict
 
 
 class Answer(Strict):

@@ -12,6 +12,7 @@ from statistics import median
 import numpy as np
 import scipy
 
+from parity.stats import node_effects
 from parity.stats.bounds import FIRST
 from parity.stats.nights import Nights, median_of, medians
 from parity.stats.noise import BASE, LENGTHS, MEDIAN, MEMORY, NEWEST, Noise, by_chance, rarity
@@ -52,8 +53,6 @@ _BACK = 2
 #: cells reach _OFTEN in _SPELLS nights: a slowdown waits as long as the longest did. A level that moved _MOVED
 #: times in _MOVES nights must move by _TIMES as much, but a slowdown of _NEWS is always one.
 _SPELLS, _MOVES, _OFTEN, _SIZE, _MOVED, _TIMES, _NEWS = 50, 100, 0.75, 0.7, 2.0, 2.0, 0.04
-#: A node is slower than others from this effect and so many standard errors on; n nights shrink it by n / (n + 2).
-_NODE, _SURE = 0.01, 3.0
 #: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
 LOW, RERUN, _WINDOW = -1.75, 0.036, 80
 #: Nights that a level is known from; that a binomial test looks at.
@@ -529,36 +528,8 @@ class _Follow:
         raw = np.full(inside.shape, np.nan)
         raw[inside] = x[inside] + self.effect[group, node]
         off = raw[inside] - medians(raw)[row]
-        size = np.bincount(group, minlength=len(due))
-        start = np.cumsum(size) - size
-        # a pair is a node of a group; pairs, and the values of groups, are one after the other
-        every = np.bincount(group * many + node, minlength=self.effect.size)
-        pairs = np.flatnonzero(every)
-        which = (np.cumsum(every > 0) - 1).astype(np.min_scalar_type(len(pairs)))[group * many + node]
-        count, of_pair = every[pairs], pairs // many
-        parts = [slice(start[g], start[g] + size[g]) for g in np.flatnonzero(size)]
-        order = np.concatenate([part.start + np.argsort(off[part]) for part in parts])
-        ordered, of, first = off[order], np.argsort(which[order], kind='stable'), np.cumsum(count) - count
-        middle, mad = _middle(ordered[of], first, count), np.zeros(len(due))
-        apart = np.abs(off - middle[which])
-        mad[size > 0] = [1.4826 * np.median(apart[part]) for part in parts]
-        met = np.zeros((len(pairs), len(column)), dtype=bool)
-        met[which, at] = True
-        nights = met.sum(axis=1)
-        least = np.fmax(_NODE, _SURE * mad[of_pair] / np.sqrt(nights))
-        here = np.repeat(np.arange(len(count)), count)
-        before = of - start[of_pair][here] - (np.arange(len(of)) - first[here])     # values of others before each
-
-        def other(place: np.ndarray) -> np.ndarray:
-            """Return the value of the others at a place among them, by pair."""
-            own = np.bincount(here, before <= place[here], len(count)).astype(int)
-            return ordered[start[of_pair] + np.fmin(place + own, size[of_pair] - 1)]
-        others = size[of_pair] - count
-        apart = middle - (other((others - 1) // 2) + other(others // 2)) / 2
-        slow = (np.abs(apart) > least) & (nights >= WITHIN) & (2 * count <= size[of_pair])
-        effect = np.zeros_like(self.effect)
-        effect.flat[pairs[slow]] = (apart * nights / (nights + 2))[slow]
-        for g in np.flatnonzero((size > 0) & (effect != self.effect).any(axis=1)):
+        effect = node_effects.learned(off, group, node, at, self.effect.shape)
+        for g in np.flatnonzero(np.isin(np.arange(len(effect)), group) & (effect != self.effect).any(axis=1)):
             moved = effect[g] - self.effect[g]
             self.effect[g], self.spells[g], self.moves[g] = effect[g], _Noted(), _Noted()   # they were the node's
             for c in np.flatnonzero(self.group == g):
@@ -643,8 +614,3 @@ def _counted(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
             state[t], slow, back = SLOW, float(totals[t - k + 1:t + 1].mean()), 0
             del level[-k:]
     return state
-
-
-def _middle(ordered: np.ndarray, first: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the median of each part of an array, which begins at ``first`` and is in order."""
-    return (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
