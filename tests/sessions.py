@@ -75,3 +75,15 @@ def store(file, uuid: str, days: float = 0, system: str = 'local', host: str = '
         conn.executescript(SCHEMA)
         conn.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, NULL)', (uuid, began, began + 9, blob or json.dumps(made)))
         conn.execute('INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)', ('Toy', system, 'default', 'distro', began, uuid, f'{uuid}:0:0'))
+
+
+#: A study of one partition and two numbers of threads, up to its experiments.
+STUDY_HEAD = '''title: t
+source: s
+what: w
+contrast: node
+axes:
+  node: {what: w, here: h, kind: partition, values: {node: ''}}
+  threads: {what: w, here: h, kind: value, values: [1, 2]}
+experiments:
+'''

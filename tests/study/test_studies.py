@@ -26,7 +26,7 @@ from parity.plan import Plan
 from parity.report import drawings
 from parity.study import campaign, compared, conditions, figures, findings, problems, wording
 from parity.study.model import Axis, Case, Study
-from sessions import case, planned
+from sessions import STUDY_HEAD, case, planned
 from stored import Stored
 
 #: Runs, ratio and word of each code.
@@ -424,14 +424,7 @@ def test_a_check_that_was_edited_while_its_study_ran_is_named(measured, kept):
     assert 'changed while it ran: Toy: check' in title
 
 
-ONE = '''title: t
-source: s
-what: w
-contrast: node
-axes:
-  node: {what: w, here: h, kind: partition, values: {node: ''}}
-  threads: {what: w, here: h, kind: value, values: [1, 2]}
-experiments:
+ONE = STUDY_HEAD + '''\
   one: {what: w, where: p, subsystem: compute, axes: {threads: all}, metrics: {rate: [hpl], table: [hpl], cached: [hpl], time: [latency], odd: [hpl]}, check: Toy, set: {threads: '{threads}'}}
 findings:
   - {id: f, says: s, where: p, ratio: one.rate 2 / 1, above: 1}

@@ -185,14 +185,7 @@ def test_no_word_of_a_recorded_reason_decides_anything(tmp_path, monkeypatch, re
         assert before == after
 
 
-STUDY = '''title: t
-source: s
-what: w
-contrast: node
-axes:
-  node: {what: w, here: h, kind: partition, values: {node: ''}}
-  threads: {what: w, here: h, kind: value, values: [1, 2]}
-experiments:
+STUDY = made.STUDY_HEAD + '''\
   one: {what: w, where: p, subsystem: compute, axes: {threads: all}, metrics: {rate: [hpl], time: [latency], odd: [hpl]}, check: Toy, set: {threads: '{threads}'}}
 findings:
   - {id: f, says: s, where: p, ratio: one.rate 2 / 1, above: 1}
