@@ -93,7 +93,7 @@ class Fault(WithVerdict):
 
     since: float                     # Unix times: when it began, when it was measured last
     measured: float
-    detected: float = 0.0               # when its level, or the newest drop below that, was found
+    detected: float = 0.0            # when its level, or the newest drop below that, was found
     cell: str = ''                   # as `parity show` takes it; '' for a pair and for a night
     part: str = ''                   # of the machine: the cell's subsystem
     value: float | None = None       # the level of a slow cell; else the figure

@@ -68,7 +68,7 @@ class Judgement:
     visible: float | None = None  # a share: the smallest slowdown that shows within three nights; None: not judged
     state: State = 'learning'
     begin: int = -1               # column of the first night of a slow or fast level; -1: there is none
-    detected: int = -1               # and of the night on which it, or the newest drop below it, was found
+    detected: int = -1            # and of the night on which it, or the newest drop below it, was found
     level: float | None = None    # of the newest nights
     alone: bool = False           # tonight is so low that it is no chance, alone
     new: bool = False             # a slowdown that was found tonight

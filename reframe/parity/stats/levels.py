@@ -68,7 +68,7 @@ class Episode:
     """A slowdown, or an improvement that is on probation."""
 
     begin: int               # its first night, a column
-    detected: int               # the night on which it was found
+    detected: int            # the night on which it was found
     nights: int              # that the statistic looked at; 0: a drift
     base: float              # the level before, log
     depth: float             # change of the log, below 0 for slower

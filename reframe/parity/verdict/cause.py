@@ -65,7 +65,8 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     # many cells ask for the same
     changed = functools.cache(functools.partial(changes, nights, bad))
     given = functools.cache(work)
-    nodes_in = dict(frame.group_by('partition').agg(pl.col('node').unique()).iter_rows())
+    jobs = frame.group_by('partition').agg(pl.col('node').unique())
+    nodes_in = {partition: {*','.join(nodes).split(',')} - {''} for partition, nodes in jobs.iter_rows()}
 
     def of(cell: Cell) -> Attribution:
         found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
@@ -75,7 +76,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         good, first = _begin(cell, own, past, session, bad)
         if cell.verdict == 'regressed':
             known = figures(rows, session, float('-inf') if good is None else good, cell)
-            where = place(known, cell.partition, {*','.join(nodes_in.get(cell.partition, ())).split(',')} - {''})
+            where = place(known, cell.partition, nodes_in.get(cell.partition, set()))
         if good is None:
             return Attribution(where=where)
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r['start'] == start))

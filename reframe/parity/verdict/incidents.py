@@ -363,7 +363,7 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
     def fine(found: dict[str, float | None]) -> bool:
         return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
     listed = [fault.measured for fault in incident.faults.values() if fault.listed and node in fault.nodes]
-    if fine(tonight) or len(listed) == len(incident.faults) or \
+    if fine(tonight) or all(fault.listed for fault in incident.faults.values()) or \
             listed and night.start - max(listed) > _SETTLED_SECONDS:
         return True
     from parity.verdict import nodes  # it loads polars
