@@ -8,14 +8,13 @@ import subprocess
 from pathlib import Path
 
 import kernel
+import machine
 import network
 import process
 import qemu
 from errors import Ended
 from model import STATE, Cluster
 from slurm_conf import PLACE, SOCKET
-
-import machine
 
 MAPS = Path('/proc/sys/vm/max_map_count')
 #: Guests of 1 GiB need that many under a load such as STREAM.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import subprocess
 
 import head
+import machine
 import model
 import nodes
 import process
 from errors import Ended
-
-import machine
 
 
 def status() -> int:

@@ -10,6 +10,7 @@ import backend
 import fileserver
 import head
 import host
+import machine
 import model
 import network
 import node_files
@@ -19,8 +20,6 @@ import process
 import trial
 from errors import Ended, say
 from model import Cluster
-
-import machine
 
 #: The program's name in messages.
 ME = 'ci/cluster'

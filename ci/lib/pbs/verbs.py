@@ -10,14 +10,13 @@ from pathlib import Path
 
 import daemons
 import files
+import machine
 import options
 import process
 import record
 from errors import Ended, say
 from model import STATE
 from record import HEAD, Pbs
-
-import machine
 
 NEEDED = ('ip', 'nsenter', 'unshare', 'taskset', 'findmnt', 'ps', 'su')
 #: The program's name in messages.
