@@ -146,7 +146,10 @@ def test_an_axis_of_series_that_ran_at_once_is_read_by_its_former_key():
     (('b / a', 'b / X'), "'X' is a value of 0 axes"), (('%code=X b / a', 'b / X'), 'all must be values of the same axes'),
     (('ratio: one.rate %code=X b / a, above: 1', 'trend: one.rate, along: cod, goes: rising'), "unknown axis 'cod'"),
     *((('findings:', f'numbers: [{{name: n, let: {{x: one.rate}}, formula: {formula}}}]\nfindings:'), said) for formula, said in [
-        ("'x +'", 'is no formula'), ('open(x)', "unknown function 'open'"), ('y', "unknown name 'y'"), ('x % 2', r'only \+ - \*'), ('x.real', r'only \+ - \*'), ('"sum(x, x)"', 'sum takes 1')])])
+        ("'x +'", 'is no formula'), ('f(x)', "unknown function 'f'"), ('open(x)', "unknown function 'open'"), ('y', "unknown name 'y'"), ('x % 2', r'only \+ - \*'), ('x.real', r'only \+ - \*'), ('"sum(x, x)"', 'sum takes 1')]),
+    *((('findings:', f'functions: {{{declared}}}\nfindings:'), said) for declared, said in [
+        ('f(a): a + b', r"study.yaml:10: functions.f\(a\): unknown name 'b'; valid: a"), ('f(a): f(a)', "unknown function 'f'"), ('f a: a', 'functions.f a'),
+        ('"f(a)": g(a), "g(a)": a', "unknown function 'g'"), ('"g(a)": a, "f(a)": "g(a, a)"', 'g takes 1')])])
 def test_a_statement_that_names_nothing_is_refused(site, change, said):
     trial(site, STUDY.replace(*change))
     with pytest.raises(UsageError, match=said):

@@ -179,9 +179,10 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
         lists[name] = {tuple((axis, c.point[axis]) for axis in free): v
                        for c, v in zip(mine, figures, strict=True)}
     try:
-        return formula.value(worked.formula, {**names, **_common(lists)}), '; '.join(notes), labels(used)
+        found = formula.value(worked.formula, {**names, **_common(lists)}, formula.functions(study.functions))
     except (ArithmeticError, ValueError) as err:
         return None, str(err), ''
+    return found, '; '.join(notes), labels(used)
 
 
 def _common(lists: dict[str, dict[tuple, float]]) -> dict[str, list[float]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parity.base.errors import unknown
-from parity.study import tcp_path
 
 if TYPE_CHECKING:
     from parity.study.laws import Mean
@@ -43,32 +44,36 @@ def _of_list(which: str) -> Callable[[Any], float]:
     return reduced
 
 
-def _path(mtu: float, switch: float, rate: float) -> tcp_path.Path:
-    """Return the path with this MTU in bytes, 1 switch or 0, and so many bits a second."""
-    return tcp_path.Path(mtu, bool(switch), rate)
-
-
-#: Name -> how many arguments it takes, and the function. The first three are of a list, `extrapolate` is of the
-#: rate of a node and the nodes.
-FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
-    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'geometric_mean': (1, _law('geometric_mean')),
-    'extrapolate': (2, operator.mul),
+#: In `rtt_us(mtu, switch, rate)`: the name of a function, and of its parameters.
+NAME = re.compile(r'\w+')
+#: Name -> how many arguments it takes, and the function.
+Functions = Mapping[str, tuple[int, Callable[..., Any]]]
+FUNCTIONS: Functions = {
+    # of a list, or of a number alone
+    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'ceil': (1, _of_list('ceil')),
+    'geometric_mean': (1, _law('geometric_mean')),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
     'group_size': (4, lambda *given: _group(*given).size),
     'group_mean': (4, lambda *given: _group(*given).centroid[0]),
     # of points a side, iterations and ranks: receives of a rank, and bytes
     'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
-    'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes')),
-    # of MTU, switch and bits a second; queue_us of the segments of a window, too
-    **{name: (3, lambda *sizes, name=name: getattr(_path(*sizes), name)) for name in (
-        'frame_us', 'ack_us', 'propagation_us', 'rtt_us', 'bdp_bytes', 'segment_bytes', 'window_segments',
-        'stop_and_wait_share')},
-    'queue_us': (4, lambda *sizes: _path(*sizes[:3]).queue_us(sizes[3])),
-    'payload_bytes_s': (2, tcp_path.payload_bytes_s),       # of MTU and bits a second
-    'little_us': (2, tcp_path.little_us)}                   # of bytes not yet acknowledged and bytes a second
+    'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes'))}
 
 
-def wrong(text: str, names: Collection[str]) -> str:
+def functions(declared: Mapping[str, str]) -> Functions:
+    """Return FUNCTIONS and those that a study declares: formulas of their parameters and of functions above."""
+    found = dict(FUNCTIONS)
+    for head, text in declared.items():
+        name, *parameters = NAME.findall(head)
+        found[name] = len(parameters), partial(_called, text, parameters, found)
+    return found
+
+
+def _called(text: str, parameters: Sequence[str], known: Functions, *given: Any) -> float:
+    return value(text, dict(zip(parameters, given, strict=True)), known).value
+
+
+def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -> str:
     """Return what is wrong with a formula, and what is valid; '' for nothing."""
     try:
         nodes = list(ast.walk(ast.parse(text, mode='eval').body))
@@ -77,11 +82,11 @@ def wrong(text: str, names: Collection[str]) -> str:
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         match node:
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-                if len(arguments) != (needed := FUNCTIONS[name][0]):
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in functions:
+                if len(arguments) != (needed := functions[name][0]):
                     return f'{name} takes {needed} numbers'
             case ast.Call():
-                return unknown('function', ast.unparse(node.func), list(FUNCTIONS))
+                return unknown('function', ast.unparse(node.func), list(functions))
             case ast.Name(id=name) if id(node) not in called and name not in names:
                 return unknown('name', name, list(names) or ['none'])
             case ast.Constant(value=value) if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -89,11 +94,11 @@ def wrong(text: str, names: Collection[str]) -> str:
             case ast.Name() | ast.Constant() | ast.BinOp() | ast.UnaryOp() | ast.USub() | ast.expr_context():
                 pass
             case _ if type(node) not in _OPERATORS:
-                return f'{text!r}: only + - * / ** and {", ".join(FUNCTIONS)} are valid'
+                return f'{text!r}: only + - * / ** and {", ".join(functions)} are valid'
     return ''
 
 
-def value(text: str, names: Mapping[str, Any]) -> Mean:
+def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> Mean:
     """Return the value of a formula that `wrong` finds nothing in, with an interval where the whole formula is a
     geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
     import numpy as np
@@ -108,7 +113,7 @@ def value(text: str, names: Mapping[str, Any]) -> Mean:
             case ast.UnaryOp():
                 return -plain(node.operand)
             case ast.Call(func=ast.Name(id=name)):
-                return FUNCTIONS[name][1](*map(plain, node.args))
+                return functions[name][1](*map(plain, node.args))
             case ast.Name(id=name):
                 return known[name]
             case ast.Constant(value=number):

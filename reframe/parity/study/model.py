@@ -28,7 +28,7 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from parity.base.errors import unknown
 from parity.base.strict import Strict
-from parity.study.statements import Confounder, Derived, Finding, Fit, Name, Text, Texts
+from parity.study.statements import Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
 
 #: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
 SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
@@ -150,6 +150,7 @@ class Study(Strict):
     experiments: dict[Name, Experiment] = Field(min_length=1)
     findings: list[Finding] = []
     fits: list[Fit] = []
+    functions: dict[Head, Text] = {}      # `rtt_us(mtu, rate)`: a formula of these and of the functions above it
     numbers: list[Derived] = []
     confounders: list[Confounder] = []
     repairs: list[str] = []

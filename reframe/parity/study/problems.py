@@ -29,6 +29,10 @@ def of_study(study: Study) -> Iterator[Problem]:
         yield from _of_series(study, ('fits', i, 'series'), fit.series)
         if fit.printed:
             yield from _of_series(study, ('fits', i, 'printed'), fit.printed)
+    for i, (head, text) in enumerate(study.functions.items()):
+        above = formula.functions(dict(itertools.islice(study.functions.items(), i)))
+        if why := formula.wrong(text, formula.NAME.findall(head)[1:], above):
+            yield ('functions', head), why
     for i, number in enumerate(study.numbers):
         yield from _of_number(study, ('numbers', i), number)
 
@@ -66,7 +70,7 @@ def _of_number(study: Study, keys: tuple, number: Derived) -> Iterator[Problem]:
     formulas: list[tuple[tuple, Formula]] = [(keys, number)] if number.formula or not number.here else []
     formulas += [((*keys, 'here'), number.here)] if number.here else []
     for at, of in formulas:
-        if why := formula.wrong(of.formula, {*of.let, *number.over}):
+        if why := formula.wrong(of.formula, {*of.let, *number.over}, formula.functions(study.functions)):
             yield (*at, 'formula'), why
     for values in itertools.product(*number.over.values()):
         over = dict(zip(number.over, values, strict=True))

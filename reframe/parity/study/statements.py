@@ -10,6 +10,9 @@ from parity.base.strict import Strict
 
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*$')]
 
+#: Of a function of formulas, `rtt_us(mtu, switch, rate)`.
+Head = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*\(([A-Za-z]\w*(, [A-Za-z]\w*)*)?\)$')]
+
 
 def _text(given: Any) -> Any:
     """Return a number as its text; YAML's yes and no must be quoted."""
