@@ -652,13 +652,13 @@ def test_the_report_of_a_study_shows_both_and_holds_no_script(measured, results)
 
 
 def test_points_in_print_are_hollow_and_have_the_colour_of_the_measured_ones():
-    at = {1.0: (10.0, 9.0, 11.0), 2.0: (20.0, 20.0, 20.0), 64.0: (640.0, 600.0, 700.0)}
-    drawn = drawings.scatter(drawings.Plot('', 't', 'clients', '', 'seconds', 's', ''), [
-        drawings.Points('a', at, True, lambda x: 10 * x), drawings.Points('b', {}, True), drawings.Points('a', {2.0: (21.0, 21.0, 21.0)}, False)])
-    assert [(m.colour, m.hollow, m.intervals.count('M')) for m in drawn.marks] == [(0, True, 2), (0, False, 0)] and len(drawn.paths) == 1
+    at, limits = {1.0: 10.0, 2.0: 20.0, 64.0: 640.0}, {1.0: (9.0, 11.0), 2.0: (20.0, 20.0), 64.0: (600.0, 700.0)}
+    drawn = drawings.draw(drawings.Plot('', 't', 'clients', '', 'seconds', 's', ''), [
+        drawings.Line('a', at, True, limits, lambda x: 10 * x), drawings.Line('b', {}, True, {}), drawings.Line('a', {2.0: 21.0}, False, {})])
+    assert [(m.colour, m.earlier, m.intervals.count('M')) for m in drawn.marks] == [(0, True, 2), (0, False, 0)] and len(drawn.paths) == 1
     places = [float(n) for m in drawn.marks for n in re.findall(r'M([\d.]+)', m.points)]
     assert len(places) == 4 and all(0 <= x <= drawings.WIDTH for x in places)
-    assert drawings.scatter(drawn.plot, []) is None
+    assert drawings.draw(drawn.plot, []) is None and drawn.names == ['a']
 
 
 def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):

@@ -22,11 +22,14 @@ _SIZED = re.compile(r'(.+)_(\d+)')
 
 
 class Line(NamedTuple):
-    """One curve, its points by x; ``earlier``: of the session before."""
+    """A curve through points by x. With ``limits`` they are drawn as points with intervals, beside the line of
+    a ``law``."""
 
     name: str
     points: dict[float, float]
-    earlier: bool = False
+    earlier: bool = False            # of the session before, or in print
+    limits: dict[float, tuple[float, float]] | None = None
+    law: Callable[[float], float] | None = None
 
 
 class Plot(NamedTuple):
@@ -130,19 +133,17 @@ Tick = tuple[float, str]
 
 class Path(NamedTuple):
     d: str
-    colour: int                      # the same for a line and its line of the session before
+    colour: int                      # the place of the line's name among `Drawn.names`
     earlier: bool
-    name: str
 
 
 class Mark(NamedTuple):
-    """The points of one series with their intervals, as paths; ``hollow``: in print."""
+    """The points of one line with their intervals, as paths."""
 
     points: str
     intervals: str
     colour: int
-    hollow: bool
-    name: str
+    earlier: bool
 
 
 class Drawn(NamedTuple):
@@ -152,7 +153,8 @@ class Drawn(NamedTuple):
     across: list[Tick]
     up: list[Tick]
     text: str                        # in words, for those who do not see it
-    marks: list[Mark] = []
+    marks: list[Mark]
+    names: list[str]
 
 
 class _Axis(NamedTuple):
@@ -166,59 +168,34 @@ class _Axis(NamedTuple):
 
 
 def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
-    """Return the plot's drawing, without points that are not finite; None where no line of tonight is left."""
-    lines = [(line, sorted((x, y) for x, y in line.points.items() if math.isfinite(x) and math.isfinite(y)))
-             for line in curves]
-    lines = sorted(((line, points) for line, points in lines if points), key=lambda pair: not pair[0].earlier)
-    if not lines or lines[-1][0].earlier:
+    """Return the plot's drawing, without points that are not finite; None where only curves of the session before
+    are left. Axes are logarithmic where their ends are far apart."""
+    found = [line._replace(points={x: y for x, y in sorted(line.points.items())
+                                   if math.isfinite(x) and math.isfinite(y)}) for line in curves]
+    lines = sorted((line for line in found if line.points), key=lambda line: not line.earlier)
+    if not any(line.limits is not None or not line.earlier for line in lines):
         return None
-    xs, ys = zip(*(point for _, points in lines for point in points), strict=True)
+    xs = sorted({x for line in lines for x in line.points})
+    traces = [line.points if line.limits is None else {
+        x: y for x in xs if line.law and math.isfinite(y := line.law(x)) and y > 0} for line in lines]
+    ys = [y for points in (*traces, *(line.points for line in lines)) for y in points.values()]
+    ys += [end for line in lines for ends in (line.limits or {}).values() for end in ends]
     # 10 for sizes such as 1, 10 and 100 KB, otherwise 2
     base = 10.0 if all(x > 0 and math.log10(x).is_integer() for x in xs) else 2.0
     across = _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, base, False)
     up = _axis(ys, HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
-    names = list(dict.fromkeys(line.name for line, _ in sorted(lines, key=lambda pair: pair[0].earlier)))
-    paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in points),
-                  names.index(line.name), line.earlier, line.name) for line, points in lines]
-    factor, unit = figures.moved(max(up.ticks), plot.unit)
-    return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
-                 up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves))
-
-
-class Points(NamedTuple):
-    """Points of one series: x to (y, low, high); ``law``: the fitted line, None where there is none."""
-
-    name: str
-    at: dict[float, tuple[float, float, float]]
-    hollow: bool
-    law: Callable[[float], float] | None = None
-
-
-def scatter(plot: Plot, series: list[Points]) -> Drawn | None:
-    """Return points with intervals and fitted lines, on logarithmic axes where they are far apart; a series in
-    print and the one measured, of the same name, have one colour. None for no points."""
-    series = [each for each in series if each.at]
-    if not series:
-        return None
-    xs = [x for each in series for x in each.at]
-    laws = {id(each): {x: y for x in sorted({*xs}) if math.isfinite(y := each.law(x)) and y > 0}
-            for each in series if each.law}
-    ys = [y for each in series for point in each.at.values() for y in point]
-    across = _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, 2.0, False)
-    ys += [y for law in laws.values() for y in law.values()]
-    up = _axis(ys, HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
-    names = list(dict.fromkeys(each.name for each in series))
+    names = list(dict.fromkeys(line.name for line in sorted(lines, key=lambda line: line.earlier)))
+    paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in trace.items()),
+                  names.index(line.name), line.earlier)
+             for line, trace in zip(lines, traces, strict=True) if trace]
     marks = [Mark(''.join(f'M{across.place(x) - 3:.1f} {up.place(y):.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
-                          for x, (y, _, _) in each.at.items()),
+                          for x, y in line.points.items()),
                   ''.join(f'M{across.place(x):.1f} {up.place(low):.1f}V{up.place(high):.1f}'
-                          for x, (_, low, high) in each.at.items() if low < high),
-                  names.index(each.name), each.hollow, each.name) for each in series]
-    paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in laws[id(each)].items()),
-                  names.index(each.name), each.hollow, each.name) for each in series if laws.get(id(each))]
+                          for x, (low, high) in line.limits.items() if low < high),
+                  names.index(line.name), line.earlier) for line in lines if line.limits is not None]
     factor, unit = figures.moved(max(up.ticks), plot.unit)
-    said = _text(plot, [Line(each.name, {x: y for x, (y, _, _) in each.at.items()}) for each in series])
     return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
-                 up.labels(lambda y: f'{y * factor:g}'), said, marks)
+                 up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves), marks, names)
 
 
 def _axis(values: Iterable[float], start: float, end: float, far: float, base: float, from_zero: bool) -> _Axis:
@@ -254,10 +231,10 @@ def _size(value: float, unit: str) -> str:
 
 
 def _text(plot: Plot, curves: list[Line]) -> str:
-    """Say from where to where each line of tonight goes."""
+    """Say from where to where each line goes, but for curves of the session before."""
     parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot.x_unit)}'
                                           for x in (min(line.points), max(line.points)))
-             for line in curves if not line.earlier]
+             for line in curves if line.points and (line.limits is not None or not line.earlier)]
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)
 
 

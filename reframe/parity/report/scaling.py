@@ -21,7 +21,7 @@ from parity.compare.model import differing
 from parity.compare.resolve import DAYS
 from parity.records import database, history
 from parity.report import drawings
-from parity.report.drawings import Drawn, Plot, Points
+from parity.report.drawings import Drawn, Line, Plot
 from parity.stats import interval
 from parity.verdict.model import Cell
 
@@ -251,7 +251,7 @@ def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
         if cell.value is not None and case and _declared(case, cell.metric):
             swept[case, cell.metric].append(cell)
     chosen = [cell for own in list(swept.values())[:drawings.MOST] for cell in own]
-    plots: dict[Plot, list[Points]] = defaultdict(list)
+    plots: dict[Plot, list[Line]] = defaultdict(list)
     for system, partition in sorted({(cell.system, cell.partition) for cell in chosen}):
         nights = database.sessions_of(system, partition, DAYS, until=session)
         wanted = pl.col('case').is_in([cell.case for cell in chosen]) & (pl.col('partition') == partition)
@@ -260,13 +260,14 @@ def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
             for sweep in next(filter(None, axes), []):
                 if sweep.kind:
                     plot = Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit, sweep.better)
-                    plots[plot].append(_points(sweep, f'{partition}+{sweep.environ}, {sweep.kind}'))
-    return [made for plot, points in plots.items() if (made := drawings.scatter(plot, points))]
+                    plots[plot].append(_line(sweep, f'{partition}+{sweep.environ}, {sweep.kind}'))
+    return [made for plot, lines in plots.items() if (made := drawings.draw(plot, lines))]
 
 
-def _points(sweep: Sweep, name: str) -> Points:
+def _line(sweep: Sweep, name: str) -> Line:
     first, weak_time = sweep.points[0], sweep.kind == 'weak' and sweep.better == 'lower'
     power = 0 if weak_time else 1 if sweep.better == 'higher' else -1
-    at = {float(p.size): tuple(first.value * r for r in p.ratio) if p.ratio[1] else (p.value,) * 3
-          for p in sweep.points}
-    return Points(name, at, False, lambda size: first.value * (size / first.size) ** power)
+    at = {p.size: [first.value * r for r in p.ratio] if p.ratio[1] else [p.value] for p in sweep.points}
+    return Line(name, {size: value for size, (value, *_) in at.items()},
+                limits={size: (low, high) for size, (_, *ends) in at.items() if ends for low, high in [ends]},
+                law=lambda size: first.value * (size / first.size) ** power)

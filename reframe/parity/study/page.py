@@ -14,7 +14,7 @@ from parity.base.figures import amount
 from parity.base.text import in_csv
 from parity.compare import join
 from parity.report import drawings
-from parity.report.drawings import Drawn, Plot, Points
+from parity.report.drawings import Drawn, Line, Plot
 from parity.report.templates import template
 from parity.study import compared, derived
 from parity.study.compared import Compared
@@ -85,20 +85,18 @@ def _plots(of: Compared) -> Iterator[Drawn]:
             size = amount(next(iter(lines.values()))[0].point[fit.along])
             plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in key)]), fit.along,
                         size[1] if size else '', series.metric, unit, '')
-            points = [_points(of, fit.law, fit.along, name, hollow, group)
-                      for (name, hollow), group in lines.items()]
-            if drawn := drawings.scatter(plot, points):
+            if drawn := drawings.draw(plot, [_line(of, fit.law, fit.along, name, hollow, group)
+                                             for (name, hollow), group in lines.items()]):
                 yield drawn
 
 
-def _points(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Points:
+def _line(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Line:
     row = derived.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
-    at = {derived.numeric(c, along): (c.median, *(limit or c.median for limit in join.limits(c.values)))
-          for c in cells if c.values and c.median > 0}
-    if row.a is None or row.b is None:
-        return Points(name, at, hollow)
     a, b = row.a, row.b
-    return Points(name, at, hollow, lambda x: a * x ** b if x > 0 else 0.0)
+    at = {derived.numeric(c, along): c for c in cells if c.values and c.median > 0}
+    limits = {x: (low, high) for x, c in at.items() for low, high in [join.limits(c.values)] if low is not None}
+    return Line(name, {x: c.median for x, c in at.items()}, hollow, limits,
+                None if a is None or b is None else lambda x: a * x ** b if x > 0 else 0.0)
 
 
 def _table(of: Compared) -> str:
