@@ -19,7 +19,7 @@ HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
 def nightly(site, monkeypatch, capsys):
     """Runs ci/nightly in this process, on a checkout with one system; returns exit code, output and errors."""
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
-    monkeypatch.setattr('parity.nightly.run.rehearse', lambda arguments: None)
+    monkeypatch.setattr('parity.session.runner.rehearse', lambda arguments: None)
 
     def run(planned: plan.Plan | None, *arguments: str) -> tuple[int, str, str]:
         if planned:

@@ -19,12 +19,12 @@ from conftest import PATIENCE, TOP, eventually, run_python, shell
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
-from parity.nightly import nodes, progress
+from parity.nightly import nodes
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.records import incidents as table
-from parity.session import recovery
+from parity.session import recovery, runner
 from parity.verdict import judge
 
 #: How squeue is asked for the jobs of the user.
@@ -75,7 +75,7 @@ def test_ctrl_c_on_a_nightly_keeps_what_had_finished(checkout):
 @pytest.mark.parametrize('number, limit, said', [
     (signal.SIGTERM, 7777, 'told to stop (SIGTERM)'), (None, 0.36, 'time limit of 0.0001 h reached')], ids=['SIGTERM', 'time limit'])
 def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(results, stored, monkeypatch, capsys, number, limit, said):
-    begin, end = progress.start, nightly_run._end
+    begin, end = runner._start, runner._end
 
     def up(command):
         process = begin(command)
@@ -87,9 +87,9 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
         end(process)
         assert process.returncode == -signal.SIGTERM
         stored.add(sessions.ran(), plan=[sessions.planned(), sessions.planned('Later')], uuid='new')
-    monkeypatch.setattr(nightly_run, '_reframe', lambda _: ['sleep', '7777'])
-    monkeypatch.setattr(nightly_run, '_end', ended)
-    monkeypatch.setattr(progress, 'start', up)
+    monkeypatch.setattr(runner, '_command', lambda _: ['sleep', '7777'])
+    monkeypatch.setattr(runner, '_end', ended)
+    monkeypatch.setattr(runner, '_start', up)
     code = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
     printed = capsys.readouterr()
     assert code == 4 and f'parity: {said}: what had finished is judged above' in printed.err
@@ -110,7 +110,7 @@ def test_a_stop_ends_a_night_in_its_reruns_and_in_its_turns(results, stored, mon
         if not step:
             stored.add(sessions.ran(), plan=[sessions.planned()], uuid='new')
         return 'told to stop (SIGTERM)' if step and step == stopped else ''
-    monkeypatch.setattr(nightly_run, 'reframe', reframe)
+    monkeypatch.setattr(runner, 'reframe', reframe)
     monkeypatch.setattr(nightly_run, 'runs', lambda *_: [['again']])
     monkeypatch.setattr(nodes, 'by_turns', lambda system, arguments, night, seconds: reframe(arguments, seconds, 'nodes by turns'))
     ended = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
@@ -144,10 +144,10 @@ def test_a_signal_ends_a_nightly_with_4_wherever_it_arrives(results, tmp_path, n
 
 def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):
     """Told by a Ctrl-C, told again, killed."""
-    monkeypatch.setattr(nightly_run, 'GRACE_SECONDS', 0.1)
+    monkeypatch.setattr(runner, 'GRACE_SECONDS', 0.1)
     process = subprocess.Popen(['bash', '-c', 'trap "" TERM; echo up; sleep 7777'], stdout=subprocess.PIPE)
     process.stdout.readline()
-    nightly_run._end(process, 0.1)
+    runner._end(process, 0.1)
     assert process.returncode == -signal.SIGKILL
 
 

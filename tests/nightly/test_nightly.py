@@ -14,11 +14,11 @@ import pytest
 
 from conftest import TOP, eventually
 from parity.base.files import Lock
-from parity.nightly import progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
-from parity.nightly.progress import Progress
 from parity.scheduler import command
+from parity.session import progress, runner
+from parity.session.progress import Progress
 from parity.system import systems
 from parity.verdict.model import Cell
 from stored import case
@@ -129,10 +129,10 @@ def test_the_usual_time_of_a_case_is_the_median_of_its_runs(stored):
 
 
 def test_what_is_printed_is_handed_on_and_an_output_that_stays_open_is_not_waited_for(results, monkeypatch, capfd):
-    monkeypatch.setattr(nightly_run, 'REST_SECONDS', 0.2)
+    monkeypatch.setattr(runner, 'REST_SECONDS', 0.2)
     monkeypatch.setattr(progress, '_LOOK_SECONDS', 0.01)
-    monkeypatch.setattr(nightly_run, '_reframe', lambda _: ['bash', '-c', 'echo said; sleep 7777 &'])
-    assert nightly_run.reframe(['-r'], 7777) == '' and threading.active_count() > 1
+    monkeypatch.setattr(runner, '_command', lambda _: ['bash', '-c', 'echo said; sleep 7777 &'])
+    assert runner.reframe(['-r'], 7777) == '' and threading.active_count() > 1
     said = ''
 
     def printed():

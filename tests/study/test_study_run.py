@@ -20,8 +20,8 @@ from commands import parity
 from conftest import TOP, eventually, shell
 from jobs import start
 from parity.base import files, paths
-from parity.nightly import run as nightly_run
 from parity.scheduler import command, slurm
+from parity.session import runner
 from parity.study import campaign
 from parity.study.model import Case, Study
 from sessions import case, planned
@@ -158,7 +158,7 @@ def test_what_cannot_be_run_is_refused_with_what_is_valid(onebox, site, monkeypa
     text = MEASURED.replace('  code:', '  fs: {what: w, here: h, kind: filesystem, values: {N: "", O: ""}}\n  code:')
     trial_folder = site.parents[2] / 'studies' / 'trial'
     (trial_folder / 'study.yaml').write_text(text)
-    monkeypatch.setattr(nightly_run, 'reframe', lambda *_, **__: '')
+    monkeypatch.setattr(runner, 'reframe', lambda *_, **__: '')
     done = parity('study', 'run', *words)
     assert done.returncode == code and said in done.stderr, done.stdout + done.stderr
 
@@ -205,7 +205,7 @@ def ended(onebox, results, monkeypatch):
                 ran = case(None if end else 1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', **end)
                 store.add(ran, plan=[planned('Toy %code=X %nodes=2', system='onebox', partition='physical')], system='onebox', **extras)
             return ''
-        monkeypatch.setattr(nightly_run, 'reframe', session)
+        monkeypatch.setattr(runner, 'reframe', session)
         return parity('study', 'run', 'trial', '--system', 'onebox', '--quick', *options), store.count
     return run
 

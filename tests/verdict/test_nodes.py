@@ -235,7 +235,7 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     def measured(arguments, *_):
         asked.append(arguments)
         known.extend(rows(1, 50.0 if name == 'p3' else 100.0, name) for name in chosen)
-    monkeypatch.setattr(turns.run, 'reframe', measured)
+    monkeypatch.setattr(turns.runner, 'reframe', measured)
     turns.by_turns(system, ['-c', 'x', '-r', '-n', 'Stream', '--repeat=3', '-J', 'x=y'], 'night-1', 3600.0)
     assert [words[words.index('-J') + 1] for words in asked] == ([f'nodelist={",".join(chosen)}'] if chosen else [])
     assert all(words[2:5] == ['-r', '-n', 'Stream'] and words[-1] == 'parity_rerun_of=nodes' and 'x=y' not in words for words in asked)
@@ -268,8 +268,8 @@ def at_the_gate(monkeypatch, states: list[NodeState], *runs: dict) -> int:
     """Call the gate of the first node, or of p3; the session of its ``runs`` has the figures of night 1."""
     night = Session('night-1', start(1), 'onebox', 'reframe -c checks -r -n Stream --repeat=3', '4.10', selection='x')
     monkeypatch.setattr(nodes, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
-    monkeypatch.setattr(turns.guard, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
-    monkeypatch.setattr(turns.run, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
+    monkeypatch.setattr(turns.runner, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
+    monkeypatch.setattr(turns.runner, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
     monkeypatch.setattr(database, 'sessions', lambda *_: [night])
     monkeypatch.setattr(database, 'read', lambda uuid: record.of_report(sessions.report([*runs], [], uuid=uuid)))
     return turns.gate(states[0].name if states else 'p3', systems.read('onebox'))

@@ -21,7 +21,6 @@ def _interrupt(*_) -> NoReturn:
 
 def nightly(beat: Heartbeat | None) -> None:
     """Guard, run, judge and report; end the process with the verdict's exit code."""
-    import os
     import time
     began = time.time()
     from parity.nightly.guard import read
@@ -30,14 +29,12 @@ def nightly(beat: Heartbeat | None) -> None:
     from parity.base import paths
     from parity.base.figures import counted
     from parity.nightly import doctor, guard, nodes, notify, run
-    from parity.session import recovery
+    from parity.session import runner
     from parity.system import systems
-    os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     doctor.demand_packages()
-    guard.alone('ci/nightly', options)
+    runner.alone('ci/nightly', options)
     if beat:
         beat.write()
-    recovery.recover_all()
     checks = ['-c', str(paths.root() / 'checks')]
     planned = plan.of_command([*checks, '-r', *options])
     guard.everything(planned)
@@ -50,7 +47,7 @@ def nightly(beat: Heartbeat | None) -> None:
         limit = own.time_limit * 3600
         nodes.wait_for_window(systems.read(planned.system), limit)
         sys.exit(run.judged([*checks, '-r', *options], limit, began, notice, beat))
-    run.rehearse([*checks, '--dry-run', *options])
+    runner.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)
     print('parity: all is well: the run itself was left out (--dry-run)')
 

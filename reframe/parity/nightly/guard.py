@@ -5,44 +5,20 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parity.base import codes, errors, paths, submission, yamlfile
+from parity.base import codes, errors, submission, yamlfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted
-from parity.base.files import Lock
 from parity.compare import pairs
 from parity.plan import LoadedCheck, Plan
-from parity.records import database
 from parity.refs import accepted
 from parity.rfm import capture
-from parity.session import current, recovery
+from parity.session import current
 from parity.system import systems
 from parity.system.systems import System
 from parity.verdict import acks, by_hand
-
-#: Seconds between two looks at whether a session has ended.
-_PAUSE = 0.5
-
-
-def alone(what: str, options: list[str], study: str = '') -> Lock:
-    """Return the lock that ``what`` holds on results/ until it releases it, or its process ends. Raises
-    InfrastructureError where there is no room, or another run measures; ``options`` are ReFrame's, and name the
-    system. A session of ``study`` whose run was killed may end first."""
-    in_use = current.lock_of(options)
-    database.demand_room()
-    lock = Lock(paths.results() / '.nightly.lock', what)
-    lock.acquire()
-    if in_use.held_elsewhere() and recovery.measures(study):
-        print(f'parity: a session of {study} is still running: waiting for its end', flush=True)
-        while in_use.held_elsewhere():
-            time.sleep(_PAUSE)
-    in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
-    in_use.release()
-    recovery.make_usable()
-    return lock
 
 
 def everything(plan: Plan) -> None:

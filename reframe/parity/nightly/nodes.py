@@ -22,14 +22,13 @@ from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, UsageError
 from parity.base.figures import counted, duration, number, several
 from parity.base.reasons import Kind
-from parity.nightly import guard, run
 from parity.plan import identity
 from parity.records import database, history, plan_file
 from parity.records.plan_file import RERUN_OF
 from parity.records.record import Run, node_name
 from parity.report import nodes as report
 from parity.scheduler import scheduled, slurm
-from parity.session import recovery
+from parity.session import runner
 from parity.system import systems
 from parity.system.systems import ROTATES, System
 from parity.verdict import nodes
@@ -83,7 +82,8 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
         names = [each.name for each in chosen]
         console.say(f'parity: nodes: {hours}; now those longest unmeasured, by turns: {several(names)}')
         before = set(database.uuids())
-        stopped = run.reframe(_on([each.asked for each in chosen], _plain(arguments)), seconds, 'nodes by turns')
+        arguments = _on([each.asked for each in chosen], _plain(arguments))
+        stopped = runner.reframe(arguments, seconds, 'nodes by turns')
         waiting = _without_turn(system, waiting, costs, night)
         done = len(names) - len({*names} & {each.name for each in waiting})
         console.say(f'parity: nodes: {done} of {len(names)} had their turn{f" ({stopped})" if stopped else ""}')
@@ -202,14 +202,12 @@ def gate(name: str, system: System, reservation: str = '') -> int:
         console.say(f'{name}: no night of {system.name} is stored, so that it has no peers; '
               f'run ci/nightly --system {system.name}')
         return MISSING
-    lock = guard.alone(f'parity node {name} --gate', ['--system', system.name])
+    lock = runner.alone(f'parity node {name} --gate', ['--system', system.name])
     try:
-        recovery.recover_all()
-        os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
         before, began = set(database.uuids()), datetime.now()
         where = ['-J', f'reservation={reservation}'] if reservation else []
-        arguments = _plain(plan_file.words(nights[-1].cmdline))
-        stopped = run.reframe(_on([found.asked], arguments, f'--repeat={_RUNS}', *where), step=f'gate of {name}')
+        arguments = _on([found.asked], _plain(plan_file.words(nights[-1].cmdline)), f'--repeat={_RUNS}', *where)
+        stopped = runner.reframe(arguments, step=f'gate of {name}')
     finally:
         lock.release()
     runs = _runs(before).get(found.name, [])

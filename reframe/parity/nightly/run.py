@@ -3,67 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
 
 from parity import report
-from parity.base import console, paths, reasons
-from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError, UsageError
+from parity.base import console, paths
+from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError
 from parity.base.figures import counted
 from parity.base.text import node_name
-from parity.nightly import progress
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.plan.identity import swept_apart
 from parity.records import database, plan_file
 from parity.records.plan_file import RERUN_OF
 from parity.report import answer
+from parity.session import runner
 from parity.system import systems
 from parity.system.systems import System
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
 
-#: Seconds that ReFrame gets to end its jobs and to store the session once it was told to stop.
-GRACE_SECONDS = 60
 #: Seconds of benchmarks from which on the overhead of a run says something of a night's.
 LONG = 60.0
-#: Seconds that it gets to act on a Ctrl-C.
-_HEARD_SECONDS = 10
-#: Seconds for the rest of its output: a process that ReFrame left behind may hold that open.
-REST_SECONDS = 5.0
-#: Why a run was stopped, if its operator stopped it.
-_INTERRUPTED = ('interrupted', 'told to stop (SIGTERM)')
-
-
-class _Stopped(Exception):
-    """The arrival of a SIGTERM."""
-
-
-def _reframe(arguments: list[str]) -> list[str]:
-    return [os.path.join(os.path.dirname(sys.executable), 'reframe'), *arguments]
-
-
-def rehearse(arguments: list[str]) -> None:
-    """Run `reframe --dry-run`: every hook before the job. UsageError with ReFrame's words if one fails."""
-    plain = {**os.environ, 'RFM_COLORIZE': 'n'}
-    done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=plain)
-    if done.returncode:
-        raise UsageError('reframe --dry-run fails: ' + '; '.join(reasons.of_reframe(done.stdout)))
 
 
 def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier, beat: Heartbeat) -> int:
     """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
     notice.catch_up()
     before = set(database.uuids())
-    stopped = reframe([*arguments, *plan_file.NIGHT], limit_seconds)
-    interrupted = stopped in _INTERRUPTED
+    stopped = runner.reframe([*arguments, *plan_file.NIGHT], limit_seconds)
+    interrupted = stopped in runner.INTERRUPTED
     new = [u for u in database.uuids() if u not in before]
     if not new:
         notice.recorded(None, interrupted)
@@ -112,12 +84,12 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> tuple[
     for number, more in enumerate(again, 1):
         began, step = time.monotonic(), f'rerun {number} of {len(again)}'
         print(f'parity: {step} before the verdict: {named}', flush=True)
-        stopped = reframe(more, seconds, step) if seconds > 0 else 'no time is left'
+        stopped = runner.reframe(more, seconds, step) if seconds > 0 else 'no time is left'
         if stopped:
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break
         seconds -= time.monotonic() - began
-    by_operator = stopped if stopped in _INTERRUPTED else ''
+    by_operator = stopped if stopped in runner.INTERRUPTED else ''
     return judge.newest(verdict.session.uuid) if suspicious else verdict, by_operator
 
 
@@ -128,45 +100,6 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
         return f'no benchmark ran{queues}; {wall:.1f} s in all'
     share = f': overhead {100 * (wall - ran - waited) / ran:.1f} %' if ran >= LONG else ''
     return f'benchmarks ran {ran:.1f} s{queues}{"," if queues else ""} of {wall:.1f} s{share}'
-
-
-def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '') -> str:
-    """Run ReFrame to its end or to the limit; return '' or why it was stopped. ``step`` heads its progress."""
-    process = progress.start(_reframe(arguments))
-    following = progress.follow(process, arguments, step)
-    previous = signal.signal(signal.SIGTERM, _stop)
-    why = ''
-    try:
-        process.wait(limit_seconds)
-    except subprocess.TimeoutExpired:
-        why = f'time limit of {limit_seconds / 3600:g} h reached'
-        _end(process)
-    except KeyboardInterrupt:       # it reaches ReFrame by itself: one process group
-        why = _INTERRUPTED[0]
-        _end(process, _HEARD_SECONDS)
-    except _Stopped:
-        why = _INTERRUPTED[1]
-        _end(process)
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-        following.join(REST_SECONDS)
-    if process.returncode < 0 and not why:
-        why = f'ReFrame was killed by {signal.Signals(-process.returncode).name}'
-    return why
-
-
-def _stop(*_) -> None:
-    raise _Stopped
-
-
-def _end(process: subprocess.Popen, patience: float = 0.0) -> None:
-    """Let ReFrame take back its jobs and store the session; kill it where it does not come to that."""
-    for act, seconds in ((None, patience), (process.terminate, GRACE_SECONDS), (process.kill, None)):
-        if act:
-            act()
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt, _Stopped):
-            process.wait(seconds)
-            return
 
 
 #: Runs of each case, as many as a night has by default: the confirmation is as sharp as the suspicion.

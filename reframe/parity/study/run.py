@@ -6,7 +6,6 @@ results/studies/NAME/run.json has the id of each command's campaign. How far one
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import time
@@ -29,10 +28,8 @@ from parity.base.errors import (
 )
 from parity.base.figures import counted, figure
 from parity.jobs import sent, write
-from parity.nightly import guard
-from parity.nightly import run as nightly_run
 from parity.records import database
-from parity.session import recovery
+from parity.session import runner
 from parity.study import campaign, conditions, measured, read, refuse, wording
 from parity.study.conditions import Planned
 from parity.study.model import Study
@@ -81,8 +78,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
     planned = _planned(study, command, names)
     with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
-            stack.callback(guard.alone(f'parity study run {name}', ['--system', command.system], name).release)
-            recovery.recover_all()
+            stack.callback(runner.alone(f'parity study run {name}', ['--system', command.system], name).release)
         file = folder / 'run.json'
         ids = _ids(file)
         number = uuid.uuid4().hex[:8] if again or command.key not in ids else ids[command.key]
@@ -198,9 +194,8 @@ def _demand_room(sessions: int) -> None:
 def _session(arguments: list[str], step: str) -> None:
     """Run a session of ReFrame. InfrastructureError where it was stopped, or stored nothing."""
     print(f'parity: {step}', flush=True)
-    os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     stored = len(database.uuids())
-    stopped = nightly_run.reframe(arguments, step=step)
+    stopped = runner.reframe(arguments, step=step)
     if stopped or len(database.uuids()) == stored:
         database.demand_room()     # a disk that filled in the meantime is named
         raise InfrastructureError(f'{stopped or "ReFrame stored no session"} ({paths.results() / "reframe.log"}): '

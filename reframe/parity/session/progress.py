@@ -6,7 +6,6 @@ directory (parity.scheduler.command). Without a queue a case runs once its job h
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -146,15 +145,6 @@ def _started(folder: Path) -> Standing | None:
         if (folder / 'rfm_job.out').exists():
             return Standing(False, (folder / 'rfm_job.sh').stat().st_mtime)
     return None
-
-
-def start(command: list[str]) -> subprocess.Popen:
-    """Start ReFrame with its output ours to read: in colours on a terminal only."""
-    terminal = sys.stdout.isatty()
-    colours = {'RFM_COLORIZE': os.environ.get('RFM_COLORIZE', 'y' if terminal else 'n')}
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding='utf-8',
-                            errors='replace', stderr=subprocess.STDOUT if terminal else None,
-                            env={**os.environ, **colours})
 
 
 def follow(process: subprocess.Popen, arguments: list[str], step: str = '') -> threading.Thread:
