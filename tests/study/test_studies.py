@@ -340,7 +340,7 @@ def test_a_case_of_several_experiments_takes_its_time_once():
     assert one.runs == other.runs
     ready = [conditions.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
     assert conditions.seconds([campaign.Step('alone', 1, [one, other])], ready) == conditions.SESSION + 20
-    assert 'quick: 2 cases, 60 s' in '\n'.join(line for line, _ in wording.listed('murphy2007', murphy, {'quick': ready}))
+    assert 'quick: 2 cases, 60 s' in '\n'.join(map(str, wording.listed('murphy2007', murphy, {'quick': ready})))
 
 
 def test_lists_of_a_number_count_the_points_that_all_have():
@@ -666,7 +666,7 @@ def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):
     printed = json.loads(parity('study', 'compare', 'trial', '--json').stdout)
     assert printed['rows'][0]['ratio'] is None and printed['findings'][0]['published'] == 'not printed'
     told_ = wording.shown('trial', study.read('trial'), figures.published(study.read('trial'), 'trial')[0], None)
-    assert '  flagged   one.rate %side=b %code=X: 2 s: below_own_fit' in [text for text, _ in told_]
+    assert '  flagged   one.rate %side=b %code=X: 2 s: below_own_fit' in list(told_)
 
 
 def test_a_finding_on_a_cached_figure_says_so():
@@ -717,6 +717,6 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
 def test_a_list_says_why_an_experiment_cannot_be_tested():
     tessera = study.read('tessera')
     planned = conditions.planned(tessera, 'tessera', 'onebox')
-    text = '\n'.join(line for line, _ in wording.listed('tessera', tessera, {'full': planned['full']}))
+    text = '\n'.join(map(str, wording.listed('tessera', tessera, {'full': planned['full']})))
     assert re.search(r'placement, placement_bt.*: no environment of physical offers mpip, npb\n', text)
     assert '  in print only: overhead, problem, ' in text and '--system' not in text

@@ -22,13 +22,18 @@ class Console(rich.console.Console):
         errors.unread()
 
 
-def lines(said: Iterable[tuple[str, str]]) -> None:
-    """Print (text, style) a line; colours only on a terminal, lines never cut, signs that the terminal has.
+#: A line of text, or a line and its style.
+Line = str | tuple[str, str]
+
+
+def lines(said: Iterable[Line]) -> None:
+    """Print the lines; colours only on a terminal, lines never cut, signs that the terminal has.
     Nothing that a job printed commands the terminal."""
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     # Python writes UTF-8 in the C locale, which promises ASCII
     known = 'utf' in console.encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
-    for text, style in said:
+    for line in said:
+        text, style = (line, '') if isinstance(line, str) else line
         shown = visible(text) if known else plain(visible(text))
         if console.color_system:
             console.print(Text(shown, style=style))
@@ -39,7 +44,7 @@ def lines(said: Iterable[tuple[str, str]]) -> None:
 
 def say(text: str) -> None:
     """Print a line at once, as `lines` does."""
-    lines([(text, '')])
+    lines([text])
 
 
 #: Signs of ours in ASCII: bars of shares and of nights, marks.

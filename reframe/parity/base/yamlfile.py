@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from parity.base.errors import UsageError, near
 from parity.base.strict import Model
@@ -20,6 +20,17 @@ LARGEST = 16_000_000
 REPEATED = 1_000_000
 #: Levels of mappings and lists.
 DEEPEST = 64
+
+
+def _text(given: Any) -> Any:
+    """Return a number as its text; YAML's yes and no must be quoted."""
+    if isinstance(given, bool) or given is None:
+        raise ValueError(f'{given!r} is no text; put it in quotes')
+    return str(given) if isinstance(given, (int, float)) else given
+
+
+#: A text that may look like a number.
+Text = Annotated[str, BeforeValidator(_text)]
 
 
 class _UniqueKeys:

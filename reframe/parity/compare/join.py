@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from statistics import fmean, median
 from typing import Any
 
 from parity.base import codes
 from parity.base.figures import counted
+from parity.base.groups import grouped
 from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
@@ -212,11 +214,9 @@ def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Calla
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
     stands = max(filter(expected.is_baseline, baseline.cells), default=None,
                  key=lambda cell: median(v.value for v in cell.values) if cell.values else -math.inf)
-    cases: dict[tuple[str, str], list[Measured]] = defaultdict(list)
-    for cell in filter(expected.adds, candidate.cells):
-        cases[cell.case, cell.environ].append(cell)
     check, metric = expected.metric.split('.')
-    sums = [_sum(cells, metric) for cells in cases.values()]
+    devices = grouped(filter(expected.adds, candidate.cells), attrgetter('case', 'environ'))
+    sums = [_sum(cells, metric) for cells in devices.values()]
     if not sums and stands:
         sums = [replace(_nothing(stands), check=check, case=check)]
     for other in sums:

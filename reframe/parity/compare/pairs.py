@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
+from parity.base.yamlfile import Text
 from parity.compare.model import Comparison, Measured, Outcome, Row, State
 from parity.plan import LoadedCheck, Plan
 from parity.plan.identity import shared
@@ -20,17 +21,8 @@ from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import Name, System
 
-
-def _word(given: Any) -> str:
-    """Return a value as ReFrame prints it. YAML reads yes and no as truth values: those must be quoted."""
-    if isinstance(given, bool) or given is None:
-        raise ValueError(f'{given!r} is no text; put it in quotes')
-    return str(given)
-
-
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 _NAMED = StringConstraints(pattern=r'^\w+\.\w+$')
-Text = Annotated[str, BeforeValidator(_word)]
 
 
 class Expectation(Strict):

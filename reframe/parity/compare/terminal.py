@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import groupby
+from operator import itemgetter
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from parity.base.figures import NOTHING, alike, counted, number, percent
+from parity.base.groups import grouped
 from parity.base.text import brief, visible
 from parity.compare.model import SPEEDUP, WORDS, Comparison, Mean, Row, Side
 
@@ -103,11 +105,10 @@ def _limits(of: Row | Mean) -> str:
 
 
 def _footnotes(c: Comparison) -> list[str]:
-    said, found = [''], defaultdict(list)
-    for row in c.rows:
-        for why in filter(None, (row.reason, *row.notes)):
-            found[why].append(row)
-    for why, rows in found.items():
+    said = ['']
+    noted = ((why, row) for row in c.rows for why in filter(None, (row.reason, *row.notes)))
+    for why, found in grouped(noted, itemgetter(0)).items():
+        rows = [row for _, row in found]
         named = f'{rows[0].benchmark}: {rows[0].metric}' if len(rows) == 1 else \
             f'{counted(len(rows), "metric")} ({", ".join(dict.fromkeys(r.check for r in rows))})'
         said.append(f'{named}: {why}')

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import Field, StringConstraints, ValidationError
 
 from parity import plan
-from parity.base import paths, yamlfile
+from parity.base import groups, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
@@ -329,11 +329,9 @@ def _expired(references: list[Accepted]) -> list[Warned]:
 
 def grouped(warned: list[Warned]) -> list[str]:
     """Return one sentence for all references of a file that have the same warning."""
-    groups: dict[tuple, list[Accepted]] = {}
-    for each, what in warned:
-        groups.setdefault((each.file, what), []).append(each)
+    alike = groups.grouped(warned, lambda each: (each[0].file, each[1]))
     return [first.where + (f', and {counted(len(more), "more reference")}' if more else '')
-            + f': {what}' for (_, what), (first, *more) in groups.items()]
+            + f': {what}' for (_, what), ((first, _), *more) in alike.items()]
 
 
 def expired(system: str) -> list[str]:

@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 
 from parity.base.figures import change, counted, figure, percent
+from parity.base.groups import grouped
 from parity.base.text import columns, visible
 from parity.refs import accepted as references
 from parity.refs import propose
@@ -22,12 +23,11 @@ def lines(answer: Proposed) -> list[str]:
         said += ['PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.proposals]),
                  *([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.proposals) else []), '']
     if answer.refused:
-        groups: dict[tuple, list[Cell]] = {}        # cells of one check that are refused alike are one row
-        for cell, why in answer.refused:
-            groups.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
+        # cells of one check that are refused alike are one row
+        alike = grouped(answer.refused, lambda each: (each[0].check, each[0].partition, each[0].size, each[1]))
         said += ['NOT PROPOSED', *columns([
-            (cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
-            for (check, partition, size, why), cells in groups.items()]), '']
+            (cells[0][0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
+            for (check, partition, size, why), cells in alike.items()]), '']
     said += [f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
              + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''),
              f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.proposals else

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
+from parity.base.groups import grouped
 from parity.base.text import visible
 from parity.report import answer
 from parity.verdict import model
@@ -45,15 +46,12 @@ _PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high',
 def junit(verdict: Verdict) -> bytes:
     """Return the document, UTF-8; whatever a job printed is text in it."""
     session, table = verdict.session, model.rows(verdict.cells)
-    suites: dict[str, list[Row]] = {}
-    for row in table:
-        suites.setdefault(row.place, []).append(row)
     top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
                    **_totals(table))
     turns = [(each, turn(each, session.uuid)) for each in verdict.incidents]
     news = ', '.join(f'{each.number} {word}' for each, word in turns if word)
     told = {'incidents': news} if news else {}
-    for place, own in suites.items():
+    for place, own in grouped(table, lambda row: row.place).items():
         suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
                          time=f'{session.run_time:.3f}', **_totals(own))
         _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line,

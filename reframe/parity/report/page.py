@@ -23,6 +23,7 @@ from markupsafe import Markup
 from parity import __version__
 from parity.base import codes, figures, text
 from parity.base.figures import several
+from parity.base.groups import grouped
 from parity.records.incidents import Incident
 from parity.records.plan_file import CELL
 from parity.report import answer, drawings, incidents, nights
@@ -150,10 +151,7 @@ def _numbers_by_node(verdict: Answered) -> dict[str, list[int]]:
 
 def _left_out(lines: Iterable[Line]) -> list[tuple[tuple[str, str], list[Line]]]:
     """Return the skipped and disturbed lines by word and reason, those with most lines first."""
-    left: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        if line.word in ('skipped', 'disturbed'):
-            left.setdefault((line.word, line.reason), []).append(line)
+    left = grouped((line for line in lines if line.word in ('skipped', 'disturbed')), attrgetter('word', 'reason'))
     return sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1])))
 
 

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import polars as pl
 
 from parity.base import codes, figures
 from parity.base.errors import NothingMeasured, UsageError, unknown
+from parity.base.groups import grouped
 from parity.base.text import columns, in_csv, visible
 from parity.compare.model import differing
 from parity.compare.resolve import DAYS
@@ -109,10 +111,9 @@ def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[Sweep]:
     rows = rows.with_columns(at=size).filter(pl.col('at').is_not_null())
     several = rows.filter(pl.col('at').n_unique().over('session') > 1)
     newest = (rows if several.is_empty() else several)['start'].max()
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows.filter(pl.col('start') >= (newest or 0) - DAYS * 86400).sort('start').iter_rows(named=True):
-        groups[_without(by, row['case']), row['metric']].append({**row, 'facts': _facts(row['alike'])})
-    for (case, _), own in groups.items():
+    rows = rows.filter(pl.col('start') >= (newest or 0) - DAYS * 86400).sort('start')
+    runs = ({**row, 'facts': _facts(row['alike'])} for row in rows.iter_rows(named=True))
+    for (case, _), own in grouped(runs, lambda row: (_without(by, row['case']), row['metric'])).items():
         yield _sweep(case, by, own)
 
 
@@ -132,10 +133,7 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> Sweep:
     """Keep of each size the runs like its newest, and the sizes like the newest of all; ``rows``: oldest first."""
     last = rows[-1]
     alike = {fact: value for fact, value in last['facts'].items() if fact not in _SWEPT}
-    sizes: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        sizes.setdefault(row['at'], []).append(row)
-    notes = []
+    sizes, notes = grouped(rows, itemgetter('at')), []
     for size, own in list(sizes.items()):
         facts, label = own[-1]['facts'], own[-1]['label']
         if unlike := differing(facts, alike):
@@ -184,9 +182,7 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
 
 def lines(sweeps: list[Sweep]) -> Iterator[tuple[str, str]]:
     """Yield (text, style) for each line of a table a case, its metrics below one another."""
-    cases: dict[tuple[str, ...], list[Sweep]] = defaultdict(list)
-    for sweep in sweeps:
-        cases[sweep.case, sweep.place, sweep.environ, sweep.kind, sweep.problem].append(sweep)
+    cases = grouped(sweeps, attrgetter('case', 'place', 'environ', 'kind', 'problem'))
     for number, ((case, place, environ, kind, problem), own) in enumerate(cases.items()):
         what = f'{kind} scaling' if kind else 'neither strong nor weak is known'
         yield from [('', '')] if number else []

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from parity.base.groups import grouped
 from parity.study.model import Case, Study
 
 AS, OF = 'as.', 'of.'
@@ -48,11 +49,9 @@ def key(side: str, repeat: int | str, case: Case) -> Key:
 
 def digests(cases: Iterable[Case]) -> dict[str, str]:
     """Return a digest of each experiment: of its cases, as study.yaml states them."""
-    found: dict[str, list] = {}
-    for case in cases:
-        found.setdefault(case.experiment, []).append([case.check, case.point, case.parameters, case.variables])
-    return {name: hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:8]
-            for name, of in found.items()}
+    stated = {name: json.dumps([[c.check, c.point, c.parameters, c.variables] for c in of], sort_keys=True)
+              for name, of in grouped(cases, lambda case: case.experiment).items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in stated.items()}
 
 
 def repeats(study: Study, experiment: str, quick: bool) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from parity.base.figures import NOTHING, counted, number
+from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare.model import Comparison, Row
 from parity.study import figures, findings, measured
@@ -74,9 +75,8 @@ def _row_of(study: Study, cell: figures.Cell) -> str:
 def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
     """Return each row in print and here, and whether both are like: whether the intervals of their ratios meet.
     Beside a cached figure in print stands a cached one only."""
-    ours: dict[tuple[str, str], list[Row]] = {}
-    for row in of.measured.rows if of.measured else ():
-        ours.setdefault((row.benchmark, row.metric.partition(' (')[0]), []).append(row)
+    ours = grouped(of.measured.rows if of.measured else (),
+                   lambda row: (row.benchmark, row.metric.partition(' (')[0]))
     both: list[tuple[Row | None, Row | None]] = []
     for row in of.published.rows:
         for other in ours.pop((row.benchmark, row.metric), [None]):

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
 
 import polars as pl
@@ -13,6 +14,7 @@ import polars as pl
 from parity import plan
 from parity.base import paths
 from parity.base.errors import UsageError, unknown
+from parity.base.groups import grouped
 from parity.plan import Answer, Asked, LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records import database, history, plan_file
@@ -202,20 +204,16 @@ class _Times:
     def __init__(self, name: str):
         with paths.of_study(name):
             elapsed = {u: info.get('time_elapsed') for u, info in database.infos() if not info.get('interrupted')}
+            place = pl.concat_str('system', 'partition', separator=':').alias('place')
             rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
-                'session', 'run', 'system', 'partition', 'check', 'case', 'seconds').unique().collect()
-        ran: dict[tuple[str, str], list[float]] = {}
-        self.cases = []
-        for session, _, system, partition, check, case, taken in rows.iter_rows():
-            place = f'{system}:{partition}'
-            self.cases.append((place, check, plan_file.parameters(case), taken))
-            ran.setdefault((session, place), []).append(taken)
-        costs: dict[str, list[float]] = {}
-        for (session, place), times in ran.items():
-            if elapsed[session]:
-                costs.setdefault(place, []).append(max(0.0, elapsed[session] - sum(times)) / len(times))
+                'session', 'run', place, 'check', 'case', 'seconds').unique().collect()
+        self.cases = [(place, check, plan_file.parameters(case), taken)
+                      for _, _, place, check, case, taken in rows.iter_rows()]
+        ran = rows.group_by('session', 'place').agg(pl.col('seconds').sum(), cases=pl.len())
+        costs = grouped(((place, max(0.0, elapsed[session] - taken) / cases)
+                         for session, place, taken, cases in ran.iter_rows() if elapsed[session]), itemgetter(0))
         #: By system:partition: the seconds that a job costs beside its case, the median of the sessions.
-        self.costs = {place: median(of) for place, of in costs.items()}
+        self.costs = {place: median(cost for _, cost in of) for place, of in costs.items()}
 
     def of(self, study: Study, case: Case, place: str) -> tuple[float, bool]:
         """Return the seconds of a case with its job on system:partition, and whether they are a guess."""

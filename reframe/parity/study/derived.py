@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from parity.base.figures import amount
+from parity.base.groups import grouped
 from parity.base.strict import Strict
 from parity.compare.model import Comparison
 from parity.study import formula
@@ -55,12 +56,9 @@ def chosen(cells: Sequence[Cell], series: Series) -> list[Cell]:
             and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
 
 
-def grouped(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple, list[Cell]]:
+def by_point(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple, list[Cell]]:
     """Return the cells by their point without ``axes``."""
-    found: dict[tuple, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(tuple((a, v) for a, v in cell.point.items() if a not in axes), []).append(cell)
-    return found
+    return grouped(cells, lambda cell: tuple((a, v) for a, v in cell.point.items() if a not in axes))
 
 
 def along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
@@ -91,7 +89,7 @@ def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
         of_series = chosen(cells, series)
         if of == 'published' and not (of_series or fit.printed):
             yield FitRow(of=of, name=fit.series, law=fit.law, along=fit.along, points=0, reason='not printed')
-        for point, group in grouped(of_series, [fit.along]).items():
+        for point, group in by_point(of_series, [fit.along]).items():
             if of == 'published' or any(c.values for c in group):
                 name = named(series.experiment, series.metric, dict(point))
                 yield fitted(study, of, name, fit.law, group, fit.along)

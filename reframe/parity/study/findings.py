@@ -11,7 +11,7 @@ from parity.base.figures import number
 from parity.base.strict import Strict
 from parity.compare.model import Comparison, Row
 from parity.study import derived
-from parity.study.derived import FitRow, NumberRow, Of, chosen, grouped, labels, numeric
+from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
 from parity.study.figures import FIGURE, Cell, quotient
 from parity.study.model import Study, filled
 from parity.study.statements import Finding
@@ -127,7 +127,7 @@ def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[Cell]) -> Ite
     """Judge each group of cells that differ in the finding's own axes only."""
     ends = study.series(finding.text).ends
     axes = [finding.along] if finding.along else list(ends[0]) if ends else [*study.axes, FIGURE]
-    for point, group in grouped(cells, axes).items():
+    for point, group in by_point(cells, axes).items():
         name = ' '.join(f'{axis} {value}' for axis, value in point)
         yield from _KINDS[finding.kind](study, finding, of, name, group)
 

@@ -9,7 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from parity.base.errors import unknown
+from parity.stats.laws import lu_messages
 
 if TYPE_CHECKING:
     from parity.study.laws import Mean
@@ -27,8 +30,7 @@ def _law(name: str) -> Callable[..., Any]:
 
 
 def _lu(which: str) -> Callable[[float, float, float], float]:
-    """Return a function of (points, iterations, ranks): what `parity.stats.laws.lu_messages` calls ``which``."""
-    from parity.stats.laws import lu_messages
+    """Return a function of (points, iterations, ranks): what `lu_messages` calls ``which``."""
     return lambda *sizes: getattr(lu_messages(*map(int, sizes)), which)
 
 
@@ -37,21 +39,13 @@ def _group(k: float, number: float, *lists: Any) -> Any:
     return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
 
 
-def _of_list(which: str) -> Callable[[Any], float]:
-    def reduced(values: Any) -> float:
-        import numpy as np
-        return float(getattr(np, which)(values))
-    return reduced
-
-
 #: In `rtt_us(mtu, switch, rate)`: the name of a function, and of its parameters.
 NAME = re.compile(r'\w+')
 #: Name -> how many arguments it takes, and the function.
 Functions = Mapping[str, tuple[int, Callable[..., Any]]]
 FUNCTIONS: Functions = {
-    # of a list, or of a number alone
-    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'ceil': (1, _of_list('ceil')),
-    'geometric_mean': (1, _law('geometric_mean')),
+    # of a list; ceil also of a number
+    'sum': (1, np.sum), 'max': (1, np.max), 'ceil': (1, np.ceil), 'geometric_mean': (1, _law('geometric_mean')),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
     'group_size': (4, lambda *given: _group(*given).size),
     'group_mean': (4, lambda *given: _group(*given).centroid[0]),
@@ -101,8 +95,6 @@ def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -
 def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> Mean:
     """Return the value of a formula that `wrong` finds nothing in, with an interval where the whole formula is a
     geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
-    import numpy as np
-
     from parity.study.laws import Mean
     known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from parity.base.strict import Strict
+from parity.base.yamlfile import Text
 
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*$')]
 
@@ -14,14 +15,6 @@ Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*$')]
 Head = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*\(([A-Za-z]\w*(, [A-Za-z]\w*)*)?\)$')]
 
 
-def _text(given: Any) -> Any:
-    """Return a number as its text; YAML's yes and no must be quoted."""
-    if isinstance(given, bool) or given is None:
-        raise ValueError(f'{given!r} is no text; put it in quotes')
-    return str(given) if isinstance(given, (int, float)) else given
-
-
-Text = Annotated[str, BeforeValidator(_text)]
 Texts = dict[Text, Text]
 
 
