@@ -19,10 +19,10 @@ from conftest import PATIENCE, TOP, eventually, run_python, shell
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
-from parity.nightly import nodes
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
+from parity.nodes import turns as node_turns
 from parity.records import incidents as table
 from parity.session import recovery, runner
 from parity.verdict import judge
@@ -112,7 +112,7 @@ def test_a_stop_ends_a_night_in_its_reruns_and_in_its_turns(results, stored, mon
         return 'told to stop (SIGTERM)' if step and step == stopped else ''
     monkeypatch.setattr(runner, 'reframe', reframe)
     monkeypatch.setattr(nightly_run, 'runs', lambda *_: [['again']])
-    monkeypatch.setattr(nodes, 'by_turns', lambda system, arguments, night, seconds: reframe(arguments, seconds, 'nodes by turns'))
+    monkeypatch.setattr(node_turns, 'by_turns', lambda system, arguments, night, seconds: reframe(arguments, seconds, 'nodes by turns'))
     ended = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
     assert (ended, steps.count('nodes by turns')) == (code, turns)
 

@@ -21,14 +21,15 @@ from parity.base.errors import NothingMeasured
 from parity.base.reasons import Kind
 from parity.compare import join, resolve
 from parity.compare.model import Side
-from parity.nightly import nodes as turns
+from parity.nodes import listing as nodes
+from parity.nodes import turns
 from parity.records import database, history, record
 from parity.report import answer, export, previous, summary
 from parity.scheduler.command import NodeState
 from parity.study import campaign, compared
 from parity.study import run as campaigns
 from parity.system import systems
-from parity.verdict import cells, incidents, judge, nodes
+from parity.verdict import cells, incidents, judge
 from stored import Stored
 
 #: What main at 79e2061 wrote.

@@ -29,8 +29,8 @@ def _system(name: str):
 def nodes(system: str = SYSTEM):
     """List the nodes: last measured, speed beside their peers by part, state, incidents."""
     from parity.base import console
-    from parity.report import nodes as report
-    from parity.verdict import nodes as standing
+    from parity.nodes import listing as standing
+    from parity.nodes import words as report
     known = _system(system)
     states, unknown = standing.states(known)
     console.lines(report.lines(known, standing.of_system(known, states), unknown))
@@ -46,13 +46,16 @@ def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation:
     Exit code of --gate: 0 like its peers, 1 slower, 3 too few peers to say, 4 not measurable."""
     known = _system(system)
     if gate:
-        from parity.nightly import nodes as measure
+        from parity.nodes import turns as measure
         return measure.gate(name, known, reservation)
     if reservation:
         raise UsageError('--reservation: only with --gate')
     from parity.base import console
-    from parity.report import nodes as report
-    from parity.verdict import nodes as standing
+    from parity.nodes import listing as standing
+    from parity.nodes import words as report
+    from parity.records import database
+    from parity.verdict import cause
     states, unknown = standing.states(known)
     found, = standing.of_system(known, states, name)
-    console.lines(report.of_node(known, found, unknown))
+    changes = cause.steps(database.sessions(known.name), '')
+    console.lines(report.of_node(known, found, unknown, changes))

@@ -28,7 +28,7 @@ def nightly(beat: Heartbeat | None) -> None:
     from parity import plan
     from parity.base import paths
     from parity.base.figures import counted
-    from parity.nightly import doctor, guard, nodes, notify, run
+    from parity.nightly import doctor, guard, notify, run
     from parity.session import runner
     from parity.system import systems
     doctor.demand_packages()
@@ -45,7 +45,7 @@ def nightly(beat: Heartbeat | None) -> None:
     print(f'parity: {planned.system}: {counted(len(cases), "case")}, {cells} planned', flush=True)
     if beat:
         limit = own.time_limit * 3600
-        nodes.wait_for_window(systems.read(planned.system), limit)
+        guard.wait_for_window(systems.read(planned.system), limit)
         sys.exit(run.judged([*checks, '-r', *options], limit, began, notice, beat))
     runner.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)

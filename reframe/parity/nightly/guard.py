@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parity.base import codes, errors, submission, yamlfile
+from parity.base import codes, console, errors, submission, yamlfile
 from parity.base.errors import NothingMeasured, UsageError
-from parity.base.figures import counted
+from parity.base.figures import counted, duration
 from parity.compare import pairs
 from parity.plan import LoadedCheck, Plan
 from parity.refs import accepted
 from parity.rfm import capture
+from parity.scheduler import scheduled
 from parity.session import current
 from parity.system import systems
 from parity.system.systems import System
@@ -38,6 +41,24 @@ def everything(plan: Plan) -> None:
         wrong += of.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
+
+
+def wait_for_window(system: System, longest: float) -> None:
+    """Return when jobs may start; the night starts none after the window's end. ``longest``: seconds.
+
+    Raises UsageError where the window opens later than that."""
+    if not (system.nightly and system.nightly.window):
+        return
+    now, window = time.time(), system.nightly.window
+    begin, end = system.nightly.opens(now)
+    if begin - now > longest:
+        raise UsageError(f'{systems.file_of(system.name)}: nightly: the window {window} opens in '
+                         f'{duration(begin - now)}, after the time limit of {duration(longest)}: '
+                         'start ci/nightly later, or correct the window')
+    if begin > now:
+        console.say(f'parity: waiting for the window {window}: it opens in {duration(begin - now)}')
+        time.sleep(begin - now)
+    os.environ[scheduled.UNTIL] = str(end)
 
 
 def warn(plan: Plan) -> None:

@@ -62,9 +62,9 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
     if not stopped:
-        from parity.nightly import nodes  # it runs ReFrame from here
+        from parity.nodes import turns  # it loads polars
         left = limit_seconds - (time.time() - began)
-        stopped = nodes.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left)
+        stopped = turns.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left)
         # the time limit ends the turns of every night on a large system
         code = _cut_short(code) if stopped and time.time() - began < limit_seconds else code
     return code
@@ -142,8 +142,8 @@ def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list
     part = next(p for p in system.partitions if p.name == partition)
     if part.scheduler not in ('slurm', 'squeue') or not nodes:
         return [[]]
-    from parity.verdict import nodes as standing  # it loads polars
-    known = {node_name(state.name): state.name for state in standing.states(system)[0]}
+    from parity.nodes import listing  # it loads polars
+    known = {node_name(state.name): state.name for state in listing.states(system)[0]}
     listed = ','.join(known.get(node, node) for node in nodes)
     others = part.extras.nodes is None or part.extras.nodes >= 2 * len(nodes)
     return [['-J', f'nodelist={listed}'], *([['-J', f'exclude={listed}']] if others else [])]

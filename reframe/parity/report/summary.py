@@ -16,18 +16,18 @@ import scipy
 from parity.base import figures
 from parity.base.figures import counted, several
 from parity.base.text import visible
+from parity.nodes import listing, words
 from parity.records import database, history
 from parity.records.incidents import Incident, of_system
 from parity.records.plan_file import CELL, NAME, cell_id
 from parity.records.record import Session
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
-from parity.report import export, nodes
+from parity.report import export
 from parity.report.answer import WIDTH
 from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
-from parity.verdict import nodes as standing
 from parity.verdict.joining import HARMLESS
 
 #: An alarm is false where it was over so many nights later or sooner by itself ...
@@ -114,8 +114,8 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     oldest = sorted(last.items(), key=lambda each: each[1])
     away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
-    known, _ = standing.states(stated)
-    _, *amiss = nodes.coverage(system, standing.of_system(stated, known))
+    known, _ = listing.states(stated)
+    _, *amiss = words.coverage(system, listing.of_system(stated, known))
     yield from amiss
 
 

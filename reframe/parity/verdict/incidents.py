@@ -84,8 +84,8 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
 
 
 def _slow_nodes(system: str) -> dict[tuple[str, str], float]:
-    from parity.verdict import nodes  # it loads polars
-    return nodes.twice(system)
+    from parity.nodes import listing  # it loads polars
+    return listing.twice(system)
 
 
 def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
@@ -366,8 +366,8 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
     if fine(tonight) or all(fault.listed for fault in incident.faults.values()) or \
             listed and night.start - max(listed) > _SETTLED_SECONDS:
         return True
-    from parity.verdict import nodes  # it loads polars
-    return fine(nodes.since(night.system, node, last))
+    from parity.nodes import listing  # it loads polars
+    return fine(listing.since(night.system, node, last))
 
 
 def _nearer(value: float | None, fault: Fault) -> bool:

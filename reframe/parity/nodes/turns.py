@@ -19,20 +19,19 @@ from statistics import median
 import polars as pl
 
 from parity.base import console, paths
-from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, UsageError
+from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED
 from parity.base.figures import counted, duration, number, several
 from parity.base.reasons import Kind
+from parity.nodes import listing as nodes
+from parity.nodes import words as report
+from parity.nodes.listing import Standing
 from parity.plan import identity
 from parity.records import database, history, plan_file
 from parity.records.plan_file import RERUN_OF
 from parity.records.record import Run, node_name
-from parity.report import nodes as report
 from parity.scheduler import scheduled, slurm
 from parity.session import runner
-from parity.system import systems
 from parity.system.systems import ROTATES, System
-from parity.verdict import nodes
-from parity.verdict.nodes import Standing
 
 #: Of a session that measures chosen nodes: it confirms no session, and is no night.
 _EXTRAS = ['--session-extras', f'{RERUN_OF}=nodes']
@@ -42,24 +41,6 @@ _RUNS = 3
 _TAKEN_BACK = [Kind.CANCELLED.value, Kind.STOPPED.value]
 #: The seconds that one run of a case (partition, environment, name) takes on one node.
 Costs = dict[tuple[str, str, str], float]
-
-
-def wait_for_window(system: System, longest: float) -> None:
-    """Return when jobs may start; the night starts none after the window's end. ``longest``: seconds.
-
-    Raises UsageError where the window opens later than that."""
-    if not (system.nightly and system.nightly.window):
-        return
-    now, window = time.time(), system.nightly.window
-    begin, end = system.nightly.opens(now)
-    if begin - now > longest:
-        raise UsageError(f'{systems.file_of(system.name)}: nightly: the window {window} opens in '
-                         f'{duration(begin - now)}, after the time limit of {duration(longest)}: '
-                         'start ci/nightly later, or correct the window')
-    if begin > now:
-        console.say(f'parity: waiting for the window {window}: it opens in {duration(begin - now)}')
-        time.sleep(begin - now)
-    os.environ[scheduled.UNTIL] = str(end)
 
 
 def by_turns(system: System, arguments: list[str], night: str, seconds: float) -> str:

@@ -15,7 +15,9 @@ from commands import parity
 from conftest import TOP
 from nights import figure, frame, start
 from parity.base.errors import UsageError
-from parity.nightly import nodes as turns
+from parity.nightly import guard
+from parity.nodes import listing as nodes
+from parity.nodes import turns
 from parity.plan.identity import case_name
 from parity.records import database, history, record
 from parity.records.incidents import Fault
@@ -25,7 +27,6 @@ from parity.scheduler.command import NodeState
 from parity.stats import peers
 from parity.system import systems
 from parity.system.systems import Nightly
-from parity.verdict import nodes
 
 RECORDED = TOP / 'tests' / 'recorded'
 NAMES = [f'p{i}' for i in range(1, 7)]
@@ -138,12 +139,12 @@ def test_a_night_outside_its_window_waits_or_is_refused(monkeypatch):
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1, window='22:00-05:00')})
     noon = datetime.datetime(2026, 11, 22, 12).timestamp()
     waited = []
-    monkeypatch.setattr(turns.time, 'time', lambda: noon)
-    monkeypatch.setattr(turns.time, 'sleep', waited.append)
+    monkeypatch.setattr(guard.time, 'time', lambda: noon)
+    monkeypatch.setattr(guard.time, 'sleep', waited.append)
     monkeypatch.setenv(scheduled.UNTIL, '')
     with pytest.raises(UsageError, match='window 22:00-05:00 opens in 10 h 00 min, after the time limit of 8 h 00 min'):
-        turns.wait_for_window(system, 8 * 3600)
-    turns.wait_for_window(system, 11 * 3600)
+        guard.wait_for_window(system, 8 * 3600)
+    guard.wait_for_window(system, 11 * 3600)
     assert waited == [10 * 3600] and float(os.environ[scheduled.UNTIL]) == noon + 17 * 3600
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from parity.base.figures import change, counted, duration, percent, several
 from parity.base.text import visible
-from parity.records import database
-from parity.records.incidents import Incident, of_system
+from parity.nodes import listing as nodes
+from parity.nodes.listing import PARTS, Standing
+from parity.records.incidents import Change, Incident, of_system
 from parity.stats.peers import FEWEST
 from parity.system import systems
 from parity.system.systems import System
-from parity.verdict import cause, nodes
-from parity.verdict.nodes import PARTS, Standing
 
 _DAY = 86400
 #: Sessions in a node's history; days after which a node counts as unmeasured for long.
@@ -68,8 +67,8 @@ def coverage(system: str, found: Sequence[Standing]) -> list[str]:
     return said
 
 
-def of_node(system: System, found: Standing, unknown: str) -> Iterator[Line]:
-    """Tell one node: state, speed by part, its last sessions, what changed on it, its incidents."""
+def of_node(system: System, found: Standing, unknown: str, changes: Iterable[Change]) -> Iterator[Line]:
+    """Yield the state of a node, its speed by part, its incidents, its last sessions, its ``changes``."""
     now = time.time()
     yield f'{system.name}: {found.name}', 'bold'
     yield f'state     {visible(unknown) or _state(found, now)}', ''
@@ -89,7 +88,7 @@ def of_node(system: System, found: Standing, unknown: str) -> Iterator[Line]:
         row = Standing(found.name, parts=each)
         yield (f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}  {session[:8]}  '
                + ''.join(f'{_speed(row, part):>10}' for part in parts), 'red' if row.slower else '')
-    for each in cause.steps(database.sessions(system.name), ''):
+    for each in changes:
         if found.name in each.nodes:
             yield f'changed   {each.fact} {each.old} -> {each.new} since {each.when}', ''
 
