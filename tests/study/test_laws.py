@@ -192,7 +192,7 @@ def test_a_profile_of_lu_gives_its_time_in_receives_and_refuses_another_count():
 
 def test_a_ratio_of_variations_has_an_interval_of_f_and_does_not_depend_on_units():
     found = variation([98.0, 100.0, 102.0], [10.0, 20.0, 30.0])
-    assert found.ratio == pytest.approx(0.02 / 0.5)
+    assert found.value == pytest.approx(0.02 / 0.5)
     assert found.low == pytest.approx(0.04 / math.sqrt(39)) and found.high == pytest.approx(0.04 * math.sqrt(39))    # F(2, 2) at 97.5 %
     assert variation([9.8, 10.0, 10.2], [1.0, 2.0, 3.0]) == pytest.approx(found)
     for above, below, why in (([1, 2], [1, 2, 3], '2 runs'), ([1, 2, 3], [2, 2, 2], 'has no ratio'), ([-1, 0, 1], [1, 2, 3], 'has no ratio')):

@@ -1,4 +1,4 @@
-"""CSV that people write: one reader for `parity detect`, `parity compare` and the published figures of studies."""
+"""CSV: one reader for `parity detect`, `parity compare` and the published figures of studies, and one writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import csv
 import io
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -16,9 +16,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from parity.base.errors import UsageError
+from parity.base.text import in_csv
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV, below a header; no text in it is a formula to a spreadsheet."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator='\n')
+    lines.writerows([columns, *([in_csv(value) for value in row] for row in rows)])
+    return out.getvalue()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections import defaultdict
@@ -15,10 +13,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from parity.base import codes, figures
+from parity.base import codes, csvfile, figures
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.groups import grouped
-from parity.base.text import columns, in_csv, visible
+from parity.base.text import columns, visible
 from parity.compare.model import differing
 from parity.compare.resolve import DAYS
 from parity.records import database, history
@@ -226,14 +224,9 @@ _OF_POINT = ('size', 'value', 'seconds', 'sessions', 'runs', 'ratio', 'ratio_low
 
 def table(sweeps: list[Sweep]) -> str:
     """Return a row for each size of each metric as CSV; seconds: the median of the runs."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator='\n')
-    rows.writerow((*_COLUMNS, *_OF_POINT))
-    for sweep in sweeps:
-        about = [in_csv(getattr(sweep, name)) for name in _COLUMNS]
-        rows.writerows([*about, p.size, p.value, median(p.seconds) if p.seconds else None, p.sessions, p.runs,
-                        *p.ratio, *p.efficiency, in_csv(p.why)] for p in sweep.points)
-    return out.getvalue()
+    return csvfile.written((*_COLUMNS, *_OF_POINT), (
+        [*(getattr(sweep, name) for name in _COLUMNS), p.size, p.value, median(p.seconds) if p.seconds else None,
+         p.sessions, p.runs, *p.ratio, *p.efficiency, p.why] for sweep in sweeps for p in sweep.points))
 
 
 # ---- drawings

@@ -21,7 +21,7 @@ from parity.records import database, history, plan_file
 from parity.study import campaign, refuse
 from parity.study.model import AXIS, Case, Study, filled
 from parity.system import systems
-from parity.system.systems import Partition, System
+from parity.system.systems import System
 
 #: Seconds that a job costs beside its case: a guess, used where a case was never measured.
 JOB = 10.0
@@ -186,16 +186,11 @@ def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, di
         if value not in study.axes[axis].values:
             raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
         kind = study.axes[axis].kind
-        valid = sorted({name for part in partitions for name in _names(part, kind)})
+        valid = sorted({name for part in partitions for name in getattr(part.extras, f'{kind}s', None) or ()})
         if name not in valid:
             raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
         found.setdefault(axis, {})[value] = name
     return found
-
-
-def _names(part: Partition, kind: str) -> list[str]:
-    """Return the names of a partition's networks or file systems."""
-    return list(getattr(part.extras, f'{kind}s', None) or ())
 
 
 class _Times:

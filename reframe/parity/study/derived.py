@@ -16,7 +16,7 @@ from parity.study.model import Series, Study, filled
 from parity.study.statements import Derived, Formula
 
 if TYPE_CHECKING:
-    from parity.study.laws import Mean
+    from parity.study.laws import Estimate
 
 Of = Literal['published', 'here']
 
@@ -154,7 +154,7 @@ def _printed(study: Study, derived: Derived, over: dict[str, str],
 
 
 def _value(study: Study, worked: Formula, over: dict[str, str],
-           cells: Sequence[Cell]) -> tuple[Mean | None, str, str]:
+           cells: Sequence[Cell]) -> tuple[Estimate | None, str, str]:
     """Return a number, a note: which of its figures are flagged, or why there is none ('': they are absent), and
     the label of its figures. A list has no flagged figure; of several lists over the same axes, only the points
     that all have count."""

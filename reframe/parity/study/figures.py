@@ -11,6 +11,7 @@ from parity.base import csvfile, files, paths
 from parity.base.csvfile import Table
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import number
+from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Measured, Row, Side, Value
@@ -107,29 +108,28 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
 def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tuple[list[Cell], list[str]]:
     """Make one cell of series that ran together: a run is their mean, over those that all sides have."""
     joint = [name for name, axis in study.axes.items() if axis.simultaneous]
-    found: dict[tuple, dict[tuple, tuple[Cell, dict[str, Value]]]] = {}
-    notes = []
-    for cell, of in cells:
-        point = {axis: value for axis, value in cell.point.items() if axis not in joint}
-        found.setdefault((cell.experiment, cell.metric, *point.items()), {})[
-            tuple((axis, cell.point[axis]) for axis in joint if axis in cell.point)] = cell, of
-    out = []
-    for (experiment, metric, *point), parts in found.items():
-        others = [set(more) for (e, m, *p), more in found.items() if (e, m) == (experiment, metric)
-                  and {**dict(p), study.contrast: ''} == {**dict(point), study.contrast: ''}]
-        both = set.intersection(*others)
-        if alone := [part for part in parts if part not in both]:
+
+    def axes(cell: Cell, *without: str) -> tuple:
+        return cell.experiment, cell.metric, *((a, value) for a, value in cell.point.items() if a not in without)
+
+    def part(cell: Cell) -> tuple:
+        return tuple((axis, cell.point[axis]) for axis in joint if axis in cell.point)
+
+    found, notes, out = grouped(cells, lambda each: axes(each[0], *joint)), [], []
+    sides = grouped(found.values(), lambda of: axes(of[0][0], study.contrast, *joint))
+    for (experiment, metric, *point), of in found.items():
+        both = set.intersection(*({part(cell) for cell, _ in side}
+                                  for side in sides[axes(of[0][0], study.contrast, *joint)]))
+        if alone := [part(cell) for cell, _ in of if part(cell) not in both]:
             row, _ = labelled(study.experiments[experiment], experiment, metric, dict(point), study)
-            lacking = ', '.join(f'{axis} {value}' for part in alone for axis, value in part)
+            lacking = ', '.join(f'{axis} {value}' for values in alone for axis, value in values)
             notes.append(f'{row} {metric}: {lacking} is on {dict(point)[study.contrast]} only, and left out')
-        kept = [cell for part, cell in parts.items() if part in both]
-        first, _ = kept[0] if kept else next(iter(parts.values()))
-        runs = [run for run in kept[0][1] if all(run in of for _, of in kept)] if kept else []
-        out.append(Cell(experiment, metric, dict(point), first.unit, first.better,
-                        [replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs],
-                        [flag for cell, _ in kept for flag in cell.flagged],
-                        ', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where)), step=first.step,
-                        label=first.label))
+        kept = [each for each in of if part(each[0]) in both]
+        runs = [run for run in kept[0][1] if all(run in values for _, values in kept)] if kept else []
+        out.append(replace(
+            (kept or of)[0][0], point=dict(point), flagged=[flag for cell, _ in kept for flag in cell.flagged],
+            values=[replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs],
+            where=', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where))))
     return out, notes
 
 
@@ -160,7 +160,8 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
             sides[side].append(Measured(
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
                 step=cell.step, values=cell.values, label=cell.label,
-                reason=cell.reason or _flags(cell),
+                reason=cell.reason or '; '.join(f'{number(value)} {cell.unit}, flagged {why}'
+                                                for value, why in cell.flagged),
                 kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
     found = join.alone(*both) if not study.candidate else \
@@ -168,10 +169,6 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
     if tables and not study.candidate:
         found = found.model_copy(update={'rows': list(_divided(found.rows, shown, tables))})
     return found.model_copy(update={'notes': [*head(study), *notes, *study.repairs]})
-
-
-def _flags(cell: Cell) -> str:
-    return '; '.join(f'{number(value)} {cell.unit}, flagged {why}' for value, why in cell.flagged)
 
 
 def _is_ratio(cell: Cell) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,6 +18,7 @@ from parity.study.model import Study, filled
 from parity.study.statements import Finding
 
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
+_BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 'at_most': operator.le}
 
 
 class Judged(Strict):
@@ -132,25 +134,15 @@ def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[Cell]) -> Ite
         yield from _KINDS[finding.kind](study, finding, of, name, group)
 
 
-def _inside(bounds: dict[str, float], low: float, high: float) -> bool | None:
+def _part(bounds: dict[str, float], text: str, low: float, high: float, label: str = '') -> Part:
     """Return whether an interval is wholly inside the bounds (True), wholly outside one (False), or straddles."""
-    over, under = max(bounds.get('above', -math.inf), bounds.get('at_least', -math.inf)), \
-        min(bounds.get('below', math.inf), bounds.get('at_most', math.inf))
-
-    def fits(value: float) -> bool:
-        return over <= value <= under and value not in (bounds.get('above'), bounds.get('below'))
-
-    if fits(low) and fits(high):
-        return True
-    return False if not fits(low) and not fits(high) and (high <= over or low >= under) else None
+    met = [[_BOUNDS[name](end, bound) for end in (low, high)] for name, bound in bounds.items()]
+    holds = True if all(map(all, met)) else None if all(map(any, met)) else False
+    return Part(holds, f'{text} ({label})' if label else text)
 
 
 def _interval(low: float, high: float) -> str:
     return f' [{number(low)}, {number(high)}]'
-
-
-def _with(text: str, label: str) -> str:
-    return f'{text} ({label})' if label else text
 
 
 def _ratio(of: Of, above: Cell, below: Cell, bounds: dict[str, float], name: str) -> Iterator[Part]:
@@ -165,11 +157,11 @@ def _ratio(of: Of, above: Cell, below: Cell, bounds: dict[str, float], name: str
     if row.ratio is None:
         yield Part(None, f'{name}: {row.reason}')
     elif row.low is not None and row.high is not None:
-        text = _with(text + _interval(row.low, row.high), row.label)
-        holds = _inside(bounds, row.low, row.high)
-        yield Part(holds, text if holds is not None else f'{text} straddles: {_repeats(row, bounds)}')
+        part = _part(bounds, text + _interval(row.low, row.high), row.low, row.high, row.label)
+        more = f' straddles: {_repeats(row, bounds)}' if part.holds is None else ''
+        yield part._replace(text=part.text + more)
     elif of == 'published' and row.n == 1:
-        yield Part(_inside(bounds, row.ratio, row.ratio), f'{text}, printed once: no interval')
+        yield _part(bounds, f'{text}, printed once: no interval', row.ratio, row.ratio)
     else:
         yield Part(None, f'{text}: {row.reason}')
 
@@ -207,8 +199,8 @@ def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -
             yield Part(None, f'{name}: {row.reason}')
         else:
             value = row.b if finding.law == 'power' else row.a
-            text = f'{name} {number(value)}{_interval(row.low, row.high)} {row.reason}'
-            yield Part(_inside(finding.bounds, row.low, row.high), _with(text.strip(), labels(group)))
+            text = f'{name} {number(value)}{_interval(row.low, row.high)} {row.reason}'.strip()
+            yield _part(finding.bounds, text, row.low, row.high, labels(group))
 
 
 def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
@@ -225,7 +217,7 @@ def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) 
     except ValueError as err:
         yield Part(None, f'{name} {err}'.strip())
         return
-    yield Part(_inside(finding.bounds, knee, knee), _with(f'{name} knee at {knee:g}'.strip(), labels(points)))
+    yield _part(finding.bounds, f'{name} knee at {knee:g}'.strip(), knee, knee, labels(points))
 
 
 def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
@@ -242,14 +234,13 @@ def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Ce
     except ValueError as err:
         yield Part(None, f'{name}: {err}')
         return
-    text = f'{name} {number(found.ratio)}{_interval(found.low, found.high)}'
-    yield Part(_inside(finding.bounds, found.low, found.high), _with(text, labels(sides[0] + sides[1])))
+    text = f'{name} {number(found.value)}{_interval(found.low, found.high)}'
+    yield _part(finding.bounds, text, found.low, found.high, labels(sides[0] + sides[1]))
 
 
 def _count(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
     if values := [v.value for c in group for v in c.values]:
-        total = sum(values)
-        yield Part(_inside(finding.bounds, total, total), f'{total:g} in {len(values)} runs')
+        yield _part(finding.bounds, f'{sum(values):g} in {len(values)} runs', sum(values), sum(values))
 
 
 def _of_number(finding: Finding, numbers: Iterable[NumberRow]) -> Iterator[Part]:
@@ -258,8 +249,7 @@ def _of_number(finding: Finding, numbers: Iterable[NumberRow]) -> Iterator[Part]
             low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
             over = ' '.join(row.name.split(' %')[1:]).replace('=', ' ')
             limits = ', without an interval' if row.low is None else _interval(low, high)
-            text = f'{over} {number(row.value)}{limits}'.strip()
-            yield Part(_inside(finding.bounds, low, high), _with(text, row.label))
+            yield _part(finding.bounds, f'{over} {number(row.value)}{limits}'.strip(), low, high, row.label)
 
 
 _KINDS: dict[str, Callable[[Study, Finding, Of, str, list[Cell]], Iterator[Part]]] = {

@@ -15,7 +15,7 @@ from parity.base.errors import unknown
 from parity.stats.laws import lu_messages
 
 if TYPE_CHECKING:
-    from parity.study.laws import Mean
+    from parity.study.laws import Estimate
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
               ast.Pow: operator.pow}
@@ -92,10 +92,10 @@ def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -
     return ''
 
 
-def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> Mean:
+def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> Estimate:
     """Return the value of a formula that `wrong` finds nothing in, with an interval where the whole formula is a
     geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
-    from parity.study.laws import Mean
+    from parity.study.laws import Estimate
     known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 
     def of(node: ast.expr) -> Any:
@@ -114,11 +114,11 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
 
     def plain(node: ast.expr) -> Any:
         found = of(node)
-        return found.value if isinstance(found, Mean) else found
+        return found.value if isinstance(found, Estimate) else found
 
     found = of(ast.parse(text, mode='eval').body)
-    if isinstance(found, Mean):
+    if isinstance(found, Estimate):
         return found
     if getattr(found, 'ndim', 0):
         raise ValueError(f'{text!r} is a list, not a number: use sum()')
-    return Mean(float(found))
+    return Estimate(float(found))

@@ -5,6 +5,7 @@ stand. Results have the units of the arguments unless a docstring names others."
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,14 +41,6 @@ class Fit(NamedTuple):
     holds: bool | None = None
 
 
-class Variation(NamedTuple):
-    """A ratio of coefficients of variation, and its 95 % interval."""
-
-    ratio: float
-    low: float
-    high: float
-
-
 class Cluster(NamedTuple):
     """``rows`` are places in the argument; ``centroid`` has a value a column, in its unit."""
 
@@ -56,7 +49,7 @@ class Cluster(NamedTuple):
     rows: tuple[int, ...]
 
 
-class Mean(NamedTuple):
+class Estimate(NamedTuple):
     """``low`` and ``high`` are the 95 % interval, None of one value."""
 
     value: float
@@ -91,7 +84,7 @@ def inverse(p: Sequence[float], t: Sequence[float]) -> Fit:
                holds=free.low - _ROUNDING <= -1 <= free.high + _ROUNDING)
 
 
-def geometric_mean(values: Sequence[float]) -> Mean:
+def geometric_mean(values: Sequence[float]) -> Estimate:
     """Return the geometric mean, with the 95 % t interval of the mean of the logarithms.
 
     Raise ValueError for no values, and for values not above 0."""
@@ -99,9 +92,9 @@ def geometric_mean(values: Sequence[float]) -> Mean:
     if not len(v):
         raise ValueError('there are no values')
     if len(v) == 1:
-        return Mean(_exp(v[0]))
+        return Estimate(_exp(v[0]))
     half = float(stdtrit(len(v) - 1, 0.975)) * float(v.std(ddof=1)) / math.sqrt(len(v))
-    return Mean(_exp(v.mean()), _exp(v.mean() - half), _exp(v.mean() + half))
+    return Estimate(_exp(v.mean()), _exp(v.mean() - half), _exp(v.mean() + half))
 
 
 def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
@@ -121,11 +114,9 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
         raise ValueError(f'{k} clusters of {different} different rows: 1 to {different} are possible')
     rng, tried = np.random.default_rng(1), []
     for _ in range(STARTS):
-        try:
+        with contextlib.suppress(ClusterError):        # a cluster lost its last row
             centres, of = kmeans2(whitened, k, iter=100, minit='++', missing='raise', rng=rng)
-        except ClusterError:        # a cluster lost its last row
-            continue
-        tried.append((float(((whitened - centres[of]) ** 2).sum()), of))
+            tried.append((float(((whitened - centres[of]) ** 2).sum()), of))
     if not tried:
         raise ValueError(f'no start of {STARTS} kept {k} clusters: ask for fewer')
     of = min(tried, key=lambda start: start[0])[1]
@@ -134,7 +125,7 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
                  for at, rows in sorted(found, key=lambda group: (-len(group[0]), group[0])))
 
 
-def variation(above: Sequence[float], below: Sequence[float]) -> Variation:
+def variation(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """Return how many times as variable ``above`` is as ``below``: the ratio of coefficients of variation.
 
     The 95 % interval takes their squares as chi-square over n - 1, so their ratio follows F (McKay, 1932; Vangel,
@@ -148,7 +139,7 @@ def variation(above: Sequence[float], below: Sequence[float]) -> Variation:
         raise ValueError('a mean or a spread of 0 has no ratio')
     ratio, n, m = of_x / of_y, len(x) - 1, len(y) - 1
     low, high = (math.sqrt(float(fdtri(*freedom, 0.975))) for freedom in ((n, m), (m, n)))
-    return Variation(ratio, ratio / low, ratio * high)
+    return Estimate(ratio, ratio / low, ratio * high)
 
 
 def knee(n: Sequence[float], rates: Sequence[float]) -> float | None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parity.base import files, paths
+from parity.base import csvfile, files, paths
 from parity.base.figures import amount
-from parity.base.text import in_csv
 from parity.compare import join
 from parity.report import drawings
 from parity.report.drawings import Drawn, Line, Plot
@@ -101,12 +98,6 @@ def _line(of: Compared, law: str, along: str, name: str, hollow: bool, cells: li
 
 def _table(of: Compared) -> str:
     """Return the rows in print and here as CSV."""
-    out = io.StringIO()
-    lines = csv.DictWriter(out, _COLUMNS, lineterminator='\n', extrasaction='ignore')
-    lines.writeheader()
-    for one, other, like in compared.pairs(of):
-        for row, source in ((one, 'published'), (other, 'here')):
-            if row:
-                about = {**row.model_dump(), 'of': source, 'like': like}
-                lines.writerow({name: in_csv(value) for name, value in about.items()})
-    return out.getvalue()
+    rows = ({**row.model_dump(), 'of': source, 'like': like} for one, other, like in compared.pairs(of)
+            for row, source in ((one, 'published'), (other, 'here')) if row)
+    return csvfile.written(_COLUMNS, ([row[name] for name in _COLUMNS] for row in rows))

@@ -149,11 +149,18 @@ def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
 
 def _sessions(study: Study, command: Command, planned: Sequence[Planned], steps: Sequence[campaign.Step],
               extras: Mapping[str, str]) -> None:
+    """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
     sources, places = {p.case.check: p.file for p in planned}, _places(study, planned)
     for i, step in enumerate(steps, 1):
+        name, stored = f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}', len(database.uuids())
+        print(f'parity: {name}', flush=True)
         stated = campaign.digests(p.case for p in planned if study.side(p.case) == step.side)
-        _session(campaign.arguments(step, sources, f'{command.system}:{places[step.side]}', extras, stated),
-                 f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}')
+        place = f'{command.system}:{places[step.side]}'
+        stopped = runner.reframe(campaign.arguments(step, sources, place, extras, stated), step=name)
+        if stopped or len(database.uuids()) == stored:
+            database.demand_room()     # a disk that filled in the meantime is named
+            raise InfrastructureError(f'{stopped or "ReFrame stored no session"} '
+                                      f'({paths.results() / "reframe.log"}): the same command goes on from here')
 
 
 def _code(name: str, outcomes: Mapping[campaign.Key, campaign.Status]) -> int:
@@ -189,14 +196,3 @@ def _demand_room(sessions: int) -> None:
     print(f'  at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free', flush=True)
     if needed > free:
         raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}')
-
-
-def _session(arguments: list[str], step: str) -> None:
-    """Run a session of ReFrame. InfrastructureError where it was stopped, or stored nothing."""
-    print(f'parity: {step}', flush=True)
-    stored = len(database.uuids())
-    stopped = runner.reframe(arguments, step=step)
-    if stopped or len(database.uuids()) == stored:
-        database.demand_room()     # a disk that filled in the meantime is named
-        raise InfrastructureError(f'{stopped or "ReFrame stored no session"} ({paths.results() / "reframe.log"}): '
-                                  'the same command goes on from here')
