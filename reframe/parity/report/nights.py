@@ -108,6 +108,12 @@ _NOT_RUN = ('skipped', 'missing')
 _HARMLESS = WORDS.index('insufficient')
 
 
+def by_word(words: Iterable[str]) -> list[tuple[str, int]]:
+    """Return how often each word is there, the worst first."""
+    counts = Counter(words)
+    return [(word, counts[word]) for word in WORDS if counts[word]]
+
+
 class Node(NamedTuple):
     name: str
     partitions: list[str]
@@ -137,8 +143,7 @@ def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[fl
 
 
 def _node(name: str, cells: list[Cell], facts: list[str], speed: float | None, count: int) -> Node:
-    counts = Counter(c.verdict for c in cells)
-    return Node(name, sorted({c.partition for c in cells}), [(w, counts[w]) for w in WORDS if counts[w]],
+    return Node(name, sorted({c.partition for c in cells}), by_word(c.verdict for c in cells),
                 sorted({c.check for c in cells if c.verdict not in _NOT_RUN}), facts, speed, count)
 
 
