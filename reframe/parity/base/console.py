@@ -26,14 +26,18 @@ class Console(rich.console.Console):
 Line = str | tuple[str, str]
 
 
+def styled(line: Line) -> tuple[str, str]:
+    """Return a line and its style, '' where it has none."""
+    return (line, '') if isinstance(line, str) else line
+
+
 def lines(said: Iterable[Line]) -> None:
     """Print the lines; colours only on a terminal, lines never cut, signs that the terminal has.
     Nothing that a job printed commands the terminal."""
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     # Python writes UTF-8 in the C locale, which promises ASCII
     known = 'utf' in console.encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
-    for line in said:
-        text, style = (line, '') if isinstance(line, str) else line
+    for text, style in map(styled, said):
         shown = visible(text) if known else plain(visible(text))
         if console.color_system:
             console.print(Text(shown, style=style))

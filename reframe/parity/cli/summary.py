@@ -22,12 +22,13 @@ def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
 
     Exit code: 0 printed, 2 usage, 3 nothing is stored."""
     from parity.base import console, times
-    from parity.report import summary
+    from parity.report import export, summary
+    from parity.system import systems
     try:
         seconds = times.seconds(since)
     except ValueError as err:
         raise UsageError(f'--since: {err}') from None
-    named = summary.systems_measured(system)
+    named = [systems.read(system).name] if system else export.measured()
     if not named:
         raise NothingMeasured('no session is stored; run: ci/nightly')
     found = [summary.of(name, seconds) for name in named]

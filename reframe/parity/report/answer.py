@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 from parity.base import codes, figures
+from parity.base.console import Line, styled
 from parity.base.figures import counted, several
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
@@ -121,19 +122,15 @@ def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
         return entry
     news = incidents.turn(incident, verdict.session.uuid)
     since = datetime.date.fromtimestamp(incident.opened.start)
-    told = f'{incident.title} (incident {incident.number}, {news or f"since {since}"})'
-    own = entry.next.startswith('parity show')
-    return entry.model_copy(update={'incident': incident.number, 'news': news, 'title': told,
-                                    'lines': [*entry.lines, *_ends(entry, incident)],
-                                    'next': f'parity show {incident.number}' if own else entry.next})
-
-
-def _ends(entry: Entry, incident: Incident) -> Iterator[str]:
-    """Yield how a person ends an incident that no measurement ends: a site may never have a code."""
+    ends = []                        # how a person ends an incident that no measurement ends
     if entry.word == 'failed':
-        yield f'known fault: parity ack {incident.number} --until DATE --why TEXT'
+        ends = [f'known fault: parity ack {incident.number} --until DATE --why TEXT']
     elif entry.word == 'missing' and entry.cells:
-        yield f'never here: waivers: (a code) or retired: (a case) in systems/{incident.system}/system.yaml'
+        ends = [f'never here: waivers: (a code) or retired: (a case) in systems/{incident.system}/system.yaml']
+    return entry.model_copy(update={
+        'incident': incident.number, 'news': news, 'lines': [*entry.lines, *ends],
+        'title': f'{incident.title} (incident {incident.number}, {news or f"since {since}"})',
+        'next': f'parity show {incident.number}' if entry.next.startswith('parity show') else entry.next})
 
 
 def _shown(group: list[Row]) -> list[Row]:
@@ -365,21 +362,22 @@ def lines(verdict: Verdict, exits: bool = True, most: int | None = None) -> list
     """Return (text, style) for each line of the answer. ``exits``: parity's program ends with its exit code.
     ``most``: lines. The entries with news come first then, and those that do not fit are counted."""
     answer = of(verdict)
-    said, notes = list(_top(answer, verdict, exits)), list(_noted(answer.notes))
+    said, notes = list(_top(answer, verdict, exits)), ['', *noted(answer.notes)]
     entries = sorted(answer.entries, key=lambda entry: not entry.news) if most else answer.entries
     shown = [list(_entered(entry)) for entry in entries]
     room = inf if most is None else most - len(said) - len(notes) - 1
     some = min(ENTRIES, max(1, sum(end <= room for end in accumulate(map(len, shown)))))
     said += chain.from_iterable(shown[:some])
     if len(entries) > some:
-        said.append((f'and {counted(len(entries) - some, "more cause")}: parity verdict --all', ''))
+        said.append(f'and {counted(len(entries) - some, "more cause")}: parity verdict --all')
     said += notes
     if most is not None and len(said) > most:
-        said[most - 1:] = [(f'and {counted(len(said) - most + 1, "more line")}: parity verdict', '')]
-    return [(visible(text), style) for text, style in said]     # nothing a job printed commands the terminal
+        said[most - 1:] = [f'and {counted(len(said) - most + 1, "more line")}: parity verdict']
+    # nothing a job printed commands the terminal
+    return [(visible(text), style) for text, style in map(styled, said)]
 
 
-def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[tuple[str, str]]:
+def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[Line]:
     """Yield the sentence, the head, the counts and the headlines."""
     code = verdict.exit_code
     shown = f'  (exit\xa0code\xa0{code})' if code and exits else ''
@@ -388,27 +386,27 @@ def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[tuple[str, s
     age = f' ({figures.duration(verdict.session.age)} old)' if verdict.session.age >= 0 else ''
     head = answer.head.replace(' · session ', f'{age} · session ')
     parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
-    yield from ((text.replace('\xa0', ' '), '') for text in _wrapped(parts))
-    yield from ((line, '') for line in (answer.counts, *answer.anew) if line)
+    yield from (text.replace('\xa0', ' ') for text in _wrapped(parts))
+    yield from filter(None, (answer.counts, *answer.anew))
     if answer.headlines:
         shown = 5 if any(each.could for each in answer.headlines) else 3
         table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]
-        yield from (('', ''), *((line[2:], '') for line in columns(table, right=(2,))))
+        yield from ('', *(line[2:] for line in columns(table, right=(2,))))
 
 
-def _entered(entry: Entry) -> Iterator[tuple[str, str]]:
-    yield from (('', ''), (entry.title, 'bold'), *((line, '') for line in columns(entry.figures)))
+def _entered(entry: Entry) -> Iterator[Line]:
+    yield from ('', (entry.title, 'bold'), *columns(entry.figures))
     rest = len(entry.cells) - len(entry.figures)
     if rest > 0 < len(entry.figures):
-        yield f'  and {counted(rest, "more cell")}', ''
-    yield from ((text, '') for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  '))
+        yield f'  and {counted(rest, "more cell")}'
+    yield from (text for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  '))
 
 
-def _noted(notes: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def noted(notes: list[tuple[str, str]]) -> Iterator[str]:
+    """Yield the lines of (label, text), the texts below one another."""
     width = max(len(label) for label, _ in notes) + 2
-    yield '', ''
     for label, text in notes:
-        yield from ((line, '') for line in _wrapped(text, f'{label:{width}}', ' ' * width))
+        yield from _wrapped(text, f'{label:{width}}', ' ' * width)
 
 
 def _table(headlines: list[Headline], columns: int) -> Iterator[list[str]]:

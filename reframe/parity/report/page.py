@@ -211,7 +211,7 @@ def rank(subsystem: str) -> tuple[int, str]:
 def of_cells(cells: list[Cell], history: Nights) -> tuple[list[Line], list[str]]:
     """Return the rows in the page's order, and the sources of their limits.
 
-    Subsystems come in their rank; checks and cases stay together, in the order of their first cells. ROWS of them
+    Subsystems come in their rank; checks and cases stay together, in the order of their first cells. ROWS cells
     have a row and a history: tonight's worst, those with bad nights, the first of each check."""
     first: dict[tuple, int] = {}
     for n, c in enumerate(cells):

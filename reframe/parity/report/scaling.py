@@ -6,17 +6,17 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from parity.base import codes, csvfile, figures
+from parity.base import codes, console, csvfile, figures
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.groups import grouped
-from parity.base.text import columns, visible
+from parity.base.text import columns
 from parity.compare.model import differing
 from parity.compare.resolve import DAYS
 from parity.records import database, history
@@ -178,14 +178,14 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
 
 # ---- text
 
-def lines(sweeps: list[Sweep]) -> Iterator[tuple[str, str]]:
-    """Yield (text, style) for each line of a table a case, its metrics below one another."""
+def lines(sweeps: list[Sweep]) -> Iterator[console.Line]:
+    """Yield the lines of a table a case, its metrics below one another."""
     cases = grouped(sweeps, attrgetter('case', 'place', 'environ', 'kind', 'problem'))
     for number, ((case, place, environ, kind, problem), own) in enumerate(cases.items()):
         what = f'{kind} scaling' if kind else 'neither strong nor weak is known'
-        yield from [('', '')] if number else []
         what += f' ({problem})' if problem else ''
-        yield visible(f'{case} by {own[0].by} on {place}+{environ}: {what}'), 'bold'
+        yield from ([''] if number else [])
+        yield f'{case} by {own[0].by} on {place}+{environ}: {what}', 'bold'
         table = [[own[0].by, 'metric', 'median', 'time of a run', 'ratio', '95 %', 'efficiency', '95 %',
                   'sessions: runs']]
         for sweep in own:
@@ -193,10 +193,9 @@ def lines(sweeps: list[Sweep]) -> Iterator[tuple[str, str]]:
                        _time(p), _ratio(p.ratio[0]), _limits(p.ratio, _ratio),
                        _percent(p.efficiency[0]), _limits(p.efficiency, _percent),
                        f'{p.sessions}: {p.runs}'] for p in sweep.points]
-        yield from ((visible(line), '') for line in columns(table, right=(0, 2, 3, 4, 6)))
+        yield from columns(table, right=(0, 2, 3, 4, 6))
         why = (note for sweep in own for note in (*sweep.notes, *(p.why for p in sweep.points)))
-        for note in dict.fromkeys(filter(None, why)):
-            yield visible(f'  {note}'), ''
+        yield from (f'  {note}' for note in dict.fromkeys(filter(None, why)))
 
 
 def _time(point: Point) -> str:
@@ -205,8 +204,7 @@ def _time(point: Point) -> str:
     return figures.duration(median(point.seconds)) + beside if point.seconds else figures.NOTHING
 
 
-def _ratio(ratio: float | None) -> str:
-    return figures.number(ratio, pad=True)
+_ratio = partial(figures.number, pad=True)
 
 
 def _percent(share: float | None) -> str:

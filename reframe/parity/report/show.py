@@ -139,7 +139,10 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
     ``nodes``: where it shall run; none: wherever the scheduler likes.
     The pattern is met from end to end: the name of one case may be the beginning of another's."""
-    given = _options(cmdline)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option, long in _KEPT.items():
+        parser.add_argument(option, long, dest=option, action='append', default=[])
+    given: dict[str, list[str]] = vars(parser.parse_known_args(plan_file.words(cmdline))[0])
     own, given['-P'] = swept_apart(case, {value.partition('=')[0].rpartition('.')[2] for value in given['-P']})
     if size not in ('quick', OWN) and f'size={size}' not in given['-S'] + given['-P'] and not given['--mode']:
         given['-S'] += [f'size={size}']
@@ -157,14 +160,6 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
 
 def _pattern(name: str) -> str:
     return _SPECIAL.sub(r'\\\1', name).replace('@', '.')     # '@' would begin the number of a variant
-
-
-def _options(cmdline: str) -> dict[str, list[str]]:
-    """Return the values of each option of the session that its reruns need."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option, long in _KEPT.items():
-        parser.add_argument(option, long, dest=option, action='append', default=[])
-    return vars(parser.parse_known_args(plan_file.words(cmdline))[0])
 
 
 # ---- lines of text
@@ -232,13 +227,10 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
         cell = tuple(row[name] for name in history.CELL)
         if row['start'] <= until.get(cell, math.inf):
             found.setdefault(cell, []).append(row)
-    return [[_night(row) for row in found.get(key, [])[-NIGHTS:]] for key in keys]
-
-
-def _night(row: dict) -> Night:
-    nodes = sorted({*row['node'].replace(',', ' ').split()})
-    known = {name: row[name] for name in ('session', 'night', 'value', 'runs', 'disturbed')}
-    return Night(**known, nodes=nodes, reruns=[tuple(again.values()) for again in row['reruns']])
+    return [[Night(session=row['session'], night=row['night'], value=row['value'], runs=row['runs'],
+                   nodes=sorted({*row['node'].replace(',', ' ').split()}), disturbed=row['disturbed'],
+                   reruns=[tuple(again.values()) for again in row['reruns']])
+             for row in found.get(key, [])[-NIGHTS:]] for key in keys]
 
 
 def runs(cell: Cell, nights: Sequence[Night], session: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import polars as pl
 import scipy
 
 from parity.base import figures
+from parity.base.console import Line
 from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.nodes import listing, words
@@ -23,8 +23,7 @@ from parity.records.plan_file import CELL, NAME, cell_id
 from parity.records.record import Session
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
-from parity.report import export
-from parity.report.answer import WIDTH
+from parity.report.answer import noted
 from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
@@ -228,15 +227,11 @@ def _day(unix: float) -> str:
 
 # ---- text
 
-def lines(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[tuple[str, str]]:
-    """Yield (text, style) for each line, a part a system."""
+def lines(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[Line]:
+    """Yield the lines, a part a system."""
     for number, (title, notes) in enumerate(found):
-        yield from [('', '')] if number else []
-        yield visible(title), 'bold'
-        wide = max(len(label) for label, _ in notes) + 2
-        for label, text in notes:
-            wrapped = textwrap.wrap(visible(text), WIDTH - wide, break_long_words=False, break_on_hyphens=False)
-            yield from ((f'{label if not n else "":{wide}}{line}', '') for n, line in enumerate(wrapped))
+        yield from ([''] if number else [])
+        yield from ((title, 'bold'), *noted(notes))
 
 
 def markdown(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
@@ -245,8 +240,3 @@ def markdown(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
         return re.sub(r'([\\`*_{}\[\]<>#|])', r'\\\1', visible(text)).replace('\n', ' ')
     return '\n'.join(f'## {plain(title)}\n\n' + ''.join(f'- **{label}**: {plain(text)}\n' for label, text in notes)
                      for title, notes in found)
-
-
-def systems_measured(system: str) -> list[str]:
-    """Return the system, or all that have a session."""
-    return [systems.read(system).name] if system else export.measured()
