@@ -207,6 +207,9 @@ def test_a_job_on_several_nodes_counts_for_each_by_its_best(known):
     best = nodes.latest(nodes.figures('onebox')).filter(metric='exchange')
     told = {node: round(float(np.exp(log)), 1) for node, log in best.select('node', 'log').iter_rows()}
     assert told == {'p1': 10.0, 'p2': 10.0, 'p3': 5.0, 'p4': 10.1}, 'p5 had one job only: it may be its partner'
+    known[:] = [row for row in known if row['metric'] == 'exchange']
+    shares = {each.name: each.parts.get('memory') for each in nodes.of_system(systems.read('onebox'), [])}
+    assert shares['p1'].share == pytest.approx(1, abs=0.02) and shares['p3'].share == pytest.approx(0.5, abs=0.02)
 
 
 def test_turns_that_a_silent_scheduler_prevents_are_told(known, results, monkeypatch, capsys):
@@ -226,7 +229,7 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=hours)})
     states = [NodeState(name, 'idle', True, ('physical',)) for name in NAMES] + [NodeState('p0', 'down', False, ('physical',), 'no power')]
     asked = []
-    known[:] = [row for row in known if row['node'] != 'p3' and (row['node'] != 'p2' or row['session'] == 'night-0')]
+    known[:] = [row for row in known if row['metric'] != 'exchange' and row['node'] != 'p3' and (row['node'] != 'p2' or row['session'] == 'night-0')]
     known += [rows(night, 50.0, 'p3') for night in (-3, -2, -1, 0)]
     monkeypatch.setattr(nodes, 'states', lambda system: (states, ''))
     monkeypatch.setattr(database, 'starts', lambda: {f'night-{night}': start(night) for night in range(-3, 2)})

@@ -250,8 +250,9 @@ def _of_nodes(each: pl.DataFrame) -> pl.DataFrame:
     names = [node.split(',') for node in jobs['node']]
     jobs = jobs[np.repeat(np.arange(len(jobs)), [*map(len, names)])].with_columns(
         job='node', node=pl.Series([name for node in names for name in node], dtype=pl.String))
-    before = [pl.col(name).shift(1).over(*CELL, 'software', 'node') for name in ('job', 'log')]
-    jobs = jobs.filter(pl.col('job') != before[0]).with_columns(log=pl.max_horizontal('log', before[1]))
+    job, log = (pl.col(name).shift(1).over(*CELL, 'software', 'node') for name in ('job', 'log'))
+    jobs = jobs.with_columns(before=job, log=pl.max_horizontal('log', log))
+    jobs = jobs.filter(pl.col('job') != pl.col('before'))
     return pl.concat([each.filter(~several), jobs.select(each.columns)])
 
 
