@@ -16,14 +16,14 @@ from conftest import TOP
 from nights import figure, frame, start
 from parity.base.errors import UsageError
 from parity.nightly import guard
-from parity.nodes import listing as nodes
-from parity.nodes import turns
+from parity.nodes import figures, gate, listing, turns
 from parity.plan.identity import case_name
 from parity.records import database, history, record
 from parity.records.incidents import Fault
 from parity.records.record import Session
 from parity.scheduler import pbs, scheduled, slurm
 from parity.scheduler.command import NodeState
+from parity.session import runner
 from parity.stats import peers
 from parity.system import systems
 from parity.system.systems import Nightly
@@ -37,9 +37,9 @@ def test_a_slow_node_is_told_and_sound_ones_are_not(count):
     """Nodes that scatter by 1 %: at chance 1/100 sound ones are called slower about so often, a slow one is found."""
     random, trials = np.random.default_rng(2026), 400
     logs = random.normal(scale=0.01, size=(trials, count, 2))
-    sound = sum(each.slower for logs in logs for each in peers.relative_speeds(logs, 0.01)[:1])
+    sound = sum(each.slower for logs in logs for each in [peers.relative_speed(logs, 0, 0.01)])
     logs[:, 0] -= 0.15
-    found = sum(peers.relative_speeds(each, 0.01)[0].slower for each in logs)
+    found = sum(peers.relative_speed(each, 0, 0.01).slower for each in logs)
     assert sound <= 0.02 * trials and found >= 0.95 * trials
 
 
@@ -85,9 +85,9 @@ def test_a_mended_node_is_named_until_two_good_nights(mended, named):
 
 
 def test_too_few_peers_say_nothing():
-    assert peers.relative_speeds(np.array([[0.0], [0.0], [-0.7]]), 0.01) == [None] * 3
+    assert peers.relative_speed(np.array([[0.0], [0.0], [-0.7]]), 2, 0.01) is None
     own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])
-    assert [each and each.slower for each in peers.relative_speeds(own, 0.01)] == [None, False, False, False, True]
+    assert [each and each.slower for each in (peers.relative_speed(own, at, 0.01) for at in range(5))] == [None, False, False, False, True]
 
 
 def test_the_word_of_the_scheduler_on_its_nodes():
@@ -107,9 +107,9 @@ def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch
         stored.add(sessions.case(job_nodelist=[name], parity={'node': {'node': name}, 'watched': {'node': name, 'throttled': 0}}))
     of = [database.read(uuid) for uuid in database.uuids()]
     assert [each.runs[0].nodes for each in of] == [('c3',), ('c3',), (address,)] and [[*each.nodes] for each in of] == [['c3'], ['c3'], [address]]
-    system, state = systems.read('local'), NodeState(full, 'idle', takes=True)
-    assert [(each.name, each.asked) for each in nodes.of_system(system, [state])] == [(address, address), ('c3', full)]
-    assert [each.name for each in nodes.of_system(system, [state], full)] == ['c3']
+    system = systems.read('local')
+    assert [(each.name, each.asked) for each in known_nodes(monkeypatch, NodeState(full, 'idle', takes=True), system=system)] == [(address, address), ('c3', full)]
+    assert [each.name for each in listing.of_system(system, full)[0]] == ['c3']
     assert Fault(word='regressed', since=0, measured=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
 
 
@@ -148,6 +148,12 @@ def test_a_night_outside_its_window_waits_or_is_refused(monkeypatch):
     assert waited == [10 * 3600] and float(os.environ[scheduled.UNTIL]) == noon + 17 * 3600
 
 
+def known_nodes(monkeypatch, *states: NodeState, system=None) -> list[listing.ListedNode]:
+    """Return the listing of a system whose scheduler has nodes in these states."""
+    monkeypatch.setattr(listing, 'states', lambda _: (states, ''))
+    return listing.of_system(system or systems.read('onebox'))[0]
+
+
 def rows(night: int, value: float, node: str, **other):
     return figure(night, value, node, partition='physical', system='onebox', subsystem='memory', **other)
 
@@ -164,16 +170,16 @@ def known(monkeypatch):
     return found
 
 
-def test_a_node_stands_beside_its_peers_newest_figures(known):
+def test_a_node_stands_beside_its_peers_newest_figures(known, monkeypatch):
     system = systems.read('onebox')
-    assert not any(each.slower for each in nodes.of_system(system, [])), 'p3 was slow in one night only'
+    assert not any(each.slower for each in known_nodes(monkeypatch)), 'p3 was slow in one night only'
     known += [rows(night, 50 if node == 'p3' else 100 + night / 4, node) for night in (2, 3) for node in NAMES[:5]]
-    found = {each.name: each for each in nodes.of_system(system, [NodeState('p7', 'down', False)])}
+    found = {each.name: each for each in known_nodes(monkeypatch, NodeState('p7', 'down', False))}
     assert [name for name, each in found.items() if each.slower] == ['p3']
     assert found['p3'].parts['memory'].share == pytest.approx(0.5, rel=0.02)
     assert found['p6'].measured == start(0) and found['p1'].measured == start(3) and found['p7'].measured is None
     with pytest.raises(UsageError, match='unknown node .p9.; valid: p1, p2'):
-        nodes.of_system(system, [], 'p9')
+        listing.of_system(system, 'p9')
 
 
 @pytest.mark.parametrize('slow, named', ((range(4, 12), True), (range(8, 12), False), ((5,), False), (range(4, 8), False), ((), False)))
@@ -181,14 +187,14 @@ def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(know
     noise = np.random.default_rng(3).normal(scale=0.005, size=(12, 16))
     known[:] = [rows(night, 100 * np.exp(noise[night, at]) * (0.92 if at == 3 and night in slow else 1), f'n{at}') for night in range(12) for at in range(16)]
     known += [rows(night, 50.0, 'n5', session=f'again-{night}', rerun_of=f'night-{night}') for night in (11,) for _ in range(9)]
-    found = nodes.twice('onebox')
+    found = listing.twice('onebox')
     assert [*found] == ([('n3', 'memory')] if named else [])
     assert not named or found['n3', 'memory'] == pytest.approx(0.92, abs=0.01)
 
 
-def test_figures_that_no_peer_has_change_no_standing(known):
+def test_figures_that_no_peer_has_change_no_standing(known, monkeypatch):
     def shares():
-        return {each.name: each.parts['memory'].share for each in nodes.of_system(systems.read('onebox'), []) if each.name in NAMES}
+        return {each.name: each.parts['memory'].share for each in known_nodes(monkeypatch) if each.name in NAMES}
     before = shares()
     known += [rows(0, 100.0 + at, f'q{at}', metric=f'only_{at}') for at in range(20)]
     assert shares() == before
@@ -203,21 +209,21 @@ def test_a_listing_of_many_sound_nodes_names_none(known, results, seed):
     assert '30 nodes' in listed.stdout and 'slower' not in listed.stdout, listed.stdout + listed.stderr
 
 
-def test_a_job_on_several_nodes_counts_for_each_by_its_best(known):
-    best = nodes.latest(nodes.figures('onebox')).filter(metric='exchange')
+def test_a_job_on_several_nodes_counts_for_each_by_its_best(known, monkeypatch):
+    best = figures.by_node(figures.of_system('onebox')).filter(metric='exchange').group_by('node').last()
     told = {node: round(float(np.exp(log)), 1) for node, log in best.select('node', 'log').iter_rows()}
     assert told == {'p1': 10.0, 'p2': 10.0, 'p3': 5.0, 'p4': 10.1}, 'p5 had one job only: it may be its partner'
     known[:] = [row for row in known if row['metric'] == 'exchange']
-    shares = {each.name: each.parts.get('memory') for each in nodes.of_system(systems.read('onebox'), [])}
+    shares = {each.name: each.parts.get('memory') for each in known_nodes(monkeypatch)}
     assert shares['p1'].share == pytest.approx(1, abs=0.02) and shares['p3'].share == pytest.approx(0.5, abs=0.02)
 
 
 def test_turns_that_a_silent_scheduler_prevents_are_told(known, results, monkeypatch, capsys):
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1.0)})
-    monkeypatch.setattr(nodes, 'states', lambda system: ([], 'scontrol: no answer'))
+    monkeypatch.setattr(listing, 'states', lambda system: ([], 'scontrol: no answer'))
     monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
     assert turns.by_turns(system, ['-r'], 'night-1', 3600.0) == 'scontrol: no answer'
-    assert 'parity: nodes: the scheduler does not tell its nodes: scontrol: no answer' in capsys.readouterr().out
+    assert 'parity: nodes: the state of the nodes is not known: scontrol: no answer' in capsys.readouterr().out
 
 
 CASE = ('physical', 'distro', 'Stream %threads=all')
@@ -231,7 +237,7 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     asked = []
     known[:] = [row for row in known if row['metric'] != 'exchange' and row['node'] != 'p3' and (row['node'] != 'p2' or row['session'] == 'night-0')]
     known += [rows(night, 50.0, 'p3') for night in (-3, -2, -1, 0)]
-    monkeypatch.setattr(nodes, 'states', lambda system: (states, ''))
+    monkeypatch.setattr(listing, 'states', lambda system: (states, ''))
     monkeypatch.setattr(database, 'starts', lambda: {f'night-{night}': start(night) for night in range(-3, 2)})
     monkeypatch.setattr(history, 'rows', lambda _: frame(*known).cast({history.TEXT: pl.String}).lazy().with_columns(kind=pl.lit('')))
     monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
@@ -239,7 +245,7 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     def measured(arguments, *_):
         asked.append(arguments)
         known.extend(rows(1, 50.0 if name == 'p3' else 100.0, name) for name in chosen)
-    monkeypatch.setattr(turns.runner, 'reframe', measured)
+    monkeypatch.setattr(runner, 'reframe', measured)
     turns.by_turns(system, ['-c', 'x', '-r', '-n', 'Stream', '--repeat=3', '-J', 'x=y'], 'night-1', 3600.0)
     assert [words[words.index('-J') + 1] for words in asked] == ([f'nodelist={",".join(chosen)}'] if chosen else [])
     assert all(words[2:5] == ['-r', '-n', 'Stream'] and words[-1] == 'parity_rerun_of=nodes' and 'x=y' not in words for words in asked)
@@ -254,7 +260,7 @@ def on(node: str, name: str = 'A', **other) -> dict:
     return sessions.case(name=f'{name} %.part=onebox:physical %.nid={node}', system='onebox', partition='physical', job_nodelist=[node], **other)
 
 
-def test_a_node_has_had_its_turn_once_each_case_has_run_there(stored):
+def test_a_node_has_had_its_turn_once_each_case_has_run_there(stored, monkeypatch):
     """Nodes: p1 lacks a case, p2's was stopped, p3's cancelled, p5's failed, p6's was disturbed."""
     failed = {'result': 'fail', 'fail_phase': 'sanity', 'perfvalues': {}}
     cancelled, broken = ({'metrics': {}, 'status': 'failed', 'reason': why} for why in ('cancelled (job 7 on p3: CANCELLED)', 'a node failed'))
@@ -262,21 +268,21 @@ def test_a_node_has_had_its_turn_once_each_case_has_run_there(stored):
     ran = [*(on(node, 'B') for node in NAMES if node != 'p1'), on('p1'), on('p2', result='abort', perfvalues={}),
            on('p3', **failed, parity=cancelled), on('p4'), on('p5', **failed, parity=broken), on('p6', parity={'disturbed': 'others used 2 CPUs'})]
     stored.add(*ran, system='onebox', plan=[sessions.planned(case_name(each['name']), partition='physical') for each in ran])
-    states = [NodeState(name, 'idle', True, ('physical',)) for name in NAMES]
+    states = known_nodes(monkeypatch, *(NodeState(name, 'idle', True, ('physical',)) for name in NAMES))
     onebox, costs = systems.read('onebox'), {('physical', 'distro', name): 1.0 for name in 'AB'}
-    left = turns._without_turn(onebox, nodes.of_system(onebox, states), costs, night)
+    left = turns._without_turn(onebox, states, costs, night)
     assert [each.name for each in left] == ['p1', 'p2', 'p3']
 
 
 def at_the_gate(monkeypatch, states: list[NodeState], *runs: dict) -> int:
     """Call the gate of the first node, or of p3; the session of its ``runs`` has the figures of night 1."""
     night = Session('night-1', start(1), 'onebox', 'reframe -c checks -r -n Stream --repeat=3', '4.10', selection='x')
-    monkeypatch.setattr(nodes, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
-    monkeypatch.setattr(turns.runner, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
-    monkeypatch.setattr(turns.runner, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
+    monkeypatch.setattr(listing, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
+    monkeypatch.setattr(runner, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
+    monkeypatch.setattr(runner, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
     monkeypatch.setattr(database, 'sessions', lambda *_: [night])
     monkeypatch.setattr(database, 'read', lambda uuid: record.of_report(sessions.report([*runs], [], uuid=uuid)))
-    return turns.gate(states[0].name if states else 'p3', systems.read('onebox'))
+    return gate.gate(states[0].name if states else 'p3', systems.read('onebox'))
 
 
 @pytest.mark.parametrize('states, code, said', (

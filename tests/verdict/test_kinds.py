@@ -21,8 +21,8 @@ from parity.base.errors import NothingMeasured
 from parity.base.reasons import Kind
 from parity.compare import join, resolve
 from parity.compare.model import Side
-from parity.nodes import listing as nodes
 from parity.nodes import turns
+from parity.nodes.listing import ListedNode
 from parity.records import database, history, record
 from parity.report import answer, export, previous, summary
 from parity.scheduler.command import NodeState
@@ -130,9 +130,9 @@ def of_night(uuid: str, system: str) -> dict[str, Any]:
 
 
 def without_turn(night: str) -> list[str]:
-    states = [NodeState(name, 'idle', True, ('physical',)) for name in ('p1', 'p2', 'p3')]
+    nodes = [ListedNode(name, NodeState(name, 'idle', True, ('physical',))) for name in ('p1', 'p2', 'p3')]
     system, costs = systems.read('onebox'), {('physical', 'distro', 'Taken %n=1'): 1.0}
-    return [each.name for each in turns._without_turn(system, nodes.of_system(system, states), costs, night)]
+    return [each.name for each in turns._without_turn(system, nodes, costs, night)]
 
 
 def rows(uuid: str) -> list[Any]:

@@ -8,9 +8,10 @@ from parity.base.errors import NothingMeasured, UsageError
 
 app = typer.Typer()
 NAME = typer.Argument(metavar='NAME', help='The node, as its scheduler names it.')
-SYSTEM = typer.Option('', '--system', help="Its system; that of the newest session if not given.")
+SYSTEM = typer.Option('', '--system', help='The system; that of the newest session if not given.')
 GATE = typer.Option(False, '--gate', help='Measure it now, and say whether it is like its peers.')
-RESERVATION = typer.Option('', '--reservation', metavar='NAME', help='The reservation of Slurm for --gate.')
+RESERVATION = typer.Option('', '--reservation', metavar='NAME',
+                           help='With --gate: the reservation of Slurm in which to measure it.')
 
 
 def _system(name: str):
@@ -29,16 +30,14 @@ def _system(name: str):
 def nodes(system: str = SYSTEM):
     """List the nodes: last measured, speed beside their peers by part, state, incidents."""
     from parity.base import console
-    from parity.nodes import listing as standing
-    from parity.nodes import words as report
+    from parity.nodes import listing, words
     known = _system(system)
-    states, unknown = standing.states(known)
-    console.lines(report.lines(known, standing.of_system(known, states), unknown))
+    console.lines(words.lines(known, *listing.of_system(known)))
 
 
 @app.command()
 def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation: str = RESERVATION):
-    """Tell one node and its history; --gate measures it now, as before its return to service.
+    """Print the state and the history of a node; --gate measures it now, as before its return to service.
 
     \b
     parity node c3 --gate; echo $?
@@ -46,16 +45,13 @@ def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation:
     Exit code of --gate: 0 like its peers, 1 slower, 3 too few peers to say, 4 not measurable."""
     known = _system(system)
     if gate:
-        from parity.nodes import turns as measure
-        return measure.gate(name, known, reservation)
+        from parity.nodes import gate as gates
+        return gates.gate(name, known, reservation)
     if reservation:
         raise UsageError('--reservation: only with --gate')
     from parity.base import console
-    from parity.nodes import listing as standing
-    from parity.nodes import words as report
+    from parity.nodes import listing, words
     from parity.records import database
     from parity.verdict import cause
-    states, unknown = standing.states(known)
-    found, = standing.of_system(known, states, name)
-    changes = cause.steps(database.sessions(known.name), '')
-    console.lines(report.of_node(known, found, unknown, changes))
+    (found,), unknown = listing.of_system(known, name)
+    console.lines(words.of_node(known, found, unknown, cause.steps(database.sessions(known.name), '')))

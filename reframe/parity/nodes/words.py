@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from parity.base.figures import change, counted, duration, percent, several
 from parity.base.text import visible
-from parity.nodes import listing as nodes
-from parity.nodes.listing import PARTS, Standing
-from parity.records.incidents import Change, Incident, of_system
+from parity.nodes import listing
+from parity.nodes.figures import PARTS
+from parity.nodes.listing import ListedNode
+from parity.records.incidents import Change, of_system
 from parity.stats.peers import FEWEST
 from parity.system import systems
 from parity.system.systems import System
@@ -22,117 +23,113 @@ _NIGHTS, _RECENT = 14, 30
 Line = tuple[str, str]
 
 
-def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]:
-    """Say which nodes are slower, out of service or unmeasured, then a line for each. ``unknown``: why the
-    scheduler does not tell its nodes."""
-    now, known = time.time(), [each for each in of_system(system.name) if each.state != 'over']
-    yield from ((text, 'bold') for text in coverage(system.name, found))
+def lines(system: System, nodes: list[ListedNode], unknown: str) -> Iterator[Line]:
+    """Yield which nodes are slower, out of service or unmeasured, then a line for each. ``unknown``: why the
+    scheduler does not tell their states."""
+    now, incidents = time.time(), [one for one in of_system(system.name) if one.state != 'over']
+    yield from ((text, 'bold') for text in coverage(system.name, nodes))
     if unknown:
-        yield f'the state of the nodes is not known: {visible(unknown)}', 'yellow'
-    yield from ((warning, 'yellow') for warning in nodes.amiss(system, now, set()))
+        yield visible(_unknown(unknown)), 'yellow'
+    yield from ((warning, 'yellow') for warning in listing.retired_problems(system, now, set()))
     if gone := systems.gone(system, now):
         yield f'retired: {several(sorted(gone))}', ''
-    if not found:
+    if not nodes:
         return
-    parts = [part for part in PARTS if any(part in each.parts for each in found)]
-    width = max(4, *(len(each.name) for each in found)) + 2
-    yield f'{"node":{width}}{"measured":14}' + ''.join(f'{part:>10}' for part in parts) + '   state', 'dim'
-    for each in sorted(found, key=_order):
-        speeds = ''.join(f'{_speed(each, part):>10}' for part in parts)
-        yield (f'{each.name:{width}}{_age(each.measured, now):14}{speeds}   {_state(each, now)}'
-               + _incidents(each.name, known), 'red' if each.slower else '')
-    if any(each.parts for each in found):
+    nodes = sorted(nodes, key=lambda node: (not node.slower, not node.out, node.measured or 0.0, node.name))
+    width = max(4, *(len(node.name) for node in nodes)) + 2
+    head, *speeds = _speeds(nodes)
+    yield f'{"node":{width}}{"measured":14}{head}   state', 'dim'
+    for node, speed in zip(nodes, speeds, strict=True):
+        numbers = ', '.join(str(one.number) for one in incidents if node.name in one.nodes)
+        yield (f'{node.name:{width}}{_age(node.measured, now):14}{speed}   {_state(node, now)}'
+               + (f'   incident {numbers}' if numbers else ''), 'red' if node.slower else '')
+    if head:
         yield ('change beside the peers; !: clear of their scatter by several nights (at most one of 100 '
                f'listings of sound nodes has a !); ?: not clear, or fewer than {FEWEST} peers have the same case '
                'and software', 'dim')
 
 
-def coverage(system: str, found: Sequence[Standing]) -> list[str]:
-    """Return the coverage, and what a person should look at."""
-    if not found:
-        return [f'{system}: no node is known: no figure that nobody disturbed is stored']
-    now, slow = time.time(), [each for each in found if each.slower]
-    recent = sum(each.measured is not None and now - each.measured < _RECENT * _DAY for each in found)
-    said = [f'{system}: {recent} of {counted(len(found), "node")} measured in the last {_RECENT} days'
+def _unknown(why: str) -> str:
+    return f'the state of the nodes is not known: {why}'
+
+
+def coverage(system: str, nodes: Sequence[ListedNode], unknown: str = '') -> list[str]:
+    """Return the coverage, and what a person should look at. ``unknown``: of `lines`."""
+    if not nodes:
+        return [f'{system}: no node is known: no undisturbed figure is stored; run ci/nightly --system {system}',
+                *([_unknown(unknown)] if unknown else [])]
+    now, slow = time.time(), [node for node in nodes if node.slower]
+    recent = sum(node.measured is not None and now - node.measured < _RECENT * _DAY for node in nodes)
+    text = [f'{system}: {recent} of {counted(len(nodes), "node")} measured in the last {_RECENT} days'
             + (f', {len(slow)} slower than its peers' if slow else '')]
-    said += [f'{each.name} is slower: {_slower(each)}' for each in slow]
-    out = [each for each in found if each.state and not each.state.takes]
-    said += [f'{each.name} takes no jobs: {_state(each, now)}' for each in out]
-    if never := [each.name for each in found if each.measured is None]:
-        said.append(f'never measured alone: {several(never)}')
-    old = [each for each in found if each.measured and now - each.measured >= _RECENT * _DAY]
-    if old := sorted(old, key=lambda each: each.measured):
-        ages = [f'{each.name} ({_age(each.measured, now)})' for each in old]
-        said.append(f'not measured for long: {several(ages)}')
-    return said
+    text += [_unknown(unknown)] if unknown else []
+    text += [f'{node.name} is slower: ' + ', '.join(
+        f'{part} {change(speed.share, 1)} beside {speed.peers} peers' for part, speed in node.slower.items())
+        for node in slow]
+    text += [f'{node.name} takes no jobs: {_state(node, now)}' for node in nodes if node.out]
+    if never := [node.name for node in nodes if node.measured is None]:
+        text.append(f'never measured alone: {several(never)}')
+    if old := [node for node in nodes if node.measured and now - node.measured >= _RECENT * _DAY]:
+        old = sorted(old, key=lambda node: node.measured)
+        ages = [f'{node.name} ({_age(node.measured, now)})' for node in old]
+        text.append(f'not measured for long: {several(ages)}')
+    return text
 
 
-def of_node(system: System, found: Standing, unknown: str, changes: Iterable[Change]) -> Iterator[Line]:
+def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Change]) -> Iterator[Line]:
     """Yield the state of a node, its speed by part, its incidents, its last sessions, its ``changes``."""
     now = time.time()
-    yield f'{system.name}: {found.name}', 'bold'
-    yield f'state     {visible(unknown) or _state(found, now)}', ''
-    session = f' (session {found.session[:8]})' if found.session else ''
-    yield f'measured  {_age(found.measured, now)}{session}', ''
-    if entry := systems.gone(system, now).get(found.name):
+    yield f'{system.name}: {node.name}', 'bold'
+    yield f'state     {visible(unknown) or _state(node, now)}', ''
+    session = f' (session {node.session[:8]})' if node.session else ''
+    yield f'measured  {_age(node.measured, now)}{session}', ''
+    if entry := systems.gone(system, now).get(node.name):
         yield f'retired   since {entry.since}: {visible(entry.reason)}', ''
-    yield from part_lines(found)
-    for incident in of_system(system.name):
-        if found.name in incident.nodes:
-            yield f'incident  {incident.number} ({incident.state}): {incident.title}', ''
-    history = nodes.past(nodes.figures(system.name), found.name, _NIGHTS)
-    parts = [part for part in PARTS if any(part in each for _, _, each in history)]
-    if history:
-        yield f'{"session":28}' + ''.join(f'{part:>10}' for part in parts), 'dim'
-    for start, session, each in history:
-        row = Standing(found.name, parts=each)
-        yield (f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}  {session[:8]}  '
-               + ''.join(f'{_speed(row, part):>10}' for part in parts), 'red' if row.slower else '')
-    for each in changes:
-        if found.name in each.nodes:
-            yield f'changed   {each.fact} {each.old} -> {each.new} since {each.when}', ''
+    yield from part_lines(node)
+    for one in of_system(system.name):
+        if node.name in one.nodes:
+            yield f'incident  {one.number} ({one.state}): {one.title}', ''
+    sessions = listing.sessions(node, system.name, _NIGHTS)
+    head, *speeds = _speeds(sessions)
+    if sessions:
+        yield f'{"session":28}{head}', 'dim'
+    for then, speed in zip(sessions, speeds, strict=True):
+        yield (f'{datetime.datetime.fromtimestamp(then.measured):%Y-%m-%d %H:%M}  {then.session[:8]}  {speed}',
+               'red' if then.slower else '')
+    for fact in changes:
+        if node.name in fact.nodes:
+            yield f'changed   {fact.fact} {fact.old} -> {fact.new} since {fact.when}', ''
 
 
-def part_lines(found: Standing) -> Iterator[Line]:
-    """Say for each part how the node stands beside its peers."""
-    for part, each in sorted(found.parts.items(), key=lambda item: PARTS.index(item[0])):
-        if each is None:
+def part_lines(node: ListedNode) -> Iterator[Line]:
+    """Yield for each part how the node stands beside its peers."""
+    for part, speed in sorted(node.parts.items(), key=lambda item: PARTS.index(item[0])):
+        if speed is None:
             yield f'{part:9} fewer than {FEWEST} peers have the same cases with the same software', ''
         else:
-            yield (f'{part:9} {change(each.share, 1)} beside {each.peers} peers: {each} (clear of their scatter: '
-                   f'a drop of {percent(each.clear)})', 'red' if each.slower else '')
+            yield (f'{part:9} {change(speed.share, 1)} beside {speed.peers} peers: {speed} (clear of their '
+                   f'scatter: a drop of {percent(speed.clear)})', 'red' if speed.slower else '')
 
 
-def _slower(each: Standing) -> str:
-    return ', '.join(f'{part} {change(beside.share, 1)} beside {beside.peers} peers'
-                     for part, beside in each.slower.items())
+def _speeds(nodes: Sequence[ListedNode]) -> list[str]:
+    """Return the head of the columns of speeds, and the columns of each node."""
+    parts = [part for part in PARTS if any(part in node.parts for node in nodes)]
 
-
-def _speed(each: Standing, part: str) -> str:
-    if part not in each.parts:
-        return '-'
-    told = each.parts[part]
-    return '?' if told is None else change(told.share, 1) + ('!' if told.slower else '?' if told.doubtful else '')
+    def text(node: ListedNode, part: str) -> str:
+        if (speed := node.parts.get(part)) is None:
+            return '?' if part in node.parts else '-'
+        return change(speed.share, 1) + ('!' if speed.slower else '?' if speed.doubtful else '')
+    return [''.join(f'{cell:>10}' for cell in cells)
+            for cells in (parts, *([text(node, part) for part in parts] for node in nodes))]
 
 
 def _age(measured: float | None, now: float) -> str:
     return 'never' if measured is None else f'{duration(max(0.0, now - measured))} ago'
 
 
-def _state(each: Standing, now: float) -> str:
-    if each.state is None:
+def _state(node: ListedNode, now: float) -> str:
+    if node.state is None:
         return 'not known'
-    said = each.state.state
-    if not each.state.takes and each.state.since:
-        said += f' for {duration(max(0.0, now - each.state.since))}'
-    return visible(said + (f': {each.state.reason}' if each.state.reason else '')
-                   + (f' (by {each.state.by})' if each.state.by else ''))
-
-
-def _incidents(name: str, known: list[Incident]) -> str:
-    own = [str(each.number) for each in known if name in each.nodes]
-    return f'   incident {", ".join(own)}' if own else ''
-
-
-def _order(each: Standing) -> tuple:
-    return not each.slower, not (each.state and not each.state.takes), each.measured or 0.0, each.name
+    since = f' for {duration(max(0.0, now - node.state.since))}' if node.out and node.state.since else ''
+    return visible(node.state.state + since + (f': {node.state.reason}' if node.state.reason else '')
+                   + (f' (by {node.state.by})' if node.state.by else ''))

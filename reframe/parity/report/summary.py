@@ -113,8 +113,7 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     oldest = sorted(last.items(), key=lambda each: each[1])
     away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
-    known, _ = listing.states(stated)
-    _, *amiss = words.coverage(system, listing.of_system(stated, known))
+    _, *amiss = words.coverage(system, listing.of_system(stated)[0])
     yield from amiss
 
 

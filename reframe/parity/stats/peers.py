@@ -39,8 +39,9 @@ class RelativeSpeed(NamedTuple):
         return 'SLOWER' if self.slower else 'cannot be told' if self.doubtful else 'like its peers'
 
 
-def relative_speeds(logs: np.ndarray, chance: float) -> list[RelativeSpeed | None]:
-    """Return how each node stands in one part; None where fewer than FEWEST peers have a figure beside its own.
+def relative_speed(logs: np.ndarray, node: int, chance: float) -> RelativeSpeed | None:
+    """Return how the node in row ``node`` stands in one part; None where fewer than FEWEST peers have a figure
+    beside its own.
 
     ``logs`` [nodes, cells]: natural logarithms of the figures, higher is better, NaN where there is none.
     ``chance``: that a sound node is called slower. A node's score is the median over its cells of its distance
@@ -48,22 +49,22 @@ def relative_speeds(logs: np.ndarray, chance: float) -> list[RelativeSpeed | Non
     sqrt(1 + 1/n). It then has Student's t-distribution of n - 1 degrees of freedom."""
     known = np.isfinite(logs)
     logs = logs[:, known.sum(0) > FEWEST]
-    found: list[RelativeSpeed | None] = []
+    cells = np.isfinite(logs[node])
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)     # nanmedian of a node without a figure: NaN
-        many = known.any(1).sum() > MANY
-        scores = np.nanmedian(logs - np.nanmedian(logs, 0), 1) if many else None
-        for node in range(len(logs)):
-            cells = np.isfinite(logs[node])
-            if many:
-                own, peers = scores[node], np.delete(scores, node)
-            else:
-                others = np.delete(logs[:, cells], node, 0)
-                centre = np.nanmedian(others, 0)
-                own, peers = np.nanmedian(logs[node, cells] - centre), np.nanmedian(others - centre, 1)
-            peers = peers[np.isfinite(peers)]
-            found.append(_relative_speed(own, peers, chance) if cells.any() and len(peers) >= FEWEST else None)
-    return found
+        if known.any(1).sum() > MANY:
+            scores = np.nanmedian(logs - np.nanmedian(logs, 0), 1)
+            own, peers = scores[node], np.delete(scores, node)
+        else:
+            others = np.delete(logs[:, cells], node, 0)
+            centre = np.nanmedian(others, 0)
+            own, peers = np.nanmedian(logs[node, cells] - centre), np.nanmedian(others - centre, 1)
+    peers = peers[np.isfinite(peers)]
+    if not cells.any() or len(peers) < FEWEST:
+        return None
+    middle, scatter = _scatter(peers)
+    speed = _compared(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
+    return speed._replace(share=float(np.exp(own - np.median(peers))))
 
 
 def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
@@ -143,9 +144,3 @@ def _scatter(peers: np.ndarray) -> tuple[float, float]:
 def _compared(drop: float, count: int, scatter: float, chance: float) -> RelativeSpeed:
     bar = max(-scipy.special.stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
     return RelativeSpeed(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
-
-
-def _relative_speed(own: float, peers: np.ndarray, chance: float) -> RelativeSpeed:
-    middle, scatter = _scatter(peers)
-    told = _compared(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
-    return told._replace(share=float(np.exp(own - np.median(peers))))

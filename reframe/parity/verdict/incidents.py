@@ -366,8 +366,8 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
     if fine(tonight) or all(fault.listed for fault in incident.faults.values()) or \
             listed and night.start - max(listed) > _SETTLED_SECONDS:
         return True
-    from parity.nodes import listing  # it loads polars
-    return fine(listing.since(night.system, node, last))
+    from parity.nodes import figures as of_nodes  # it loads polars
+    return fine(of_nodes.since(night.system, node, last))
 
 
 def _nearer(value: float | None, fault: Fault) -> bool:

@@ -330,7 +330,8 @@ def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list
                 if not entry.nodes and any(_retires(entry, row) for row in tonight)]
     if any(entry.nodes for entry in system.retired):
         from parity.nodes import listing  # it loads polars
-        warnings += listing.amiss(system, session.start, {node for run in session.runs for node in run.nodes})
+        ran_on = {node for run in session.runs for node in run.nodes}
+        warnings += listing.retired_problems(system, session.start, ran_on)
     sizes, here = {OWN, *(row['size'] for row in tonight)}, set(map(_cell, tonight))
     lacking = [(row, night) for row, night in before if row['size'] in sizes and _cell(row) not in here]
     holding = [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]

@@ -1,0 +1,77 @@
+"""The figures of nodes: the history by node and part of the machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from parity.base import codes
+from parity.plan.identity import DISTRIBUTED
+from parity.records import history
+from parity.records.history import Frame
+from parity.records.plan_file import CELL, cell_id
+
+PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
+#: Groups of cells that tell of another part (codes.group_of); a GPU's cells tell of the GPU.
+_PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
+#: The columns that name a part.
+_KIND = ['case', 'metric', 'subsystem']
+#: The job of a row ran on one node, which is known.
+ON_ONE_NODE = ~pl.col('node').str.contains(',', literal=True) & (pl.col('node') != '')
+
+
+def of_system(system: str, newest: int | None = None) -> pl.DataFrame:
+    """Return a row for each cell, node or nodes, and session, oldest first. `log` is the logarithm of the median
+    of its runs, higher is better. The reruns of a session are its own. Labelled and disturbed figures are left
+    out.
+
+    ``newest``: only so many sessions of each node and subsystem."""
+    frame = history.load(system, reruns=True).lazy().filter(
+        pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '').select(
+        *CELL, 'session', 'start', 'rerun_of', 'better', 'value', 'node', 'software', 'subsystem').collect()
+    known = pl.col('rerun_of').is_in(frame['session'].unique().implode())
+    frame = frame.with_columns(session=pl.when(known).then('rerun_of').otherwise('session'))
+    if newest is not None:
+        own = ['node', 'subsystem']
+        last = frame.group_by(*own, 'session').agg(pl.col('start').min()).filter(
+            pl.col('start').rank('dense', descending=True).over(own) <= newest)
+        frame = frame.join(last, on=[*own, 'session'], how='semi', maintain_order='left')
+    sign = pl.when(pl.col('better') == 'higher').then(1.0).otherwise(-1.0)
+    start, job = pl.col('start').min().over('session'), [*CELL, 'software', 'node', 'session']
+    frame = undistributed(frame.cast({history.TEXT: pl.String}))
+    frame = frame.with_columns(start, log=sign * pl.col('value').log()).group_by(job, maintain_order=True).agg(
+        pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
+    kinds = [(*kind, _part(*kind)) for kind in frame.select(_KIND).unique().iter_rows()]
+    parts = pl.DataFrame(kinds, dict.fromkeys((*_KIND, 'part'), pl.String), orient='row')
+    return frame.join(parts, on=_KIND, maintain_order='left').sort('start', maintain_order=True)
+
+
+def _part(case: str, metric: str, subsystem: str) -> str:
+    group = subsystem if subsystem == 'gpu' else codes.group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+    return group if group in PARTS else _PART.get(group, 'other')
+
+
+def undistributed(frame: Frame) -> Frame:
+    """Return the rows with the names that the cases have where ReFrame does not distribute them over nodes."""
+    return frame.with_columns(pl.col('case').str.replace(DISTRIBUTED, ''))
+
+
+def by_node(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the figures by single node. A figure of several nodes is weaker, as a slow partner slows a node
+    down. A node counts with the better one of two jobs after another, and only if they were of different nodes."""
+    jobs = rows.filter(~ON_ONE_NODE)
+    names = [node.split(',') for node in jobs['node']]
+    jobs = jobs[np.repeat(np.arange(len(jobs)), [*map(len, names)])].with_columns(
+        job='node', node=pl.Series([name for node in names for name in node], dtype=pl.String))
+    job, log = (pl.col(name).shift(1).over(*CELL, 'software', 'node') for name in ('job', 'log'))
+    jobs = jobs.with_columns(before=job, log=pl.max_horizontal('log', log))
+    jobs = jobs.filter(pl.col('job') != pl.col('before'))
+    return pl.concat([rows.filter(ON_ONE_NODE), jobs.select(rows.columns)])
+
+
+def since(system: str, node: str, start: float) -> dict[str, float]:
+    """Return the newest figure of each cell, named with its size, that a job on the node measured after ``start``
+    (Unix time)."""
+    rows = undistributed(history.load(system, reruns=True).filter(pl.col('start') > start).cast(
+        {history.TEXT: pl.String})).filter(pl.col('node').str.split(',').list.contains(node))
+    return {f'{cell_id(row, True)} ({row["size"]})': row['value'] for row in rows.iter_rows(named=True)}

@@ -1,0 +1,63 @@
+"""Sessions of ReFrame that measure chosen nodes: a night's own selection, on each of them (reframe --distribute).
+
+Jobs on several nodes are left out. The sessions belong to no night: no verdict judges their cells, and none misses
+them."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from parity.base import paths
+from parity.base.figures import counted
+from parity.nodes.listing import ListedNode
+from parity.plan import identity
+from parity.records import database
+from parity.records.plan_file import RERUN_OF
+from parity.records.record import Run, node_name
+from parity.session import runner
+
+
+class Measured(NamedTuple):
+    """``stopped``: why ReFrame was stopped, or ''. ``runs``: of the new ``sessions``, by node."""
+
+    stopped: str
+    sessions: list[str]
+    runs: dict[str, list[Run]]
+
+
+def on(nodes: Sequence[ListedNode], arguments: list[str], step: str, seconds: float | None = None,
+       more: Sequence[str] = ()) -> Measured:
+    """Measure the nodes. ``arguments``: of a night's ReFrame, and ``more`` of this one. ``seconds``: its limit."""
+    before = set(database.uuids())
+    names = ','.join(node.asked for node in nodes)
+    stopped = runner.reframe(['-c', str(paths.root() / 'checks'), '-r', *_selection(arguments), '--distribute=all',
+                              '-J', f'nodelist={names}', *more, '--session-extras', f'{RERUN_OF}=nodes'],
+                             seconds, step)
+    sessions, runs = [uuid for uuid in database.uuids() if uuid not in before], defaultdict(list)
+    for run in (run for uuid in sessions for run in database.read(uuid).runs):
+        case, node = identity.undistributed(run.case)
+        if node:
+            runs[node_name(node)].append(replace(run, case=case))
+    return Measured(stopped, sessions, runs)
+
+
+def _selection(arguments: list[str]) -> list[str]:
+    """Return the options that select and size a night's cases, without those that say how often and where."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for options in (('--repeat',), ('--session-extras',), ('-J', '--job-option'), ('--distribute',),
+                    ('-c', '--checkpath')):
+        parser.add_argument(*options, action='append')
+    parser.add_argument('-r', '--run', action='store_true')
+    return parser.parse_known_args(arguments)[1]
+
+
+def faults(runs: list[Run]) -> str:
+    """Return the first case that failed or was wrong, and how many more runs did; '' where none did."""
+    bad = [f'{run.case}: {run.status}: {run.reason}' for run in runs
+           if run.status in ('failed', 'wrong') and not run.unfinished]
+    more = f' (and {counted(len(bad) - 1, "more run")})' if bad[1:] else ''
+    return f'{bad[0]}{more}' if bad else ''
