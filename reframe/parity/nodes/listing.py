@@ -46,7 +46,7 @@ class ListedNode:
 
     @property
     def out(self) -> bool:
-        """Whether its scheduler gives it no jobs."""
+        """Return whether its scheduler gives it no jobs."""
         return bool(self.state and not self.state.takes)
 
 
@@ -146,12 +146,12 @@ def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:
     others = figures.by_node(rows).filter(pl.col('node') != node.name)
     others = others.group_by(*CELL, 'node', maintain_order=True).last()
     starts = own.group_by('session', maintain_order=True).agg(pl.col('start').max()).tail(most).reverse()
-    return [replace(node, measured=start, session=session, parts=_beside(
+    return [replace(node, measured=start, session=session, parts=_parts_of(
         node.name, pl.concat([others.select(own.columns), own.filter(session=session)])))
         for session, start in starts.iter_rows()]
 
 
-def _beside(name: str, newest: pl.DataFrame) -> dict[str, RelativeSpeed | None]:
+def _parts_of(name: str, newest: pl.DataFrame) -> dict[str, RelativeSpeed | None]:
     """Return the node's parts beside its peers of the same partition, with the same software."""
     tables = newest.partition_by('partition', 'part', as_dict=True)
     parts: dict[str, RelativeSpeed | None] = {}

@@ -1,7 +1,7 @@
-"""Sessions of ReFrame that measure chosen nodes: a night's own selection, on each of them (reframe --distribute).
+"""Sessions of ReFrame that measure chosen nodes by a night's selection of cases (reframe --distribute).
 
-Jobs on several nodes are left out. The sessions belong to no night: no verdict judges their cells, and none misses
-them."""
+Jobs on several nodes are left out. Such a session belongs to no night: no verdict judges its cells, and none
+misses one."""
 
 from __future__ import annotations
 
