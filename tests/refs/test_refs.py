@@ -20,7 +20,8 @@ from parity.base import paths
 from parity.base.errors import UsageError
 from parity.plan import LoadedCheck, Plan
 from parity.refs import accept, propose, table
-from parity.refs.accepted import expired, lint
+from parity.refs.accepted import expired
+from parity.refs.lint import lint
 from parity.stats import bounds
 from parity.verdict import judge
 from stored import case

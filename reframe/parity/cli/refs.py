@@ -51,7 +51,7 @@ def show(system: str = ANY_SYSTEM):
 @app.command()
 def lint(system: str = ANY_SYSTEM):
     """Print what is wrong with accepted references. Exit code 2 then, 0 where something deserves a look."""
-    from parity.refs import accepted, table
-    linted = accepted.lint(system)
+    from parity.refs import lint, table
+    linted = lint.lint(system)
     typer.echo('\n'.join(table.linted(linted)))
     return errors.USAGE if any(each.errors for each in linted) else errors.OK

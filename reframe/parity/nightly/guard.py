@@ -15,7 +15,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted, duration
 from parity.compare import pairs
 from parity.plan import LoadedCheck, Plan
-from parity.refs import accepted
+from parity.refs import accepted, lint
 from parity.rfm import capture
 from parity.scheduler import scheduled
 from parity.session import current
@@ -66,7 +66,7 @@ def warn(plan: Plan) -> None:
     references."""
     system = systems.read(plan.system)
     partitions = filter(None, map(submission.of_partition, system.partitions))
-    references = accepted.grouped(accepted.warnings(accepted.of_system(plan.system)))
+    references = accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
     for said in (*partitions, *idle_codes(system, plan.checks), *references):
         print(f'parity: warning: {said}', file=sys.stderr)
 

@@ -17,22 +17,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from parity import plan
-from parity.base import groups, paths, yamlfile
+from parity.base import groups, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.plan import PASSED, LoadedCheck, Plan, PlannedMetric
-from parity.records.plan_file import parameters
 from parity.system import systems
 from parity.system.systems import System
-
-if TYPE_CHECKING:                       # a verdict reads references without the history
-    from parity.refs.propose import Cell
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
 PROVENANCE = 'provenance'
@@ -91,11 +86,6 @@ class Accepted:
     @property
     def where(self) -> str:
         return f'{self.file}:{self.line}: {self.path}'
-
-    def is_of(self, cell: Cell) -> bool:
-        """Return whether ReFrame applies it to the runs of ``cell``."""
-        return (self.partition, self.check, self.metric) == (cell.partition, cell.check, cell.metric) \
-            and not cell.changed and self.index.items() <= cell.index.items()
 
 
 def of_system(system: str) -> list[Accepted]:
@@ -267,61 +257,8 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
 Warned = tuple[Accepted, str]
 
 
-class Linted(NamedTuple):
-    """A system: how many references it has, the errors (a run refuses them) and the warnings."""
-
-    system: str
-    references: int = 0
-    errors: list[str] = []
-    warnings: list[str] = []
-
-
-def lint(system: str = '') -> list[Linted]:
-    """Lint one system, or all that have references. UsageError for an unknown one."""
-    linted = []
-    for name in [system] if system else [n for n in systems.names() if systems.references(n).is_dir()]:
-        site = systems.read(name)
-        planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', name])
-        if wrong := problems(site, planned):
-            linted.append(Linted(name, errors=wrong))
-        else:
-            found = of_system(name)
-            warned = [*warnings(found), *_against_plan(found, planned)]
-            linted.append(Linted(name, len(found), warnings=[f'{each.where}: {what}' for each, what in warned]))
-    return linted
-
-
-def warnings(found: list[Accepted]) -> list[Warned]:
-    """Return what has expired, and what the system measured with other software since."""
-    if not found:
-        return []
-    from parity.refs import propose  # a first verdict, which asks only what has expired, loads no polars
-    cells = [cell for cell in propose.cells(found[0].system) if cell.nights]
-    return _expired(found) + [
-        (each, f'its software changed since it was accepted on {told.date}') for each in found
-        if (told := each.provenance) and any(
-            each.is_of(cell) and cell.nights[-1].software != told.software for cell in cells)]
-
-
-def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
-    """A warning for a reference that no planned case has, and for one that two environments share."""
-    variants = {check.check: check.variants for check in planned.checks}
-    for each in found:
-        wanted = {name: value for name, value in each.index.items()
-                  if name not in ('size', '$environ', *variants[each.check])}
-        own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
-               and wanted.items() <= parameters(case.case).items()]
-        environs = {case.environ for case in own} - {''}
-        if '$environ' in each.index:
-            environs &= {each.index['$environ']}
-        if not environs:
-            needs = sorted({need for case in own if not case.environ for need in case.needs})
-            yield each, f'never applied: {plan.not_offered(needs) if needs else "no case of the plan is of it"}'
-        elif len(environs) > 1:
-            yield each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index'
-
-
-def _expired(references: list[Accepted]) -> list[Warned]:
+def expired_of(references: list[Accepted]) -> list[Warned]:
+    """Return a warning for each reference that has expired."""
     return [(each, f'expired on {each.provenance.expires}; it is applied all the same: '
                    f'parity refs propose --system {each.system}')
             for each in references if each.provenance and each.provenance.expires < datetime.date.today()]
@@ -337,6 +274,6 @@ def grouped(warned: list[Warned]) -> list[str]:
 def expired(system: str) -> list[str]:
     """Return what a verdict says about the references; a file that cannot be read, the next run refuses."""
     try:
-        return grouped(_expired(of_system(system)))
+        return grouped(expired_of(of_system(system)))
     except UsageError as err:
         return [str(err)]

@@ -64,7 +64,7 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     for cell in chosen:
         try:
             index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
-            there = next((a for a in have if a.is_of(cell)), None)
+            there = next((a for a in have if cell.has(a)), None)
             answer.proposals.append((cell, _proposal(cell, index, alike(cell, kinds), there)))
         except Refused as why:
             answer.refused.append((cell, str(why)))
@@ -214,6 +214,12 @@ class Cell(NamedTuple):
         """All that may lead to its reference, as the newest night has it."""
         variant = self.nights[-1].variant.replace(',', ' %') if self.nights else ''
         return {'size': self.size, **parameters(f' %{variant}'), '$environ': self.environ, **self.parameters}
+
+    def has(self, reference: Accepted) -> bool:
+        """Return whether ReFrame applies the reference to its runs."""
+        of = reference.partition, reference.check, reference.metric
+        return of == (self.partition, self.check, self.metric) and not self.changed \
+            and reference.index.items() <= self.index.items()
 
 
 #: Sessions of a system that tell what it measures today.

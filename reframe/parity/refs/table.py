@@ -10,7 +10,8 @@ from parity.base.groups import grouped
 from parity.base.text import columns, visible
 from parity.refs import accepted as references
 from parity.refs import propose
-from parity.refs.accepted import Accepted, Linted, Reference
+from parity.refs.accepted import Accepted, Reference
+from parity.refs.lint import Linted
 from parity.refs.propose import Cell, Proposal, Proposed, signed
 from parity.stats import bounds
 from parity.system import systems
@@ -93,7 +94,7 @@ def shown(system: str = '') -> list[str]:
 
 
 def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
-    used = max((n.night for cell in cells if each.is_of(cell) for n in cell.nights if n.applied), default='')
+    used = max((n.night for cell in cells if cell.has(each) for n in cell.nights if n.applied), default='')
     life = 'by hand'
     if told := each.provenance:
         word = 'expired' if told.expires < datetime.date.today() else 'expires'
