@@ -1,7 +1,8 @@
-"""Times in files that people edit: 30m, 8h, 1d12h."""
+"""Times in files that people edit: 30m, 8h, 1d12h; and times as people read them."""
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Annotated
 
@@ -22,3 +23,12 @@ def seconds(time: str) -> int:
 
 #: A time in a file that people edit.
 Time = Annotated[str, AfterValidator(lambda time: seconds(time) and time)]
+
+
+def minute(unix: float) -> str:
+    """Return the local date and time, to the minute."""
+    return f'{datetime.datetime.fromtimestamp(unix):%Y-%m-%d %H:%M}'
+
+
+def day(unix: float) -> str:
+    return minute(unix)[:10]

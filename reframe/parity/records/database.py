@@ -5,7 +5,6 @@ in results/cache/sessions, beside its figures (parity.records.history). The file
 from __future__ import annotations
 
 import contextlib
-import datetime
 import functools
 import json
 import os
@@ -22,7 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from parity.base import files, paths
+from parity.base import files, paths, times
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.base.text import visible
 from parity.records import plan_file, record
@@ -118,19 +117,15 @@ def wrong_clocks(session: Session) -> list[str]:
     """Return a sentence on the session's clock, and one on the clocks of those stored before it, if wrong."""
     file, now, said = paths.database(), time.time(), []
     if session.start > min(now, file.stat().st_mtime if file.exists() else now) + TOLERANCE:
-        said.append(f'this session began on {_day(session.start)} by its clock, which lies in the future: '
+        said.append(f'this session began on {times.minute(session.start)} by its clock, which lies in the future: '
                     'correct the clock of the machine that stored it')
     # a session that was killed is stored later, when it is recovered
     before = takewhile(lambda row: row[0] != session.uuid, () if session.interrupted else _clocks())
     if ahead := [row for row in before if row[1] > session.end + TOLERANCE]:
         uuid, began = ahead[-1]
-        said.append(f'session {uuid[:8]} began on {_day(began)} by its clock, later than this one, and was stored '
-                    'before it: sessions stand in the order in which they were stored')
+        said.append(f'session {uuid[:8]} began on {times.minute(began)} by its clock, later than this one, and '
+                    'was stored before it: sessions stand in the order in which they were stored')
     return said
-
-
-def _day(unix: float) -> str:
-    return f'{datetime.datetime.fromtimestamp(unix):%Y-%m-%d %H:%M}'
 
 
 def uuids() -> list[str]:

@@ -4,7 +4,6 @@ ci/nightly writes it at its end, and `parity ack`. One JSON text is an incident.
 
 from __future__ import annotations
 
-import datetime
 import json
 import sqlite3
 import time
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, computed_field, model_validator
 
-from parity.base import paths
+from parity.base import paths, times
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import several
 from parity.base.strict import Strict
@@ -37,7 +36,7 @@ class Change(Strict):
     @property
     def when(self) -> str:
         """Return when that session began, local time."""
-        return f'{datetime.datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M}'
+        return times.minute(self.since)
 
     def concerns(self, nodes: Iterable[str]) -> bool:
         """Return whether it is a fact of one of these nodes, or of no node."""

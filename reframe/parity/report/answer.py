@@ -8,14 +8,16 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from math import inf
+from operator import attrgetter
 from typing import Any
 
-from parity.base import codes, figures
+from parity.base import codes, figures, times
 from parity.base.console import Line, styled
 from parity.base.figures import counted, several
+from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
@@ -121,7 +123,7 @@ def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
     if incident is None:
         return entry
     news = incidents.turn(incident, verdict.session.uuid)
-    since = datetime.date.fromtimestamp(incident.opened.start)
+    since = times.day(incident.opened.start)
     ends = []                        # how a person ends an incident that no measurement ends
     if entry.word == 'failed':
         ends = [f'known fault: parity ack {incident.number} --until DATE --why TEXT']
@@ -237,10 +239,13 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
     session = verdict.session
     begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
-    machine = session.facts.get('machine') or {}
-    here = nodes <= {machine.get('hostname')}
+    facts: dict[str, Any] = session.facts.get('machine') or {}
+    cores, memory = len(facts.get('core_sets') or ()), facts.get('memory_bytes')
+    machine = ', '.join(filter(None, (
+        counted(cores, 'core') if cores else '', facts.get('model_name'), memory and figures.figure(memory, 'B'),
+        f'{facts["backend"]} guest' if facts.get('kind') == 'virtual' else '')))
     return ' · '.join(filter(None, (
-        session.system, _machine(machine) if here else counted(len(nodes), 'node'),
+        session.system, machine if nodes <= {facts.get('hostname')} else counted(len(nodes), 'node'),
         f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
         f'session {session.uuid[:8]}',
         'interrupted' if session.interrupted else '')))
@@ -261,21 +266,12 @@ def _anew(verdict: Verdict) -> Iterator[str]:
         facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
         day = changes[0].when[:10]
         groups[f'{several(facts)} changed' + (f' on {day}' if day != verdict.session.start[:10] else '')] += 1
-    *named, = groups.most_common(WARNINGS)
-    for why, count in named:
-        yield f'{counted(count, "cell")} {"learns" if count == 1 else "learn"} anew: {why}'
-    if rest := groups.total() - sum(count for _, count in named):
-        yield f'{counted(rest, "more cell")} {"learns" if rest == 1 else "learn"} anew: parity verdict --json'
+    named = [(count, 'cell', why) for why, count in groups.most_common(WARNINGS)]
+    rest = groups.total() - sum(count for count, *_ in named)
+    for count, noun, text in (*named, *([(rest, 'more cell', 'parity verdict --json')] if rest else [])):
+        yield f'{counted(count, noun)} {"learns" if count == 1 else "learn"} anew: {text}'
     if former:
         yield f'{counted(former, "accepted value")} of former work: parity refs propose'
-
-
-def _machine(facts: dict[str, Any]) -> str:
-    """Return the cores, processor, memory and hypervisor of a machine, as far as they are known."""
-    cores, memory = len(facts.get('core_sets') or ()), facts.get('memory_bytes')
-    return ', '.join(filter(None, (
-        counted(cores, 'core') if cores else '', facts.get('model_name'), memory and figures.figure(memory, 'B'),
-        f'{facts["backend"]} guest' if facts.get('kind') == 'virtual' else '')))
 
 
 def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator[tuple[str, str]]:
@@ -291,9 +287,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
 
 
 def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    yield from (('careful', warning) for warning in verdict.warnings[:WARNINGS])
-    if len(verdict.warnings) > WARNINGS:
-        yield 'careful', f'{counted(len(verdict.warnings) - WARNINGS, "more warning")}: parity verdict --all'
+    yield from _first('careful', verdict.warnings, WARNINGS, 'warning', 'parity verdict --all')
     facts = verdict.session.facts
     load = (facts.get('before') or {}).get('load_1min')
     cores = len((facts.get('machine') or {}).get('core_sets', ()))
@@ -309,18 +303,23 @@ def _incidents(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iter
     nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
     numbers = {row.cell.incident for row in acked} - {0} | {each.number for each in nodes}
     yield 'known', words.numbers(sorted(numbers), 'known')
-    known = [row for row in acked if not row.cell.incident]
-    for row in known[:KNOWN]:
-        yield 'known', f'{row.name}: acknowledged {row.cell.acknowledged}'
-    if len(known) > KNOWN:
-        yield 'known', f'{len(known) - KNOWN} more known faults: parity ack --list'
+    known = [f'{row.name}: acknowledged {row.cell.acknowledged}' for row in acked if not row.cell.incident]
+    yield from _first('known', known, KNOWN, 'known fault', 'parity ack --list')
     here = {entry.incident for entry in entries} | numbers
-    over = [each for each in verdict.incidents if incidents.turn(each, verdict.session.uuid) == 'over']
+    over = [f'incident {each.number}{_why(each)}: {each.title}' for each in verdict.incidents
+            if incidents.turn(each, verdict.session.uuid) == 'over']
+    yield from _first('over', over, FEW, 'incident', 'parity verdict --json')
     left = [each for each in verdict.incidents if each.closed is None and each.number not in here]
-    yield from (('over', f'incident {each.number}{_why(each)}: {each.title}') for each in over[:FEW])
-    yield from ((each.state, f'incident {each.number}: {each.title}: {words.waits(each)}') for each in left[:FEW])
-    for label, rest in (('over', over[FEW:]), ('open', left[FEW:])):
-        yield label, f'{counted(len(rest), "more incident")}: parity verdict --json' if rest else ''
+    for state, same in grouped(left, attrgetter('state')).items():
+        yield from _first(state, [f'incident {each.number}: {each.title}: {words.waits(each)}' for each in same],
+                          FEW, 'incident', 'parity verdict --json')
+
+
+def _first(label: str, texts: Sequence[str], most: int, noun: str, command: str) -> Iterator[tuple[str, str]]:
+    """Yield the first texts, and how many more the command prints."""
+    yield from ((label, text) for text in texts[:most])
+    if rest := len(texts[most:]):
+        yield label, f'{counted(rest, f"more {noun}")}: {command}'
 
 
 def _cells(table: list[Row]) -> Iterator[tuple[str, str]]:
@@ -328,10 +327,9 @@ def _cells(table: list[Row]) -> Iterator[tuple[str, str]]:
     cells = [row.cell for row in table]
     by_word = Counter(cell.verdict for cell in cells)
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
-    for row in low[:FEW]:
-        yield 'once', (f'{row.name}: tonight {figures.percent(row.cell.once)} '
-                       f'{"low" if row.cell.better == "higher" else "high"}, once: a second night is a slowdown')
-    yield 'once', f'{counted(len(low) - FEW, "more figure")}: parity verdict --all' if len(low) > FEW else ''
+    yield from _first('once', [f'{row.name}: tonight {figures.percent(row.cell.once)} '
+                               f'{"low" if row.cell.better == "higher" else "high"}, once: a second night is a '
+                               'slowdown' for row in low], FEW, 'figure', 'parity verdict --all')
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:

@@ -73,8 +73,14 @@ def _points(session: Session) -> Iterator[Point]:
     for check, cases in swept.items():
         axis = _swept(cases)
         for line, parameters, run in cases:
-            if axis in parameters:
-                yield from _along(axis, check, line, parameters, run)
+            if axis not in parameters:
+                continue
+            x, size = _number(axis, parameters, run), figures.amount(parameters[axis])
+            others = ' '.join(f'%{name}={value}' for name, value in parameters.items() if name != axis)
+            for metric, value in run.values().items():
+                figure = run.figures[metric]
+                yield Plot(run.subsystem, f'{check} {others}'.strip(), axis, size[1] if size else '', metric,
+                           figure.unit, figure.better), line, x, value
 
 
 def _by_size(case: str, line: str, run: Run) -> Iterator[Point]:
@@ -109,15 +115,6 @@ def _number(name: str, parameters: dict[str, str], run: Run) -> float | None:
         return found[0]
     noted = run.noted.get(name)
     return float(noted) if isinstance(noted, int | float) and not isinstance(noted, bool) else None
-
-
-def _along(axis: str, check: str, line: str, parameters: dict[str, str], run: Run) -> Iterator[Point]:
-    x, size = _number(axis, parameters, run), figures.amount(parameters[axis])
-    others = ' '.join(f'%{name}={value}' for name, value in parameters.items() if name != axis)
-    for metric, value in run.values().items():
-        figure = run.figures[metric]
-        yield Plot(run.subsystem, f'{check} {others}'.strip(), axis, size[1] if size else '', metric,
-                   figure.unit, figure.better), line, x, value
 
 
 # ---- the drawing of a plot

@@ -8,7 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parity.base import paths, units
 from parity.base.errors import NothingMeasured
@@ -43,8 +43,13 @@ def openmetrics() -> str:
 
     for system in measured():
         _of_verdict(add, judge.newest(system=system))
-    for beat in _heartbeats():
-        _of_heartbeat(add, beat)
+    for system, began, code in _heartbeats():
+        add('heartbeat_age', 'How long ago the last ci/nightly began, when this was written.',
+            max(0.0, time.time() - began), 'seconds', system=system)
+        add('heartbeat_start_timestamp', 'When the last ci/nightly began.', began, 'seconds', system=system)
+        if code is not None:
+            add('heartbeat_exit_code', 'How the last ci/nightly ended; absent while it runs, or where it died.',
+                code, system=system)
     if not families:
         raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
     lines = [line for name in sorted(families) for line in _lines(name, *families[name])]
@@ -81,27 +86,16 @@ def _of_verdict(add, verdict: Verdict) -> None:
         add('incidents', 'Incidents that are not over.', states[state], system=system, state=state)
 
 
-def _heartbeats() -> Iterator[dict[str, Any]]:
-    """Yield what each ci/nightly said last; a file that is none is left out."""
+def _heartbeats() -> Iterator[tuple[str, float, int | None]]:
+    """Yield system, begin and exit code of each system's last ci/nightly; a file that is none is left out."""
     for file in sorted((paths.results() / 'heartbeat').glob('[!.]*.json')):
         try:
             said = json.loads(file.read_bytes())
             began = datetime.datetime.fromisoformat(said['start'].replace('Z', '+00:00'))
-            if not isinstance(said['system'], str) or type(said['exit_code']) not in (int, type(None)):
-                continue
-            yield {**said, 'start': began.timestamp()}
+            if isinstance(said['system'], str) and type(said['exit_code']) in (int, type(None)):
+                yield said['system'], began.timestamp(), said['exit_code']
         except (OSError, *database.MALFORMED):
             continue
-
-
-def _of_heartbeat(add, said: dict[str, Any]) -> None:
-    system = said['system']
-    add('heartbeat_age', 'How long ago the last ci/nightly began, when this was written.',
-        max(0.0, time.time() - said['start']), 'seconds', system=system)
-    add('heartbeat_start_timestamp', 'When the last ci/nightly began.', said['start'], 'seconds', system=system)
-    if said['exit_code'] is not None:
-        add('heartbeat_exit_code', 'How the last ci/nightly ended; absent while it runs, or where it died.',
-            said['exit_code'], system=system)
 
 
 def _lines(name: str, unit: str, what: str, values: dict) -> Iterator[str]:
@@ -110,12 +104,10 @@ def _lines(name: str, unit: str, what: str, values: dict) -> Iterator[str]:
         yield f'# UNIT {name} {unit}'
     yield f'# HELP {name} {what}'
     for labels, value in values.items():
-        yield f'{name}{{{",".join(f"{key}={_quoted(text)}" for key, text in labels)}}} {value:.12g}'
-
-
-def _quoted(text: str) -> str:
-    escaped = visible(text).replace('\\', '\\\\').replace('"', '\\"').replace('\n', '\\n')
-    return f'"{escaped}"'
+        # JSON escapes a backslash, a quote and a line's end as OpenMetrics does
+        texts = ((key, visible(text).expandtabs()) for key, text in labels)
+        quoted = ','.join(f'{key}={json.dumps(text, ensure_ascii=False)}' for key, text in texts)
+        yield f'{name}{{{quoted}}} {value:.12g}'
 
 
 # ---- the table

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 
-from parity.base import figures
+from parity.base import figures, times
+from parity.base.console import Line
 from parity.base.figures import counted, several
 from parity.base.text import columns
 from parity.records.incidents import Fault, Incident
@@ -14,27 +15,20 @@ from parity.verdict import acks
 #: Changed facts, and cells, that are listed.
 _CHANGES, _CELLS = 4, 40
 
-Line = tuple[str, str]
-
-
 def since(incident: Incident) -> str:
     """Return since when an incident is open, and what it waits for."""
     newest = max(fault.measured for fault in (incident.left or incident.faults).values())
-    begin = f'since {_day(incident.opened.start)}'
-    late = incident.waits or _day(newest) < f'{datetime.date.today()}'
+    begin = f'since {times.day(incident.opened.start)}'
+    late = incident.waits or times.day(newest) < times.day(time.time())
     return f'{begin}, {waits(incident)}' if late else begin
 
 
 def waits(incident: Incident) -> str:
     """Return what an open incident waits for, where none of its cells is bad tonight."""
-    newest = _day(max(fault.measured for fault in (incident.left or incident.faults).values()))
+    newest = times.day(max(fault.measured for fault in (incident.left or incident.faults).values()))
     if incident.waits:
         return f'in order elsewhere, not measured again on {several(incident.waits)} since {newest}'
     return f'bad on {newest} last'
-
-
-def _day(unix: float) -> str:
-    return f'{datetime.date.fromtimestamp(unix)}'
 
 
 def numbers(found: Iterable[Incident | int], kind: str) -> str:
@@ -43,21 +37,17 @@ def numbers(found: Iterable[Incident | int], kind: str) -> str:
     return f'{counted(len(listed), f"{kind} incident")}: {", ".join(listed)}' if listed else ''
 
 
-def lines(incident: Incident) -> list[Line]:
-    """Return (text, style) for each line about one incident: what, where, its cells, its life, what to do."""
+def lines(incident: Incident) -> Iterator[Line]:
+    """Yield the lines about one incident: what, where, its cells, its life, what to do."""
     state = incident.state.upper() if incident.state != 'known' else f'KNOWN   acknowledged {incident.ack}'
-    found: list[Line] = [(f'incident {incident.number}   {incident.title}', 'bold'),
-                         (f'{state}   {"" if incident.closed else since(incident)}'.rstrip(), ''),
-                         *((line, '') for line in about(incident, _CELLS)), ('', '')]
+    yield from ((f'incident {incident.number}   {incident.title}', 'bold'),
+                f'{state}   {"" if incident.closed else since(incident)}'.rstrip(), *about(incident, _CELLS), '')
     for event in incident.events:
-        when = f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}'
         of = f' · session {event.session[:8]}' if event.session else ''
-        found.append((f'{when}   {event.what}{f": {event.text}" if event.text else ""}{of}', ''))
+        yield f'{times.minute(event.start)}   {event.what}{f": {event.text}" if event.text else ""}{of}'
     if not incident.closed and any(fault.word in acks.BAD for fault in incident.faults.values()):
-        undo = f'parity unack {incident.number}' if incident.state == 'known' else \
-            f'parity ack {incident.number} --until DATE --why TEXT'
-        found += [('', ''), (undo, '')]
-    return found
+        yield from ('', f'parity unack {incident.number}' if incident.state == 'known' else
+                    f'parity ack {incident.number} --until DATE --why TEXT')
 
 
 def about(incident: Incident, most: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from parity.base import times
 from parity.records import history
 from parity.records.plan_file import CELL
 from parity.records.record import Session
@@ -53,7 +53,7 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     figure."""
     nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
                           schema={'session': pl.String, 'at': pl.Int64})
-    labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
+    labels = [(times.minute(start), uuid[:8]) for uuid, start in sessions]
     frame = history.counted(frame, labelled=True).cast({history.TEXT: pl.String}).join(nights, on='session')
     values = history.nights(frame, *CELL, 'at').select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
     if words is None:
@@ -138,13 +138,10 @@ def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[fl
     told = {name: {f'{fact} {value}' for fact, value in facts.items() if value and fact != 'node'}
             for name, facts in (session.nodes if session else {}).items() if name in found}
     alike = set.intersection(*told.values()) if told else set()
-    return sorted((_node(name, own, sorted(told.get(name, alike) - alike), *speeds.get(name, (None, 0)))
+    return sorted((Node(name, sorted({c.partition for c in own}), by_word(c.verdict for c in own),
+                        sorted({c.check for c in own if c.verdict not in _NOT_RUN}),
+                        sorted(told.get(name, alike) - alike), *speeds.get(name, (None, 0)))
                    for name, own in found.items()), key=_badness)
-
-
-def _node(name: str, cells: list[Cell], facts: list[str], speed: float | None, count: int) -> Node:
-    return Node(name, sorted({c.partition for c in cells}), by_word(c.verdict for c in cells),
-                sorted({c.check for c in cells if c.verdict not in _NOT_RUN}), facts, speed, count)
 
 
 def _badness(node: Node) -> tuple:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import hashlib
 import json
 import os
@@ -21,7 +20,7 @@ import yaml
 from markupsafe import Markup
 
 from parity import __version__
-from parity.base import codes, figures, text
+from parity.base import codes, figures, text, times
 from parity.base.figures import several
 from parity.base.groups import grouped
 from parity.records.plan_file import CELL
@@ -71,7 +70,7 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     pages = {'index.html': template('page.html.j2', **names).render(v=shown, **_script('filter.js'))}
     incident, by_name = template('incident.html.j2', **names), {line.name: line for line in lines}
     for one in verdict.incidents:
-        when = [f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}' for event in one.events]
+        when = [times.minute(event.start) for event in one.events]
         pages[f'incidents/{one.number}.html'] = incident.render(
             v=shown, one=one, about=incidents.about(one, 0), stands=incidents.since(one),
             events=list(zip(when, one.events, strict=True)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 import os
 import re
@@ -15,7 +14,8 @@ from pathlib import Path
 
 import polars as pl
 
-from parity.base import figures, paths
+from parity.base import figures, paths, times
+from parity.base.console import Line
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.strict import Strict
 from parity.base.text import visible
@@ -86,7 +86,7 @@ def _output(folder: str, night: Span, *reruns: Span) -> tuple[dict[str, list[str
     if not files:
         return {}, folder and 'the output is not there any more'
     written = max(file.stat().st_mtime for file in files)
-    at = f'{datetime.datetime.fromtimestamp(written):%Y-%m-%d %H:%M}'
+    at = times.minute(written)
 
     def away(of: Span) -> float:
         return max(of[0] - written, written - of[1], 0.0)
@@ -164,20 +164,16 @@ def _pattern(name: str) -> str:
 
 # ---- lines of text
 
-Line = tuple[str, str]               # text and style
-
-
-def lines(view: View) -> list[Line]:
-    """Return (text, style) for each line, in the order of a person's questions."""
+def lines(view: View) -> Iterator[Line]:
+    """Yield the lines in the order of a person's questions."""
     row = Row(view.cell)
-    head = '   '.join(filter(None, (row.word.upper(), row.figure, row.reason)))
-    said: list[Line] = [(view.name, 'bold'), (head, STYLES[row.word])]
-    said += [(f'{label:8} {text}', '') for label, text in _facts(view, row) if text]
+    yield from ((view.name, 'bold'),
+                ('   '.join(filter(None, (row.word.upper(), row.figure, row.reason))), STYLES[row.word]))
+    yield from (f'{label:8} {text}' for label, text in _facts(view, row) if text)
     for file, tail in view.output.items():
-        said += [('', ''), (f'{file}, its end:', '')] + [(f'  {line}', 'dim') for line in tail]
+        yield from ('', f'{file}, its end:', *((f'  {line}', 'dim') for line in tail))
     if view.rerun:
-        said += [('', ''), (f'rerun: {view.rerun}', '')]
-    return said
+        yield from ('', f'rerun: {view.rerun}')
 
 
 def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import scipy
 
-from parity.base import figures
+from parity.base import figures, times
 from parity.base.console import Line
 from parity.base.figures import counted, several
 from parity.base.text import visible
@@ -59,7 +59,7 @@ def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
     new = [each for each in known if each.opened.start >= since]
     over = [each for each in known if each.closed and each.closed.start >= since]
     left = [each for each in known if not each.closed]
-    days = ' to '.join(f'{datetime.date.fromtimestamp(at)}' for at in (since, now))
+    days = ' to '.join(times.day(at) for at in (since, now))
     title = (f'{system}, {days}: {counted(len(nights), "session")}, {counted(len(new), "new incident")}, '
              f'{len(over)} over, {len(left)} not over.')
     return title, list(_notes(system, since, every, nights, (new, over, left)))
@@ -71,7 +71,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     for label, own in (('new', new), ('over', over), ('not over', left)):
         yield from ((label, _incident(each)) for each in own if label == 'new' or each not in new)
     if not nights:
-        last = f'the last one began {_day(every[-1].start)}' if every else 'none is stored'
+        last = f'the last one began {times.day(every[-1].start)}' if every else 'none is stored'
         yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
         return
     verdict = judge.newest(nights[-1].uuid)
@@ -85,9 +85,9 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
 
 def _incident(each: Incident) -> str:
     """Return an incident in a line."""
-    ended = f', over {_day(each.closed.start)}' if each.closed else f', {each.ack}' if each.ack else ''
+    ended = f', over {times.day(each.closed.start)}' if each.closed else f', {each.ack}' if each.ack else ''
     return (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; since '
-            f'{_day(each.opened.start)}{ended})')
+            f'{times.day(each.opened.start)}{ended})')
 
 
 def _gaps(first: float, nights: Sequence[Session]) -> str:
@@ -111,7 +111,7 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     for name in systems.gone(stated, time.time()):
         last.pop(name, None)
     oldest = sorted(last.items(), key=lambda each: each[1])
-    away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
+    away = [f'{name} (last {times.day(at)})' for name, at in oldest if at < since]
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
     _, *amiss = words.coverage(system, listing.of_system(stated)[0])
     yield from amiss
@@ -218,10 +218,6 @@ def _rounded(count: float) -> str:
 def by_chance(count: int, mean: float) -> float:
     """Return how probable ``count`` events or more are, where so many are expected (Poisson's distribution)."""
     return float(scipy.special.gammainc(count, mean)) if count else 1.0
-
-
-def _day(unix: float) -> str:
-    return f'{datetime.date.fromtimestamp(unix)}'
 
 
 # ---- text
