@@ -17,6 +17,7 @@ from nights import cell, start, verdict_of
 from parity import report
 from parity.base import reasons
 from parity.nightly import notify
+from parity.nodes import listing
 from parity.records import database
 from parity.records import incidents as table
 from parity.records.incidents import Change, Fault, Where
@@ -526,7 +527,7 @@ def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stor
 def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_its_number(site, stored, results, tmp_path, monkeypatch):
     site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
-    monkeypatch.setattr(incidents, '_slow_nodes', lambda system: listed)
+    monkeypatch.setattr(listing, 'twice', lambda system: listed)
 
     def night(**clock):
         own = notify.prepared('local')

@@ -21,7 +21,7 @@ from parity.scheduler.command import NodeState, SchedulerError
 from parity.stats import peers
 from parity.stats.peers import RelativeSpeed
 from parity.system import systems
-from parity.system.systems import ROTATES, Partition, System
+from parity.system.systems import Partition, System
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,8 @@ def states(system: System) -> tuple[list[NodeState], str]:
     """Return the nodes of the system's partitions as their scheduler sees them, or none and why."""
     found: dict[str, NodeState] = {}
     try:
-        for kind, asked in (('slurm', slurm.nodes), ('pbs', pbs.nodes)):
-            queues = {queue_of(p) for p in system.partitions
-                      if p.scheduler in ROTATES and (p.scheduler == 'pbs') == (kind == 'pbs')}
+        for schedulers, asked in ((('slurm', 'squeue'), slurm.nodes), (('pbs',), pbs.nodes)):
+            queues = {queue_of(p) for p in system.partitions if p.scheduler in schedulers}
             for node in asked() if queues else ():
                 if '' in queues or not node.queues or queues & set(node.queues):
                     found[node.name] = node

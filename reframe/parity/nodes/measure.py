@@ -9,7 +9,6 @@ import argparse
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from parity.base import paths
 from parity.base.figures import counted
@@ -21,17 +20,11 @@ from parity.records.record import Run, node_name
 from parity.session import runner
 
 
-class Measured(NamedTuple):
-    """``stopped``: why ReFrame was stopped, or ''. ``runs``: of the new ``sessions``, by node."""
-
-    stopped: str
-    sessions: list[str]
-    runs: dict[str, list[Run]]
-
-
 def on(nodes: Sequence[ListedNode], arguments: list[str], step: str, seconds: float | None = None,
-       more: Sequence[str] = ()) -> Measured:
-    """Measure the nodes. ``arguments``: of a night's ReFrame, and ``more`` of this one. ``seconds``: its limit."""
+       more: Sequence[str] = ()) -> tuple[str, list[str], dict[str, list[Run]]]:
+    """Measure the nodes. Return why ReFrame was stopped or '', the new sessions, and their runs by node.
+
+    ``arguments``: of a night's ReFrame, and ``more`` of this one. ``seconds``: its limit."""
     before = set(database.uuids())
     names = ','.join(node.asked for node in nodes)
     stopped = runner.reframe(['-c', str(paths.root() / 'checks'), '-r', *_selection(arguments), '--distribute=all',
@@ -42,7 +35,7 @@ def on(nodes: Sequence[ListedNode], arguments: list[str], step: str, seconds: fl
         case, node = identity.undistributed(run.case)
         if node:
             runs[node_name(node)].append(replace(run, case=case))
-    return Measured(stopped, sessions, runs)
+    return stopped, sessions, runs
 
 
 def _selection(arguments: list[str]) -> list[str]:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 
 import polars as pl
 
 from parity.base import console
 from parity.base.figures import number, several
+from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.nodes import figures, listing, measure, words
 from parity.nodes.listing import ListedNode
@@ -108,11 +109,9 @@ def _costs(system: System, night: str) -> tuple[float, Costs]:
     again = history.load(system.name, reruns=True, labelled=True, disturbed=True).filter(rerun_of=night)
     jobs = again.unique(('session', 'jobid')).select('seconds', 'node').drop_nulls()
     spent += sum(seconds * len(node.split(',')) for seconds, node in jobs.iter_rows())
-    costs: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for run in runs:
-        if len(run.nodes) == 1 and not run.fixture:
-            costs[run.partition, run.environ, run.case].append(run.seconds)
-    return spent, {case: median(took) for case, took in costs.items()}
+    alone = grouped((run for run in runs if len(run.nodes) == 1 and not run.fixture),
+                    attrgetter('partition', 'environ', 'case'))
+    return spent, {case: median(run.seconds for run in same) for case, same in alone.items()}
 
 
 def _cost(system: System, node: ListedNode, costs: Costs) -> dict[str, float]:

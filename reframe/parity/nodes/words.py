@@ -6,6 +6,7 @@ import datetime
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from parity.base.console import Line
 from parity.base.figures import change, counted, duration, percent, several
 from parity.base.text import visible
 from parity.nodes import listing
@@ -20,19 +21,15 @@ _DAY = 86400
 #: Sessions in a node's history; days after which a node counts as unmeasured for long.
 _NIGHTS, _RECENT = 14, 30
 
-Line = tuple[str, str]
-
 
 def lines(system: System, nodes: list[ListedNode], unknown: str) -> Iterator[Line]:
     """Yield which nodes are slower, out of service or unmeasured, then a line for each. ``unknown``: why the
     scheduler does not tell their states."""
     now, incidents = time.time(), [one for one in of_system(system.name) if one.state != 'over']
-    yield from ((text, 'bold') for text in coverage(system.name, nodes))
-    if unknown:
-        yield visible(_unknown(unknown)), 'yellow'
+    yield from ((text, 'bold') for text in coverage(system.name, nodes, unknown))
     yield from ((warning, 'yellow') for warning in listing.retired_problems(system, now, set()))
     if gone := systems.gone(system, now):
-        yield f'retired: {several(sorted(gone))}', ''
+        yield f'retired: {several(sorted(gone))}'
     if not nodes:
         return
     nodes = sorted(nodes, key=lambda node: (not node.slower, not node.out, node.measured or 0.0, node.name))
@@ -49,30 +46,26 @@ def lines(system: System, nodes: list[ListedNode], unknown: str) -> Iterator[Lin
                'and software', 'dim')
 
 
-def _unknown(why: str) -> str:
-    return f'the state of the nodes is not known: {why}'
-
-
 def coverage(system: str, nodes: Sequence[ListedNode], unknown: str = '') -> list[str]:
     """Return the coverage, and what a person should look at. ``unknown``: of `lines`."""
+    text = [visible(f'the state of the nodes is not known: {unknown}')] if unknown else []
     if not nodes:
-        return [f'{system}: no node is known: no undisturbed figure is stored; run ci/nightly --system {system}',
-                *([_unknown(unknown)] if unknown else [])]
+        return [f'{system}: no node is known and no undisturbed figure is stored; run ci/nightly --system '
+                f'{system}', *text]
     now, slow = time.time(), [node for node in nodes if node.slower]
     recent = sum(node.measured is not None and now - node.measured < _RECENT * _DAY for node in nodes)
-    text = [f'{system}: {recent} of {counted(len(nodes), "node")} measured in the last {_RECENT} days'
-            + (f', {len(slow)} slower than its peers' if slow else '')]
-    text += [_unknown(unknown)] if unknown else []
+    text.insert(0, f'{system}: {recent} of {counted(len(nodes), "node")} measured in the last {_RECENT} days'
+                + (f', {len(slow)} slower than its peers' if slow else ''))
     text += [f'{node.name} is slower: ' + ', '.join(
         f'{part} {change(speed.share, 1)} beside {speed.peers} peers' for part, speed in node.slower.items())
         for node in slow]
     text += [f'{node.name} takes no jobs: {_state(node, now)}' for node in nodes if node.out]
     if never := [node.name for node in nodes if node.measured is None]:
         text.append(f'never measured alone: {several(never)}')
-    if old := [node for node in nodes if node.measured and now - node.measured >= _RECENT * _DAY]:
-        old = sorted(old, key=lambda node: node.measured)
-        ages = [f'{node.name} ({_age(node.measured, now)})' for node in old]
-        text.append(f'not measured for long: {several(ages)}')
+    old = [node for node in nodes if node.measured and now - node.measured >= _RECENT * _DAY]
+    if old := sorted(old, key=lambda node: node.measured):
+        ages = several([f'{node.name} ({_age(node.measured, now)})' for node in old])
+        text.append(f'not measured for long: {ages}')
     return text
 
 
@@ -80,15 +73,15 @@ def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Ch
     """Yield the state of a node, its speed by part, its incidents, its last sessions, its ``changes``."""
     now = time.time()
     yield f'{system.name}: {node.name}', 'bold'
-    yield f'state     {visible(unknown) or _state(node, now)}', ''
+    yield f'state     {visible(unknown) or _state(node, now)}'
     session = f' (session {node.session[:8]})' if node.session else ''
-    yield f'measured  {_age(node.measured, now)}{session}', ''
+    yield f'measured  {_age(node.measured, now)}{session}'
     if entry := systems.gone(system, now).get(node.name):
-        yield f'retired   since {entry.since}: {visible(entry.reason)}', ''
+        yield f'retired   since {entry.since}: {visible(entry.reason)}'
     yield from part_lines(node)
     for one in of_system(system.name):
         if node.name in one.nodes:
-            yield f'incident  {one.number} ({one.state}): {one.title}', ''
+            yield f'incident  {one.number} ({one.state}): {one.title}'
     sessions = listing.sessions(node, system.name, _NIGHTS)
     head, *speeds = _speeds(sessions)
     if sessions:
@@ -98,14 +91,14 @@ def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Ch
                'red' if then.slower else '')
     for fact in changes:
         if node.name in fact.nodes:
-            yield f'changed   {fact.fact} {fact.old} -> {fact.new} since {fact.when}', ''
+            yield f'changed   {fact.fact} {fact.old} -> {fact.new} since {fact.when}'
 
 
 def part_lines(node: ListedNode) -> Iterator[Line]:
     """Yield for each part how the node stands beside its peers."""
     for part, speed in sorted(node.parts.items(), key=lambda item: PARTS.index(item[0])):
         if speed is None:
-            yield f'{part:9} fewer than {FEWEST} peers have the same cases with the same software', ''
+            yield f'{part:9} fewer than {FEWEST} peers have the same cases with the same software'
         else:
             yield (f'{part:9} {change(speed.share, 1)} beside {speed.peers} peers: {speed} (clear of their '
                    f'scatter: a drop of {percent(speed.clear)})', 'red' if speed.slower else '')

@@ -76,16 +76,12 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     ``interrupted``: by its operator. What did not end then was not measured."""
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
-    tonight = of_verdict(verdict, system, start, interrupted, _slow_nodes(system) if verdict else {})
+    from parity.nodes import listing  # it loads polars
+    tonight = of_verdict(verdict, system, start, interrupted, listing.twice(system) if verdict else {})
     together = near()
     held = [ack for ack in acks.read(system) if ack.holds(datetime.date.today())]
     holding = {of for ack in held for of in (ack.cell, ack.incident)}
     return table.record(system, session, start, lambda known: after(known, tonight, together, holding))
-
-
-def _slow_nodes(system: str) -> dict[tuple[str, str], float]:
-    from parity.nodes import listing  # it loads polars
-    return listing.twice(system)
 
 
 def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
