@@ -142,15 +142,6 @@ def test_a_signal_ends_a_nightly_with_4_wherever_it_arrives(results, tmp_path, n
     assert (done.returncode, beat['exit_code']) == (4, 4) and 'parity: interrupted' in done.stderr
 
 
-def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):
-    """Told by a Ctrl-C, told again, killed."""
-    monkeypatch.setattr(runner, 'GRACE_SECONDS', 0.1)
-    process = subprocess.Popen(['bash', '-c', 'trap "" TERM; echo up; sleep 7777'], stdout=subprocess.PIPE)
-    process.stdout.readline()
-    runner._end(process, 0.1)
-    assert process.returncode == -signal.SIGKILL
-
-
 def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     (checkout / 'checks' / 'x.py').write_text('import reframe\nimport nope\n')
     broken = shell(f'. ci/activate && {FILECOPY} -c checks/x.py {ONE}', checkout)

@@ -1,9 +1,8 @@
-"""Nodes beside their peers, their scheduler's word, nodes by turns, a night's window, the gate of one node."""
+"""The listing of nodes beside their peers, their turns in a night, the gate of one node."""
 
 from __future__ import annotations
 
 import datetime
-import os
 import re
 
 import numpy as np
@@ -15,79 +14,19 @@ from commands import parity
 from conftest import TOP
 from nights import figure, frame, start
 from parity.base.errors import UsageError
-from parity.nightly import guard
 from parity.nodes import figures, gate, listing, turns
 from parity.plan.identity import case_name
 from parity.records import database, history, record
 from parity.records.incidents import Fault
 from parity.records.record import Session
-from parity.scheduler import pbs, scheduled, slurm
+from parity.scheduler import pbs, slurm
 from parity.scheduler.command import NodeState
 from parity.session import runner
-from parity.stats import peers
 from parity.system import systems
 from parity.system.systems import Nightly
 
 RECORDED = TOP / 'tests' / 'recorded'
 NAMES = [f'p{i}' for i in range(1, 7)]
-
-
-@pytest.mark.parametrize('count', (4, 8, 40))
-def test_a_slow_node_is_told_and_sound_ones_are_not(count):
-    """Nodes that scatter by 1 %: at chance 1/100 sound ones are called slower about so often, a slow one is found."""
-    random, trials = np.random.default_rng(2026), 400
-    logs = random.normal(scale=0.01, size=(trials, count, 2))
-    sound = sum(each.slower for logs in logs for each in [peers.relative_speed(logs, 0, 0.01)])
-    logs[:, 0] -= 0.15
-    found = sum(peers.relative_speed(each, 0, 0.01).slower for each in logs)
-    assert sound <= 0.02 * trials and found >= 0.95 * trials
-
-
-#: Tails of what nights scatter by, and the share of jobs that are 10 to 40 % slower.
-TAILS = [(tail, share) for tail in ('normal', 't3', 'exponential') for share in (0.0, 0.003, 0.02)]
-
-
-def nights_of(random, tail: str, share: float, *shape: int) -> np.ndarray:
-    drawn = {'normal': random.standard_normal, 't3': lambda size: random.standard_t(3, size) / np.sqrt(3),
-             'exponential': lambda size: 1 - random.exponential(size=size)}[tail](shape)
-    return 0.01 * drawn + np.where(random.random(shape) < share, np.log1p(-random.uniform(0.1, 0.4, shape)), 0.0)
-
-
-@pytest.mark.parametrize('tail, share', TAILS)
-def test_a_listing_names_no_sound_node_for_its_outliers_and_finds_a_slow_one(tail, share):
-    """40 nodes that differ by 0.5 %, with 1 to 8 nights each of 1 %. One in 100 listings may name a sound node."""
-    random, trials, wrong, found = np.random.default_rng(2026), 60, 0, 0
-    for _ in range(trials):
-        logs = nights_of(random, tail, share, 40, 8) + random.normal(scale=0.005, size=(40, 1))
-        logs[1:][np.arange(8) >= random.integers(1, 9, 39)[:, None]] = np.nan
-        errors = np.full(logs.shape, 1.4826 * np.nanmedian(abs(logs - np.nanmedian(logs))))
-        wrong += any(each.slower for each in peers.listed(logs, errors, 0.01 / 40))
-        logs[0] -= 0.04
-        found += peers.listed(logs, errors, 0.01 / 40, np.array([0]))[0].slower
-    assert wrong <= 3 and found >= 0.7 * trials, (wrong, found)
-
-
-def test_one_night_names_no_node_and_two_that_agree_do():
-    logs, errors = np.random.default_rng(1).normal(scale=0.01, size=(40, 8)), np.full((40, 8), 0.01)
-    for nights, named in (([-0.4], False), ([-0.4, 0.0], False), ([-0.4, -0.3], True), ([-0.4, 0.0, 0.01], False)):
-        logs[0] = [*nights, *[np.nan] * (8 - len(nights))]
-        assert peers.listed(logs, errors, 0.01 / 40)[0].slower == named, nights
-
-
-@pytest.mark.parametrize('mended, named', [(1, 1.0), (2, 0.0)])
-def test_a_mended_node_is_named_until_two_good_nights(mended, named):
-    random, found = np.random.default_rng(1), []
-    for _ in range(50):
-        logs = random.normal(scale=0.01, size=(40, 8))
-        logs[0, mended:] -= 0.1
-        found.append(peers.listed(logs, np.full(logs.shape, 0.01), 0.01 / 40, np.array([0]))[0].slower)
-    assert abs(np.mean(found) - named) <= 0.06
-
-
-def test_too_few_peers_say_nothing():
-    assert peers.relative_speed(np.array([[0.0], [0.0], [-0.7]]), 2, 0.01) is None
-    own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])
-    assert [each and each.slower for each in (peers.relative_speed(own, at, 0.01) for at in range(5))] == [None, False, False, False, True]
 
 
 def test_the_word_of_the_scheduler_on_its_nodes():
@@ -111,41 +50,6 @@ def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch
     assert [(each.name, each.asked) for each in known_nodes(monkeypatch, NodeState(full, 'idle', takes=True), system=system)] == [(address, address), ('c3', full)]
     assert [each.name for each in listing.of_system(system, full)[0]] == ['c3']
     assert Fault(word='regressed', since=0, measured=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
-
-
-@pytest.mark.parametrize('window, now, begin, end', (
-    ('01:00-05:00', '2026-11-22 00:30', '2026-11-22 01:00', '2026-11-22 05:00'),
-    ('01:00-05:00', '2026-11-22 04:59', '2026-11-22 01:00', '2026-11-22 05:00'),
-    ('01:00-05:00', '2026-11-22 05:00', '2026-11-23 01:00', '2026-11-23 05:00'),
-    ('22:00-05:00', '2026-11-22 23:00', '2026-11-22 22:00', '2026-11-23 05:00'),
-    ('22:00-05:00', '2026-11-23 04:00', '2026-11-22 22:00', '2026-11-23 05:00'),
-    ('22:00-05:00', '2026-11-23 12:00', '2026-11-23 22:00', '2026-11-24 05:00')))
-def test_when_a_window_opens(window, now, begin, end):
-    now, *wanted = (datetime.datetime.fromisoformat(text).timestamp() for text in (now, begin, end))
-    assert Nightly(node_hours=1, window=window).opens(now) == tuple(wanted)
-
-
-@pytest.mark.parametrize('text, why', (
-    ('{node_hours: 0}', 'greater than 0'), ('{node_hours: 40, window: "05:00-05:00"}', 'never opens: it ends when it begins'),
-    ('{node_hours: 40, window: "1-5"}', 'is no window; valid is, for instance'),
-    ('{node_hours: 40}', 'needs a partition whose scheduler takes a node by its name: slurm, squeue, pbs')))
-def test_what_the_file_may_not_say(site, text, why):
-    site.write_text(f'{site.read_text()}\nnightly: {text}\n')
-    with pytest.raises(UsageError, match=why):
-        systems.read('local')
-
-
-def test_a_night_outside_its_window_waits_or_is_refused(monkeypatch):
-    system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1, window='22:00-05:00')})
-    noon = datetime.datetime(2026, 11, 22, 12).timestamp()
-    waited = []
-    monkeypatch.setattr(guard.time, 'time', lambda: noon)
-    monkeypatch.setattr(guard.time, 'sleep', waited.append)
-    monkeypatch.setenv(scheduled.UNTIL, '')
-    with pytest.raises(UsageError, match='window 22:00-05:00 opens in 10 h 00 min, after the time limit of 8 h 00 min'):
-        guard.wait_for_window(system, 8 * 3600)
-    guard.wait_for_window(system, 11 * 3600)
-    assert waited == [10 * 3600] and float(os.environ[scheduled.UNTIL]) == noon + 17 * 3600
 
 
 def known_nodes(monkeypatch, *states: NodeState, system=None) -> list[listing.ListedNode]:
@@ -303,15 +207,3 @@ def test_the_gate_passes_no_node_on_which_a_case_failed_or_was_disturbed(known, 
     others = on('p2', 'Stream', result='fail', fail_phase='sanity', parity={'status': 'failed', 'reason': 'of another node'})
     assert at_the_gate(monkeypatch, [NodeState(name, 'idle', True)], bad, bad, on(name, 'Stream %size=1'), others) == code
     assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize('until, word', ((None, 'failed'), (1795190099.0, 'skipped'), (1795190200.0, 'failed')))
-def test_a_job_that_the_end_of_the_window_took_back_is_left_for_the_next_night(until, word):
-    reason = 'cancelled while it waited in the queue, at most 30 s (job 7: CANCELLED, Reason Priority)'
-    noted = {'journal': 'abc', 'status': 'failed', 'reason': reason, **({'until': until} if until else {})}
-    lost = sessions.case(result='fail', fail_phase='sanity', perfvalues={}, parity=noted)
-    told, = sessions.verdict_on(sessions.report([lost], [{**sessions.planned(), 'metrics': sessions.METRICS[:1]}])).cells
-    assert told.verdict == word and reason in told.reason
-    ran = sessions.case(99.0, parity={'metrics': {}})
-    both = sessions.verdict_on(sessions.report([ran, lost], [sessions.planned()])).cells[0]
-    assert (both.value == 99.0) is (word == 'skipped'), 'the runs before the end of the window count'
