@@ -54,19 +54,15 @@ def digests(cases: Iterable[Case]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in stated.items()}
 
 
-def repeats(study: Study, experiment: str, quick: bool) -> int:
-    asked = study.experiments[experiment]
-    return asked.quick.repeats if quick and asked.quick else asked.repeats
-
-
 def steps(study: Study, cases: Sequence[Case], quick: bool, done: Collection[Key] = ()) -> list[Step]:
     """Return the sessions that measure the cases, but for those that are done."""
     found = []
-    for repeat in range(1, max((repeats(study, c.experiment, quick) for c in cases), default=0) + 1):
+    repeats = {name: experiment.taken(quick).repeats for name, experiment in study.experiments.items()}
+    for repeat in range(1, max((repeats[c.experiment] for c in cases), default=0) + 1):
         sides = list(study.axes[study.contrast].values)
         turns = [[Step(side, repeat, group) for group in _sessions(
             c for c in cases if study.side(c) == side and key(side, repeat, c) not in done
-            and repeat <= repeats(study, c.experiment, quick))] for side in (sides if repeat % 2 else sides[::-1])]
+            and repeat <= repeats[c.experiment])] for side in (sides if repeat % 2 else sides[::-1])]
         found += [step for pair in itertools.zip_longest(*turns) for step in pair if step]
     return found
 

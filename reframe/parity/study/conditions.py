@@ -178,11 +178,11 @@ def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, di
         axes = [axis for axis, of in study.axes.items() if of.kind in ('network', 'filesystem')]
         if not axis:
             raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes) or "none"}')
-        if axis not in axes and name in (part.name for part in partitions):
-            raise UsageError(f'--as {text}: a job takes nodes of one partition; name one that has the nodes of '
-                             'both, by --partition (docs/studies.md)')
         if axis not in axes:
-            raise UsageError(f'--as {text}: ' + unknown('axis', axis, axes or ['none']))
+            raise UsageError(f'--as {text}: ' + (
+                'a job takes nodes of one partition; name one that has the nodes of both, by --partition '
+                '(docs/studies.md)' if name in (part.name for part in partitions)
+                else unknown('axis', axis, axes or ['none'])))
         if value not in study.axes[axis].values:
             raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
         kind = study.axes[axis].kind
@@ -214,7 +214,5 @@ class _Times:
         """Return the seconds of a case with its job on system:partition, and whether they are a guess."""
         measured = [taken for at, check, having, taken in self.cases
                     if at == place and case.is_case(check, having)]
-        experiment = study.experiments[case.experiment]
-        guess = experiment.quick.seconds if case.quick and experiment.quick else experiment.seconds
-        return (self.costs.get(place, 0.0 if measured else JOB) + (median(measured) if measured else guess),
-                not measured)
+        taken = median(measured) if measured else study.experiments[case.experiment].taken(case.quick).seconds
+        return self.costs.get(place, 0.0 if measured else JOB) + taken, not measured

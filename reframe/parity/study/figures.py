@@ -88,15 +88,13 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
 
 def _wrong(study: Study, row: dict[str, str]) -> str:
     """Return what is wrong with a row's names, and what is valid; '' for nothing."""
-    if row['experiment'] not in study.experiments:
-        return unknown('experiment', row['experiment'], list(study.experiments))
-    experiment = study.experiments[row['experiment']]
-    if row['metric'] not in experiment.metrics:
-        return unknown('metric', row['metric'], list(experiment.metrics))
-    if row['better'] not in ('higher', 'lower', ''):
-        return unknown('direction', row['better'], ['higher', 'lower', 'nothing'])
-    if row.get('use', '') not in USES:
-        return unknown('use', row['use'], list(USES)[1:])
+    experiment = study.experiments.get(row['experiment'])
+    for kind, name, valid in (('experiment', row['experiment'], study.experiments),
+                              ('metric', row['metric'], experiment.metrics if experiment else ()),
+                              ('direction', row['better'], ('higher', 'lower', '')),
+                              ('use', row.get('use', ''), USES)):
+        if name not in valid:
+            return unknown(kind, name, [known or 'nothing' for known in valid])
     for axis in (axis for axis in study.axes if axis in row and (axis != 'unit' or axis in experiment.axes)):
         valid = study.values(row['experiment'], axis) if axis in experiment.axes else ['']
         if row[axis] not in valid and not (axis not in experiment.axes and not row[axis]):
@@ -175,14 +173,10 @@ def _is_ratio(cell: Cell) -> bool:
     return cell.label.startswith('ratio_only')
 
 
-def tables(cells: Iterable[Cell]) -> dict[tuple[str, str], Point]:
+def tables(cells: Sequence[Cell]) -> dict[tuple[str, str], Point]:
     """Return the tables in print of which no figure stands by itself: experiment and metric, and the point of the
     first figure."""
-    found: dict[tuple[str, str], Point] = {}
-    for cell in cells:
-        if _is_ratio(cell):
-            found.setdefault((cell.experiment, cell.metric), cell.point)
-    return found
+    return {(cell.experiment, cell.metric): cell.point for cell in reversed(cells) if _is_ratio(cell)}
 
 
 def _divided(rows: Sequence[Row], cells: Sequence[Cell],

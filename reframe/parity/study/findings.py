@@ -68,12 +68,9 @@ def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]], n
             left_out: Sequence[Cell]) -> Judged:
     words: dict[Of, tuple[Word, str]] = {}
     for of, cells in sources.items():
-        mine = [] if study.number(finding.text) else chosen(cells, study.series(finding.text))
-        parts = list(_parts(study, finding, of, mine) if not study.number(finding.text)
-                     else _of_number(finding, [n for n in numbers if n.of == of]))
-        if of == 'here':
-            parts = parts or _unmeasured(study, finding, mine, [*cells, *left_out])
-        words[of] = _word(parts)
+        parts = list(_of_number(finding, [n for n in numbers if n.of == of]) if study.number(finding.text)
+                     else _parts(study, finding, of, chosen(cells, study.series(finding.text))))
+        words[of] = _word(parts or (_unmeasured(study, finding, [*cells, *left_out]) if of == 'here' else []))
     bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
     more = (bounds, finding.along and f'along {finding.along}', finding.goes, finding.law)
     word, why = words.get('here', ('', ''))
@@ -82,13 +79,12 @@ def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]], n
                   why_published=words['published'][1], here=word, why_here=why)
 
 
-def _unmeasured(study: Study, finding: Finding, mine: Sequence[Cell], cells: Sequence[Cell]) -> list[Part]:
+def _unmeasured(study: Study, finding: Finding, cells: Sequence[Cell]) -> list[Part]:
     """Say why a finding has no figures here."""
-    series = _series(study, finding)
-    mine = mine or [c for text in series for c in chosen(cells, study.series(text))]
-    if reasons := dict.fromkeys(c.reason for c in mine if c.reason):
+    series = [study.series(text) for text in _series(study, finding)]
+    if reasons := dict.fromkeys(c.reason for one in series for c in chosen(cells, one) if c.reason):
         return [Part(None, reason) for reason in reasons]
-    of = [study.experiments[study.series(text).experiment] for text in series]
+    of = [study.experiments[one.experiment] for one in series]
     if not of or any(not experiment.check for experiment in of):
         return [Part(None, 'nothing here measures it')]
     quick = study.number(finding.text) or any(not experiment.quick for experiment in of)

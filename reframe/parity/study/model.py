@@ -113,6 +113,10 @@ class Experiment(Strict):
     row: str = ''
     compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
 
+    def taken(self, quick: bool) -> Experiment | Quick:
+        """Return what has the repeats and seconds that are taken."""
+        return self.quick if quick and self.quick else self
+
     @model_validator(mode='after')
     def _whole(self) -> Experiment:
         texts = [*self.parameters.values(), *self.set.values(), self.row,

@@ -68,22 +68,21 @@ def page(of: Compared) -> str:
 
 def _plots(of: Compared) -> Iterator[Drawn]:
     """Yield a plot for each fitted series, with all values of the contrasted axis in it."""
-    sources = [(of.cells, True), *([(of.ran.cells, False)] if of.ran else [])]
+    printed, axis = {id(cell) for cell in of.cells}, of.study.contrast
     for fit in of.study.fits:
-        series, axis = of.study.series(fit.series), of.study.contrast
-        found: dict[tuple, dict[tuple[str, bool], list[Cell]]] = {}
-        for cells, hollow in sources:
-            for cell in derived.chosen(cells, series):
-                key = tuple((a, v) for a, v in cell.point.items() if a not in (fit.along, axis))
+        series = of.study.series(fit.series)
+        cells = derived.chosen([*of.cells, *(of.ran.cells if of.ran else ())], series)
+        for point, group in derived.by_point(cells, [fit.along, axis]).items():
+            lines: dict[tuple[str, bool], list[Cell]] = {}
+            for cell in group:
                 side = cell.point.get(axis, of.study.baseline)
-                found.setdefault(key, {}).setdefault((side, hollow), []).append(cell)
-        for key, lines in found.items():
-            unit = next((c.unit for group in lines.values() for c in group if c.values), '')
-            size = amount(next(iter(lines.values()))[0].point[fit.along])
-            plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in key)]), fit.along,
+                lines.setdefault((side, id(cell) in printed), []).append(cell)
+            unit = next((c.unit for c in group if c.values), '')
+            size = amount(group[0].point[fit.along])
+            plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in point)]), fit.along,
                         size[1] if size else '', series.metric, unit, '')
-            if drawn := drawings.draw(plot, [_line(of, fit.law, fit.along, name, hollow, group)
-                                             for (name, hollow), group in lines.items()]):
+            if drawn := drawings.draw(plot, [_line(of, fit.law, fit.along, name, hollow, same)
+                                             for (name, hollow), same in lines.items()]):
                 yield drawn
 
 

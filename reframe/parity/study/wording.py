@@ -9,7 +9,7 @@ from parity.base.console import Line
 from parity.base.figures import counted, duration
 from parity.base.groups import grouped
 from parity.base.text import brief, columns
-from parity.study import campaign, compared, figures
+from parity.study import compared, figures
 from parity.study.campaign import Key, Status, Step
 from parity.study.compared import Compared
 from parity.study.conditions import Planned
@@ -98,8 +98,9 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
         yield f'  in print only: {", ".join(printed)}'
     for mode, planned in cases.items():
         if ready := [p for p in planned if not p.reason]:
-            times = {(p.partition, study.side(p.case), p.case.runs):
-                     p.seconds * campaign.repeats(study, p.case.experiment, mode == 'quick') for p in ready}
+            repeats = {key: of.taken(mode == 'quick').repeats for key, of in study.experiments.items()}
+            times = {(p.partition, study.side(p.case), p.case.runs): p.seconds * repeats[p.case.experiment]
+                     for p in ready}
             guess = ' (a guess where nothing was measured yet)' if any(p.guessed for p in ready) else ''
             yield f'  {mode}: {counted(len(ready), "case")}, {duration(sum(times.values()))}{guess}'
 
