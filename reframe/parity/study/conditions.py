@@ -146,27 +146,24 @@ def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float
 
 def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the partition of each value of the contrasted axis, '' where it is not of partitions; and why not."""
-    names = [part.name for part in site.partitions]
-    for partition in named:
-        if partition not in names:
-            raise UsageError(unknown('partition', partition, names))
+    names, axis = [part.name for part in site.partitions], study.axes[study.contrast]
+    if strange := [partition for partition in named if partition not in names]:
+        raise UsageError(unknown('partition', strange[0], names))
     if twice := [partition for partition in named if named.count(partition) > 1]:
         raise UsageError(f'--partition {twice[0]}: given twice; each side needs its own partition')
-    axis = study.axes[study.contrast]
-    if axis.kind != 'partition' and named[1:]:
-        raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
     if axis.kind != 'partition':
+        if named[1:]:
+            raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
         return {'': (*named, *names)[0]}, {}
     if named and len(named) != len(axis.values):
         valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'
         raise UsageError(f'--partition: {len(named)} given; must be {valid}')
-    if named:
-        return dict(zip(axis.values, named, strict=True)), {}
     able = {value: [part.name for part in site.partitions if feature in ('', *part.features)]
             for value, feature in axis.values.items()}
-    return ({value: parts[0] for value, parts in able.items() if parts},
-            {value: f'no partition of {site.name} has the feature {axis.values[value]}'
-             for value, parts in able.items() if not parts})
+    sides = dict(zip(axis.values, named, strict=True)) if named else {
+        value: parts[0] for value, parts in able.items() if parts}
+    return sides, {value: f'no partition of {site.name} has the feature {axis.values[value]}'
+                   for value in axis.values if value not in sides}
 
 
 def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str, str]]:

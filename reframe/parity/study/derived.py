@@ -160,7 +160,7 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
     that all have count."""
     names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
                                 if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
-    notes, used = [], []
+    used: list[Cell] = []
     lists: dict[str, dict[tuple, float]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
@@ -168,23 +168,19 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
         if not (mine := [c for c in chosen(cells, series) if c.values or whole and c.flagged]):
             return None, '', ''
         used += mine
-        figures = [c.median if c.values else c.flagged[0][0] for c in mine]
-        notes += [f'{c.name} is flagged: {c.flagged[0][1]}' for c in mine if not c.values]
-        if whole:
-            names[name] = figures[0]
-            continue
         free = [axis for axis in mine[0].point if len(series.fixed.get(axis, ())) != 1]
-        lists[name] = {tuple((axis, c.point[axis]) for axis in free): v
-                       for c, v in zip(mine, figures, strict=True)}
+        points = {tuple((axis, c.point[axis]) for axis in free): c.median if c.values else c.flagged[0][0]
+                  for c in mine}
+        if whole:
+            names[name], = points.values()
+        else:
+            lists[name] = points
+    axes = {name: [axis for axis, _ in next(iter(points))] for name, points in lists.items()}
+    for name, points in lists.items():
+        names[name] = [v for point, v in points.items() if all(
+            point in lists[other] for other in lists if axes[other] == axes[name])]
     try:
-        found = formula.value(worked.formula, {**names, **_common(lists)}, formula.functions(study.functions))
+        found = formula.value(worked.formula, names, formula.functions(study.functions))
     except (ArithmeticError, ValueError) as err:
         return None, str(err), ''
-    return found, '; '.join(notes), labels(used)
-
-
-def _common(lists: dict[str, dict[tuple, float]]) -> dict[str, list[float]]:
-    """Return the lists by name; of those over the same axes, the points that all have."""
-    axes = {name: [axis for axis, _ in next(iter(points))] for name, points in lists.items()}
-    return {name: [v for point, v in points.items() if all(
-        point in lists[other] for other in lists if axes[other] == axes[name])] for name, points in lists.items()}
+    return found, '; '.join(f'{c.name} is flagged: {c.flagged[0][1]}' for c in used if not c.values), labels(used)

@@ -171,21 +171,17 @@ def _repeats(row: Row, bounds: dict[str, float]) -> str:
     return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
 
 
-def _ends(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
-    """Judge the quotient of each two neighbours among a finding's ends."""
-    bounds = {'below': 1.0} if finding.kind == 'order' else finding.bounds
-    for one, other in itertools.pairwise(study.series(finding.text).ends):
-        at = [next((c for c in group if {**c.point, **end} == c.point), None) for end in (one, other)]
-        if all(at):
-            quotient_of = f'{",".join(one.values())}/{",".join(other.values())}'
-            yield from _ratio(of, *at, bounds, f'{name} {quotient_of}'.strip())
-
-
-def _trend(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
-    bounds = {'above': 1.0} if finding.goes == 'rising' else {'below': 1.0}
-    for before, after in itertools.pairwise(derived.along(study, group, finding.along)):
-        step = f'{after.point[finding.along]}/{before.point[finding.along]}'
-        yield from _ratio(of, after, before, bounds, f'{name} {step}'.strip())
+def _neighbours(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+    """Judge the quotient of each two neighbours: among a finding's ends, or along its axis."""
+    bounds = finding.bounds or {'above' if finding.goes == 'rising' else 'below': 1.0}
+    cells = derived.along(study, group, finding.along)[::-1] if finding.along else [
+        next((c for c in group if {**c.point, **end} == c.point), None)
+        for end in study.series(finding.text).ends]
+    axes = [finding.along] if finding.along else [*study.series(finding.text).ends[0]]
+    for one, other in [*itertools.pairwise(cells)][::-1 if finding.along else 1]:
+        if one and other:
+            quotient_of = '/'.join(','.join(cell.point[axis] for axis in axes) for cell in (one, other))
+            yield from _ratio(of, one, other, bounds, f'{name} {quotient_of}'.strip())
 
 
 def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
@@ -249,5 +245,5 @@ def _of_number(finding: Finding, numbers: Iterable[NumberRow]) -> Iterator[Part]
 
 
 _KINDS: dict[str, Callable[[Study, Finding, Of, str, list[Cell]], Iterator[Part]]] = {
-    'ratio': _ends, 'order': _ends, 'trend': _trend, 'fit': _fit, 'knee': _knee, 'count': _count,
+    'ratio': _neighbours, 'order': _neighbours, 'trend': _neighbours, 'fit': _fit, 'knee': _knee, 'count': _count,
     'variation': _variation}

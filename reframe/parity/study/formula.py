@@ -98,27 +98,24 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
     from parity.study.laws import Estimate
     known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 
+    body = ast.parse(text, mode='eval').body
+
     def of(node: ast.expr) -> Any:
         match node:
             case ast.BinOp():
-                return _OPERATORS[type(node.op)](plain(node.left), plain(node.right))
+                return _OPERATORS[type(node.op)](of(node.left), of(node.right))
             case ast.UnaryOp():
-                return -plain(node.operand)
+                return -of(node.operand)
             case ast.Call(func=ast.Name(id=name)):
-                return functions[name][1](*map(plain, node.args))
+                found = functions[name][1](*map(of, node.args))
+                return found.value if isinstance(found, Estimate) and node is not body else found
             case ast.Name(id=name):
                 return known[name]
             case ast.Constant(value=number):
                 return float(number)
         raise ValueError(ast.dump(node))
 
-    def plain(node: ast.expr) -> Any:
-        found = of(node)
-        return found.value if isinstance(found, Estimate) else found
-
-    found = of(ast.parse(text, mode='eval').body)
-    if isinstance(found, Estimate):
-        return found
+    found = of(body)
     if getattr(found, 'ndim', 0):
         raise ValueError(f'{text!r} is a list, not a number: use sum()')
-    return Estimate(float(found))
+    return found if isinstance(found, Estimate) else Estimate(float(found))

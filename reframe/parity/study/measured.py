@@ -83,8 +83,8 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
         ran = {id(case) for case, cells in pairs if cells}
         reasons = _reasons(study, found, [case for case in cases if id(case) not in ran and not case.reason])
         found.cells = list(_cells(study, pairs, reasons))
-        found.left_out = list(_cells(study, [(case, []) for case in cases if reasons.get(id(case))], reasons)) \
-            if found.mode == 'quick' else []
+        if found.mode == 'quick':
+            found.left_out = list(_cells(study, [(case, []) for case in cases if reasons.get(id(case))], reasons))
         found.labels = _labels(study, found)
         return found
 
@@ -157,12 +157,12 @@ def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
             for point, wanted in conditions.named_metrics(study, case.experiment, names, case.quick):
                 point = {**case.point, **point}
                 for name in wanted:
-                    cell = next((c for c in measured if c.metric == name), None)
+                    cell = next((c for c in measured if c.metric == name),
+                                Measured('', '', '', name, '', '', reason=why))
                     at = {axis: point[axis] for axis in experiment.axes if axis in point}
                     at |= {FIGURE: name} if len(wanted) > 1 else {}
-                    yield Cell(case.experiment, metric, at, cell.unit if cell else '', cell.better if cell else '',
-                               list(cell.values) if cell else [], label=cell.label if cell else '',
-                               status=cell.status if cell else '', reason=cell.reason if cell else why)
+                    yield Cell(case.experiment, metric, at, cell.unit, cell.better, list(cell.values),
+                               label=cell.label, status=cell.status, reason=cell.reason)
 
 
 def _partitions(system: str) -> Sequence[Partition]:
@@ -184,7 +184,7 @@ def _labels(study: Study, found: Campaign) -> list[str]:
             labels.append('the networks differ in their rates only')
         if study.axes[study.contrast].kind == 'filesystem':
             labels.append(f'{" and ".join(study.axes[study.contrast].values)} are one machine')
-    if links := [words for link in facts['link'] if (words := [
-            *(['kernel links'] if 'veth' in link else []), *(['rate shaped'] if 'shaped' in link else [])])]:
-        labels.append(', '.join(links[0]))
+    links = [[words for sign, words in (('veth', 'kernel links'), ('shaped', 'rate shaped')) if sign in link]
+             for link in facts['link']]
+    labels += [', '.join(words) for words in links if words][:1]
     return labels + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])

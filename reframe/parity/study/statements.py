@@ -75,8 +75,8 @@ class Finding(Strict):
 
     @property
     def bounds(self) -> dict[str, float]:
-        found = {name: getattr(self, name) for name in ('above', 'below', 'at_least', 'at_most')}
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name in ('above', 'below', 'at_least', 'at_most')
+                if (value := getattr(self, name)) is not None}
 
     @model_validator(mode='after')
     def _one_kind(self) -> Finding:
