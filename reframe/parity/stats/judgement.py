@@ -131,7 +131,7 @@ class _Series:
     def _life(self, k: int, state: int, last: int) -> dict[str, Any]:
         """Return the state of the life, and where its slow or fast level begins and was found."""
         episode = self.outcome.cells.lasting.get(k)
-        word = 'normal' if episode is None or episode.wait else 'slow' if episode.depth < 0 else 'fast'
+        word = 'normal' if episode is None else 'slow' if episode.depth < 0 else 'fast'
         word = 'comes and goes' if k in self.outcome.cells.comes else word
         if word == 'normal':
             return {'state': word}

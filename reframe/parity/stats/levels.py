@@ -39,8 +39,8 @@ MOST, EVERY = 2000, 5
 LEVEL, GAP = 60, 4
 #: The smallest slowdown, improvement and drift.
 EFFECT, BETTER, DRIFT = 0.02, 0.01, 0.03
-#: A drift is that of the newest nights from the first HEAD of a level that is older by APART.
-DRIFTING, HEAD, APART = int(LENGTHS[-1]), 40, 20
+#: A drift is that of the newest nights from the first HEAD of a level that is twice as old.
+DRIFTING, HEAD = int(LENGTHS[-1]), 40
 #: A night counts for at most this share of the bar: none alarms alone.
 _CLIP = 0.72
 #: An improvement must be surer than a slowdown by so much, and is on probation for so many nights.
@@ -49,16 +49,14 @@ SURER, PROBATION = 0.5, 10
 _CHANCE, _LARGE = 1 / 2000, 2.0
 #: So many nights back from a change end it.
 _BACK = 2
-#: Spells of at least _SIZE of a slowdown are usual where half of those of the cell and the mean of those of like
-#: cells reach _OFTEN in _SPELLS nights: a slowdown waits as long as the longest did. A level that moved _MOVED
-#: times in _MOVES nights must move by _TIMES as much, but a slowdown of _NEWS is always one.
-_SPELLS, _MOVES, _OFTEN, _SIZE, _MOVED, _TIMES, _NEWS = 50, 100, 0.75, 0.7, 2.0, 2.0, 0.04
+#: A level that moved _MOVED times in _MOVES nights must move by _TIMES as much. A slowdown of _NEWS is always one.
+_MOVES, _MOVED, _TIMES, _NEWS = 100, 2.0, 2.0, 0.04
 #: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
 LOW, RERUN, _WINDOW = -1.75, 0.036, 80
 #: Nights that a level is known from; that a binomial test looks at.
 STEPS = 10
-#: So many spells within so many nights are one state, until so many nights were good.
-COMING, _WITHIN, _GOOD = 3, 60, 14
+#: So many spells within so many nights, each at least _SIZE of this one, are one state until so many nights were good.
+COMING, _WITHIN, _GOOD, _SIZE = 3, 60, 14, 0.7
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 _TAILS = 1.6
 
@@ -76,7 +74,6 @@ class Episode:
     before: int = 0          # where the level before begins
     place: int = 0           # where it ends
     began: tuple[str, int] = ('', -1)     # the event that began the level before, and its column
-    wait: int = 0            # nights that such a spell usually lasts here: no word before
     again: int = -1          # column of the level before the improvement that a slowdown leads back to; -1: none
 
 
@@ -141,11 +138,11 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
     return Outcome(state, run.wanted[cell, column], run.cells(), column)
 
 
-class _Noted:
-    """Spells or moves of the cells of a group, in order: column, cell, size (log) and nights."""
+class _Moves:
+    """Moves of the levels of the cells of a group, in order: column, cell, size (log)."""
 
     def __init__(self):
-        self._rows, self._count = np.empty((16, 4)), 0
+        self._rows, self._count = np.empty((16, 3)), 0
 
     def add(self, *row: float) -> None:
         if self._count == len(self._rows):
@@ -184,8 +181,7 @@ class _Follow:
         self.anchor = np.full(many, np.nan)          # median of the first HEAD nights of the level
         self.former = np.full(many, np.nan)          # the level before this one, if this one is an improvement
         self.episode: dict[int, Episode] = {}
-        # slowdowns that came and went, and changes of a level, by group
-        self.spells, self.moves = (defaultdict[int, _Noted](_Noted) for _ in range(2))
+        self.moves = defaultdict[int, _Moves](_Moves)                         # by group
         self.changed, self.change = np.full(many, -1), [''] * many
         self.began, self.since = [''] * many, np.full(many, -1)
         self.pending = np.zeros(many, dtype=bool)    # an event that may begin a level
@@ -215,7 +211,7 @@ class _Follow:
             for c, word in self.events.get(t, ()):
                 self._event(c, word, t)
             for c, e in list(self.episode.items()) if accept_after else ():
-                lasted = measured[c, e.detected:t].sum() if e.depth < 0 and not e.wait and measured[c, t] else 0
+                lasted = measured[c, e.detected:t].sum() if e.depth < 0 and measured[c, t] else 0
                 if lasted >= accept_after:
                     self._event(c, 'accepted', t)
             self.age[here] += 1
@@ -307,7 +303,7 @@ class _Follow:
         """Return by how much the newest nights are above the first ones of their level, NaN where it is young."""
         new = cells[(age >= HEAD) & np.isnan(self.anchor[cells])]
         self.anchor[new] = np.median(self.level[new[:, None], self.begin[new][:, None] + np.arange(HEAD)], axis=1)
-        return np.where(age >= HEAD + APART, newest - self.anchor[cells], np.nan)
+        return np.where(age >= 2 * HEAD, newest - self.anchor[cells], np.nan)
 
     def _append(self, cells, value, t, residual) -> None:
         n = self.end[cells]
@@ -339,15 +335,13 @@ class _Follow:
             self._faster(c, t, *better, base)
         if not (e := self.episode.get(c)):
             return state
-        if e.wait and self.end[c] - e.place > e.wait:
-            e.wait, e.detected = 0, t
         if e.depth > 0:
             return FAST
-        return QUIET if e.wait else SLOW if self._slow_tonight(c, e) else GOING
+        return SLOW if self._slow_tonight(c, e) else GOING
 
     def _well(self, c: int, e: Episode, t: int) -> bool:
         """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
-        if e.depth > 0 or e.wait:
+        if e.depth > 0:
             return False
         self.wanted[c, t], self.low[c] = True, np.isnan(self.again[c, t])
         effect = self.effect[self.group[c], self.node[c, t]] if self.node is not None else 0.0
@@ -375,7 +369,7 @@ class _Follow:
         if depth >= -self._least(c, t) or x[-1] - base >= depth / 2 or self._chance(c, base, depth, drift):
             return
         if e:
-            e.detected, e.nights, e.size, e.depth, e.wait = t, many * (not drift), size, at - e.base, 0
+            e.detected, e.nights, e.size, e.depth = t, many * (not drift), size, at - e.base
         else:
             spells = [begin for begin, end, was in self.ended[c] if end >= t - _WITHIN and was <= _SIZE * depth]
             if len(spells) >= COMING - 1:
@@ -383,9 +377,9 @@ class _Follow:
             place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
             self.episode[c] = Episode(
                 int(self.at[c, place]), t, many * (not drift), base, depth, size, int(self.begin[c]), place,
-                (self.began[c], int(self.since[c])), self._usual(c, t, depth), int(self.since[c]) if again else -1)
+                (self.began[c], int(self.since[c])), int(self.since[c]) if again else -1)
         self.normal[c, self.episode[c].begin:t] = False
-        self.moves[int(self.group[c])].add(t, c, abs(depth), 0)
+        self.moves[int(self.group[c])].add(t, c, abs(depth))
         self._start(c, int(self.end[c]) - many, '')
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
@@ -399,7 +393,7 @@ class _Follow:
             e.depth = at - e.base
             self._start(c, place, '')
             return
-        self.moves[int(self.group[c])].add(t, c, depth, 0)
+        self.moves[int(self.group[c])].add(t, c, depth)
         self.episode[c] = Episode(int(self.at[c, place]), t, many, base, depth, size, int(self.begin[c]), place,
                                   (self.began[c], int(self.since[c])))
         self._start(c, place, 'improved')
@@ -447,7 +441,6 @@ class _Follow:
         del self.episode[c]
         self.normal[c, e.begin:t] = True
         if e.depth < 0:
-            self.spells[int(self.group[c])].add(t, c, -e.depth, end - e.place - stay)
             self.ended[c].append((e.begin, t, e.depth))
 
     def _event(self, c: int, word: str, t: int) -> None:
@@ -468,26 +461,14 @@ class _Follow:
         if self.begin[c] == self.end[c]:
             self.since[c] = t
 
-    # ---- what is usual
-
-    def _often(self, of: _Noted, c: int, since: int, size: float = 0.0) -> tuple[float, float, np.ndarray]:
-        """Return how many of at least ``size`` the cell and a like cell had since a column, and these rows."""
-        rows = of.since(since)
-        far = rows[rows[:, 2] >= size]
-        own = int((far[:, 1] == c).sum())
-        return own, (len(far) - own) / self.others[self.group[c]], far
-
-    def _usual(self, c: int, t: int, depth: float) -> int:
-        """Return how many nights such spells last, 0 if they are not usual here or in like cells."""
-        own, like, far = self._often(self.spells[int(self.group[c])], c, t - _SPELLS, _SIZE * abs(depth))
-        return int(far[:, 3].max()) if c not in self.comes and len(far) and own / 2 + like >= _OFTEN else 0
-
     def _least(self, c: int, t: int) -> float:
         """Return the smallest slowdown that is news: more where the level moves often, but no more than _NEWS."""
-        own, like, far = self._often(self.moves[int(self.group[c])], c, t - _MOVES)
-        if own + like < _MOVED:
+        moves = self.moves[int(self.group[c])].since(t - _MOVES)
+        mine = moves[:, 1] == c
+        own = int(mine.sum())
+        if own + (len(moves) - own) / self.others[self.group[c]] < _MOVED:
             return EFFECT
-        sizes = far[far[:, 1] == c, 2] if own > 1 else far[:, 2]
+        sizes = moves[mine, 2] if own > 1 else moves[:, 2]
         return min(max(_TIMES * float(medians(sizes[None])[0]), EFFECT), _NEWS)
 
     # ---- what is learned
@@ -531,7 +512,7 @@ class _Follow:
         effect = node_effects.learned(off, group, node, at, self.effect.shape)
         for g in np.flatnonzero(np.isin(np.arange(len(effect)), group) & (effect != self.effect).any(axis=1)):
             moved = effect[g] - self.effect[g]
-            self.effect[g], self.spells[g], self.moves[g] = effect[g], _Noted(), _Noted()   # they were the node's
+            self.effect[g], self.moves[g] = effect[g], _Moves()     # they were the node's
             for c in np.flatnonzero(self.group == g):
                 self.anchor[c] = np.nan
                 of = moved[self.node[c, self.at[c, :self.end[c]]]]

@@ -135,7 +135,7 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
         elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * BEGAN_WITHIN \
-                and not _no_worse(cell, ack):
+                and _worse(cell, ack):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
@@ -143,18 +143,26 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
 
 
-def _no_worse(cell: Cell, ack: Ack) -> bool:
-    """Return whether the level is not worse than the acknowledged figure, by 1 % or the noise of a night.
+def _worse(cell: Cell, ack: Ack) -> bool:
+    """Return whether the level is worse than the acknowledged figure.
 
     A level that is found after one low night is no further drop."""
     known = ack.value, ack.expected, cell.level, cell.expected, cell.usual, cell.usual_low
     if None in known or not all(known):
-        return False
+        return True
     noise = abs(cell.usual_low / cell.usual - 1) / 3
     side = -1 if cell.better == 'higher' else 1
     was, now = (side * (value / expected - 1) for value, expected in (
         (ack.value, ack.expected), (cell.level, cell.expected)))
-    return now <= was + max(_NEAR, noise)
+    settled = not cell.begin or ack.since - datetime.date.fromtimestamp(cell.begin) >= BEGAN_WITHIN
+    return further(was, now, settled, noise)
+
+
+def further(was: float, now: float, settled: bool, noise: float = 0.0) -> bool:
+    """Return whether a loss is a further drop: by 1 % or the ``noise`` of a night. All are shares.
+
+    A loss that the first nights of a slowdown gave, not ``settled``, may be half the true one."""
+    return now > max(was if settled else 2 * was, was + max(_NEAR, noise))
 
 
 def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]

@@ -37,8 +37,6 @@ WHOLE = 'ci/nightly'
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: The level of a slowdown, and a listing of nodes, are sure after so long.
 _SETTLED_SECONDS = NIGHTS * 86400.0
-#: A smaller share is no further drop.
-_LEAST = 0.01
 #: After so long (30 days) without a measurement nobody is reminded: the check may be gone.
 _FORGOTTEN_SECONDS = 30 * 86400.0
 #: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
@@ -329,9 +327,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 
 def _worse(old: Fault, new: Fault) -> bool:
-    """Return whether a further drop was found. The level of its first nights may be far off."""
-    known = 1.0 if old.detected - old.since >= _SETTLED_SECONDS else 2.0
-    return new.detected > old.detected > 0 and new.loss > max(known * old.loss, old.loss + _LEAST)
+    return new.detected > old.detected > 0 and acks.further(
+        old.loss, new.loss, old.detected - old.since >= _SETTLED_SECONDS)
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
