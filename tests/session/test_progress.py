@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import TOP, eventually
+from parity.base import console
 from parity.scheduler import command
 from parity.session import progress, runner
 from parity.session.progress import Progress
@@ -90,7 +91,8 @@ def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(tmp_pa
             stage(tmp_path, 1, waits=waits, since=time.time() - seconds, reason=reason)
             return False
         return True
-    progress.tell(begun(tmp_path, 1), ended)
+    state = begun(tmp_path, 1)
+    console.print_often(lambda: (0, 1, state.line(time.time())), ended, state.news)
     found = re.findall(r'^parity: nothing done yet; (.*): Stream %threads=1 \((\d+).* s, (.*)\)$', capsys.readouterr().out, re.M)
     assert found == [('waiting in the queue', '5', 'Priority'), ('waiting in the queue', '90', 'Priority'),
                      ('waiting in the queue', '90', 'Licenses'), ('running', '5', 'pbs1 is down')]
@@ -125,7 +127,7 @@ def test_the_usual_time_of_a_case_is_the_median_of_its_runs(stored):
 
 def test_what_is_printed_is_handed_on_and_an_output_that_stays_open_is_not_waited_for(results, monkeypatch, capfd):
     monkeypatch.setattr(runner, 'REST_SECONDS', 0.2)
-    monkeypatch.setattr(progress, '_LOOK_SECONDS', 0.01)
+    monkeypatch.setattr(console, 'LOOK_SECONDS', 0.01)
     monkeypatch.setattr(runner, '_command', lambda _: ['bash', '-c', 'echo said; sleep 7777 &'])
     assert runner.reframe(['-r'], 7777) == '' and threading.active_count() > 1
     said = ''

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import threading
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
@@ -62,20 +63,22 @@ def plain(text: str) -> str:
     return unicodedata.normalize('NFKD', text).encode('ascii', 'replace').decode()
 
 
-#: Without a terminal a line tells the progress so often.
-EVERY_SECONDS = 60.0
+#: Without a terminal a line tells the progress so often; how often parity looks for news.
+EVERY_SECONDS, LOOK_SECONDS = 60.0, 15.0
 #: How much is done, of how much (0: not known), and a line on it.
 Progress = tuple[int, int, str]
 
 
 @contextlib.contextmanager
-def progress(state: Callable[[], Progress]) -> Iterator[Callable[[str], None]]:
-    """Show the progress that ``state`` returns: the last line of a terminal, elsewhere a line a minute.
+def progress(state: Callable[[], Progress], news: Callable[[], bool] = lambda: False
+             ) -> Iterator[Callable[[str], None]]:
+    """Show the progress that ``state`` returns: the last line of a terminal, elsewhere a line a minute, and one at
+    once where there is ``news``.
 
     Yields a function that prints a text above it."""
     if not sys.stdout.isatty():
         ended = threading.Event()
-        threading.Thread(target=_tell, args=(state, ended), daemon=True).start()
+        threading.Thread(target=print_often, args=(state, ended.wait, news), daemon=True).start()
         try:
             yield lambda text: print(text, flush=True)
         finally:
@@ -96,7 +99,11 @@ def progress(state: Callable[[], Progress]) -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.console.print(Text.from_ansi(text))
 
 
-def _tell(state: Callable[[], Progress], ended: threading.Event) -> None:
-    while not ended.wait(EVERY_SECONDS):
-        with contextlib.suppress(OSError, ValueError):      # nobody reads on: that does not end the work
-            print(f'parity: {state()[2]}', flush=True)
+def print_often(state: Callable[[], Progress], ended: Callable[[float], bool], news: Callable[[], bool]) -> None:
+    """Print the progress now and then, until it has ``ended``."""
+    last = time.monotonic()
+    while not ended(LOOK_SECONDS):
+        if news() or time.monotonic() - last >= EVERY_SECONDS:
+            last = time.monotonic()
+            with contextlib.suppress(OSError, ValueError):      # nobody reads on: that does not end the work
+                print(f'parity: {state()[2]}', flush=True)

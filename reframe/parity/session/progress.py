@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -29,10 +28,8 @@ _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
 _ENDED = re.compile(r'\[ *([A-Z]+) *\] \( *(\d+)/(\d+)\) .* /(\w+) @(\S+)')
 #: At most so many cases are named.
 _NAMED = 3
-#: Without a terminal a line tells the progress so often.
-EVERY_SECONDS = console.EVERY_SECONDS
-#: A wait of this length is printed at once, and so is a new reason; how often parity looks for one.
-_WAIT_SECONDS, _LOOK_SECONDS = 60.0, 15.0
+#: A wait of this length is printed at once, and so is a new reason.
+_WAIT_SECONDS = 60.0
 
 
 def usual(system: str) -> dict[str, float]:
@@ -81,6 +78,7 @@ class Progress:
     last: float = 0.0                # when the newest case that ran ended
     worth: float = 0.0               # usual seconds of the cases that ran
     _open: dict[str, _Case] = field(default_factory=dict)
+    _printed: set[str] | None = None     # why cases are held up
 
     def read(self, line: str, now: float) -> None:
         """Take notice of a line of ReFrame's."""
@@ -106,10 +104,14 @@ class Progress:
                 case.standing = command.read_standing(case.folder) or case.standing or _started(case.folder)
         return sorted((c for c in cases if c.standing), key=lambda c: c.standing.since)
 
-    def held_up(self, now: float) -> set[str]:
-        """Return why cases wait in the queue for long, or for a node that is down."""
-        found = [case.standing for case in self._polled(now)]
-        return {s.reason for s in found if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
+    def news(self) -> bool:
+        """Return whether cases wait for long in the queue, or for a node that is down, for a reason that was not
+        printed yet; also true at first."""
+        now, printed = time.time(), self._printed
+        standings = [case.standing for case in self._polled(now)]
+        held_up = {s.reason for s in standings if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
+        self._printed = held_up | (printed or set())
+        return self._printed != printed
 
     def left(self, now: float) -> float | None:
         """Return the seconds that the open cases took before, at the pace of those that have ended."""
@@ -157,40 +159,14 @@ def follow(process: subprocess.Popen, arguments: list[str], step: str = '') -> t
     except (ParityError, ValueError):
         known = {}
     state = Progress(paths.results() / 'stage', time.time(), known, step)
-    show = _on_terminal if sys.stdout.isatty() else _in_lines
-    thread = threading.Thread(target=show, args=(process.stdout, state), daemon=True)
+    thread = threading.Thread(target=_show, args=(process.stdout, state), daemon=True)
     thread.start()
     return thread
 
 
-def _in_lines(output: Iterable[str], state: Progress) -> None:
-    ended = threading.Event()
-    threading.Thread(target=tell, args=(state, ended.wait), daemon=True).start()
-    for line in output:
-        state.read(line, time.time())
-        _say(line)
-    ended.set()
-
-
-def tell(state: Progress, ended: Callable[[float], bool]) -> None:
-    """Print the progress now and then, and at once where cases are held up for a new reason."""
-    told, known = 0.0, set()
-    while not ended(_LOOK_SECONDS):
-        now = time.time()
-        news = state.held_up(now) - known
-        if news or now - told >= EVERY_SECONDS:
-            told, known = now, known | news
-            _say(f'parity: {state.line(now)}\n')
-
-
-def _say(text: str) -> None:
-    """Print a text. A reader that has gone away does not end the run."""
-    with contextlib.suppress(OSError, ValueError):
-        print(text, end='', flush=True)
-
-
-def _on_terminal(output: Iterable[str], state: Progress) -> None:
-    with console.progress(lambda: (state.done, state.total, state.line(time.time()))) as say:
+def _show(output: Iterable[str], state: Progress) -> None:
+    with console.progress(lambda: (state.done, state.total, state.line(time.time())), state.news) as say:
         for line in output:
             state.read(line, time.time())
-            say(line.rstrip('\n'))
+            with contextlib.suppress(OSError, ValueError):      # a reader that has gone away does not end the run
+                say(line.rstrip('\n'))
