@@ -120,7 +120,7 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
 
 
 @pytest.mark.parametrize('change, rows, said', [
-    (None, 'x\n', r'published.csv:1: unknown column .x.; needed are experiment,'), (None, f'{HEAD}{ROW}{ROW}', ':3: .* has a run 1 before'),
+    (None, 'x\n', r'published.csv:1: unknown column .x.; needed are experiment,'), (None, f'{HEAD}{ROW}{ROW}', ':3: .* has a run 1 above'),
     (None, HEAD + ROW.replace(',2,', ',nan,'), ":2: value 'nan' is no finite number"), (None, HEAD + ROW.replace(',X,', ',Z,'), ":2: code 'Z': valid: X, Y"),
     (None, HEAD + ROW + ROW.replace(',s,', ',ms,'), ":3: .* is in 'ms'"), (None, HEAD + ROW.replace('one', 'two'), ":2: unknown experiment 'two'"),
     (None, HEAD + ROW.replace('rate', 'rat'), ":2: unknown metric 'rat'; did you mean 'rate'"), (None, HEAD + ROW.replace('higher', 'up'), ":2: unknown direction 'up'"),
@@ -142,7 +142,7 @@ def test_an_axis_of_series_that_ran_at_once_is_read_by_its_former_key():
 @pytest.mark.parametrize('change, said', [
     (('one.rate %code=X b / a', 'one.rat b / a'), "study.yaml:11: findings.0.ratio: unknown metric of one 'rat'; did you mean 'rate'"),
     (('one.rate %code=X b / a', 'one.rate %cod=X b / a'), "unknown axis of one 'cod'"), (('one.rate %code=X b / a', 'one.rate %code=Z b / a'), "unknown value of code 'Z'"),
-    (('one.rate %code=X b / a', 'one.rate b / c'), "'c' is a value of 0 axes that are left; valid: side=a,b; code=X,Y"), (('b / a', 'b'), 'must end in VALUE / VALUE'),
+    (('one.rate %code=X b / a', 'one.rate b / c'), "'c' is a value of 0 axes: must be of one; valid: side=a,b; code=X,Y"), (('b / a', 'b'), 'must end in VALUE / VALUE'),
     (('b / a', 'b / X'), "'X' is a value of 0 axes"), (('%code=X b / a', 'b / X'), 'all must be values of the same axes'),
     (('ratio: one.rate %code=X b / a, above: 1', 'trend: one.rate, along: cod, goes: rising'), "unknown axis 'cod'"),
     *((('findings:', f'numbers: [{{name: n, let: {{x: one.rate}}, formula: {formula}}}]\nfindings:'), said) for formula, said in [

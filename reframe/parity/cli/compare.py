@@ -15,8 +15,8 @@ _WIDE = 200
 BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
-LABEL = typer.Option(False, '--label', help='Compare what is not like for like, too, and say what differs.')
-MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='A ratio that is no farther from 1 is equivalent.')
+LABEL = typer.Option(False, '--label', help='Compare also what is not like for like, and print what differs.')
+MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Call a ratio equivalent that is within this of 1.')
 
 
 def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON, label: bool = LABEL,

@@ -11,12 +11,12 @@ import typer
 from parity.base.errors import UsageError
 
 METRICS = typer.Option('', '--openmetrics', metavar='FILE', help='The newest session of each system as metrics.')
-TABLE = typer.Option('', '--csv', metavar='FILE', help='All figures of all sessions, with units and words.')
+TABLE = typer.Option('', '--csv', metavar='FILE', help='All figures of all sessions, with units and verdicts.')
 SINCE = typer.Option('', '--since', metavar='TIME', help='--csv: sessions no older than this, such as 30d, 12h.')
 
 
 def run(openmetrics: str = METRICS, csv: str = TABLE, since: str = SINCE):
-    """Write figures and words for other programs; '-' is standard output. A reader never sees half a file.
+    """Write figures and verdicts for other programs; '-' is standard output. A reader never sees half a file.
 
     \b
     parity export --openmetrics /var/lib/node_exporter/parity.prom

@@ -11,7 +11,7 @@ SYSTEM = typer.Option(..., '--system', help='The system of the references.')
 ANY_SYSTEM = typer.Option('', '--system', help='This one; all if not given.')
 PARTITION = typer.Option('', '--partition', help='This one only.')
 CHECK = typer.Option('', '--check', metavar='NAME', help='This check, or this case of it, only.')
-SINCE = typer.Option('', '--since', metavar='DATE', help='Leave out older nights: something changed then.')
+SINCE = typer.Option('', '--since', metavar='DATE', help='Leave out nights before: something changed then.')
 CELLS = typer.Argument(None, metavar='[CELL]...', help='Cells as `propose` names them.')
 ALL = typer.Option(False, '--all', help='Accept all proposals.')
 WHY = typer.Option(..., '--why', metavar='TEXT', help='Why these values are right.')
@@ -43,14 +43,14 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
 
 @app.command()
 def show(system: str = ANY_SYSTEM):
-    """Print every accepted reference. Value, bounds, by whom and why, age, expiry, when last applied."""
+    """Print every accepted reference: value, bounds, who accepted it and why, expiry, when last applied."""
     from parity.refs import table
     typer.echo('\n'.join(table.shown(system)))
 
 
 @app.command()
 def lint(system: str = ANY_SYSTEM):
-    """Print what is wrong with accepted references. Exit code 2 then, 0 where something deserves a look."""
+    """Print errors and warnings on accepted references. Exit code 2 for errors, else 0."""
     from parity.refs import lint, table
     linted = lint.lint(system)
     typer.echo('\n'.join(table.linted(linted)))

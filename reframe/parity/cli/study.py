@@ -10,7 +10,7 @@ from parity.cli.compare import JSON, printed
 
 app = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
-SYSTEM = typer.Option('', '--system', help='Say what this system can run, and how long it takes.')
+SYSTEM = typer.Option('', '--system', help='Print what this system can run, and how long it takes.')
 STUDY = typer.Argument('', metavar='[NAME]', help='A folder of studies/; all if not given.')
 PARTITION = typer.Option([], '--partition', help='Baseline, then candidate; else by the features of the study.')
 AS = typer.Option([], '--as', metavar='AXIS.VALUE=NAME', help='The network or file system that stands for VALUE.')
@@ -52,9 +52,9 @@ def show_study(name: str = NAME, system: str = SYSTEM):
 def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help='The system to measure.'),
               quick: bool = typer.Option(False, '--quick', help='Small problems, few repeats.'),
               partition: list[str] = PARTITION, given: list[str] = AS,
-              dry_run: bool = typer.Option(False, '--dry-run', help='Say what would be done.'),
-              submit: bool = typer.Option(False, '--submit', help='Send it as a job, which measures it.'),
-              again: bool = typer.Option(False, '--again', help='Measure anew what was measured.')):
+              dry_run: bool = typer.Option(False, '--dry-run', help='Print what would be measured.'),
+              submit: bool = typer.Option(False, '--submit', help='Submit a job that measures it.'),
+              again: bool = typer.Option(False, '--again', help='Measure again what was measured.')):
     """Measure what a system can run of a study: its sides take turns. Interrupted, the same command goes on.
 
     \b
@@ -91,7 +91,7 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 
 @app.command('report')
 def report_study(name: str = STUDY):
-    """Write page, CSV and JSON of a study, or of all with an index. They have what was measured last."""
+    """Write page, CSV and JSON of a study, with what was measured last; of all studies, an index, too."""
     from parity import study
     from parity.base import paths
     from parity.records import database

@@ -8,8 +8,8 @@ import typer
 
 from parity.base.errors import NothingMeasured, UsageError
 
-SINCE = typer.Option('7d', '--since', metavar='TIME', help='So far back, such as 7d or 30d.')
-SYSTEM = typer.Option('', '--system', help='Of this system; of all if not given.')
+SINCE = typer.Option('7d', '--since', metavar='TIME', help='How far back, such as 7d or 30d.')
+SYSTEM = typer.Option('', '--system', help='This system only; all if not given.')
 MARKDOWN = typer.Option(False, '--markdown', help='Print it as Markdown.')
 
 

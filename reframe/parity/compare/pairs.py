@@ -41,7 +41,7 @@ class Expectation(Strict):
         if self.at_least is None and self.at_most is None:
             raise ValueError('needs at_least or at_most')
         if self.against_parameters and not self.against:
-            raise ValueError('against_parameters needs against')
+            raise ValueError('against_parameters needs against: the figure of the baseline, as Check.metric')
         if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:
             raise ValueError(f'at_least {self.at_least:g} is above at_most {self.at_most:g}')
         return self
@@ -118,9 +118,9 @@ def read(system: System) -> list[Pair]:
         wrong += [(('pairs', i, key), unknown('partition', name, valid))
                   for key, name in (('baseline', baseline), ('candidate', candidate)) if name not in valid]
         if baseline == candidate:
-            wrong.append((('pairs', i, 'candidate'), f'{candidate} is its own baseline'))
+            wrong.append((('pairs', i, 'candidate'), f'{candidate} is its own baseline: name two partitions'))
         if (baseline, candidate) in both[:i]:
-            wrong.append((('pairs', i), f'{baseline} and {candidate} are declared twice'))
+            wrong.append((('pairs', i), f'{baseline} and {candidate} are declared twice: join the two'))
     if wrong:
         node = yamlfile.load(file)[1]
         raise UsageError('\n'.join(f'{file}:{yamlfile.line_of(node, keys)}: {why}' for keys, why in wrong))

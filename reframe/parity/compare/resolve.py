@@ -41,7 +41,8 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
     runs = [{(*_key(c), v.session, v.when) for c in side.cells for v in c.values if c.place}
             for side in (one, other)]       # stored ones: a CSV's have no place, and could not be told from others
     if baseline == candidate or runs[0] & runs[1]:
-        raise UsageError(f'{baseline} and {candidate} are the same runs: nothing to compare')
+        raise UsageError(f'{baseline} and {candidate} are the same runs: name another partition, '
+                         'session or file')
     if one.name == other.name:
         one.name, other.name = baseline, candidate
     return settled(one, other)
@@ -97,7 +98,8 @@ def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side
     if not found and not until:         # one that exists was not measured, another is a mistake
         stored = database.partitions()
         valid = {*stored, *(f'{s}:{p.name}' for s in systems.names() for p in systems.read(s).partitions)}
-        raise NothingMeasured(f'{word}: nothing is stored for it; measured are: {", ".join(stored) or "none"}') \
+        raise NothingMeasured(f'{word}: nothing is stored for it; run: ci/nightly --system {system}; measured: '
+                              f'{", ".join(stored) or "none"}') \
             if word in valid else UsageError(unknown('partition', word, sorted(valid)))
     rows = _without_reruns(found).filter(system=system, partition=name)
     named = (pl.col('check') + '.' + pl.col('metric')).str.replace(OF_DEVICE, '_gpu')
@@ -117,7 +119,7 @@ def _narrow(side: Side, against: Side) -> None:
         for cell in side.cells:
             cell.values = [v for v in cell.values if v.session not in against.sessions]
         if not any(c.values for c in side.cells):
-            raise NothingMeasured(f'{side.name} holds no other runs than those of {against.name}')
+            raise NothingMeasured(f'{side.name} holds no other runs than those of {against.name}: measure again')
         side.sessions = [s for s in side.sessions if s not in against.sessions]
         side.notes.append(f'without the runs of {against.name}')
 
@@ -143,8 +145,9 @@ def of_file(file: str) -> Side:
         session = record.of_report(plan_file.joined(report, here if here.is_dir() else plan_file.folder()))
         side = of_rows(path.name, 'file', history.of_session(session).lazy())
     except (*database.MALFORMED, database.Unreadable):
-        raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None
-    side.notes += [f'{session.lost}: what never ran is not told'] if session.lost else []
+        raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases; '
+                         'reframe --report-file writes one') from None
+    side.notes += [f'{session.lost}: cases that never ran are not in it'] if session.lost else []
     return side
 
 
@@ -160,7 +163,8 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
             raise UsageError(f'{file}:{line}: direction {direction[:80]!r}; valid: {", ".join(_DIRECTIONS)}')
         cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
         if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
-            raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before {before}')
+            raise UsageError(f'{file}:{line}: {": ".join(key)}: unit and direction {" ".join(said)}, above '
+                             f'{" ".join(before)}: all rows of a metric must have the same')
         cell.values.append(Value(number(row['value'], f'{file}:{line}: value'), session=row['session']))
     return list(cells.values())
 

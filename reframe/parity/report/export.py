@@ -127,7 +127,8 @@ def table(since: float = 0.0) -> str:
     found = [_of_system(system, since) for system in measured()]
     frame = pl.concat(found) if found else None
     if frame is None or frame.is_empty():
-        raise NothingMeasured(f'{paths.database()}: no session is stored' + (' since then' if since else ''))
+        raise NothingMeasured(f'{paths.database()}: no session is stored'
+                              + (' since then: name an earlier time' if since else '; run: ci/nightly'))
     out = io.StringIO()
     safe = {name: {text: shown for text in frame[name].unique().drop_nulls() if (shown := in_csv(text)) != text}
             for name, kind in frame.schema.items() if kind == pl.String}

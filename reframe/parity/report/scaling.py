@@ -73,7 +73,7 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
 
     Raises UsageError for a check that nobody planned, NothingMeasured where each place has one size."""
     if by and by not in AXES:
-        raise UsageError(f'--by {by}: valid: {", ".join(AXES)}')
+        raise UsageError(f'--by: {unknown("axis", by, list(AXES))}')
     uuids = database.uuids()
     why = pl.concat_str('status', 'reason', separator=': ').str.strip_prefix(': ').alias('why')
     planned = history.rows(uuids).select('check', 'case', why).unique(maintain_order=True).collect()

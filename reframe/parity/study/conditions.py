@@ -153,7 +153,8 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, 
         raise UsageError(f'--partition {twice[0]}: given twice; each side needs its own partition')
     if axis.kind != 'partition':
         if named[1:]:
-            raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
+            raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition: '
+                             'name one')
         return {'': (*named, *names)[0]}, {}
     if named and len(named) != len(axis.values):
         valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'

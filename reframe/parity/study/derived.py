@@ -70,7 +70,7 @@ def along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
 def numeric(cell: Cell, axis: str) -> float:
     """Return the value of an axis as a number, bytes for a size. ValueError where it is none."""
     if not (found := amount(cell.point[axis])):
-        raise ValueError(f'{axis} {cell.point[axis]} is no number')
+        raise ValueError(f'{axis} {cell.point[axis]} is no number, such as 4 or 64KiB')
     return found[0]
 
 

@@ -74,9 +74,9 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
             step=experiment.step, label=USES[row.get('use', '')]), {}))
         if (cell.unit, cell.better) != (row['unit'], row['better']):
             raise UsageError(f'{where}: {cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
-                             f'{cell.unit!r}, {cell.better!r}')
+                             f'{cell.unit!r}, {cell.better!r}: all its rows must be alike')
         if (run := (cell.name, row['run'])) in seen:
-            raise UsageError(f'{where}: {cell.name} has a run {row["run"]} before')
+            raise UsageError(f'{where}: {cell.name} has a run {row["run"]} above: number each run once')
         seen.add(run)
         value, _ = csvfile.number(row['value'], f'{where}: value'), csvfile.number(row['run'], f'{where}: run')
         if row['flag']:

@@ -127,7 +127,7 @@ class Experiment(Strict):
         if self.row and ': ' not in self.row:
             raise ValueError(f'row {self.row!r}: must be NAME: METRIC')
         if not self.check and (self.quick or self.set or self.parameters):
-            raise ValueError('parameters, set and quick need a check')
+            raise ValueError('parameters, set and quick need a check: name it, or remove them')
         return self
 
 
@@ -195,7 +195,7 @@ class Study(Strict):
     def series(self, text: str) -> Series:
         """Read `experiment.metric %axis=value ... VALUE / VALUE`. ValueError says what is wrong."""
         if not (found := SERIES.fullmatch(text)):
-            raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, and perhaps %AXIS=VALUE')
+            raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, then perhaps %AXIS=VALUE')
         name, metric, fixed, ends = found.groups()
         if name not in self.experiments:
             raise ValueError(unknown('experiment', name, list(self.experiments)))
@@ -225,7 +225,7 @@ class Study(Strict):
             having = [axis for axis, values in free.items() if value in values and stated in ('', axis)]
             if len(having) != 1:
                 valid = '; '.join(f'{axis}={",".join(values)}' for axis, values in free.items())
-                raise ValueError(f'{word!r} is a value of {len(having)} axes that are left; valid: {valid}')
+                raise ValueError(f'{word!r} is a value of {len(having)} axes: must be of one; valid: {valid}')
             point[having[0]] = value
         return point
 

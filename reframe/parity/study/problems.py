@@ -40,7 +40,7 @@ def of_study(study: Study) -> Iterator[Problem]:
 def _of_experiments(study: Study) -> Iterator[Problem]:
     for name, experiment in study.experiments.items():
         if study.contrast in experiment.axes and not study.candidate:
-            yield ('experiments', name, 'axes'), f'{study.contrast} has one value: no experiment names it'
+            yield ('experiments', name, 'axes'), f'{study.contrast} has one value: no experiment may name it'
         quick = experiment.quick.axes if experiment.quick else {}
         for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick)):
             for axis, values in axes.items():
@@ -61,7 +61,7 @@ def _of_findings(study: Study) -> Iterator[Problem]:
         if not (ends == 2 and study.number(finding.text)):
             yield from _of_series(study, ('findings', i, finding.kind), finding.text, ends)
         if finding.id in ids[:i]:
-            yield ('findings', i, 'id'), f'{finding.id!r} is there twice'
+            yield ('findings', i, 'id'), f'{finding.id!r} is given twice: each finding needs its own'
         if finding.along and finding.along not in study.axes:
             yield ('findings', i, 'along'), unknown('axis', finding.along, list(study.axes))
 

@@ -114,7 +114,8 @@ def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, st
                                          for p in planned if p.beyond)])
     if all(p.reason for p in planned):
         console.lines(wording.not_testable(planned))
-        raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode})')
+        raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode}): '
+                              'the lines above say why')
     return planned
 
 
@@ -175,7 +176,7 @@ def _code(name: str, outcomes: Mapping[campaign.Key, campaign.Status]) -> int:
     if wrong or again:
         return REGRESSED if wrong else INFRASTRUCTURE
     if all(of.word for of in outcomes.values()):
-        raise NothingMeasured(f'{name} has no figure')
+        raise NothingMeasured(f'{name} has no figure: the lines above say why')
     return OK
 
 
@@ -186,7 +187,8 @@ def _ids(file: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except ValidationError:
-        raise UsageError(f'{file}: must have ids of runs as parity study run writes them; remove it') from None
+        raise UsageError(f'{file}: parity study run did not write this; remove it: each command then begins '
+                         'anew') from None
 
 
 def _demand_room(sessions: int) -> None:
@@ -195,4 +197,5 @@ def _demand_room(sessions: int) -> None:
     needed, free = database.ROOM_BYTES * sessions, shutil.disk_usage(folder).free
     print(f'  at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free', flush=True)
     if needed > free:
-        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}')
+        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}'
+                                  '; free some, or set PARITY_RESULTS to another disk')

@@ -81,7 +81,7 @@ class Finding(Strict):
     @model_validator(mode='after')
     def _one_kind(self) -> Finding:
         if len(kinds := [kind for kind in KINDS if getattr(self, kind)]) != 1:
-            raise ValueError(f'{len(kinds)} kinds; must have one of {", ".join(KINDS)}')
+            raise ValueError(f'has {len(kinds)} kinds; must have one of {", ".join(KINDS)}')
         given = {name for name in ('along', 'goes', 'law') if getattr(self, name)}
         given |= {'bound'} if self.bounds else set()
         if given != {*(needed := KINDS[kinds[0]])}:

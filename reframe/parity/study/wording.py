@@ -71,7 +71,7 @@ def announced(head: str, planned: Sequence[Planned], steps: Sequence[Step], done
 def outcome(name: str, lost: Mapping[Key, Status], total: int, seconds: float, estimate: float) -> Iterator[Line]:
     """Yield what a campaign has measured. ``lost``: runs without a figure, with the reason."""
     runs = f'{total - len(lost)} of {counted(total, "run")} measured'
-    yield from ('', (f'{runs} in {duration(seconds)} (about {duration(estimate)} said)', 'bold'))
+    yield from ('', (f'{runs} in {duration(seconds)} (about {duration(estimate)} expected)', 'bold'))
     yield from without_figure(lost)
     yield f'next: parity study compare {name} last'
 
