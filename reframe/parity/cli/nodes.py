@@ -48,7 +48,7 @@ def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation:
         from parity.nodes import gate as gates
         return gates.gate(name, known, reservation)
     if reservation:
-        raise UsageError('--reservation: only with --gate')
+        raise UsageError('--reservation is only for --gate: add --gate, or leave it out')
     from parity.base import console
     from parity.nodes import listing, words
     from parity.records import database

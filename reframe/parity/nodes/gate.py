@@ -74,7 +74,8 @@ def _judged(node: ListedNode, runs: list[Run]) -> tuple[int, str]:
     if faults:
         return INFRASTRUCTURE, f'not measurable: {faults}'
     if disturbed := sorted({run.case for run in runs} - {run.case for run in runs if not run.disturbed}):
-        return MISSING, f'others used its CPUs in all runs of {several(disturbed)}'
+        return MISSING, (f'others used its CPUs in all runs of {several(disturbed)}; '
+                         'measure it again once it is idle')
     if doubtful := [part for part, speed in node.parts.items() if speed and speed.doubtful]:
         return MISSING, f'its peers differ too much to say ({", ".join(doubtful)})'
     return (OK, 'like its peers') if any(node.parts.values()) else (MISSING, 'too few peers to say')
