@@ -234,7 +234,7 @@ def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeyp
     nights(history, quiet())
     accepted()
     history.add(case(1.0, partition='other', parity={'software': {'identity': 'new'}}))
-    assert table.linted(lint('local')) == ['local: 2 references, no error, 0 warnings']
+    assert list(table.linted(lint('local'))) == ['local: 2 references, no error, 0 warnings']
     for planned, says in (([made.planned(), made.planned(environ='spack')], 'one value for distro and spack: put $environ into the $index'),
                           ([made.planned(environ='')], 'never applied: no environment offers hpcc'),
                           ([made.planned('Other')], 'never applied: no case of the plan is of it')):
@@ -270,7 +270,7 @@ def test_what_a_run_would_refuse(history, monkeypatch, text, says):
 
 
 def test_a_reference_is_shown_with_its_provenance_and_an_expired_one_is_applied_and_told(history):
-    assert table.shown() == ['no reference has been accepted', 'next: parity refs propose --system NAME']
+    assert list(table.shown()) == ['no reference has been accepted', 'next: parity refs propose --system NAME']
     nights(history, quiet())
     accepted()
     history.add(case(100.0, refs={'hpl': (100.0, -0.03, 0.03)}))

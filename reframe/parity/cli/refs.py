@@ -22,10 +22,11 @@ EXPIRES = typer.Option('', '--expires', metavar='DATE', help='When to review the
 @app.command()
 def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK, since: str = SINCE):
     """Propose references from the history, for review. Exit code 3 where nothing could be proposed."""
+    from parity.base import console
     from parity.refs import propose as command
     from parity.refs import table
     answer = command.run(system, partition, check, since)
-    typer.echo('\n'.join(table.lines(answer)))
+    console.lines(table.lines(answer))
     return errors.OK if answer.proposals else errors.MISSING
 
 
@@ -33,25 +34,28 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
 def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTEM, why: str = WHY,
            by: str = BY, expires: str = EXPIRES):
     """Merge all proposals into the system's files, or none."""
+    from parity.base import console
     from parity.refs import accept as command
     from parity.refs import table
     if bool(cells) == everything:
         raise errors.UsageError('accept: name the cells, or --all' + (', not both' if everything else ''))
     done = command.run(system, cells or [], command.reason(why, by, expires))
-    typer.echo('\n'.join(table.accepted(system, done)))
+    console.lines(table.accepted(system, done))
 
 
 @app.command()
 def show(system: str = ANY_SYSTEM):
     """Print every accepted reference: value, bounds, who accepted it and why, expiry, when last applied."""
+    from parity.base import console
     from parity.refs import table
-    typer.echo('\n'.join(table.shown(system)))
+    console.lines(table.shown(system))
 
 
 @app.command()
 def lint(system: str = ANY_SYSTEM):
     """Print errors and warnings on accepted references. Exit code 2 for errors, else 0."""
+    from parity.base import console
     from parity.refs import lint, table
     linted = lint.lint(system)
-    typer.echo('\n'.join(table.linted(linted)))
+    console.lines(table.linted(linted))
     return errors.USAGE if any(each.errors for each in linted) else errors.OK

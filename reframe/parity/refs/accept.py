@@ -18,6 +18,7 @@ import yaml
 from parity import plan
 from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
+from parity.base.figures import several
 from parity.base.text import refuse
 from parity.refs import accepted, propose
 from parity.refs.accepted import PROVENANCE
@@ -81,7 +82,7 @@ def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -
         raise NothingMeasured(f'nothing is proposed for {system}; run: parity refs propose --system {system}')
     for cell in cells:
         if cell not in every:
-            raise UsageError(f'{cell} is not proposed{near(cell, every)}; proposed: {propose.few(every)}')
+            raise UsageError(f'{cell} is not proposed{near(cell, every)}; proposed: {several(every)}')
     chosen = {part: [p for p in found if not cells or p.cell in cells] for part, found in waiting.items()}
     return {part: found for part, found in chosen.items() if found}
 

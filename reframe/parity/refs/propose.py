@@ -18,7 +18,7 @@ from pydantic import Field
 
 from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near, unknown
-from parity.base.figures import counted, percent
+from parity.base.figures import counted, percent, several
 from parity.base.strict import Strict
 from parity.plan.identity import OF_DEVICE
 from parity.records import database, history
@@ -247,8 +247,6 @@ def cells(system: str, since: str = '') -> list[Cell]:
                  where in recent, own) for where, own in found.items()]
 
 
-#: So many names are written out.
-_NAMES = 4
 _WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
 
 
@@ -323,7 +321,7 @@ def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
             raise Refused('always 0, and higher is better: there is nothing to fall from')
         return (0.0, None, 0.0, last.unit), []
     if other := bounds.other_place(values, [n.node for n in kept]):
-        raise Refused(f'not alike: {few([other[0]])} is {signed(other[1])} beside the other nodes')
+        raise Refused(f'not alike: {other[0]} is {signed(other[1])} beside the other nodes')
     if changed := bounds.most_likely_change(values):
         since = kept[changed.at].night
         raise Refused(f'a change on {since[:10]}: {signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
@@ -351,13 +349,7 @@ def _observed(kept: list[Night]) -> Observed:
         n=len(kept), median=float(f'{median(values):.6g}'), spread=float(f'{bounds.spread(values):.3g}'),
         nights='..'.join(n.night if same_day else n.night[:10] for n in (first, last)),
         sessions=f'{first.session[:8]}..{last.session[:8]}',
-        nodes=few(sorted({node for n in kept for node in _nodes(n)})), software=last.software)
-
-
-def few(names: list[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _NAMES
-    return ', '.join(names[:_NAMES]) + (f' and {more} more' if more > 0 else '')
+        nodes=several(sorted({node for n in kept for node in _nodes(n)})), software=last.software)
 
 
 def signed(share: float) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 
 from parity.base.figures import change, counted, figure, percent
 from parity.base.groups import grouped
-from parity.base.text import columns, visible
+from parity.base.text import columns
 from parity.refs import accepted as references
 from parity.refs import propose
 from parity.refs.accepted import Accepted, Reference
@@ -17,23 +18,22 @@ from parity.stats import bounds
 from parity.system import systems
 
 
-def lines(answer: Proposed) -> list[str]:
-    """Return the proposals, the refusals with their reasons, and the next command."""
-    said = []
+def lines(answer: Proposed) -> Iterator[str]:
+    """Yield the proposals, the refusals with their reasons, and the next command."""
     if answer.proposals:
-        said += ['PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.proposals]),
-                 *([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.proposals) else []), '']
+        yield from ('PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.proposals]))
+        yield from ([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.proposals) else [])
+        yield ''
     if answer.refused:
         # cells of one check that are refused alike are one row
         alike = grouped(answer.refused, lambda each: (each[0].check, each[0].partition, each[0].size, each[1]))
-        said += ['NOT PROPOSED', *columns([
+        yield from ('NOT PROPOSED', *columns([
             (cells[0][0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
-            for (check, partition, size, why), cells in alike.items()]), '']
-    said += [f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
-             + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''),
-             f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.proposals else
-             f'next: ci/nightly --system {answer.system} (one more night)']
-    return [visible(line) for line in said]
+            for (check, partition, size, why), cells in alike.items()]), '')
+    yield (f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
+           + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''))
+    yield f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.proposals else \
+        f'next: ci/nightly --system {answer.system} (one more night)'
 
 
 def _proposal(size: str, p: Proposal) -> tuple[str, ...]:
@@ -56,41 +56,37 @@ def _limits(ref: Reference) -> str:
     return f'{low} .. {high}'
 
 
-def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> list[str]:
-    """Return the accepted values and their present state."""
-    said = []
+def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> Iterator[str]:
+    """Yield the accepted values and their present state."""
     for file, found in files:
-        said += [str(file), *columns([(p.cell, p.index['size'], _value(p.reference), _limits(p.reference))
-                                      for p in found])]
-    said += ['', f'next: git diff, commit; parity refs lint --system {system}']
-    return [visible(line) for line in said]
+        yield from (str(file), *columns([(p.cell, p.index['size'], _value(p.reference), _limits(p.reference))
+                                         for p in found]))
+    yield from ('', f'next: git diff, commit; parity refs lint --system {system}')
 
 
-def linted(found: list[Linted]) -> list[str]:
-    """Return errors, warnings, and how many references there are."""
-    said = []
+def linted(found: list[Linted]) -> Iterator[str]:
+    """Yield errors, warnings, and how many references there are."""
+    if not found:
+        yield 'no reference has been accepted'
     for each in found:
-        said += [f'error: {what}' for what in each.errors] + [f'warning: {what}' for what in each.warnings]
-        said.append(f'{each.system}: {counted(len(each.errors), "error")}' if each.errors else
-                    f'{each.system}: {counted(each.references, "reference")}, no error, '
-                    f'{counted(len(each.warnings), "warning")}')
-    return [visible(line) for line in said or ['no reference has been accepted']]
+        yield from (*(f'error: {what}' for what in each.errors), *(f'warning: {what}' for what in each.warnings))
+        yield f'{each.system}: {counted(len(each.errors), "error")}' if each.errors else \
+            f'{each.system}: {counted(each.references, "reference")}, no error, ' \
+            f'{counted(len(each.warnings), "warning")}'
 
 
-def shown(system: str = '') -> list[str]:
-    """Return the references of one system, or of all. UsageError for an unknown one."""
-    said: list[str] = []
-    for name in [systems.read(system).name] if system else systems.names():
-        if found := references.of_system(name):
-            cells = propose.cells(name)
-            for file in sorted({each.file for each in found}):
-                own = [each for each in found if each.file == file]
-                rows = columns([_row(each, cells) for each in own])
-                said += [str(file), *(line for both in zip(rows, map(_why, own), strict=True) for line in both)]
-    if not said:
-        said = ['no reference has been accepted' + (f' for {system}' if system else ''),
-                f'next: parity refs propose --system {system or "NAME"}']
-    return [visible(line) for line in said]
+def shown(system: str = '') -> Iterator[str]:
+    """Yield the references of one system, or of all. UsageError for an unknown one."""
+    every = {name: references.of_system(name)
+             for name in ([systems.read(system).name] if system else systems.names())}
+    for name, found in every.items():
+        cells = propose.cells(name) if found else []
+        for file, own in grouped(sorted(found, key=lambda each: each.file), lambda each: each.file).items():
+            rows = columns([_row(each, cells) for each in own])
+            yield from (str(file), *(line for both in zip(rows, map(_why, own), strict=True) for line in both))
+    if not any(every.values()):
+        yield 'no reference has been accepted' + (f' for {system}' if system else '')
+        yield f'next: parity refs propose --system {system or "NAME"}'
 
 
 def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
