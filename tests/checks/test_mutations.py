@@ -86,7 +86,9 @@ def same(said: dict, kind: str, was, now, *others) -> None:
     assert len(free) <= 1 and (kind in FIGURE + MOVES or not moved), f'{kind} moved {moved}'
     for name in moved:
         near = next((share for pattern, share in said.get('near', {}).items() if re.fullmatch(pattern, str(name))), 0)
-        assert name in free or now[0][name] == pytest.approx(was[0][name], rel=near), f'{kind} moved {name}; mutations: near or free'
+        share, last_digit = near if isinstance(near, list) else (near, None)
+        close = pytest.approx(was[0][name], rel=share, abs=last_digit)
+        assert name in free or now[0][name] == close, f'{kind} moved {name}; mutations: near or free'
 
 
 EVERY = sorted({*(code.room for code in rooms.EVERY), *PROGRAMS})
