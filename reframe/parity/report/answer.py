@@ -387,8 +387,12 @@ def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[Line]:
     yield from (text.replace('\xa0', ' ') for text in _wrapped(parts))
     yield from filter(None, (answer.counts, *answer.anew))
     if answer.headlines:
-        shown = 5 if any(each.could for each in answer.headlines) else 3
-        table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]
+        width = 5 if any(each.could for each in answer.headlines) else 3
+        table, before = [['', '', 'this machine', 'could do', 'share'][:width]], ''
+        for each in answer.headlines:
+            share = '' if each.share is None else f'{figures.percent(each.share):>5} {bar(each.share)}'
+            subsystem, before = '' if each.subsystem == before else each.subsystem, each.subsystem
+            table.append([subsystem, each.name, each.figure, brief(each.could, 35), share][:width])
         yield from ('', *(line[2:] for line in columns(table, right=(2,))))
 
 
@@ -405,14 +409,6 @@ def noted(notes: list[tuple[str, str]]) -> Iterator[str]:
     width = max(len(label) for label, _ in notes) + 2
     for label, text in notes:
         yield from _wrapped(text, f'{label:{width}}', ' ' * width)
-
-
-def _table(headlines: list[Headline], columns: int) -> Iterator[list[str]]:
-    before = ''
-    for each in headlines:
-        share = '' if each.share is None else f'{figures.percent(each.share):>5} {bar(each.share)}'
-        subsystem, before = '' if each.subsystem == before else each.subsystem, each.subsystem
-        yield [subsystem, each.name, each.figure, brief(each.could, 35), share][:columns]
 
 
 def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:

@@ -48,14 +48,12 @@ def junit(verdict: Verdict) -> bytes:
     session, table = verdict.session, model.rows(verdict.cells)
     top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
                    **_totals(table))
-    turns = [(each, turn(each, session.uuid)) for each in verdict.incidents]
-    news = ', '.join(f'{each.number} {word}' for each, word in turns if word)
-    told = {'incidents': news} if news else {}
+    news = ', '.join(f'{one.number} {word}' for one in verdict.incidents if (word := turn(one, session.uuid)))
     for place, own in grouped(table, lambda row: row.place).items():
         suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
                          time=f'{session.run_time:.3f}', **_totals(own))
         _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line,
-                            'trust': verdict.trust, **told})
+                            'trust': verdict.trust, **({'incidents': news} if news else {})})
         for row in own:
             _case(suite, row)
     ET.indent(top, ' ')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -144,10 +145,9 @@ def _links(outputdir: str, directory: Path, root: Path) -> Links:
 
 
 def _filled(file: str) -> bool:
-    try:
+    with contextlib.suppress(OSError):
         return os.path.getsize(file) > 0
-    except OSError:
-        return False
+    return False
 
 
 # ---- the table of cells

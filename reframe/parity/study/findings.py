@@ -127,7 +127,7 @@ def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[Cell]) -> Ite
     axes = [finding.along] if finding.along else list(ends[0]) if ends else [*study.axes, FIGURE]
     for point, group in by_point(cells, axes).items():
         name = ' '.join(f'{axis} {value}' for axis, value in point)
-        yield from _KINDS[finding.kind](study, finding, of, name, group)
+        yield from _KINDS.get(finding.kind, _neighbours)(study, finding, of, name, group)
 
 
 def _part(bounds: dict[str, float], text: str, low: float, high: float, label: str = '') -> Part:
@@ -245,5 +245,4 @@ def _of_number(finding: Finding, numbers: Iterable[NumberRow]) -> Iterator[Part]
 
 
 _KINDS: dict[str, Callable[[Study, Finding, Of, str, list[Cell]], Iterator[Part]]] = {
-    'ratio': _neighbours, 'order': _neighbours, 'trend': _neighbours, 'fit': _fit, 'knee': _knee, 'count': _count,
-    'variation': _variation}
+    'fit': _fit, 'knee': _knee, 'count': _count, 'variation': _variation}

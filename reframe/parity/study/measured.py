@@ -36,13 +36,13 @@ def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> d
             ran = [(check, plan_file.parameters(case), value, campaign.Status(*why))
                    for check, case, value, *why in rows.select(
                        'check', 'case', 'value', 'status', 'reason').collect().iter_rows()]
-            for _, cases in (each for each in _as_stated([(uuid, info)], [p.case for p in side]) if each[0]):
-                for case in cases:
+            for uuids, cases in _as_stated([(uuid, info)], [p.case for p in side]):
+                for case in cases if uuids else ():
                     mine = [(value, why) for check, having, value, why in ran if case.is_case(check, having)]
                     key = campaign.key(info['side'], info['repeat'], case)
                     if mine and (key not in found or found[key].word):
-                        figures = any(value is not None for value, _ in mine)
-                        found[key] = campaign.Status() if figures else mine[0][1]
+                        found[key] = next((campaign.Status() for figure, _ in mine if figure is not None),
+                                          mine[0][1])
     return found
 
 

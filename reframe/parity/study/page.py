@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,9 +34,8 @@ def write(of: Compared) -> list[Path]:
 def write_index(studies: Sequence[Compared]) -> Path:
     """Write the index of these studies, and return it: what ran of each, and how many findings have each word."""
     def counted(words: Sequence[str]) -> str:
-        found = Counter(words)
-        order = ('holds', 'does not hold', *words)
-        return ', '.join(f'{word} {found.pop(word)}' for word in order if word in found)
+        order = dict.fromkeys(('holds', 'does not hold', *words))
+        return ', '.join(f'{word} {words.count(word)}' for word in order if word in words)
 
     lines = [(of.name, of.study.title, of.title.partition(', ')[2],
               counted([f.published for f in of.analysis.findings]),

@@ -16,16 +16,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parity.base import console, files, paths
-from parity.base.errors import (
-    INFRASTRUCTURE,
-    OK,
-    REGRESSED,
-    InfrastructureError,
-    NothingMeasured,
-    ParityError,
-    UsageError,
-)
+from parity.base import console, errors, files, paths
+from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.figures import counted, figure
 from parity.jobs import sent, write
 from parity.records import database
@@ -88,10 +80,10 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
             console.lines(wording.without_figure(before))
             print(f'all was measured before (run {number}); --again measures it anew\n'
                   f'next: parity study compare {name} last')
-            return OK if dry_run else _code(name, before)
+            return errors.OK if dry_run else _code(name, before)
         _demand_room(len(steps))
         if dry_run:
-            return OK
+            return errors.OK
         files.write(file, _RUNS.dump_json({**ids, command.key: number}, indent=1))
         if submit:
             return _send(command, file, ids)
@@ -126,15 +118,10 @@ def _steps(study: Study, command: Command, planned: Sequence[Planned],
     done = [key for key, of in before.items() if of.word not in _AGAIN]
     steps = campaign.steps(study, [p.case for p in ready], command.quick, done)
     seconds = conditions.seconds(steps, ready)
-    places = ', '.join(f'{side} {place}' for side, place in _places(study, ready).items())
+    places = ', '.join(dict.fromkeys(f'{study.side(p.case)} {p.partition}' for p in ready))
     console.lines(wording.announced(f'{command.name}, {command.mode} on {command.system}: {places}', planned,
                                     steps, len(done), seconds))
     return steps, seconds
-
-
-def _places(study: Study, planned: Sequence[Planned]) -> dict[str, str]:
-    """Return the partition of each side that has cases to run."""
-    return {study.side(p.case): p.partition for p in planned if not p.reason}
 
 
 def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
@@ -145,13 +132,14 @@ def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
     except ParityError:
         files.write(file, _RUNS.dump_json(ids, indent=1))
         raise
-    return OK
+    return errors.OK
 
 
 def _sessions(study: Study, command: Command, planned: Sequence[Planned], steps: Sequence[campaign.Step],
               extras: Mapping[str, str]) -> None:
     """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
-    sources, places = {p.case.check: p.file for p in planned}, _places(study, planned)
+    sources = {p.case.check: p.file for p in planned}
+    places = {study.side(p.case): p.partition for p in planned if not p.reason}
     for i, step in enumerate(steps, 1):
         name, stored = f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}', len(database.uuids())
         print(f'parity: {name}', flush=True)
@@ -174,10 +162,10 @@ def _code(name: str, outcomes: Mapping[campaign.Key, campaign.Status]) -> int:
     if again:
         print(f'parity: {counted(again, "run")} failed: the same command measures them again', file=sys.stderr)
     if wrong or again:
-        return REGRESSED if wrong else INFRASTRUCTURE
+        return errors.REGRESSED if wrong else errors.INFRASTRUCTURE
     if all(of.word for of in outcomes.values()):
         raise NothingMeasured(f'{name} has no figure: the lines above say why')
-    return OK
+    return errors.OK
 
 
 def _ids(file: Path) -> dict[str, str]:
