@@ -82,10 +82,9 @@ def of(verdict: Verdict) -> Answer:
     """Return the answer of a verdict."""
     table = rows(verdict.cells)
     entries = sorted(_entries(table, verdict), key=lambda entry: WORDS.index(entry.word))
-    judged = any(_is_judged(cell) for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
                   counts=_counts(table), anew=list(_anew(verdict)),
-                  headlines=[] if judged else list(_headlines(table, not entries)),
+                  headlines=[] if any(map(_is_judged, verdict.cells)) else list(_headlines(table, not entries)),
                   notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
 
 
@@ -142,12 +141,11 @@ def _shown(group: list[Row]) -> list[Row]:
 def _entry(title: str, group: list[Row], nights: dict[int, tuple[str, str]]) -> Entry:
     """``nights``: by the cell's id, its last nights and its runs of this one."""
     worst, shown = group[0], _shown(group)
-    known = worst.cell.cause
-    lines = [worst.reason, *(known.lines(3) if known else [])]
-    told = [nights.get(id(row.cell), ('', '')) for row in shown]
+    lines = [nights.get(id(row.cell), ('', ''))[1] for row in shown[:1]]
+    lines += [worst.reason, *(worst.cell.cause.lines(3) if worst.cell.cause else [])]
     return Entry(verdict=worst.word, title=title, cells=[row.name for row in group],
-                 figures=[_figure(row, before) for row, (before, _) in zip(shown, told, strict=True)],
-                 lines=[*filter(None, [again for _, again in told[:1]] + lines)],
+                 figures=[_figure(row, nights.get(id(row.cell), ('', ''))[0]) for row in shown],
+                 lines=[*filter(None, lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
 
 
@@ -221,14 +219,12 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         disturbed = sum(row.word == 'disturbed' for row in table)
         others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
         return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
-    known = sum(bool(row.cell.acknowledged) for row in table)
-    better = sum(row.word == 'improved' for row in table)
-    counts = (known, 'known faults'), (better, 'improved'), (blind, 'blind')
-    told = [f'{count} {what}' for count, what in counts if count]
-    rest = ', '.join([*told, 'the others are as they were' if told else 'all are as they were'])
-    if sum(count for count, _ in counts) >= judged:
-        rest = ', '.join(told)
-    return f'{judged} of {counted(measured, "figure", "are")} judged: {rest}.'
+    counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known faults'),
+              (sum(row.word == 'improved' for row in table), 'improved'), (blind, 'blind'))
+    rest = [f'{count} {what}' for count, what in counts if count]
+    if sum(count for count, _ in counts) < judged:
+        rest.append('the others are as they were' if rest else 'all are as they were')
+    return f'{judged} of {counted(measured, "figure", "are")} judged: {", ".join(rest)}.'
 
 
 def _why(over: Incident) -> str:
@@ -253,8 +249,8 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
 
 def _counts(table: list[Row]) -> str:
     counts = Counter('known' if row.cell.acknowledged else row.word for row in table if _is_judged(row.cell))
-    words = *BAD, 'known', 'improved', 'ok', 'blind'
-    return ' · '.join(f'{counts[word]} {word}' for word in words if counts[word])
+    return ' · '.join(f'{counts[word]} {word}' for word in (*BAD, 'known', 'improved', 'ok', 'blind')
+                      if counts[word])
 
 
 def _anew(verdict: Verdict) -> Iterator[str]:

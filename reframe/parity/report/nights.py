@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -56,23 +56,26 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     labels = [(times.minute(start), uuid[:8]) for uuid, start in sessions]
     frame = history.counted(frame, labelled=True).cast({history.TEXT: pl.String}).join(nights, on='session')
     values = history.nights(frame, *CELL, 'at').select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
-    if words is None:
-        words = values.select(*CELL, 'session', word=pl.lit('insufficient'))
+    words = values.select(*CELL, 'session', word=pl.lit('insufficient')) if words is None else words
     known = (values.join(words, [*CELL, 'session'], 'left').sort('at').group_by(CELL)
              .agg('at', 'value', 'low', 'high', pl.col('word').fill_null('insufficient')))
     count, letters, cells = len(sessions), {}, {}
-    if absent is not None:
-        gone = absent.join(nights, on='session').select(*CELL, 'at', 'status')
-        for *cell, at, status in gone.iter_rows():
-            letters.setdefault(tuple(cell), {})[at] = status
+    gone = [] if absent is None else absent.join(nights, on='session').select(*CELL, 'at', 'status').rows()
+    for *cell, at, status in gone:
+        letters.setdefault(tuple(cell), {})[at] = status
     for *cell, at, value, low, high, word in known.iter_rows():
         cell, own = tuple(cell), dict(zip(at, word, strict=True))
         cells[cell] = Past(at, value, low, high, _letters(letters.pop(cell, {}) | own, count))
     cells |= {cell: Past(letters=_letters(own, count)) for cell, own in letters.items()}
-    last: dict[str, int] = {}
-    for names, at in frame.group_by('node').agg(pl.col('at').max()).iter_rows():
-        last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
-    return Nights(labels, cells, last)
+    return Nights(labels, cells, last_by_node(frame, 'at'))
+
+
+def last_by_node(frame: pl.DataFrame, column: str) -> dict[str, Any]:
+    """Return the greatest value of a column for each node that figures were measured on."""
+    last: dict[str, Any] = {}
+    for names, at in frame.group_by('node').agg(pl.col(column).max()).sort(column).iter_rows():
+        last |= dict.fromkeys(filter(None, names.split(',')), at)
+    return last
 
 
 def _letters(words: dict[int, str], count: int) -> str:

@@ -89,7 +89,6 @@ def before(session: Session, system: str) -> Session | None:
 def differences(before: Session, now: Session) -> list[str]:
     """Return a line for each fact of nodes, machine and software that changed, as `parity show` words it."""
     from parity.verdict import cause
-    found: dict[str, None] = {}
-    for environ in now.facts.get('software') or ['']:
-        found |= dict.fromkeys(map(str, cause.changes([before, now], now.start, before.start, environ)))
-    return list(found)
+    changes = (change for environ in now.facts.get('software') or ['']
+               for change in cause.changes([before, now], now.start, before.start, environ))
+    return list(dict.fromkeys(map(str, changes)))

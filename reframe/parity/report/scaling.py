@@ -72,7 +72,7 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
     sessions of the 14 days before the newest one with two sizes.
 
     Raises UsageError for a check that nobody planned, NothingMeasured where each place has one size."""
-    if by and by not in AXES:
+    if by not in ('', *AXES):
         raise UsageError(f'--by: {unknown("axis", by, list(AXES))}')
     uuids = database.uuids()
     why = pl.concat_str('status', 'reason', separator=': ').str.strip_prefix(': ').alias('why')

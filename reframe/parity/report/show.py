@@ -33,8 +33,6 @@ NIGHTS = 14
 _BYTES, _LINES, _WIDTH = 1 << 16, {'rfm_job.out': 12, 'rfm_job.err': 6}, 160
 #: Clocks of file servers differ.
 _CLOCKS_SECONDS = 60
-#: Begin and end of a session, Unix time.
-Span = tuple[float, float]
 
 
 class Night(Strict):
@@ -78,8 +76,8 @@ def of_cell(wanted: str, session: str = '') -> View:
                 output=output, output_note=note, rerun=_rerun(cell, verdict))
 
 
-def _output(folder: str, night: Span, *reruns: Span) -> tuple[dict[str, list[str]], str]:
-    """Return lines by file, and a note, of a session that ran in ``night``, or of one of its ``reruns``.
+def _output(folder: str, *sessions: tuple[float, float]) -> tuple[dict[str, list[str]], str]:
+    """Return lines by file, and a note; ``sessions``: begin and end of the session, and of its reruns.
 
     A case has one folder, which every session uses again: an output of another time is not shown."""
     files = [file for name in _LINES if folder and (file := Path(folder, name)).is_file()]
@@ -87,13 +85,10 @@ def _output(folder: str, night: Span, *reruns: Span) -> tuple[dict[str, list[str
         return {}, folder and 'the output is not there any more'
     written = max(file.stat().st_mtime for file in files)
     at = times.minute(written)
-
-    def away(of: Span) -> float:
-        return max(of[0] - written, written - of[1], 0.0)
-    nearest = min((night, *reruns), key=away)
-    if away(nearest) > _CLOCKS_SECONDS:
+    away = [max(begin - written, written - end, 0.0) for begin, end in sessions]
+    if min(away) > _CLOCKS_SECONDS:
         return {}, f'the output there is of another run ({at}): it is not shown'
-    note = '' if nearest is night else f'the output is of the run that confirms this one ({at})'
+    note = '' if away[0] == min(away) else f'the output is of the run that confirms this one ({at})'
     return {file.name: shown for file in files if (shown := tail(file, _LINES[file.name]))}, note
 
 

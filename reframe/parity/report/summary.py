@@ -24,6 +24,7 @@ from parity.records.record import Session
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
 from parity.report.answer import noted
+from parity.report.nights import last_by_node
 from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
@@ -69,7 +70,10 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
            found: tuple[list[Incident], ...]) -> Iterator[tuple[str, str]]:
     new, over, left = found
     for label, own in (('new', new), ('over', over), ('not over', left)):
-        yield from ((label, _incident(each)) for each in own if label == 'new' or each not in new)
+        for each in own if label == 'new' else [each for each in own if each not in new]:
+            ended = f', over {times.day(each.closed.start)}' if each.closed else each.ack and f', {each.ack}'
+            yield label, (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; since '
+                          f'{times.day(each.opened.start)}{ended})')
     if not nights:
         last = f'the last one began {times.day(every[-1].start)}' if every else 'none is stored'
         yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
@@ -81,13 +85,6 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
     yield 'alarms', _alarms(system, since, every, new)
     yield 'trust', budget.sentence(verdict.budget) or 'nothing is judged yet: no false alarm is possible'
-
-
-def _incident(each: Incident) -> str:
-    """Return an incident in a line."""
-    ended = f', over {times.day(each.closed.start)}' if each.closed else f', {each.ack}' if each.ack else ''
-    return (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; since '
-            f'{times.day(each.opened.start)}{ended})')
 
 
 def _gaps(first: float, nights: Sequence[Session]) -> str:
@@ -103,10 +100,7 @@ def _gaps(first: float, nights: Sequence[Session]) -> str:
 def _nodes(system: str, since: float) -> Iterator[str]:
     """Say how many of the nodes that were ever measured were measured in these days; then what is amiss with nodes
     now: slower than their peers, drained, down, unmeasured."""
-    last: dict[str, float] = {}
-    ever = history.load(system, reruns=True, labelled=True, disturbed=True)
-    for names, at in ever.group_by('node').agg(pl.col('start').max()).iter_rows():
-        last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
+    last = last_by_node(history.load(system, reruns=True, labelled=True, disturbed=True), 'start')
     stated = systems.read(system)
     for name in systems.gone(stated, time.time()):
         last.pop(name, None)
