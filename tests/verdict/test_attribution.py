@@ -10,6 +10,7 @@ import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
 from parity.base import codes
+from parity.records import changes
 from parity.report import answer
 from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Where
@@ -147,7 +148,7 @@ def test_machine_software_and_reframe_are_compared_and_the_head_node_is_not():
 def test_a_verdict_has_one_entry_for_cells_with_one_cause(stored):
     def night(uuid: str, fact: str, *figures: float) -> None:
         band = {'hpl': (100.0, -0.05, 0.05), 'latency': (1.5, -0.05, 0.05)}
-        node = {'node': 'node01', **dict.fromkeys(cause.NODE[:6], fact)}
+        node = {'node': 'node01', **dict.fromkeys(changes.NODE[:6], fact)}
         stored(uuid, made.case(figures[0], latency=figures[1], refs=band, parity={'node': node}))
     for number in range(8):
         night(str(number), 'old', 100.0, 1.5)

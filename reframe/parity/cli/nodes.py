@@ -51,7 +51,6 @@ def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation:
         raise UsageError('--reservation is only for --gate: add --gate, or leave it out')
     from parity.base import console
     from parity.nodes import listing, words
-    from parity.records import database
-    from parity.verdict import cause
+    from parity.records import changes, database
     (found,), unknown = listing.of_system(known, name)
-    console.lines(words.of_node(known, found, unknown, cause.steps(database.sessions(known.name), '')))
+    console.lines(words.of_node(known, found, unknown, changes.steps(database.sessions(known.name), '')))

@@ -41,9 +41,9 @@ def of_session(verdict: Verdict) -> Previous:
     # Here and not above: a nightly does not need polars to start.
     import polars as pl
 
-    from parity.records import history
+    from parity.records import changes, history
     from parity.report import drawings, nights, scaling
-    from parity.verdict import cause, judge, states
+    from parity.verdict import judge, states
     session = database.read(verdict.session.uuid)
     earlier, judged, unreadable = before(session, verdict.session.system), None, ''
     try:
@@ -67,7 +67,7 @@ def of_session(verdict: Verdict) -> Previous:
         plots=drawings.of_sessions(session, earlier),
         scaling=scaling.drawn(session.uuid, verdict.cells),
         facts=session,
-        changes={environ: cause.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
+        changes={environ: changes.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
         speeds=nights.speeds(recent))
 
 
@@ -88,7 +88,7 @@ def before(session: Session, system: str) -> Session | None:
 
 def differences(before: Session, now: Session) -> list[str]:
     """Return a line for each fact of nodes, machine and software that changed, as `parity show` words it."""
-    from parity.verdict import cause
-    changes = (change for environ in now.facts.get('software') or ['']
-               for change in cause.changes([before, now], now.start, before.start, environ))
-    return list(dict.fromkeys(map(str, changes)))
+    from parity.records import changes
+    found = (change for environ in now.facts.get('software') or ['']
+             for change in changes.between([before, now], now.start, before.start, environ))
+    return list(dict.fromkeys(map(str, found)))

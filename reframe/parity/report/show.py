@@ -21,7 +21,7 @@ from parity.base.strict import Strict
 from parity.base.text import visible
 from parity.plan import OWN
 from parity.plan.identity import swept_apart
-from parity.records import database, history, plan_file
+from parity.records import changes, database, history, plan_file
 from parity.system import systems
 from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Cell, Row, Verdict, names
@@ -66,7 +66,7 @@ def of_cell(wanted: str, session: str = '') -> View:
     verdict, name, cell = find(wanted, session)
     uuid = verdict.session.uuid
     frame = history.load(cell.system, reruns=True, labelled=True)
-    sessions = database.sessions(cell.system, cause.SESSIONS)
+    sessions = database.sessions(cell.system, changes.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     spans = ((each.start, each.end) for each in map(database.brief, (uuid, *confirming)))
     output, note = _output(cell.outputdir, *spans)

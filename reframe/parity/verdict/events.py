@@ -11,9 +11,9 @@ from typing import NamedTuple
 import polars as pl
 
 from parity.base.text import node_name
-from parity.records import database
+from parity.records import changes, database
 from parity.records.record import Session
-from parity.verdict import acks, by_hand, cause
+from parity.verdict import acks, by_hand
 from parity.verdict.model import Cell, Change, names
 
 #: Facts of a node, by the events that their change is.
@@ -51,21 +51,21 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
     event = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, holds in events.items()),
                         pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
     last = dict(rows.filter(accepted).group_by('cell').agg(pl.col('row').max()).iter_rows())
-    anew = {rows['cell'][row]: OtherWork(changes, last.get(rows['cell'][row], -1) < row)
-            for row, changes in work.items()}
+    anew = {rows['cell'][row]: OtherWork(new, last.get(rows['cell'][row], -1) < row)
+            for row, new in work.items()}
     return rows.select(event=event)['event'], anew
 
 
 def _other_work(rows: pl.DataFrame, cells: Sequence[Cell]) -> dict[int, list[Change]]:
     """Return what changed in the work, by row."""
-    known, found = cause.work({*rows['session'], *rows['of']}), {}
+    given, found = changes.work({*rows['session'], *rows['of']}), {}
     for row in rows.iter_rows(named=True):
-        key = [getattr(cells[row['cell']], name) for name in cause.WORK]
-        changes = cause.of_work(*(known.get((row[name], *key), '') for name in ('of', 'session')), row['night'])
+        key = [getattr(cells[row['cell']], name) for name in changes.WORK]
+        new = changes.of_work(*(given.get((row[name], *key), '') for name in ('of', 'session')), row['night'])
         if row['unit'] != row['was'] and row['unit'] and row['was']:
-            changes.append(Change(fact='unit', old=row['was'], new=row['unit'], since=row['night']))
-        if changes:
-            found[row['row']] = changes
+            new.append(Change(fact='unit', old=row['was'], new=row['unit'], since=row['night']))
+        if new:
+            found[row['row']] = new
     return found
 
 
@@ -103,7 +103,7 @@ def _moved(nights: Sequence[Session]) -> Iterator[tuple[str, float, str, str]]:
     """Yield node (or + and environment), time, event and words of each fact that changed, the oldest first."""
     known: dict[str, dict[str, str]] = {}
     for night in nights:
-        here = {node_name(node): said for node, said in cause.of_nodes(night).items()}
+        here = {node_name(node): said for node, said in changes.of_nodes(night).items()}
         used = {environ: said.get('mpi') or {} for environ, said in (night.facts.get('software') or {}).items()}
         here |= {f'+{environ}': {'MPI': ' '.join(str(mpi[key]) for key in ('name', 'version') if mpi.get(key))}
                  for environ, mpi in used.items()}
