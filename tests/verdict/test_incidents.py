@@ -105,14 +105,17 @@ FAULTS = [(range(0, 6), ['Stream'], 'c1', 0.9), (range(2, 9), ['Npb', 'Zstd'], '
 FAILED = {'Fft': {'result': 'fail', 'fail_phase': 'run', 'perfvalues': {}, 'parity': {'status': 'failed', 'reason': 'disk full'}}}
 
 
-@pytest.mark.parametrize('full', [False, pytest.param(True, marks=pytest.mark.full)])
-def test_sixty_nights_with_thirteen_faults(cluster, capsys, full):
-    """Each cause opens one incident, which is told once for each turn of its life, and closed once. ``full``: the quiet nights
-    before them open none, and each night is recorded twice."""
+@pytest.mark.parametrize('nights, expected', [
+    (20, {'new': 6, 'also': 1, 'worse': 1, 'over': 4, 'known': 1}),
+    pytest.param(60, {'new': 12, 'also': 1, 'worse': 2, 'due': 1, 'over': 12, 'known': 3}, marks=pytest.mark.full)])
+def test_nights_with_faults(cluster, nights, expected):
+    """Each cause opens one incident, which is told once for each turn of its life, and closed once. Of 60 nights, the quiet ones
+    before them open none, and each is recorded twice."""
+    full = nights == 60
     for night in range(41):
         assert not cluster.run(judged=full or night > 36)[1]
     numbers = {}
-    for night in range(60):
+    for night in range(nights):
         away = {'Ring': ''} if night in range(37, 40) else {'Stream': 'c3'} if night in range(45, 48) else {}
         raw = FAILED if night in range(24, 28) else {}
 
@@ -127,14 +130,12 @@ def test_sixty_nights_with_thirteen_faults(cluster, capsys, full):
                 assert done.returncode == 0, done.stderr
     known = table.of_system('local')
     events, told = (dict(Counter(what)) for what in ((event.what for each in known for event in each.events), cluster.told))
-    with capsys.disabled():
-        print(f'\n60 nights, 13 faults: {events}; told: {told}')
     stood = [(each.number, each.title, [(event.what, event.text) for event in each.events]) for each in known]
-    assert told == {'new': 12, 'also': 1, 'worse': 2, 'due': 1, 'over': 12}, stood
-    assert events == {**told, 'known': 3}
-    assert all([event.what for event in each.events].count('over') == 1 for each in known)
+    assert events == expected and told == {what: count for what, count in events.items() if what != 'known'}, stood
+    assert max([event.what for event in each.events].count('over') for each in known) == 1
     by_case = {tuple(sorted({cell.partition('.')[0] for cell in each.cells})): each for each in known}
-    assert {('Npb', 'Zstd'), ('Hpl', 'Sort'), ('Ft', 'Is', 'Lu', 'Mg')} < by_case.keys() and by_case['Npb', 'Zstd'].nodes == ['c2']
+    assert {('Npb', 'Zstd'), ('Hpl', 'Sort')} < by_case.keys() and by_case['Npb', 'Zstd'].nodes == ['c2']
+    assert not full or ('Ft', 'Is', 'Lu', 'Mg') in by_case
 
 
 @pytest.fixture
