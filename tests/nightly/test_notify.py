@@ -69,8 +69,8 @@ def after(*turns, news: str = '') -> tuple[list[Incident], str]:
         night = incidents.of_verdict(verdict(*cells).model_copy(update={'incidents': []}), 'onebox', nights.start(number))
         known = [*(each for each in known if each.closed), *incidents.after([each for each in known if not each.closed], night, incidents.near())]
         known = [each.model_copy(update={'number': each.number or number + 1 + at}) for at, each in enumerate(known)]
-        what = {incidents.news(each, each.notified) for each in known} - {''}
-        again = any(incidents.reminded(each, nights.start(number), WEEK) for each in known)
+        what = {notify.news_of(each, each.notified) for each in known} - {''}
+        again = any(notify.reminded(each, nights.start(number), WEEK) for each in known)
         told += ('W' if what == {'over'} else 'C') if what else 'R' if again else '-'
         if told[-1] != '-' and not news[number:number + 1].islower():
             known = [each.model_copy(update={'notified': len(each.events), 'notified_at': nights.start(number)}) for each in known]
@@ -115,7 +115,7 @@ def test_what_was_not_measured_again_is_said_so_in_the_reminder():
 def test_an_incident_that_a_clock_ahead_told_is_reminded_of_by_the_right_clock():
     (known,), _ = after(BAD)
     ahead = known.model_copy(update={'notified_at': nights.start(400)})
-    assert incidents.reminded(ahead, nights.start(1), WEEK) and not incidents.reminded(known, nights.start(1), WEEK)
+    assert notify.reminded(ahead, nights.start(1), WEEK) and not notify.reminded(known, nights.start(1), WEEK)
 
 
 @pytest.fixture

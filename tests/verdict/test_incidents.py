@@ -80,7 +80,7 @@ class Cluster:
         self.night += 1
         known = incidents.record(found, 'local')
         assert not twice or incidents.record(judge.newest(uuid), 'local') == known, 'a session is recorded once'
-        news = {each.number: what for each in known if (what := incidents.news(each, each.notified))}
+        news = {each.number: what for each in known if (what := notify.news_of(each, each.notified))}
         table.change({each.number: lambda now: {'notified': len(now.events)} for each in known if each.number in news})
         self.told += news.values()
         return incidents.joined(found, known), news

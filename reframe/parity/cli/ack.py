@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import math
 import os
 
-from parity.base import console
+from parity.base import console, figures
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.nightly import notify
 from parity.records import incidents as table
-from parity.records.incidents import Incident
+from parity.records.incidents import Fault, Incident
 from parity.report import incidents as words
 from parity.report import show
 from parity.system import systems
@@ -38,13 +39,26 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
     word = cell.verdict if cell.verdict in acks.BAD else None
-    level = acks.level(cell) if word else {}
+    level = _level(cell) if word else {}
     said = acks.Ack(cell=name, until=last, why=why, by=by, since=today, word=word, **level)
     file = acks.write(cell.system, [said])
     note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
     if said.value is not None:
-        note = f'; known at {acks.level_shown(cell.unit, said.value, said.expected)}'
+        note = f'; known at {_level_shown(cell.unit, said.value, said.expected)}'
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
+
+
+def _level(cell: Cell | Fault) -> dict[str, float]:
+    """Return what an acknowledgement stores of the cell's figure; {} where nothing judges one."""
+    if cell.value is None or cell.expected is None or not math.isfinite(cell.value):
+        return {}
+    return {'value': float(f'{cell.value:.6g}'), 'expected': float(f'{cell.expected:.6g}')}
+
+
+def _level_shown(unit: str, value: float, expected: float) -> str:
+    """Return '84 Gflop/s (-16.0 % of 100 Gflop/s)'."""
+    change = figures.change(value, expected)
+    return figures.figure(value, unit) + (f' ({change} of {figures.figure(expected, unit)})' if change else '')
 
 
 def day(option: str, text: str, example: datetime.date) -> datetime.date:
@@ -83,7 +97,7 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
         raise UsageError(f'incident {incident.number} {why_not}: {incident.title}')
     today = datetime.date.today()
     said = [acks.Ack(incident=incident.number, cell=fault.cell or None, until=day, why=why, by=by, since=today,
-                     word=fault.word, **acks.level(fault)) for fault in [*known.values()] or listed[:1]]
+                     word=fault.word, **_level(fault)) for fault in [*known.values()] or listed[:1]]
     incidents.acknowledged(incident.number, known.keys(), str(said[0]), lambda: acks.write(incident.system, said))
     what = counted(len(said), 'cell') if known else f'node {several(incident.nodes)}'
     print(visible(f'parity: incident {incident.number}, {what}, acknowledged '
@@ -128,7 +142,7 @@ def listing(system: str) -> None:
     known = {each.number: each for name in of_incidents for each in table.of_system(name)}
     said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
     for ack, _ in found:
-        level = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
+        level = ', at no level' if ack.value is None else f' at {_level_shown("", ack.value, ack.expected)}'
         stands = _standing(ack, newest.get(ack.cell, []), known.get(ack.incident))
         said.append(f'{ack.name}   {stands}   {ack} (since {ack.since}{level if ack.cell else ""})')
     console.lines((line, '') for line in said)
@@ -148,7 +162,9 @@ def _standing(ack: acks.Ack, cells: list[Cell], of: Incident | None) -> str:
 
 def sent(system: str) -> None:
     """Send a notice. UsageError where no command is named; InfrastructureError with why it was not sent."""
-    _has_command(system)
+    if systems.read(system).notify is None:
+        raise UsageError(f'systems/{system}/system.yaml names no command; for instance '
+                         'notify: {command: [sendmail, ME@example.org]}')
     notifier = notify.prepared(system)
     if why := notifier.test():
         raise InfrastructureError(f'notice not sent: {visible(why)}')
@@ -164,9 +180,3 @@ def print_open(system: str) -> None:
         at = f'told {when:%Y-%m-%d %H:%M}' if each.notified_at else 'not told yet'
         ack = f', acknowledged {each.ack}' if each.ack else ''
         print(visible(f'incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))
-
-
-def _has_command(system: str) -> None:
-    if systems.read(system).notify is None:
-        raise UsageError(f'systems/{system}/system.yaml names no command; for instance '
-                         'notify: {command: [sendmail, ME@example.org]}')

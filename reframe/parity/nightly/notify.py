@@ -30,6 +30,10 @@ from parity.verdict.model import Verdict
 TIMEOUT_SECONDS = 60.0
 #: The same for `on_incident`, which is called for each incident.
 INCIDENT_SECONDS = 30.0
+#: After so long (30 days) without a measurement nobody is reminded: the check may be gone.
+_FORGOTTEN_SECONDS = 30 * 86400.0
+#: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
+_EARLY_SECONDS = 6 * 3600.0
 #: Bytes of the command's output that are searched for why it failed.
 _PRINTED_BYTES = 1 << 14
 
@@ -52,7 +56,7 @@ class Notifier:
             if not paths.database().exists():
                 store.make_database()
             known = table.of_system(self.system)
-            if any(incidents.news(each, each.called) or incidents.news(each, each.notified) for each in known):
+            if any(news_of(each, each.called) or news_of(each, each.notified) for each in known):
                 for why in self._called(known):
                     print(f'parity: warning: {visible(why)}', file=sys.stderr)
                 self.judged(None)
@@ -90,7 +94,7 @@ class Notifier:
             noted = {incident.number: _noted(called=len(incident.events))}
             if incident.called == len(incident.events) or self.hangs:
                 continue
-            if not self.on_incident or not (news := incidents.news(incident, incident.called)):
+            if not self.on_incident or not (news := news_of(incident, incident.called)):
                 silent |= noted if not self.on_incident or incident.state == 'over' else {}
                 continue
             why, hung = self._call(incident, news)
@@ -118,11 +122,11 @@ class Notifier:
 
     def _tell(self, verdict: Verdict | None, now: float) -> None:
         known = table.of_system(self.system)
-        news = [(incident, what) for incident in known if (what := incidents.news(incident, incident.notified))]
+        news = [(incident, what) for incident in known if (what := news_of(incident, incident.notified))]
         heard = {incident.number: _noted(notified=len(incident.events), notified_at=now) for incident, _ in news}
         if self.notify:
             seconds = times.seconds(self.notify.reminder)
-            if not news and not any(incidents.reminded(incident, now, seconds) for incident in known):
+            if not news and not any(reminded(incident, now, seconds) for incident in known):
                 return
             headline = subject(self.system, news, known)
             notice = text(headline, lines(news, known, verdict), verdict)
@@ -145,7 +149,7 @@ class Notifier:
 def prepared(system: str) -> Notifier:
     """Return the system's notifier. UsageError where a command or its secrets cannot be used."""
     stated = systems.read(system)
-    file = paths.root() / 'systems' / system / 'system.yaml'
+    file = systems.file_of(system)
     commands = {'notify': stated.notify, 'on_incident': stated.on_incident}
     return Notifier(system, *commands.values(),
                     *(secrets.read(named.secrets, f'{file}: {key}') if named else {}
@@ -191,6 +195,23 @@ def _states():
 
 def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:
     return lambda _: update
+
+
+def news_of(incident: Incident, since: int) -> str:
+    """Return the news after so many events: new, also, worse, due, over; '' for none. An incident that began and
+    ended in between is no news, nor one that was known from its first night on."""
+    words = [event.what for event in incident.events[since:] if event.what in incidents.NEWS]
+    if not words or not since and incident.state != 'open':
+        return ''
+    return 'over' if incident.state == 'over' else words[0]
+
+
+def reminded(incident: Incident, now: float, seconds: float) -> bool:
+    """Return whether another notice repeats the incident, ``seconds`` after the last one. That one's clock may
+    have been ahead."""
+    newest = max((fault.measured for fault in (incident.left or incident.faults).values()), default=0.0)
+    return (incident.state == 'open' and not 0 <= now - incident.notified_at < seconds - _EARLY_SECONDS
+            and now - newest < _FORGOTTEN_SECONDS)
 
 
 # ---- the text of a notice

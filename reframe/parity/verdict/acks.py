@@ -20,16 +20,14 @@
 from __future__ import annotations
 
 import datetime
-import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
-from parity.base import figures
 from parity.base.figures import several
 from parity.base.strict import Strict
-from parity.records.incidents import Fault, numbers
+from parity.records.incidents import numbers
 from parity.records.plan_file import cell_id
 from parity.verdict.listed import CellName, Entry, Listed
 from parity.verdict.model import Cell, names
@@ -78,7 +76,7 @@ class Ack(Entry):
 
 
 class Acks(Strict):
-    acks: Annotated[list[Ack], BeforeValidator(lambda listed: [] if listed is None else listed)]
+    acks: list[Ack] | None
 
 
 _FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT',
@@ -91,7 +89,9 @@ def applied(cells: list[Cell], system: str, today: datetime.date, over: Collecti
     """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
 
     ``over``: incidents whose acknowledgement holds no more."""
-    fits = with_cells(system, cells)
+    listed = read(system)
+    known = by_name(names(cells)) if listed else {}
+    fits = [(ack, known.get(ack.cell, [])) for ack in listed]
     named: dict[int, list[Ack]] = {}
     of_incident: dict[int, list[Ack]] = {}
     for ack, own in fits:
@@ -107,13 +107,6 @@ def held(system: str) -> set[int]:
     """Return the numbers of the incidents that an acknowledgement covers today."""
     today = datetime.date.today()
     return {ack.incident for ack in read(system) if ack.incident and ack.holds(today)}
-
-
-def with_cells(system: str, cells: Iterable[Cell]) -> list[tuple[Ack, list[Cell]]]:
-    """Return each acknowledgement with its cells among ``cells``."""
-    listed = read(system)
-    known = by_name(names(cells)) if listed else {}
-    return [(ack, known.get(ack.cell, [])) for ack in listed]
 
 
 def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
@@ -194,16 +187,3 @@ def well(cells: Collection[Cell]) -> bool:
     """Return whether the fault of these cells is over: their words and their lives say so."""
     return bool(cells) and all(cell.verdict in OVER and cell.state not in ('slow', 'comes and goes')
                                for cell in cells)
-
-
-def level(cell: Cell | Fault) -> dict[str, float]:
-    """Return what an acknowledgement stores of the cell's figure; {} where nothing judges one."""
-    if cell.value is None or cell.expected is None or not math.isfinite(cell.value):
-        return {}
-    return {'value': float(f'{cell.value:.6g}'), 'expected': float(f'{cell.expected:.6g}')}
-
-
-def level_shown(unit: str, value: float, expected: float) -> str:
-    """Return '84 Gflop/s (-16.0 % of 100 Gflop/s)'."""
-    change = figures.change(value, expected)
-    return figures.figure(value, unit) + (f' ({change} of {figures.figure(expected, unit)})' if change else '')

@@ -9,10 +9,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import BeforeValidator
-
 from parity.base.strict import Strict
 from parity.verdict.listed import Entry, Listed
 
@@ -25,7 +21,7 @@ class Level(Entry):
 
 
 class Levels(Strict):
-    levels: Annotated[list[Level], BeforeValidator(lambda listed: [] if listed is None else listed)]
+    levels: list[Level] | None
 
 
 _FILE = Listed('levels', Levels, 'Levels that a person began: parity level CELL --since DATE --why TEXT',

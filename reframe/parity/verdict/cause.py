@@ -33,8 +33,8 @@ def with_causes(cells: list[Cell], system: str, session: str) -> list[Cell]:
     slower = [c for c in cells if c.verdict == 'regressed']
     found = of_cells(slower, cells, history.load(system, reruns=True, labelled=True),
                      database.sessions(system), session)
-    causes = dict(zip(map(id, slower), found, strict=True))
-    return [c.model_copy(update={'cause': causes[id(c)]}) if id(c) in causes else c for c in cells]
+    causes = iter(found)
+    return [c.model_copy(update={'cause': next(causes)}) if c.verdict == 'regressed' else c for c in cells]
 
 
 def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: list[Session],

@@ -37,10 +37,6 @@ WHOLE = 'ci/nightly'
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: The level of a slowdown, and a listing of nodes, are sure after so long.
 _SETTLED_SECONDS = NIGHTS * 86400.0
-#: After so long (30 days) without a measurement nobody is reminded: the check may be gone.
-_FORGOTTEN_SECONDS = 30 * 86400.0
-#: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
-_EARLY_SECONDS = 6 * 3600.0
 
 
 # ---- a night
@@ -51,10 +47,6 @@ class Well(NamedTuple):
     ran_on: list[str]
     state: str = 'normal'
     value: float | None = None
-
-    @property
-    def ended(self) -> bool:
-        return self.state not in ('slow', COMES_AND_GOES)
 
 
 class Night(NamedTuple):
@@ -342,7 +334,7 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
         return fault.model_copy(update={'well': True, 'retired': gone})
     well, bad = night.well.get(name), night.bad.get(name)
     well = Well([]) if fault.listed and night.session else well
-    ended = well and (well.ended or fault.word != 'regressed') or \
+    ended = well and (well.state not in ('slow', COMES_AND_GOES) or fault.word != 'regressed') or \
         bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
     return fault.model_copy(update={'well': bool(ended)})
 
@@ -442,20 +434,3 @@ def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False
 def turn(incident: Incident, session: str) -> str:
     """Return what a session made of the incident: new, also, worse, due, over; '' for no news."""
     return next((event.what for event in incident.events if event.session == session and event.what in NEWS), '')
-
-
-def news(incident: Incident, since: int) -> str:
-    """Return the news after so many events: new, also, worse, due, over; '' for none. An incident that began and
-    ended in between is no news, nor one that was known from its first night on."""
-    words = [event.what for event in incident.events[since:] if event.what in NEWS]
-    if not words or not since and incident.state != 'open':
-        return ''
-    return 'over' if incident.state == 'over' else words[0]
-
-
-def reminded(incident: Incident, now: float, seconds: float) -> bool:
-    """Return whether another notice repeats the incident, ``seconds`` after the last one. That one's clock may
-    have been ahead."""
-    newest = max((fault.measured for fault in (incident.left or incident.faults).values()), default=0.0)
-    return (incident.state == 'open' and not 0 <= now - incident.notified_at < seconds - _EARLY_SECONDS
-            and now - newest < _FORGOTTEN_SECONDS)

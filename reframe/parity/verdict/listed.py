@@ -102,7 +102,7 @@ class Listed:
             text = self._added(file, [gone(entry) for entry in known], entries) if file.exists() else \
                 f'# {self.about}\n{self.name}:\n' + indent(entries, '  ')
             try:
-                if getattr(self.model.model_validate(yamlfile.parse(file, text)[0]), self.name) != wanted:
+                if (getattr(self.model.model_validate(yamlfile.parse(file, text)[0]), self.name) or []) != wanted:
                     raise ValueError
             except (UsageError, ValueError, AttributeError, TypeError):
                 raise UsageError(f'{file}: cannot be {what} as it is written; below {self.name}, by hand:\n'
@@ -126,7 +126,7 @@ class Listed:
 def _parsed(listed: Listed, system: str, file: Path, text: str) -> tuple[tuple[str, Any], ...]:
     valid, node = yamlfile.valid(file, text, listed.model)
     known: dict[Hashable, tuple[str, Any]] = {}
-    for i, entry in enumerate(getattr(valid, listed.name)):
+    for i, entry in enumerate(getattr(valid, listed.name) or ()):
         place = f'{file}:{yamlfile.line_of(node, (listed.name, i, "cell"))}: '
         if entry.cell and (of := NAME.fullmatch(entry.cell)['system']) != system:
             raise UsageError(f'{place}{entry.cell} is of system {of!r}, this file of {system!r}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -18,12 +18,10 @@ from parity.records.incidents import Change, Incident, Where
 from parity.records.plan_file import cell_id
 from parity.stats import bounds
 
-Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
-               'skipped', 'disturbed', 'unreferenced', 'insufficient', 'blind']
-
 #: Every word, worst first: the order in which a person reads them.
-WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
-                           'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
+Word = Literal['wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
+               'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok']
+WORDS: tuple[Word, ...] = get_args(Word)
 #: The states of a cell: '' where no history judges it.
 State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 #: Nights in a row after which a disturbed cell is no accident any more.
