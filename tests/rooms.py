@@ -52,7 +52,7 @@ def problem(code: Code) -> str:
         data = of_code(code)
     except UsageError as err:
         return str(err)
-    needed = {'output with figures': good(code), '`mutations:`': 'mutations' in data, '`cases:`': data.get('cases') or code.profile}
+    needed = {'output with figures': good(code), '`mutations:`': 'mutations' in data, '`cases:`': data.get('cases') or code.profiles}
     return next((f'{code.file.parent}/expected.yaml: no {what}; docs/new-check.md shows it' for what, there in needed.items() if not there), '')
 
 

@@ -1,5 +1,6 @@
 """Sizes of problems: worked examples, the bounds they keep, and an input that the real hpcc reads."""
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -8,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity.check.sizing import Dense, dense
-from parity.software.environment import array_elements
 from replay import room
 
-hpcc, npb, osu = map(room, ('hpcc', 'npb', 'osu'))
+hpcc, npb, osu, stream = map(room, ('hpcc', 'npb', 'osu', 'stream'))
 output = sys.modules['npb_output']
 HPCCINF = (Path(hpcc.__file__).parent / 'hpccinf.txt').read_text()
 
@@ -140,7 +140,8 @@ def test_memory_is_what_was_measured_less_the_program_itself(benchmark, npb_clas
     (2 * MIB, 16 * GB, 2_000_000), (0, 16 * GB, 1_000_000), (4_000_000, 40_000_000 * 2, 2_000_000),
     (260 * MIB, 16 * GB, 137_000_000), (260 * MIB, 5 * GB, 0), (0, 39_999_999, 0)])
 def test_arrays_are_four_times_the_caches_or_what_the_memory_does_not_hold(llc_bytes, memory_bytes, elements):
-    assert array_elements(3, llc_bytes, memory_bytes) == elements
+    array_elements = runpy.run_path(str(Path(stream.__file__).with_name('build.py')))['array_elements']
+    assert array_elements(llc_bytes, memory_bytes) == elements
 
 
 @pytest.mark.parametrize('size, benchmark, ranks, memory, letter', [

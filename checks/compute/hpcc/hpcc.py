@@ -13,7 +13,7 @@ from reframe.core.builtins import run_after, run_before
 from parity.check import Code, Metric, Mpi, Wrong
 
 CODE = Code('hpcc', executable='hpcc', package='hpcc', requires=('mpirun',), blas=True,
-            files=('hpccinf.txt',), result='hpccoutf.txt', expect='Success=1',
+            files=('hpccinf.txt',), expect='Success=1',
             version=r'VersionMajor=(\d+)\nVersionMinor=(\d+)\nVersionMicro=(\d+)',
             units={'hpl_residual': '', 'hpl_time': 's', '(hpl|dgemm_.*|fft_.*)': 'Gflop/s',
                    'randomaccess_.*': 'GUP/s', 'beff_.*latency.*': 'us', '(ptrans|stream_.*|beff_.*)': 'GB/s'},

@@ -7,7 +7,7 @@ from reframe.core.builtins import run_after
 
 from parity.check import Code, Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
 
-CODE = Code('STREAM', binaries=('stream_c.exe',), arrays=('stream_array_size', 3), stand_in='hpcc',
+CODE = Code('STREAM', binaries=('stream_c.exe',), stand_in='hpcc',
             stands_for=('stream_star_',), units={'.*': 'MB/s'},
             spack='stream@git.6703f7504a38a8da96b353cadafa64d3c2d7a2d3=5.10 +openmp stream_array_size=80000000',
             parts={'memory': ('Stream',)},

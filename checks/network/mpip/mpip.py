@@ -14,7 +14,8 @@ from parity.check import Code, Incomplete, Lines, Metric, Read, Wrong, number, o
 
 OPTIONS = '-k 0 -e'                # of the variable MPIP
 CODE = Code('mpiP', spack='mpip@3.5 ~bfd ~demangling', binaries=('../lib/libmpiP.so',),
-            profile=('*.mpiP', 'MPIP=-k0,-e'), units={'.*_seconds_.*': 's', 'mpi_share': '%'})
+            units={'.*_seconds_.*': 's', 'mpi_share': '%'})
+PROFILE = ('*.mpiP', 'MPIP=-k0,-e')        # the names of its reports, and the variable that it needs
 #: What a profiled case measures beside its own figures.
 METRICS = (
     Metric('mpi_share', '%', 'lower', zero=True, most=100),

@@ -14,7 +14,6 @@ from parity.check import Code, Kind, Metric, Mpi, Paired, Wrong
 from parity.scheduler import placement
 
 CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', requires=('mpirun',), smoke_args=('-h',), gpu=True,
-            cuda_most=('7.4', 12),
             binaries=('../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency',
                       '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bw',
                       '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bibw',

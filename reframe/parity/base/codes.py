@@ -35,20 +35,16 @@ class Code:
       spack        the line of spack.yaml, if Spack builds it
       binaries     what that brings below the view's bin/. `{variant}` is each value of a variant, and `NAME
                    +variant` is there only with the variant
-      arrays       the variant that holds the elements of an array of 8 bytes, and the number of such arrays
       executable   the program on PATH; without it and ``requires`` only Spack has the program
       package      Debian's package of the executable
       requires     the TOOLS that a check needs, too: mpirun, python3, cc
       smoke_args   the arguments of a short trial, in a folder that has only ``files``
       files        the files beside the check that the trial needs
-      result       the file that the trial writes; '' for standard output
-      expect       a line that must stand there
+      expect       a line that standard output, or a file that the trial writes, must have
       version      the regular expression that finds the version there; its groups are the numbers
       min_version  the oldest version that will do
       blas         figures depend on the BLAS
       gpu          Spack can build it for GPUs, too
-      cuda_most    versions up to the first one compile with CUDA up to the second
-      profile      of a library that profiles MPI, and is no benchmark: the names of its reports, and its variable
       stand_in     the name of another code, which measures the same
       stands_for   the beginnings of that code's metrics that do
       units        for `parity parse`: the expression of a metric's name -> its unit; the first that fits counts
@@ -58,25 +54,22 @@ class Code:
                    on one problem (strong) or on one that grows with them (weak)
       optional     an application: only a system that names it in `requires` must have it
       feature      what checks need and `requires` names; the folder's name if not stated
+      profiles     set by every(): the file states PROFILE, of a library that profiles MPI and is no benchmark
       file         set by every()"""
 
     name: str
     spack: str = ''
     binaries: tuple[str, ...] = ()
-    arrays: tuple[str, int] | None = None
     executable: str = ''
     package: str = ''
     requires: tuple[str, ...] = ()
     smoke_args: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    result: str = ''
     expect: str = ''
     version: str = ''
     min_version: tuple[int, ...] = (0,)
     blas: bool = False
     gpu: bool = False
-    cuda_most: tuple[str, int] | None = None
-    profile: tuple[str, str] | None = None
     stand_in: str = ''
     stands_for: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict, hash=False)
@@ -85,6 +78,7 @@ class Code:
     scales: dict[str, str] = field(default_factory=dict, hash=False)
     optional: bool = False
     feature: str = ''
+    profiles: bool = False
     file: Path = Path()
 
     @property
@@ -96,7 +90,7 @@ class Code:
     def programs(self) -> tuple[str, ...]:
         """The programs that must start where Spack did not build them, as below a view's bin/. `*` stands for each
         value of a variant."""
-        if self.executable or self.profile:
+        if self.executable or self.profiles:
             return (self.executable,) if self.executable else ()
         own = (binary.partition(' +') for binary in self.binaries)
         return tuple(re.sub(r'\{\w+\}', '*', name) for name, _, variant in own
@@ -185,11 +179,12 @@ def _read(file: Path) -> tuple[Code, int]:
         tree = ast.parse(file.read_bytes())
     except SyntaxError as err:
         raise UsageError(f'{file}:{err.lineno}: {err.msg}') from None
-    call = next((node.value for node in tree.body if isinstance(node, ast.Assign)
-                 and [t.id for t in node.targets if isinstance(t, ast.Name)] == ['CODE']), None)
+    stated = {target.id: node.value for node in tree.body if isinstance(node, ast.Assign)
+              for target in node.targets if isinstance(target, ast.Name)}
+    call = stated.get('CODE')
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != 'Code':
         raise UsageError(f"{file}:{call.lineno if call else 1}: must state CODE = Code('NAME', ...)")
-    known = [f.name for f in fields(Code) if f.name != 'file']
+    known = [f.name for f in fields(Code) if f.name not in ('file', 'profiles')]
     for key in call.keywords:
         if key.arg not in known:
             raise UsageError(f'{file}:{key.value.lineno}: CODE: unknown {key.arg!r}; '
@@ -204,7 +199,7 @@ def _read(file: Path) -> tuple[Code, int]:
         code = Code(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
     except TypeError as err:
         raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
-    code = replace(code, file=file)
+    code = replace(code, file=file, profiles='PROFILE' in stated)
     return replace(code, feature=code.feature or code.room), call.lineno
 
 
@@ -238,7 +233,7 @@ def features() -> tuple[str, ...]:
 def of_spack() -> tuple[str, ...]:
     """Return the features of the codes that Spack builds, without those of applications."""
     return tuple(dict.fromkeys(code.feature for code in every()
-                               if code.spack and not code.profile and not code.optional))
+                               if code.spack and not code.profiles and not code.optional))
 
 
 def applications() -> set[str]:
@@ -248,7 +243,7 @@ def applications() -> set[str]:
 
 def measured() -> tuple[Code, ...]:
     """Return the codes that the coverage counts: those that other people wrote."""
-    return tuple(code for code in every() if (code.spack or code.package) and not code.profile)
+    return tuple(code for code in every() if (code.spack or code.package) and not code.profiles)
 
 
 def of_package(package: str) -> Iterator[Code]:
@@ -271,4 +266,4 @@ def package_of(feature: str) -> str:
 
 def profiler() -> Code | None:
     """Return the library that profiles MPI programs."""
-    return next((code for code in every() if code.profile), None)
+    return next((code for code in every() if code.profiles), None)

@@ -50,10 +50,10 @@ class Mpi(Workload):
             return
         self.profiler = codes.profiler()
         if not self.profiler:
-            raise ReframeError('profile=yes: no folder of checks/ has a code with `profile`')
+            raise ReframeError('profile=yes: no file in checks/ states PROFILE: add a library that profiles MPI')
         self.needs |= {self.profiler.feature}
         self.metrics = (*self.metrics, *room(self.profiler).METRICS)
-        self.keep_files = [*self.keep_files, self.profiler.profile[0]]
+        self.keep_files = [*self.keep_files, room(self.profiler).PROFILE[0]]
         self.parity_claim()
 
     def node_count(self):
@@ -144,7 +144,8 @@ class Mpi(Workload):
             self.stage_program('gpus.py')
             options = ['--device', self.device_api]
         if self.profile:
-            options += ['--preload', self.program(self.profiler.binaries[0]), self.profiler.profile[1]]
+            options += ['--preload', self.program(self.profiler.binaries[0]),
+                        room(self.profiler).PROFILE[1]]
         self.executable_opts = [*options, self.executable, *self.executable_opts]
         self.executable = './rank.sh'
 
@@ -162,7 +163,7 @@ class Mpi(Workload):
 
     def _parity_profile(self):
         found = room(self.profiler)
-        reports = sorted(Path(self.stagedir).glob(self.profiler.profile[0]))
+        reports = sorted(Path(self.stagedir).glob(found.PROFILE[0]))
         if len(reports) != 1:
             raise Incomplete(f'{self.profiler.name} wrote {len(reports)} reports, not one: was it loaded?')
         values, facts = found.read(reports[0].read_text(errors='replace'))

@@ -187,7 +187,7 @@ class _Loader(RegressionCheckLoader):
                     found = self.load_from_module(module)
             known = found or logger.warning.called or hasattr(module, '_rfm_test_registry')
             needed = ours and Path(filename).parent.name != 'src'
-            if not known and needed and not getattr(getattr(module, 'CODE', None), 'profile', None):
+            if not known and needed and not hasattr(module, 'PROFILE'):
                 failed = ['yields no check: no class here is decorated with @rfm.simple_test']
         except KeyboardInterrupt:
             raise

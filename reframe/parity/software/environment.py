@@ -5,9 +5,9 @@ Each has the specs of spack.yaml and gpu.yaml; on `local`, the distribution's pa
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,12 +22,6 @@ from parity.base.strict import Strict
 from parity.software import fetch
 from parity.software.spack import BUILTIN
 from parity.system.systems import System
-
-#: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
-_SMALL_MODEL_BYTES = 2 * 10**9
-_ELEMENT = 8                # bytes
-_MILLION = 1_000_000        # so that the number is readable in a spec
-_MEMORY_SHARE = 0.6         # the part of the memory that all arrays may have together
 
 
 def of(system: str) -> Path:
@@ -112,25 +106,14 @@ def packages(system: str) -> list[str]:
 
 def _sized(spec: str, facts: dict[str, Any]) -> str:
     """Return the spec with compiled-in arrays, if its code has any, as long as this system's caches ask for."""
-    code = next((c for c in codes.every() if c.arrays and c.spack_package == spec.split('@')[0]), None)
-    if not code or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
-        return spec
-    variant, count = code.arrays
-    elements = array_elements(count, facts['llc_bytes'], facts['memory_bytes'])
-    if not elements:            # such caches, so little memory: as pinned; the check labels the figures `cached`
-        return spec
-    words = [f'{variant}={elements}' if w.startswith(f'{variant}=') else w for w in spec.split()]
-    if count * _ELEMENT * elements > _SMALL_MODEL_BYTES:
-        words.append('cflags="-mcmodel=medium"')
-    return ' '.join(words)
+    sized = _of_build(spec).get('sized')
+    return sized(spec, facts) if sized and facts.get('llc_bytes') and facts.get('memory_bytes') else spec
 
 
-def array_elements(count: int, llc_bytes: float, memory_bytes: float) -> int:
-    """Return the elements of each of ``count`` arrays that measure memory: CACHE_MULTIPLE times the last-level
-    caches, in whole millions. Return 0 where all arrays need more than _MEMORY_SHARE of the memory."""
-    by_cache = math.ceil(codes.CACHE_MULTIPLE * llc_bytes / _ELEMENT)
-    elements = -(-max(by_cache, _MILLION) // _MILLION) * _MILLION
-    return elements if count * _ELEMENT * elements <= _MEMORY_SHARE * memory_bytes else 0
+def _of_build(spec: str) -> dict[str, Any]:
+    """Return the names of build.py in the folder of a spec's code; {} where there is none."""
+    files = (code.file.with_name('build.py') for code in codes.of_package(package(spec)))
+    return next((runpy.run_path(str(file)) for file in files if file.is_file()), {})
 
 
 #: Spack reads this file first in a clone. A clone without it was interrupted.
@@ -262,24 +245,16 @@ def _spec(text: str) -> str:
         raise ValueError(f'{text!r}: must be a build for GPUs; valid: +cuda or +rocm')
     if f' {_ARCHITECTURE[variants[0]]}=' not in text:
         raise ValueError(f'{text!r}: must name the architecture: {_ARCHITECTURE[variants[0]]}=...')
-    if (most := _cuda_most(text)) and not _within(text.partition(' ^cuda@')[2], most):
-        raise ValueError(f'{text!r}: does not compile with CUDA {most + 1}; valid: ^cuda@:{most}')
+    asked = text.partition(' ^cuda@')[2].partition(' ')[0]
+    if valid := _valid_cuda(text, [asked]):
+        raise ValueError(f'{text!r}: does not compile with each CUDA that it may get; valid: ^{valid}')
     return text
 
 
-def _cuda_most(spec: str) -> int | None:
-    """Return the newest CUDA that compiles the spec; None where its code states none."""
-    name, version = re.match(r'([\w-]*)@=?([\d.]*)', spec).groups()
-    newest, most = next((c.cuda_most for c in codes.every() if c.gpu and c.spack_package == name),
-                        None) or ('', None)
-    old = [*map(int, re.findall(r'\d+', version))] <= [*map(int, re.findall(r'\d+', newest))]
-    return most if '+cuda' in spec and old else None
-
-
-def _within(versions: str, most: int) -> bool:
-    """Return whether no version, of those that a spec has behind ^cuda@, is newer."""
-    last = [each.rpartition(':')[2].lstrip('=') for each in versions.partition(' ')[0].split(',')]
-    return all(number.isdigit() and int(number) <= most for number in (each.partition('.')[0] for each in last))
+def _valid_cuda(spec: str, cudas: list[str]) -> str:
+    """Return the CUDA that is valid where the spec compiles with none of these; else ''."""
+    ask = _of_build(spec).get('valid_cuda')
+    return ask(spec, cudas) if ask else ''
 
 
 class Gpu(Strict):
@@ -313,10 +288,9 @@ def _stated_cuda(system: str) -> dict[str, str] | None:
 def _refuse_cuda(specs: list[str], found: dict[str, str]) -> None:
     """Raise UsageError for a spec that compiles with no CUDA of ``found``: place -> cuda@VERSION."""
     for spec in specs:
-        most = _cuda_most(spec)
-        if most and found and not any(_within(cuda.partition('@')[2], most) for cuda in found.values()):
+        if found and (valid := _valid_cuda(spec, [cuda.partition('@')[2] for cuda in found.values()])):
             raise UsageError(f'{next(iter(found))}: {spec!r} does not compile with {", ".join(found.values())}; '
-                             f'valid: cuda@:{most}')
+                             f'valid: {valid}')
 
 
 def _add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:

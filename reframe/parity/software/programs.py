@@ -141,10 +141,8 @@ def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Probed:
         ran = attempt([path, *code.smoke_args], env, *([SECONDS] if silent else []), cwd=folder)
         if not ran.ok and not (silent and not ran.ended):
             return Probed(False, ran.why)
-        try:
-            text = Path(folder, code.result).read_text(errors='replace') if code.result else ran.out
-        except OSError as error:
-            return Probed(False, f'{code.result}: {error.strerror}')
+        made = [file for file in Path(folder).iterdir() if file.is_file() and file.name not in code.files]
+        text = '\n'.join([ran.out, *(file.read_text(errors='replace') for file in made)])
     if code.expect and code.expect not in text.splitlines():
         return Probed(False, f'ran, but its output does not say {code.expect}')
     if not code.version:

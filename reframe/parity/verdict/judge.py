@@ -292,7 +292,7 @@ def _ours(cells: list[Cell], plan: Plan) -> list[str]:
     file = {case.case: case.file for case in plan.cases}
     files = {file.get(cell.case) for cell in cells if cell.value is not None}
     return [code.name for code in codes.every()
-            if not (code.spack or code.package or code.profile) and paths.named(code.file) in files]
+            if not (code.spack or code.package or code.profiles) and paths.named(code.file) in files]
 
 
 def _line(found: list[CodeCoverage], measured: int, ours: list[str]) -> str:

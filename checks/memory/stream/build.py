@@ -1,0 +1,35 @@
+"""The spec of STREAM for a system: arrays as long as its caches ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from parity.base.codes import CACHE_MULTIPLE
+
+ARRAYS = 3
+_ELEMENT = 8                # bytes
+_MILLION = 1_000_000        # so that the number is readable in a spec
+_MEMORY_SHARE = 0.6         # the part of the memory that all arrays may have together
+#: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
+_SMALL_MODEL_BYTES = 2 * 10**9
+
+
+def sized(spec: str, facts: Mapping[str, float]) -> str:
+    """Return the spec with arrays for these ``facts`` of a node (llc_bytes, memory_bytes). Where the memory cannot
+    hold them it stays as pinned, and the check labels the figures `cached`."""
+    elements = array_elements(facts['llc_bytes'], facts['memory_bytes'])
+    if not elements:
+        return spec
+    words = [f'stream_array_size={elements}' if w.startswith('stream_array_size=') else w for w in spec.split()]
+    if ARRAYS * _ELEMENT * elements > _SMALL_MODEL_BYTES:
+        words.append('cflags="-mcmodel=medium"')
+    return ' '.join(words)
+
+
+def array_elements(llc_bytes: float, memory_bytes: float) -> int:
+    """Return the elements of each array: CACHE_MULTIPLE times the last-level caches, in whole millions. Return 0
+    where all arrays need more than _MEMORY_SHARE of the memory."""
+    by_cache = math.ceil(CACHE_MULTIPLE * llc_bytes / _ELEMENT)
+    elements = -(-max(by_cache, _MILLION) // _MILLION) * _MILLION
+    return elements if ARRAYS * _ELEMENT * elements <= _MEMORY_SHARE * memory_bytes else 0
