@@ -19,12 +19,12 @@ from pydantic import BaseModel
 from parity.base import codes
 from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
+from parity.refs.levels import Levels
 from parity.rfm.adopt import Adopt
 from parity.software.environment import Gpu
 from parity.study import Study
 from parity.system.systems import LimitName, System
 from parity.verdict.acks import Acks
-from parity.verdict.by_hand import Levels
 
 #: Every file, its model and its purpose.
 FILES = (

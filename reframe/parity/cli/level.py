@@ -11,9 +11,10 @@ from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.cli import ack
 from parity.records import history
+from parity.refs import levels
 from parity.report import show
 from parity.system import systems
-from parity.verdict import acks, by_hand
+from parity.verdict import acks
 from parity.verdict.model import Cell
 
 
@@ -32,8 +33,8 @@ def add(wanted: str, since: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'{name} was never measured: a level begins between two nights')
     if day <= first:
         raise UsageError(f'--since {day}: the nights of {name} begin on {first}; a level begins on a later day')
-    said = by_hand.Level(cell=name, since=day, why=why, by=by)
-    file = by_hand.write(cell.system, [said])
+    said = levels.Level(cell=name, since=day, why=why, by=by)
+    file = levels.write(cell.system, [said])
     note = '' if cell.reference is None else '; its accepted bounds judge it on'
     print(visible(f'parity: {name}, a level {said}{note}; {file}'))
 
@@ -48,7 +49,7 @@ def _first(cell: Cell) -> datetime.date | None:
 def listing(system: str) -> None:
     """Print the levels that a person began on every system, or on one, and how those cells stand."""
     found = [level for name in ([systems.read(system).name] if system else systems.names())
-             for level in by_hand.read(name)]
+             for level in levels.read(name)]
     newest = acks.by_name(show.newest()) if found else {}
     said = [] if found else ['no level was begun by hand' + (f' on {system}' if system else '')]
     for level in found:

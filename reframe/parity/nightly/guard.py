@@ -15,13 +15,13 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted, duration
 from parity.compare import pairs
 from parity.plan import LoadedCheck, Plan
-from parity.refs import accepted, lint
+from parity.refs import accepted, levels, lint
 from parity.rfm import capture
 from parity.scheduler import scheduled
 from parity.session import current
 from parity.system import systems
 from parity.system.systems import System
-from parity.verdict import acks, by_hand
+from parity.verdict import acks
 
 
 def everything(plan: Plan) -> None:
@@ -37,7 +37,7 @@ def everything(plan: Plan) -> None:
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
     system = systems.read(plan.system)
-    for of in (accepted, pairs, acks, by_hand):
+    for of in (accepted, pairs, acks, levels):
         wrong += of.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))

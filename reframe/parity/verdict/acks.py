@@ -29,7 +29,7 @@ from parity.base.figures import several
 from parity.base.strict import Strict
 from parity.records.incidents import numbers
 from parity.records.plan_file import cell_id
-from parity.verdict.listed import CellName, Entry, Listed
+from parity.refs.listed import CellName, Entry, Listed
 from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.

@@ -13,7 +13,8 @@ import polars as pl
 from parity.base.text import node_name
 from parity.records import changes, database
 from parity.records.record import Session
-from parity.verdict import acks, by_hand
+from parity.refs import levels
+from parity.verdict import acks
 from parity.verdict.model import Cell, Change, names
 
 #: Facts of a node, by the events that their change is.
@@ -71,7 +72,7 @@ def _other_work(rows: pl.DataFrame, cells: Sequence[Cell]) -> dict[int, list[Cha
 
 def _by_hand(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> list[int]:
     """Return the row of the first night of each level that a person began; none for a cell's very first night."""
-    listed, found = by_hand.read(system), []
+    listed, found = levels.read(system), []
     known = acks.by_name(names(cells)) if listed else {}
     place = {id(cell): at for at, cell in enumerate(cells)} if listed else {}
     for level in listed:

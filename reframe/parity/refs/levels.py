@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from parity.base.strict import Strict
-from parity.verdict.listed import Entry, Listed
+from parity.refs.listed import Entry, Listed
 
 
 class Level(Entry):
