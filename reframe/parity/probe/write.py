@@ -8,15 +8,17 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
+
+import jinja2
 
 from parity.base import codes, submission
 from parity.base.figures import counted
-from parity.probe.login import TODO, Cluster, Host, Node, Queue
+from parity.probe.login import Cluster, Host, Node, Queue
 
-#: The launcher of each batch system, and the command that lists its nodes.
-_LAUNCHERS = {'slurm': 'srun', 'pbs': 'mpirun'}
+#: The command that lists the nodes of each batch system.
 _SOURCES = {'slurm': 'scontrol show node', 'pbs': 'pbsnodes -a'}
 #: A comment begins here, or two blanks behind a longer line.
 _COLUMN = 58
@@ -31,9 +33,6 @@ _ARCHES = {'v100': 'sm_70', 't4': 'sm_75', 'a100': 'sm_80', 'a30': 'sm_80', 'a40
            'b200': 'sm_100', 'gb200': 'sm_100', 'mi50': 'gfx906', 'mi100': 'gfx908', 'mi210': 'gfx90a',
            'mi250': 'gfx90a', 'mi250x': 'gfx90a', 'mi300a': 'gfx942', 'mi300x': 'gfx942'}
 
-#: A line of the file, and a comment behind it or alone.
-Line = tuple[str, str]
-
 
 class Like(NamedTuple):
     """Like nodes behind one queue: a partition of system.yaml. ``options`` tell them from the queue's others."""
@@ -44,134 +43,55 @@ class Like(NamedTuple):
     options: tuple[str, ...] = ()
     mixed: str = ''                     # the kinds its jobs may get, where no option tells them apart
 
+    @property
+    def smallest(self) -> Node:
+        return min(self.nodes, key=lambda n: (n.cores, n.memory_bytes))
+
+    @property
+    def common(self) -> list[str]:
+        """The labels that all of its nodes have."""
+        return sorted(set.intersection(*(set(n.labels) for n in self.nodes)))
+
+    @property
+    def kind(self) -> str:
+        """Return physical or virtual, as the operator calls the nodes; '' where that is not known."""
+        kinds = {_KINDS[label] for label in self.common if label in _KINDS}
+        return kinds.pop() if len(kinds) == 1 else ''
+
+    @property
+    def away(self) -> list[str]:
+        """The nodes that are not up today; an outage is no property of the system."""
+        return [f'{n.name} {n.state}'.strip() for n in self.nodes if not n.up]
+
 
 def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str:
     """Return the text of systems/<name>/system.yaml."""
     likes, left = like_nodes(cluster)
-    lines = [*_head(name, cluster, host, today)]
-    for like in likes:
-        lines += [*_partition(like, cluster), *_extras(like, cluster, host, first=like is likes[0])]
-    lines += [('', f'left out: {queue} ({short([why])})') for queue, why in left.items()]
-    return ''.join(map(_line, lines))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, autoescape=False)
+    environment.filters.update(short=short, quoted=quoted, json=json.dumps, span=_span, gib=_gib, arch=_arch)
+    text = environment.get_template('system.yaml.j2').render(
+        name=name, cluster=cluster, host=host, today=today, likes=likes, left=left, counted=counted,
+        slurm=cluster.scheduler == 'slurm', source=_SOURCES[cluster.scheduler], scatter=submission.SCATTER,
+        hostname=f'^{re.escape(host.name)}$', built=codes.of_spack()[:2], CASE_SECONDS=_CASE_SECONDS,
+        modules='lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod',
+        user=getpass.getuser() if cluster.account else '',
+        named={key: found for key, found in host.filesystems.items() if key != 'home'} or host.filesystems,
+        others=f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else '')
+    return ''.join(map(_line, text.splitlines()))
 
 
-def _line(line: Line) -> str:
-    text, comment = line
-    if not comment:
-        return f'{text}\n'
-    width = _COLUMN if len(text) < _COLUMN else len(text) + 2
-    return f'{text:<{width if text else 0}}# {comment}\n'
+def _line(line: str) -> str:
+    """Return a line with its comment, the text behind `## `, in the column of comments."""
+    text, _, comment = line.partition('## ')
+    text = text.rstrip()
+    width = 0 if not text else _COLUMN if len(text) < _COLUMN else len(text) + 2
+    return f'{text:<{width}}# {comment}\n' if comment else f'{text}\n'
 
 
-def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> Iterator[Line]:
-    yield '', f'Written by `parity probe {name}` on {host.name}, {today}, from the answers of'
-    yield '', f'{cluster.version} and of this node. Complete the lines with {TODO};'
-    yield '', f'`parity doctor --system {name}` lists what is missing.'
-    yield from (('', f'{TODO} {note}') for note in cluster.notes)
-    if cluster.licences:
-        yield '', (f'{TODO} licences, which `access` may have to take (--licenses=NAME:1): '
-                   f'{short(cluster.licences)}')
-    yield f'name: {name}', ''
-    yield f'descr: {quoted(cluster.name or name)}', ''
-    yield f'hostnames: [{json.dumps(f"^{re.escape(host.name)}$")}]', f'{TODO} the other login nodes'
-    modules = 'lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod'
-    yield f'modules_system: {modules}', 'by LMOD_CMD and MODULES_CMD of this node'
-    yield 'detect: false', 'a login node says nothing about compute nodes'
-    listed = ', '.join(host.codes)
-    yield f'requires: [{listed}]', 'must be measured, else missing: add those of Spack and modules'
-    yield 'environments:', 'modules that bring codes; `parity software build` adds its own'
-    yield (f'  - {{name: distro, codes: [{listed}]}}',
-           f'{TODO} start on this node without a module: on the others, too?')
-    built = ', '.join(codes.of_spack()[:2])
-    yield f'# - {{name: site, modules: [gcc/13, openmpi/5], codes: [{built}]}}', ''
-    yield 'partitions:', ''
-
-
-def _partition(like: Like, cluster: Cluster) -> Iterator[Line]:
-    """Yield the lines of a partition up to its `extras`."""
-    one, queue = _smallest(like), like.queue
-    common = sorted(set.intersection(*(set(n.labels) for n in like.nodes)))
-    called = f'; all are called {short(common)}' if common else ''
-    yield f'  - name: {like.name}', ''
-    yield (f'    descr: {counted(len(like.nodes), "node")} of {counted(one.cores, "core")}',
-           f'for instance {like.nodes[0].name}{called}')
-    if like.mixed:
-        yield '', f'{TODO} jobs may get unlike nodes, no option tells them apart: {like.mixed}'
-    yield f'    scheduler: {cluster.scheduler}', ''
-    if cluster.scheduler == 'slurm':
-        yield '    sched_options: {use_nodes_option: true}', '--ntasks-per-node alone is a maximum'
-    yield f'    launcher: {_LAUNCHERS[cluster.scheduler]}', ''
-    yield _access(like, cluster)
-    if cluster.mpi_type:
-        yield (f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job')
-    known = f'{_span(queue.longest)} at most in {queue.name}' if queue.longest else f'{queue.name} has no limit'
-    yield f'    time_limit: {_span(min(queue.longest or _CASE_SECONDS, _CASE_SECONDS))}', f'of one case; {known}'
-    kinds = {_KINDS[label] for label in common if label in _KINDS}
-    kinds = kinds if len(kinds) == 1 else set()
-    yield (f'    features: [{", ".join(["cpu", *(["gpu"] if one.gpus else []), *kinds])}]',
-           f'the operator calls these nodes {min(kinds)}' if kinds else f'{TODO} add physical or virtual')
-    for kind, count in one.gpus[:1]:
-        arch = next((_ARCHES[word] for word in re.split(r'[^a-z0-9]+', kind.lower()) if word in _ARCHES), '')
-        told = f'{count} x {kind or "of unknown type"}'
-        yield (f'    devices: [{{type: gpu, {f"arch: {arch}, " if arch else ""}num_devices: {count}}}]',
-               told if arch else f'{TODO} arch, such as sm_80; {told}')
-
-
-def _smallest(like: Like) -> Node:
-    return min(like.nodes, key=lambda n: (n.cores, n.memory_bytes))
-
-
-def _access(like: Like, cluster: Cluster) -> Line:
-    queue = like.queue
-    if cluster.scheduler == 'pbs':
-        options = [f'-q {queue.name}', f"'{submission.SCATTER}'", *like.options, 'ompthreads=1']
-        return f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one'
-    options = [f'--partition={queue.name}', *([f'--account={cluster.account}'] if cluster.account else []),
-               *([] if queue.exclusive else ['--exclusive']), *(f"'{o}'" if ':' in o else o for o in like.options),
-               *(['--hint=nomultithread'] if like.nodes[0].threads > 1 else []),
-               *(['--mem=0'] if queue.memory else [])]
-    why = [f'account: sacctmgr, default of {getpass.getuser()}'] if cluster.account else []
-    why += [f'--mem=0, as {queue.memory}'] if queue.memory else []
-    return f'    access: [{", ".join(options)}]', '; '.join(why)
-
-
-def _extras(like: Like, cluster: Cluster, host: Host, first: bool) -> Iterator[Line]:
-    """Yield the lines of a partition's `extras`; those of the first partition hold what all have in common."""
-    one, most, total = _smallest(like), like.queue.most_nodes, len(like.nodes)
-    # as many nodes as are configured: an outage of today is no property of the system
-    away = [f'{n.name} {n.state}'.strip() for n in like.nodes if not n.up]
-    missed = f'{TODO} fewer, if these do not come back: {short(away)}; ' if away else ''
-    yield '    extras:', ''
-    limit = f', {most} a job' if most else ''
-    yield (f'      nodes: {min(total, most or total)}',
-           f'{missed}that one job may have; {total - len(away)} of {total} are up{limit}')
-    threads = f', {one.threads} threads each' if one.threads > 1 else ''
-    if cluster.scheduler == 'pbs':
-        threads = ': ncpus; hardware threads are counted as cores where the site has them on'
-    yield f'      cores: {one.cores}', f'{_SOURCES[cluster.scheduler]}{threads}'
-    yield f'      memory_bytes: {one.memory_bytes:_}', f'{_gib(one)}: {_SOURCES[cluster.scheduler]}'
-    yield '      # llc_bytes:', f'{TODO} last-level caches of a node together: lscpu -B there'
-    if not first:
-        yield '      filesystems: *filesystems', ''
-        yield from [('      limits: *limits', '')] if host.link else ()
-        return
-    named = {name: found for name, found in host.filesystems.items() if name != 'home'} or host.filesystems
-    others = f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else ''
-    if named:
-        paths = ', '.join(f'{name}: {quoted(path)}' for name, (path, _) in named.items())
-        yield (f'      filesystems: &filesystems {{{paths}}}',
-               '; '.join(source for _, source in named.values()) + others)
-    else:
-        yield ('      filesystems: &filesystems {scratch: $PARITY_RESULTS/scratch}',
-               f'{TODO} a folder of yours that all nodes see{others or "; none is mounted here"}')
-    if host.link:
-        rate, source = host.link
-        yield '      limits: &limits', f'{TODO} certain: true, once the nodes are known to have such a port'
-        yield (f'        link_bandwidth: {{value: {rate:g}, unit: MB/s, certain: false, source: '
-               f'{json.dumps(f"login node, {source}")}}}', '')
-    else:
-        yield ('      # limits: {link_bandwidth: {value: 25000, unit: MB/s, source: ...}}',
-               f'{TODO} this node has no active InfiniBand port and no hsn interface')
+def _arch(gpu: str) -> str:
+    return next((_ARCHES[word] for word in re.split(r'[^a-z0-9]+', gpu.lower()) if word in _ARCHES), '')
 
 
 def _span(seconds: int) -> str:
