@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import io
 import json
 import re
@@ -232,9 +233,9 @@ def test_two_folders_of_one_name_and_a_folder_without_a_check_are_named(site):
     assert done.returncode == 2 and 'checks/compute/empty/empty.py: not here: the folder of a code must hold its check' in done.stderr
 
 
-def test_help_of_code_is_a_table_of_its_fields():
-    rows = re.findall(r'^      (\w+) {2,}', codes.Code.__doc__, re.M)
-    assert rows == [field.name for field in dataclasses.fields(codes.Code)]
+def test_each_field_of_code_has_its_meaning_beside_or_above_it():
+    told = re.findall(r'(#:.*\n)? {4}(\w+): .*?=?.*?(# .*)?\n', inspect.getsource(codes.Code).partition('@property')[0])
+    assert {name for above, name, beside in told if above or beside} == {field.name for field in dataclasses.fields(codes.Code)}
 
 
 @pytest.mark.parametrize('text, said', [(None, 'expected.yaml: No such file'), ('outputs: {a.txt: {wrong: bad}}\n', 'no output with figures'), ('outputs: {a.txt: {figures: {}}}\n', 'no `mutations:`'),

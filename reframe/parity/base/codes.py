@@ -29,57 +29,38 @@ CACHE_MULTIPLE = 4
 @dataclass(frozen=True)
 class Code:
     """A benchmark code. Only ``name`` must be stated. A pattern is matched from the start of a cell's name
-    (Npb%benchmark=mg%....mops_total).
+    (Npb%benchmark=mg%....mops_total)."""
 
-      name         the name in reports
-      spack        the line of spack.yaml, if Spack builds it
-      binaries     what that brings below the view's bin/. `{variant}` is each value of a variant, and `NAME
-                   +variant` is there only with the variant
-      executable   the program on PATH; without it and ``requires`` only Spack has the program
-      package      Debian's package of the executable
-      requires     the TOOLS that a check needs, too: mpirun, python3, cc
-      smoke_args   the arguments of a short trial, in a folder that has only ``files``
-      files        the files beside the check that the trial needs
-      expect       a line that standard output, or a file that the trial writes, must have
-      version      the regular expression that finds the version there; its groups are the numbers
-      min_version  the oldest version that will do
-      blas         figures depend on the BLAS
-      gpu          Spack can build it for GPUs, too
-      stand_in     the name of another code, which measures the same
-      stands_for   the beginnings of that code's metrics that do
-      units        for `parity parse`: the expression of a metric's name -> its unit; the first that fits counts
-      parts        pattern -> the parts of a machine that move the cell
-      headlines    pattern -> the name of the figure on a first screen
-      scales       pattern -> strong or weak, for `parity scaling`: all ranks or threads make the figure together,
-                   on one problem (strong) or on one that grows with them (weak)
-      optional     an application: only a system that names it in `requires` must have it
-      feature      what checks need and `requires` names; the folder's name if not stated
-      profiles     set by every(): the file states PROFILE, of a library that profiles MPI and is no benchmark
-      file         set by every()"""
-
-    name: str
-    spack: str = ''
+    name: str                           # in reports
+    spack: str = ''                     # the line of spack.yaml, if Spack builds it
+    #: What it brings below the view's bin/. `{variant}` stands for each value of a variant; `NAME +variant` is
+    #: there only with the variant.
     binaries: tuple[str, ...] = ()
-    executable: str = ''
-    package: str = ''
-    requires: tuple[str, ...] = ()
-    smoke_args: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    expect: str = ''
-    version: str = ''
-    min_version: tuple[int, ...] = (0,)
-    blas: bool = False
-    gpu: bool = False
-    stand_in: str = ''
-    stands_for: tuple[str, ...] = ()
+    executable: str = ''                # the program on PATH; without it and ``requires``: only of Spack
+    package: str = ''                   # Debian's package of the executable
+    requires: tuple[str, ...] = ()      # the TOOLS that a check needs, too: mpirun, python3, cc
+    smoke_args: tuple[str, ...] = ()    # of a short trial, in a folder that has only ``files``
+    files: tuple[str, ...] = ()         # the files beside the check that the trial needs
+    expect: str = ''                    # a line that standard output, or a file that the trial writes, must have
+    version: str = ''                   # the regular expression of the version there; its groups are the numbers
+    min_version: tuple[int, ...] = (0,)     # the oldest version that will do
+    blas: bool = False                  # figures depend on the BLAS
+    gpu: bool = False                   # Spack can build it for GPUs, too
+    stand_in: str = ''                  # the name of another code, which measures the same
+    stands_for: tuple[str, ...] = ()    # the beginnings of that code's metrics that do
+    #: For `parity parse`: the expression of a metric's name -> its unit; the first that fits counts.
     units: dict[str, str] = field(default_factory=dict, hash=False)
+    #: Pattern -> the parts of a machine that move the cell.
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    #: Pattern -> the name of the figure on a first screen.
     headlines: dict[str, str] = field(default_factory=dict, hash=False)
+    #: Pattern -> strong or weak, for `parity scaling`: all ranks or threads make the figure together, on one
+    #: problem (strong) or on one that grows with them (weak).
     scales: dict[str, str] = field(default_factory=dict, hash=False)
-    optional: bool = False
-    feature: str = ''
-    profiles: bool = False
-    file: Path = Path()
+    optional: bool = False              # an application: only a system that names it in `requires` must have it
+    feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
+    profiles: bool = False              # by every(): the file states PROFILE, of a library that profiles MPI
+    file: Path = Path()                 # by every()
 
     @property
     def room(self) -> str:

@@ -29,8 +29,3 @@ from parity.check.reader import (
 from parity.check.storage import Budget, Room, Storage
 from parity.check.threaded import Kernel, Paired, Sweep, Threaded, by_pair
 from parity.check.workload import Metric, Workload
-
-__all__ = ['KERNEL_FIGURES', 'Budget', 'Code', 'Devices', 'Gpu', 'Incomplete', 'Kernel', 'Kind', 'Lines',
-           'Metric', 'Mpi', 'Paired', 'Read', 'Room', 'Storage', 'Sweep', 'Threaded', 'Workload', 'Wrong',
-           'agree', 'sections', 'by_pair', 'document', 'half', 'kernel', 'kernel_rate', 'model', 'number',
-           'options', 'ordered', 'same', 'sealed', 'size', 'table', 'whole']

@@ -13,6 +13,7 @@ from reframe.core.fields import remove_convertible
 from reframe.core.meta import make_test
 from reframe.frontend.loader import RegressionCheckLoader
 
+from parity import machine
 from parity.base import submission
 from parity.base.reasons import Kind
 from parity.check import watched
@@ -143,7 +144,6 @@ class Adopted(rfm.RegressionTestPlugin):
         if why := submission.of_case(case):
             raise ReframeError(why)
         if Workload.runs_here(self):
-            from parity import machine
             self.parity['before'] = machine.reading()
 
     @run_after('run', always_last=True)
@@ -151,7 +151,6 @@ class Adopted(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         if Workload.runs_here(self):
-            from parity import machine
             self.parity['after'] = machine.reading()
         self.parity['node'] = scheduled.node(self.stagedir)
         self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed

@@ -24,6 +24,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
+from parity import machine
 from parity.base import codes, paths, reasons, submission
 from parity.base.figures import amount, figure
 from parity.base.limits import measured
@@ -304,21 +305,16 @@ class Workload(rfm.RegressionTestPlugin):
 
     @run_before('run', always_last=True)
     def parity_queue(self):
+        if self._parity_here():
+            self.parity['before'] = machine.reading()
         scheduled.begin(self)
         watched.begin(self)
         if why := submission.of_case(self):
             raise ReframeError(why)
 
-    @run_before('run', always_last=True)
-    def parity_before(self):
-        if self._parity_here():
-            from parity import machine
-            self.parity['before'] = machine.reading()
-
     @run_after('run', always_last=True)
     def parity_after(self):
         if self._parity_here():
-            from parity import machine
             self.parity['after'] = machine.reading()
 
     def _parity_here(self):

@@ -3,5 +3,3 @@
 from parity.machine.model import Machine, bounds
 from parity.machine.procfs import reading, steal_share
 from parity.machine.store import detect, load
-
-__all__ = ['Machine', 'bounds', 'detect', 'load', 'reading', 'steal_share']

@@ -318,36 +318,20 @@ def middle(figures: list[Figure]) -> Figure:
     return replace(figures[0], value=bad[0] if bad else median(values) if values else None)
 
 
-Spans = list[tuple[float, float]]
-
-
 def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
     """Return the seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
-    ran, whole = _spans(runs)
-    return _seconds_of(ran), _seconds_of(whole) - _seconds_of(ran)
-
-
-def _spans(runs: Iterable[Run]) -> tuple[Spans, Spans]:
-    """The spans in which jobs ran, and those in which they waited or ran."""
     times = [run.times for run in runs if run.times]
-    return (_merged([(began, ended) for _, began, ended in times]),
-            _merged([(submitted, ended) for submitted, _, ended in times]))
+    ran = _covered((began, ended) for _, began, ended in times)
+    return ran, _covered((submitted, ended) for submitted, _, ended in times) - ran
 
 
-def _merged(spans: Spans) -> Spans:
-    """Spans that overlap, as one."""
-    found: Spans = []
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the length of the spans together; where they overlap counts once."""
+    length, until = 0.0, -math.inf
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((start, end))
-    return found
-
-
-def _seconds_of(spans: Spans, until: float = math.inf) -> float:
-    """The length of the spans before a time."""
-    return sum(min(end, until) - start for start, end in spans if start < until)
+        length += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return length
 
 
 #: What the node tells of itself that differs between partitions by nature: named, never refused.

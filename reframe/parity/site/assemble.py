@@ -91,8 +91,8 @@ def _stated(system: System) -> Iterator:
     for at, entry in enumerate(system.environments):
         made = Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
                        features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
-        yield discover.stated_below(made, entry.prefix, f'{systems.file_of(system.name)}:'
-                                    f'{discover.line(system.name, at)}') if entry.prefix else made
+        where = systems.line(system.name, ('environments', at))
+        yield discover.stated_below(made, entry.prefix, where) if entry.prefix else made
 
 
 def _built(system: str) -> list:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import __version__
-from parity.base import codes, files, yamlfile
+from parity.base import codes, files
 from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
@@ -64,7 +64,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     surveys = [*(manifest.environ(view, env, flags, name, newer) for name, view in views.items()),
                # PATH has the distribution's packages, and an operator's own programs beside them
                survey('distro', Environ(name='distro', provider='distro'), features(), env, flags),
-               *(_modules(entry, env, flags, f'{systems.file_of(system)}:{line(system, at)}' if system else '')
+               *(_modules(entry, env, flags, systems.line(system, ('environments', at)) if system else '')
                  for at, entry in enumerate(stated))]
     installed, notes = spack.find(root, env)
     read = {file for found in surveys for file in found.read}
@@ -92,12 +92,6 @@ def _once(environs: list[Environ]) -> list[Environ]:
             taken.setdefault(feature, environ.provider)
     return [environ.model_copy(update={'features': [f for f in environ.features if taken[f] == environ.provider]})
             if environ.provider in order else environ for environ in environs]
-
-
-def line(system: str, at: int) -> int:
-    """Return the line of one of the system's environments."""
-    _, node = yamlfile.load(systems.file_of(system))
-    return yamlfile.line_of(node, ('environments', at))
 
 
 def absent(prefix: str, wanted: Iterable[str]) -> dict[str, list[str]]:
