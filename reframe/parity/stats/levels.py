@@ -55,7 +55,7 @@ _MOVES, _MOVED, _TIMES, _NEWS = 100, 2.0, 2.0, 0.04
 LOW, RERUN, _WINDOW = -1.75, 0.036, 80
 #: Nights that a level is known from; that a binomial test looks at.
 STEPS = 10
-#: So many spells within so many nights, each at least _SIZE of this one, are one state. So many good nights end it.
+#: So many spells within so many nights, each at least _SIZE of this one, are one state until so many were good.
 COMING, _WITHIN, _GOOD, _SIZE = 3, 60, 14, 0.7
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 _TAILS = 1.6
