@@ -30,8 +30,8 @@ LAUGHS = 'a0: &a0 [x, x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] *
     (LAUGHS, ':7: the aliases up to *a5 repeat more than 1000000 characters: write the values out'),
     (f'a: &a [{", ".join(["x"] * 20_000)}]\nb: [{", ".join(["*a"] * 20_000)}]\n', ':2: the aliases up to *a repeat'),
     ('name: x\na: &a [1, *a]\n', ':2: *a stands inside &a: it must come after what it repeats'),
-    ('a: ' + '[' * 1_000_000, ':1: nested too deeply: at most 63 levels are read'),
-    ('# ' + 'x' * yamlfile.LARGEST, ': 16000002 characters: at most 16000000 are read'),
+    ('a: ' + '[' * 1_000_000, ':1: nested too deeply: must have at most 63 levels'),
+    ('# ' + 'x' * yamlfile.LARGEST, ': 16000002 characters: must have at most 16000000'),
 ])
 def test_a_file_that_expands_to_too_much_is_refused_with_its_line(text, said):
     with pytest.raises(UsageError) as err:

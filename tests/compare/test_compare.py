@@ -271,10 +271,10 @@ HEAD = 'benchmark,metric,value'
         ('', UsageError, 'must be system:partition'), ('a\0b', UsageError, 'none of these'), ('nope!', UsageError, 'none of these'),
         ('local:defalt', UsageError, "did you mean 'local:default'"), ('a:b:c', UsageError, 'system:partition'), ('beef', UsageError, 'no session'),
         ('onebox:virtual', NothingMeasured, 'nothing is stored for it'), ('no.csv', UsageError, 'No such file'),
-        ('bb', InfrastructureError, 'session bb is not one that parity can read')]),
+        ('bb', InfrastructureError, 'session bb cannot be read')]),
     *(('bad.csv', text, UsageError, f'bad.csv{said}') for text, said in [
-        ('\n', ':1: no column benchmark'), (f'{HEAD}\n', ':1: no rows below the header'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' is no finite number"),
-        (f'{HEAD}\nA,m,1_0\n', ':2: .* no finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"),
+        ('\n', ':1: no column benchmark'), (f'{HEAD}\n', ':1: no rows below the header'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' must be a finite number"),
+        (f'{HEAD}\nA,m,1_0\n', ':2: .* must be a finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"),
         (f'{HEAD},session\nA,m,1,\n', ':2: session must not be empty'), (f'{HEAD},node\nA,m,1,n\n', ":1: unknown column 'node'"), (f'{HEAD},value\nA,m,1,2\n', ':1: .*twice'), (f'{HEAD}\n,m,1\n', ':2: .*not be empty'),
         (f'{HEAD},direction\nA,m,1,up\n', ':2: .*valid: higher, lower'), (f'{HEAD},unit\nA,m,1,s\nA,m,1,ms\n', ':3: .*unit and direction')]),
     *(('bad.json', text, UsageError, 'bad.json:') for text in ('{"a":', '[1,2]', '{}', '[' * 100000, '{"runs":[],"session_info":{}}'))])

@@ -115,7 +115,7 @@ def test_a_run_whose_results_could_not_be_kept_is_refused(results, tmp_path, unw
     (results / unwritable).chmod(0o555)
     done = shell(f"{OBEYS} bash -c '{FILECOPY}'", tmp_path)
     (results / unwritable).chmod(0o755)
-    assert (done.returncode, done.stderr) == (4, f'parity: {results / unwritable}: Permission denied: results cannot be kept\n')
+    assert (done.returncode, done.stderr) == (4, f'parity: {results / unwritable}: Permission denied: results cannot be kept here; PARITY_RESULTS names another folder\n')
 
 
 @pytest.mark.parametrize('name, locked, code, said', [

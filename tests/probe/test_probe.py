@@ -163,7 +163,7 @@ def test_a_probe_that_fails_says_why_and_leaves_nothing(checkout, slurm, tmp_pat
     slurm()
     login_node = tmp_path / 'bin'
     for line, code, said in (
-            ('parity probe a/b', 2, "'a/b': a system's name has letters"), ('parity probe local', 2, 'is there already'),
+            ('parity probe a/b', 2, "'a/b': a system's name must have letters"), ('parity probe local', 2, 'is there already'),
             (f"PATH=/nowhere '{sys.executable}' -m parity.cli probe x", 2, 'neither Slurm (scontrol) nor PBS'),
             (f'rm {login_node}/scontrol.0; parity probe x', 4, 'No such file'), (f'echo >{login_node}/scontrol.0; parity probe x', 4, 'has no node in any queue')):
         done = shell(f'. ci/activate; {line}', checkout)

@@ -88,7 +88,7 @@ def test_a_session_that_cannot_be_read_is_named_once_and_the_others_are_kept(sto
     stored('c', case(101.0))
     assert hpl().select('session', 'value').rows() == [('a', 100.0), ('c', 101.0)]
     said = capsys.readouterr().err
-    assert 'session broken is not one that parity can read' in said and len(said.splitlines()) == 1
+    assert 'session broken cannot be read' in said and len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize('nights, loaded', [('a', []), ('ab', ['polars'])])

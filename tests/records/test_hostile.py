@@ -154,7 +154,7 @@ def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site
     stored.database.execute("UPDATE parity_incidents SET json = '{\"from\": \"tomorrow\"}' WHERE number = 1").connection.commit()
     for command, code in (('verdict', 1), ('notify', 0), ('summary', 0)):
         done = parity(command)
-        assert done.returncode == code and 'warning: ' in done.stderr and 'incident 1 is not one that this parity can read' in done.stderr, (command, done)
+        assert done.returncode == code and 'warning: ' in done.stderr and 'incident 1 cannot be read' in done.stderr, (command, done)
         database._warned.clear()
     assert parity('show', '1').returncode == 4 and parity('show', '2').returncode == 0
     assert [each.number for each in incidents.record(judge.newest(), 'local')] == [2]
@@ -171,5 +171,5 @@ def test_a_database_of_a_newer_version_is_written_and_its_plans_are_named(stored
     stored.database.execute("UPDATE sessions SET json_blob = json_set(json_blob, '$.parity_session.plan.colour', 'red') "
                             "WHERE uuid = '00000001-0'").connection.commit()
     done = parity('verdict')
-    assert done.returncode == 4 and 'session 00000001-0 is not one that parity can read (colour: Extra inputs are not permitted; ' \
+    assert done.returncode == 4 and 'session 00000001-0 cannot be read (colour: Extra inputs are not permitted; ' \
         'perhaps a newer parity wrote it)' in done.stderr, done.stderr

@@ -169,4 +169,4 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
     assert retain.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
     for uuid in 'ab':
         done = parity('verdict', '--session', uuid)
-        assert done.returncode == 4 and f'session {uuid} is not one that parity can read' in done.stderr, done.stderr
+        assert done.returncode == 4 and f'session {uuid} cannot be read' in done.stderr, done.stderr

@@ -108,8 +108,8 @@ def test_no_text_of_a_job_commands_a_terminal_or_a_spreadsheet(stored, site):
 
 
 def test_what_is_asked_wrongly_or_not_stored(stored):
-    for words, code, said in (([], 2, 'export what?'), (['--csv', '-', '--since', 'soon'], 2, "--since: 'soon' is no time"),
-                              (['--openmetrics', '-', '--since', '7d'], 2, 'belongs to --csv'),
+    for words, code, said in (([], 2, 'name what to export'), (['--csv', '-', '--since', 'soon'], 2, "--since: 'soon' must be a time"),
+                              (['--openmetrics', '-', '--since', '7d'], 2, 'is only for --csv'),
                               (['--openmetrics', '-'], 3, 'no session is stored'), (['--csv', '-'], 3, 'no session is stored')):
         done = parity('export', *words)
         assert done.returncode == code and said in done.stderr and not done.stdout, words

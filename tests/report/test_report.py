@@ -367,7 +367,7 @@ def test_a_page_of_stored_sessions(stored):
     assert night['attrs']['id'] == 'c1-1' and 'regressed' in night['text'] and f'figures/{list(figures_of(file.parent))[0]}.html#c1-1' in page
     stored.add(case(), plan=[{'of': 'another version'}], uuid='c')      # tonight's page does not need it
     stored.add(case())
-    assert 'session c is not one that parity can read' in report.of_session(judge.newest())[0].read_text()
+    assert 'session c cannot be read' in report.of_session(judge.newest())[0].read_text()
 
 
 def test_a_fact_that_changed_is_told_once_for_all_its_nodes_or_for_the_machine():

@@ -72,7 +72,7 @@ def test_drift_and_a_node_that_was_not_measured(stored):
 
 
 def test_nothing_stored_and_a_time_that_is_none(stored):
-    for words, code, part in (([], 3, 'no session is stored'), (['--since', 'week'], 2, "--since: 'week' is no time"), (['--system', 'x'], 2, 'unknown system')):
+    for words, code, part in (([], 3, 'no session is stored'), (['--since', 'week'], 2, "--since: 'week' must be a time"), (['--system', 'x'], 2, 'unknown system')):
         done = parity('summary', *words)
         assert done.returncode == code and part in done.stderr, words
     stored.add(case(100.0), time_start_unix=time.time() - 9 * DAY, time_end_unix=time.time() - 9 * DAY)

@@ -65,7 +65,7 @@ BODIES = {
     'Raises': ("@performance_function('s')\ndef bad(self):\n    return 1 / 0\n@performance_function('s')\ndef good(self):\n    return 1\n"
                "@performance_function('s')\ndef text(self):\n    return 'abc'\n@performance_function('s')\ndef nan(self):\n    return float('nan')",
                {'bad': ('wrong', 'ZeroDivisionError: division by zero'), 'good': ('unreferenced', ''),
-                'text': ('wrong', "gives 'abc', which is no number"), 'nan': ('wrong', 'nan is nan')}),
+                'text': ('wrong', "gives 'abc'; it must give a number"), 'nan': ('wrong', 'nan is nan')}),
     'Killed': ("postrun_cmds = ['kill -SEGV $$']", {'passed': ('failed', 'ended by signal 11 (Segmentation fault)')}),
     'Shell': ("postrun_cmds = ['exit 137']", {'passed': ('failed', 'ended by signal 9 (Killed)')}),
     'Ends': ("postrun_cmds = ['exit 3']\n@performance_function('Mop/s')\ndef rate(self):\n    return self.figure()", {'rate': ('unreferenced', 'exit code 3')}),

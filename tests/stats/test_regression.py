@@ -252,7 +252,7 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
 
 @pytest.mark.parametrize('raw, where, said', [
     ('', 1, 'the file is empty'), (HEAD, 1, 'no rows'), ('"series\n",' + HEAD[7:], 1, 'no rows'), ('series,night,kind,value\na,1,run,5', 1, 'no column run; needed are series, night, kind, run, value'),
-    ('series,night,kind,run,value,value\na,1,run,1,5,5', 1, 'column value stands there twice'),
+    ('series,night,kind,run,value,value\na,1,run,1,5,5', 1, 'column value is named twice'),
     ('series,night,kind,run,value,Direction\na,1,run,1,5,lower', 1, 'did you mean direction?'),
     (DIRECTED + 'a,1,run,1,5,up', 2, "direction 'up'; valid: higher, lower"), (DIRECTED + 'a,1,run,1,5,lower\na,2,run,1,5,', 3, 'must be one direction'),
     (HEAD.strip() + ',event\na,1,run,1,5,\na,2,run,1,5,reboot', 3, "event 'reboot'; valid: accepted, level, work, software, hardware, maintenance, or empty"),
@@ -265,7 +265,7 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
         ('a,1,run,1,5\na,1,run,01,6', 3, "run 01 of series 'a', night 1, stands on an earlier line"), ('a,1,run,one,5', 2, "run 'one' is no whole number"),
         ('a,monday,run,1,5', 2, 'neither a whole number nor a date'), ('a,2026-02-30,run,1,5', 2, 'neither a whole number nor a date'),
         ('a,1,run,1,5\na,2026-11-20,run,1,5', 3, 'the order of both together is not known'), ('a,1,rerun,1,5', 2, 'has reruns but no run'),
-        (',1,run,1,5', 2, 'series is empty'), ('a,1,run,1', 2, '4 fields; must have 5 columns'), ('"a,1,run,1,5', 2, 'no CSV'),
+        (',1,run,1,5', 2, 'series is empty'), ('a,1,run,1', 2, '4 fields; must have 5 columns'), ('"a,1,run,1,5', 2, 'cannot be read as CSV'),
         ('a,1,run,1,5\n\na,2,run,1,5', 3, '0 fields'), ('a,1,run,1,x\n,2,run,1,5', 2, "value 'x'"), ('"a\nb",1,run,1,5\na,1,run,1,x', 4, "value 'x' is no number")])])
 def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     with pytest.raises(UsageError) as refused:

@@ -121,7 +121,7 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
 
 @pytest.mark.parametrize('change, rows, said', [
     (None, 'x\n', r'published.csv:1: unknown column .x.; needed are experiment,'), (None, f'{HEAD}{ROW}{ROW}', ':3: .* has a run 1 above'),
-    (None, HEAD + ROW.replace(',2,', ',nan,'), ":2: value 'nan' is no finite number"), (None, HEAD + ROW.replace(',X,', ',Z,'), ":2: code 'Z': valid: X, Y"),
+    (None, HEAD + ROW.replace(',2,', ',nan,'), ":2: value 'nan' must be a finite number"), (None, HEAD + ROW.replace(',X,', ',Z,'), ":2: code 'Z': valid: X, Y"),
     (None, HEAD + ROW + ROW.replace(',s,', ',ms,'), ":3: .* is in 'ms'"), (None, HEAD + ROW.replace('one', 'two'), ":2: unknown experiment 'two'"),
     (None, HEAD + ROW.replace('rate', 'rat'), ":2: unknown metric 'rat'; did you mean 'rate'"), (None, HEAD + ROW.replace('higher', 'up'), ":2: unknown direction 'up'"),
     (('contrast: side', 'contrast: sid'), '', "study.yaml:4: contrast: unknown axis 'sid'; did you mean 'side'"),

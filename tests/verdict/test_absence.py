@@ -39,8 +39,8 @@ def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(
 
 
 @pytest.mark.parametrize('words, said', [
-    (['--max-age', '26'], "--max-age: '26' is no time; valid is, for instance, 30m, 8h or 1d12h"),
-    (['--max-age', '-1h'], "--max-age: '-1h' is no time"), (['--system', 'nowhere'], "unknown system 'nowhere'; valid: "),
+    (['--max-age', '26'], "--max-age: '26' must be a time, such as 30m, 8h or 1d12h"),
+    (['--max-age', '-1h'], "--max-age: '-1h' must be a time"), (['--system', 'nowhere'], "unknown system 'nowhere'; valid: "),
     (['--system', 'local', '--session', 'ab'], '--session and --system: give only one')])
 def test_a_bad_option_of_verdict_is_a_usage_error(stored, words, said):
     stored.add(store.case())

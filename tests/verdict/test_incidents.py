@@ -281,7 +281,7 @@ def test_an_incident_of_a_node_that_is_gone_ends_when_the_node_is_retired(site, 
 
 @pytest.mark.parametrize('entry, said', [
     ('nodes: ["c[1-4]"]', r"yaml:\d+: retired.0.nodes.0: 'c\[1-4\]' is no name of a node; valid is one name, such as c1"),
-    ('nodes: c1', "nodes: 'c1' is no list"), ('nodes: [3]', '3 is no valid string'), ('nodes: []', 'must name a check, a partition or an environ, or nodes alone'),
+    ('nodes: c1', "nodes: 'c1' must be a list"), ('nodes: [3]', '3 must be text'), ('nodes: []', 'must name a check, a partition or an environ, or nodes alone'),
     ('nodes: [c1], partition: default', 'must name a check, a partition or an environ, or nodes alone')])
 def test_a_retired_node_that_is_none_is_refused_with_its_line(site, entry, said):
     site.write_text(f'{site.read_text()}retired: [{{{entry}, reason: sent back, since: 2026-11-22}}]\n')

@@ -59,7 +59,7 @@ class Table:
                     raise UsageError(f'{self.name}:{lines.line_num}: {len(row)} fields; must have {len(header)} '
                                      'columns')
         except csv.Error as err:
-            raise UsageError(f'{self.name}:{lines.line_num}: no CSV: {err}') from None
+            raise UsageError(f'{self.name}:{lines.line_num}: cannot be read as CSV: {err}') from None
         if row is None:
             raise UsageError(f'{self.name}:1: no rows below the header: nothing was measured')
 
@@ -92,7 +92,7 @@ class Table:
         needed = f'needed are {", ".join(self.needed)}' + \
             (f', and perhaps {", ".join(self.optional)}' if self.optional else '')
         if twice := [column for column in header if header.count(column) > 1]:
-            return f'column {twice[0][:80]} stands there twice'
+            return f'column {twice[0][:80]} is named twice; name each once'
         for column in (column for column in header if column not in known):
             if near := get_close_matches(column.lower(), known, n=1, cutoff=0.75):
                 return f'column {column[:80]!r}; did you mean {near[0]}?'
@@ -117,4 +117,4 @@ def number(text: str, where: str) -> float:
     with contextlib.suppress(ValueError):
         if '_' not in text and math.isfinite(value := float(text)):
             return value
-    raise UsageError(f'{where} {text[:80]!r} is no finite number')
+    raise UsageError(f'{where} {text[:80]!r} must be a finite number')

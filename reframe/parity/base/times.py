@@ -17,7 +17,7 @@ def seconds(time: str) -> int:
     found = _TIME.fullmatch(time)
     total = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True)) if found else 0
     if not total:
-        raise ValueError(f'{time!r} is no time; valid is, for instance, 30m, 8h or 1d12h')
+        raise ValueError(f'{time!r} must be a time, such as 30m, 8h or 1d12h')
     return total
 
 

@@ -25,7 +25,7 @@ DEEPEST = 64
 def _text(given: Any) -> Any:
     """Return a number as its text; YAML's yes and no must be quoted."""
     if isinstance(given, bool) or given is None:
-        raise ValueError(f'{given!r} is no text; put it in quotes')
+        raise ValueError(f'{given!r} must be text; put it in quotes')
     return str(given) if isinstance(given, (int, float)) else given
 
 
@@ -68,7 +68,7 @@ class _Quick(_UniqueKeys, getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):
 def guard(path: Path, text: str) -> None:
     """Refuse with file and line text that no person writes, before its aliases are expanded."""
     if len(text) > LARGEST:
-        raise UsageError(f'{path}: {len(text)} characters: at most {LARGEST} are read')
+        raise UsageError(f'{path}: {len(text)} characters: must have at most {LARGEST}')
     for loader in (_Quick, _Plain):
         try:
             return _measure(path, yaml.parse(text, Loader=loader))
@@ -99,7 +99,7 @@ def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
             known |= {anchor: None} if anchor else {}
             levels.append((anchor, 1))
             if len(levels) > DEEPEST:
-                raise refused(f'nested too deeply: at most {DEEPEST - 1} levels are read')
+                raise refused(f'nested too deeply: must have at most {DEEPEST - 1} levels')
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = levels.pop()
         elif isinstance(event, yaml.ScalarEvent):
@@ -238,7 +238,7 @@ def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str
     if kind == 'literal_error':
         return f'{given}; valid: {context["expected"]}'
     if kind == 'string_pattern_mismatch':
-        return f'{given} does not match pattern {context["pattern"]}'
+        return f'{given} must match the pattern {context["pattern"]}'
     if kind == 'greater_than':
         return f'{given} must be greater than {context["gt"]:g}'
     if kind in ('too_short', 'string_too_short'):
@@ -251,11 +251,11 @@ def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str
 
 #: By the beginning of pydantic's name for the error.
 _WORDS = {
-    'string_type': 'is no valid string; in quotes it would be',
-    'list_type': 'is no list; valid is, for instance, [a, b]',
-    'dict_type': 'is no mapping of keys to values', 'model_type': 'is no mapping of keys to values',
-    'bool_': 'is neither true nor false', 'int_': 'is no whole number', 'float_': 'is no number',
-    'finite_number': 'is no finite number', 'date_': 'is no valid date; one is 2027-01-31',
+    'string_type': 'must be text; put it in quotes',
+    'list_type': 'must be a list, such as [a, b]',
+    'dict_type': 'must be a mapping of keys to values', 'model_type': 'must be a mapping of keys to values',
+    'bool_': 'must be true or false', 'int_': 'must be a whole number', 'float_': 'must be a number',
+    'finite_number': 'must be a finite number', 'date_': 'must be a date, such as 2027-01-31',
 }
 
 

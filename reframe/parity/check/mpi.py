@@ -165,7 +165,7 @@ class Mpi(Workload):
         found = room(self.profiler)
         reports = sorted(Path(self.stagedir).glob(found.PROFILE[0]))
         if len(reports) != 1:
-            raise Incomplete(f'{self.profiler.name} wrote {len(reports)} reports, not one: was it loaded?')
+            raise Incomplete(f'{self.profiler.name} wrote {len(reports)} reports, must write one: was it loaded?')
         values, facts = found.read(reports[0].read_text(errors='replace'))
         if facts['tasks'] != self.num_tasks:
             raise Wrong(f'{self.profiler.name} saw {facts["tasks"]} tasks, asked for {self.num_tasks}')

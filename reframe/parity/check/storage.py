@@ -66,7 +66,7 @@ class Budget(RegressionTestPlugin):
     @run_after('setup', always_last=True)
     def parity_planned(self):
         if 'io' not in self.parity['sizing']:
-            raise ReframeError(f'{type(self).__name__} plans no bytes: plan_bytes() says what it writes')
+            raise ReframeError(f'{type(self).__name__} plans no bytes: call plan_bytes() after setup')
 
     def _night(self, stated, path):
         """Return the budget left for this session; None if none is stated and the free space is not known here."""
@@ -121,7 +121,7 @@ class Room(Budget):
         try:
             return Path(self.stagedir, 'direct.txt').read_text().strip() == '1'
         except OSError:
-            raise Incomplete('direct.txt: the job did not come so far as to ask for direct I/O') from None
+            raise Incomplete('direct.txt: the job ended before it asked for direct I/O') from None
 
     def plan_direct(self, size_bytes, without, repetitions):
         """Two IoPlans: with direct I/O, and without it, of ``without`` bytes or else as few as with it."""

@@ -133,7 +133,7 @@ def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
     for begin, own in sections(out, _PAIR, _END):
         first, second = begin.groups()
         if (first, second) in found or (second, first) in found:
-            raise Wrong(f'pair {first} {second}: twice')
+            raise Wrong(f'pair {first} {second} stands twice')
         found[first, second] = own
     if failed:
         raise Incomplete(f'line {out.end}: {counted(failed, "pair")} failed')

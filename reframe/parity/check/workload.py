@@ -174,7 +174,8 @@ class Workload(rfm.RegressionTestPlugin):
         """Unit, direction and bound of a metric, as the database keeps them."""
         limit = (self.extra('limits') or {}).get(metric.limit)
         if limit and limit['unit'] != metric.unit:  # a bound in another unit would judge wrongly: be loud
-            raise ReframeError(f'{metric.name} is in {metric.unit}, its limit {metric.limit} in {limit["unit"]}')
+            raise ReframeError(f'{metric.name} is in {metric.unit}, its limit {metric.limit} in '
+                               f'{limit["unit"]}: state both in one unit')
         return {'unit': metric.unit, 'better': metric.better, 'limit': limit, 'ceiling': None}
 
     def _parity_reference(self):
@@ -204,7 +205,8 @@ class Workload(rfm.RegressionTestPlugin):
         known = self.extra('filesystems') or {}
         if name not in known:
             raise ReframeError(f'no file system {name!r} is named for {self.current_partition.fullname} '
-                               f'(named: {", ".join(sorted(known)) or "none"})')
+                               f'(named: {", ".join(sorted(known)) or "none"}): '
+                               'name it in extras: filesystems of system.yaml')
         if self.standalone:
             # what is parity's own folder here is one beside the script elsewhere
             own = os.path.realpath(known[name]).startswith(os.path.realpath(paths.results()) + os.sep)
@@ -328,7 +330,7 @@ class Workload(rfm.RegressionTestPlugin):
     def parse(self, text):
         """The figures in ``text``, the program's standard output, by metric name. Raises Incomplete or
         Wrong."""
-        raise NotImplementedError(f'{type(self).__name__} declares no parse()')
+        raise NotImplementedError(f'{type(self).__name__} declares no parse(): write one that returns its figures')
 
     @sanity_function
     def parity_verify(self):

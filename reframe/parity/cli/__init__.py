@@ -185,7 +185,7 @@ def begin_level(cell: str = LEVEL_OF, since: str = SINCE, why: str = WHY_NEW, by
 
 @app.command()
 def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
-    """Print the incidents that are not over, and when a notice had each; --test sends a notice that is a test."""
+    """Print the incidents that are not over, and when a notice had each; --test sends a test notice."""
     from parity.cli import ack
     ack.sent(system) if test else ack.print_open(system)
 
@@ -217,7 +217,7 @@ def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that 
 @app.command('doctor')
 def examine(system: str = typer.Option('', '--system', help="The system; this host's if not given."),
             as_json: bool = JSON):
-    """Say what is there and what is lacking for the nightly, each with what mends it.
+    """List what the nightly needs: what is there, what is missing, and how to fix it.
 
     \b
     parity doctor --system onebox

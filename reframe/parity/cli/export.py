@@ -25,9 +25,9 @@ def run(openmetrics: str = METRICS, csv: str = TABLE, since: str = SINCE):
     from parity.base import files, times
     from parity.report import export
     if not openmetrics and not csv:
-        raise UsageError('export what? --openmetrics FILE, --csv FILE, or both')
+        raise UsageError('name what to export: --openmetrics FILE, --csv FILE, or both')
     if since and not csv:
-        raise UsageError('--since: belongs to --csv; --openmetrics has the newest session of each system')
+        raise UsageError('--since is only for --csv: --openmetrics has the newest session of each system')
     try:
         oldest = time.time() - times.seconds(since) if since else 0.0
     except ValueError as err:

@@ -56,7 +56,8 @@ def _sized(code: str, sizes: dict[str, int | None], reader: Callable) -> dict[st
     for name, size in given.items():
         option = f'--{name.replace("_", "-")}'
         if name not in inspect.signature(reader).parameters:
-            raise UsageError(f'{option} is no option for {code}: its output has no such message size')
+            raise UsageError(f'{option} is no option for {code}: its output has no such message size; '
+                             'leave it out')
         if size < 1 or size & (size - 1):
             raise UsageError(f'{option} {size}: message sizes are powers of two, such as 1048576')
     return given

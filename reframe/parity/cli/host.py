@@ -77,12 +77,13 @@ def probe(name: str) -> None:
     """Write systems/NAME/system.yaml. Raises UsageError for a name that is not valid, or taken."""
     file = paths.root() / 'systems' / name / 'system.yaml'
     if not re.fullmatch(r'[A-Za-z0-9_-]+', name):
-        raise UsageError(f'{name!r}: a system\'s name has letters, digits, _ and - only')
+        raise UsageError(f"{name!r}: a system's name must have letters, digits, _ and - only")
     if file.exists():
         raise UsageError(f'{file} is there already and is not overwritten: take another name, or move it away')
     cluster = login.cluster()
     if not cluster.nodes:
-        raise InfrastructureError(f'{cluster.version} answers, and has no node in any queue')
+        raise InfrastructureError(f'{cluster.version} has no node in any queue: nothing can be measured; '
+                                  'ask the operator which queues have nodes')
     text = write.system(name, cluster, _host(), datetime.date.today())
     files.write(file, text)
     try:

@@ -54,7 +54,7 @@ def merge(databases: list[str] = DATABASES, recover: str = RECOVER):
     """Add the sessions of other results databases to this one; those that are here already are left out."""
     from parity.session import recovery, retain
     if not databases and not recover:
-        raise UsageError('merge what? Name a results.db, or a session that was left behind: --recover ID')
+        raise UsageError('name a results.db to merge, or a session that was killed: --recover ID')
     if recover:
         print(f'parity: {recovery.take(recover)}')
     for name in databases or ():

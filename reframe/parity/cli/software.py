@@ -22,8 +22,8 @@ JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 @app.command()
 def build(only: list[str] = ONLY, system: str = SYSTEM):
-    """Build the codes for a system from its lock. Prove that every binary is there and starts. Where no Spack is,
-    fetch Spack and its recipes at pinned versions."""
+    """Build the codes for a system from its lock, and start every binary once. Where no Spack is here, fetch
+    Spack and its recipes at pinned versions."""
     from parity.software import build as builder
     from parity.system import systems
     found = systems.read(system)
@@ -32,7 +32,7 @@ def build(only: list[str] = ONLY, system: str = SYSTEM):
 
 @app.command()
 def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
-    """Print what is built. Spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
+    """Print the builds: spec, DAG hash, compiler, MPI, target. Exit code 3 if one is missing."""
     from parity.software import manifest
     from parity.system import systems
     systems.read(system)
@@ -76,7 +76,7 @@ def facts(system: System) -> dict[str, Any]:
 
 @app.command()
 def mirror(directory: Path, system: str = SYSTEM):
-    """Make a bundle to build from without a network. It has Spack, recipes, sources."""
+    """Make a bundle of Spack, recipes and sources, to build without a network."""
     from parity.software import build as builder
     from parity.software import spack
     from parity.system import systems

@@ -56,7 +56,8 @@ def _kept(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        raise InfrastructureError(f'{place}: {err.strerror}: results cannot be kept') from None
+        raise InfrastructureError(f'{place}: {err.strerror}: results cannot be kept here; PARITY_RESULTS names '
+                                  'another folder') from None
 
 
 def query(sql: str, *values) -> list[tuple]:
@@ -213,8 +214,7 @@ class Unreadable(InfrastructureError):
         if isinstance(err, ValidationError):
             first = err.errors()[0]
             why = f'{".".join(map(str, first["loc"]))}: {first["msg"]}'[:120] + '; perhaps a newer parity wrote it'
-        super().__init__(visible(f'{paths.database()}: session {str(uuid)[:40]} is not one that parity can read '
-                                 f'({why})'))
+        super().__init__(visible(f'{paths.database()}: session {str(uuid)[:40]} cannot be read ({why})'))
 
 
 def read(uuid: str) -> Session:

@@ -239,8 +239,8 @@ def _read(number: int, text: str) -> Incident:
     try:
         return Incident.model_validate_json(text).model_copy(update={'number': number})
     except ValueError:
-        raise InfrastructureError(f'{paths.database()}: incident {number} is not one that this parity can read; '
-                                  'perhaps a newer one wrote it') from None
+        raise InfrastructureError(f'{paths.database()}: incident {number} cannot be read; use the parity that '
+                                  'wrote it, if that is a newer one') from None
 
 
 def _readable(stored: Iterable[tuple[int, str]]) -> list[Incident]:

@@ -171,7 +171,7 @@ def measure(check, partition: str) -> dict[str, str]:
 def _figure(value: Any, metric: Metric, reference: tuple) -> float:
     """Return what a performance function gave as a figure. TypeError or ValueError where it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f'gives {value!r:.60}, which is no number')
+        raise TypeError(f'gives {value!r:.60}; it must give a number')
     try:
         figure = float(value)
     except OverflowError:

@@ -160,9 +160,9 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
     if before == after:
         return
     asked, stale = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
-    raise UsageError(f'{lock}: is not of the specs that spack.yaml, gpu.yaml and system.yaml ask for: '
-                     f'{", ".join(asked) or "none"} instead of {", ".join(stale) or "none"}. It is left as it is. '
-                     f'To make a new one: rm {shlex.quote(str(lock))} && '
+    raise UsageError(f'{lock}: is not of the specs of spack.yaml, gpu.yaml and system.yaml: it lacks '
+                     f'{", ".join(asked) or "none"} and has {", ".join(stale) or "none"} instead. '
+                     f'Make a new one: rm {shlex.quote(str(lock))} && '
                      f'parity software build --system {system.name}')
 
 

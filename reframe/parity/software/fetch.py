@@ -44,7 +44,7 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
                          f'install git), {own}')
     asked = attempt([*_GIT, 'ls-remote', '--exit-code', url, f'refs/tags/{tag}'], environ, _ANSWER_SECONDS)
     if asked.code == 2:                 # as git documents it: no such reference
-        raise UsageError(f'{url}: has no tag {tag}, which {what} is pinned to')
+        raise UsageError(f'{url}: has no tag {tag}, which {what} is pinned to: correct the tag or the address')
     if not asked.ok:
         words = _words(asked.err) if asked.err else asked.why
         raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_REACH}{own}')

@@ -241,7 +241,7 @@ def bundle(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
     """Make the bundle for the locked environment at ``place``. Raise InfrastructureError for an absent source."""
     ours = any((target / name).exists() for name in ('bundle.json', 'sources'))
     if target.exists() and not ours and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f'{target}: holds something else; name a new or an empty folder')
+        raise UsageError(f'{target}: holds files that are no bundle; name a new or an empty folder')
     (target / 'sources').mkdir(parents=True, exist_ok=True)
     (target / 'bundle.json').unlink(missing_ok=True)
     lock = locked(place)['concrete_specs'].values()

@@ -20,7 +20,8 @@ def read(named: str | list[str], where: str) -> dict[str, str]:
         return _of_file(Path(os.path.expandvars(named)))
     lacking = [name for name in named if name not in os.environ]
     if lacking:
-        raise UsageError(f'{where}.secrets: not set in the environment: {", ".join(lacking)}')
+        raise UsageError(f'{where}.secrets: not set in the environment: {", ".join(lacking)}; '
+                         'export them, or name a file of KEY=VALUE lines')
     return {name: os.environ.pop(name) for name in named}
 
 
@@ -36,7 +37,7 @@ def _of_file(file: Path) -> dict[str, str]:
     except OSError as err:
         raise UsageError(f'{file}: {err.strerror}') from None
     except UnicodeDecodeError:
-        raise UsageError(f'{file}: not UTF-8') from None
+        raise UsageError(f'{file}: must be UTF-8 text') from None
     found = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith('#'):
