@@ -188,7 +188,7 @@ partitions:
 
 @pytest.mark.parametrize('codes, code', [((), 0), ((0, 0), 0), ((3,), 3), ((3, 4), 4), ((4, 3, 2), 2), ((0, 4), 4)])
 def test_the_exit_code_is_that_of_what_comes_first(codes, code):
-    assert exit_code(Finding('a', 'lacking' if each else 'note', '', exit_code=each) for each in codes) == code
+    assert exit_code(Finding('lacking' if each else 'note', 'a', '', exit_code=each) for each in codes) == code
 
 
 @pytest.fixture

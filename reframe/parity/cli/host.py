@@ -75,7 +75,7 @@ def doctor(name: str, as_json: bool) -> int:
 
 def probe(name: str) -> None:
     """Write systems/NAME/system.yaml. Raises UsageError for a name that is not valid, or taken."""
-    file = paths.root() / 'systems' / name / 'system.yaml'
+    file = systems.file_of(name)
     if not re.fullmatch(r'[A-Za-z0-9_-]+', name):
         raise UsageError(f"{name!r}: a system's name must have letters, digits, _ and - only")
     if file.exists():
@@ -84,7 +84,9 @@ def probe(name: str) -> None:
     if not cluster.nodes:
         raise InfrastructureError(f'{cluster.version} has no node in any queue: nothing can be measured; '
                                   'ask the operator which queues have nodes')
-    text = write.system(name, cluster, _host(), datetime.date.today())
+    found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
+    host = Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes())
+    text = write.system(name, cluster, host, datetime.date.today())
     files.write(file, text)
     try:
         system = yamlfile.read(file, System)
@@ -94,11 +96,6 @@ def probe(name: str) -> None:
     names = ', '.join(p.name for p in system.partitions)
     print(f'{file}: partitions {names}; {counted(text.count(TODO) - 1, "line")} with {TODO}')
     print(f'next: parity doctor --system {name}')
-
-
-def _host() -> Host:
-    found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
-    return Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes())
 
 
 def _codes() -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -43,23 +44,14 @@ from parity.verdict import acks
 class Finding:
     """One thing that was examined. Its ``word`` is ok, note (the nightly runs all the same) or lacking."""
 
-    area: str
     word: str
+    area: str
     what: str
     fix: str = ''                      # the command, or what to do
     exit_code: int = OK
 
 
-def ok(area: str, what: str) -> Finding:
-    return Finding(area, 'ok', what)
-
-
-def note(area: str, what: str, fix: str = '') -> Finding:
-    return Finding(area, 'note', what, fix)
-
-
-def lacking(area: str, what: str, fix: str, exit_code: int) -> Finding:
-    return Finding(area, 'lacking', what, fix, exit_code)
+ok, note, lacking = (partial(Finding, word) for word in ('ok', 'note', 'lacking'))
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -83,7 +75,7 @@ def findings(name: str) -> Iterator[Finding]:
         yield from (lacking('system', line, '', USAGE) for line in str(err).splitlines())
         yield note('system', 'the rest was not examined: it rests on system.yaml')
         return
-    file = paths.root() / 'systems' / name / 'system.yaml'
+    file = systems.file_of(name)
     yield ok('system', f'{file}: valid, partitions {", ".join(p.name for p in system.partitions)}')
     left = [str(n) for n, line in enumerate(file.read_text().splitlines(), 1) if TODO in line and n > 2]
     if left:
@@ -210,7 +202,6 @@ def _codes(system: System, planned: Plan) -> Iterator[Finding]:
     """Examine each code on each partition: offered, missing although required, waived, or not asked for."""
     without = {code: {c.partition for c in planned.cases if code in c.needs and not c.environ}
                for code in features() if any(code in c.needs for c in planned.cases)}
-
     here = _here(system)
     absent = {code: why for environ in (here.environs if here else ())
               for code, why in environ.software.get('absent', {}).items()}

@@ -1,2 +1,2 @@
-"""Accepted values with a life: proposed from the history, accepted with a reason, shown, linted, expired. Levels that
-a person began, and the files of such entries."""
+"""Accepted values with a life: proposed from the history, accepted with a reason, shown, linted, expired; levels
+that a person began."""

@@ -183,7 +183,8 @@ def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
                         continue
                     first = next((case['system'] for case in cases if not case.get('fixture')), '')
                     fitting = [case for case in cases if taken.fits(case, first, where)]
-                    made = functools.partial(_with_cases, report)
+                    def made(cases: list[Case], report: Report = report) -> Report:
+                        return {**report, 'runs': [{**report['runs'][0], 'testcases': cases}]}
                     if fitting and (text := taken.take(report['session_info']['uuid'], fitting, made)):
                         yield text
                 except database.MALFORMED as err:
@@ -191,10 +192,6 @@ def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
                     taken.leave(f"session that is not of ReFrame's form ({why})", where)
     except sqlite3.DatabaseError as err:
         raise UsageError(f"{file}: not a results database of ReFrame's: {err}") from None
-
-
-def _with_cases(report: Report, cases: list[Case]) -> Report:
-    return {**report, 'runs': [{**report['runs'][0], 'testcases': cases}]}
 
 
 def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:

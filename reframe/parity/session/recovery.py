@@ -79,9 +79,8 @@ def take(name: str) -> str:
     known = _journals()
     fitting = [state for state in known if state['id'].startswith(name)]
     if len(fitting) != 1:
-        raise UsageError(f'{counted(len(fitting), "session") if fitting else "no session"} in {_folder()} '
-                         f'{"is" if not fitting else "are"} named {name!r}; there: '
-                         f'{", ".join(state["id"] for state in known) or "none"}')
+        raise UsageError(f'{paths.results() / "running"}: {counted(len(fitting), "session", "are")} named {name!r}; '
+                         f'valid: {", ".join(state["id"] for state in known) or "none: no session was killed"}')
     state, = fitting
     said = _recover(state)
     return said if _is_here(state) else f'{said}; what it left running elsewhere is not ended'
@@ -92,14 +91,10 @@ def measures(study: str) -> bool:
     return bool(study) and any(state['study'] == study for state in _journals())
 
 
-def _folder() -> Path:
-    return paths.results() / 'running'
-
-
 def _journals() -> list[dict[str, Any]]:
     """The journals in their folder. A file that another hand wrote is moved aside, with a warning."""
     found = []
-    for journal in sorted(_folder().glob('*.json')):
+    for journal in sorted((paths.results() / 'running').glob('*.json')):
         try:
             state = json.loads(journal.read_text())
             if not isinstance(state, dict) or not all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
@@ -213,7 +208,7 @@ def cancel_jobs(system: str, session_id: str) -> tuple[int, str]:
     for module, command, backends in ((slurm, 'squeue', {'slurm', 'squeue'}), (pbs, 'qselect', {'pbs', 'pbspro'})):
         try:
             for job, folder in module.folders().items() if kinds & backends and shutil.which(command) else ():
-                if f'PARITY_SESSION={session_id}\n' in _script(Path(folder)):
+                if f'PARITY_SESSION={session_id}\n' in _text(Path(folder, 'rfm_job.sh')):
                     module.cancel(job)
                     count += 1
         except SchedulerError as err:
@@ -221,9 +216,9 @@ def cancel_jobs(system: str, session_id: str) -> tuple[int, str]:
     return count, silent
 
 
-def _script(folder: Path) -> str:
+def _text(file: Path) -> str:
     try:
-        return (folder / 'rfm_job.sh').read_text(errors='replace')
+        return file.read_text(errors='replace')
     except OSError:
         return ''
 
@@ -234,14 +229,7 @@ def processes_of(session_id: str) -> list[int]:
     if not (PROC / 'self').is_symlink() or os.readlink(PROC / 'self') != str(os.getpid()):
         return []
     return [pid for each in PROC.iterdir() if each.name.isdigit() and (pid := int(each.name)) != os.getpid()
-            and f'PARITY_SESSION={session_id}' in _environ(each).split('\0')]
-
-
-def _environ(process: Path) -> str:
-    try:
-        return (process / 'environ').read_text(errors='replace')
-    except OSError:
-        return ''
+            and f'PARITY_SESSION={session_id}' in _text(each / 'environ').split('\0')]
 
 
 def end_processes(session_id: str, grace_seconds: float = 3.0) -> int:

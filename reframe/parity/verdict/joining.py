@@ -39,14 +39,6 @@ class Bad(NamedTuple):
     title: str = ''                  # of what is no cell
 
     @property
-    def times(self) -> tuple[float, float]:
-        return _times(self.fault)
-
-    @property
-    def slow(self) -> bool:
-        return _slow(self.key)
-
-    @property
     def place(self) -> str:
         """Return the node to blame, or _WIDE; '' where the place is not known."""
         where = self.cause.where
@@ -99,7 +91,7 @@ def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
     """Yield those that began together."""
     group: list[Bad] = []
     for each in sorted(own, key=lambda each: each.fault.since):
-        if group and not together(group[0].times, each.times):
+        if group and not together(_times(group[0].fault), _times(each.fault)):
             yield group
             group = []
         group.append(each)
@@ -128,7 +120,7 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
     sets, alike, areas = _Sets(every), defaultdict(list), defaultdict(list)
     nodes = defaultdict(list)
     for each in every.values():
-        if not each.slow:
+        if not _slow(each.key):
             (nodes if each.key[:2] == ['failed', 'node'] else alike)[tuple(each.key)].append(each)
             continue
         where = each.cause.where
@@ -208,10 +200,10 @@ class _Stored:
         for incident in self.having.get(each.name, ()):
             fault, known = incident.faults[each.name], where.kind and incident.where.kind
             apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            same = not apart or not fault.well and self.near(_times(fault), each.times)
+            same = not apart or not fault.well and self.near(_times(fault), _times(each.fault))
             if fault.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
-        if not each.slow:
+        if not _slow(each.key):
             ever = each.key[:2] == ['failed', 'node']
             return self._first([tuple(each.key)], lambda one: ever or self.takes(one, each))
         if number := self._first([('node', each.place)], lambda one: True):
@@ -230,7 +222,7 @@ class _Stored:
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
         opened = incident.opened.start
-        return not incident.waits and self.near((incident.begin or opened, opened), each.times, nights)
+        return not incident.waits and self.near((incident.begin or opened, opened), _times(each.fault), nights)
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
