@@ -145,7 +145,7 @@ def test_arguments_select_exactly_the_cases():
 
 
 @pytest.mark.parametrize('words, code, said', [
-    (['tral', '--system', 'onebox'], 2, "unknown study 'tral'; did you mean 'trial'"), (['trial', '--system', 'onbox'], 2, "unknown system 'onbox'; valid: onebox"),
+    (['tral', '--system', 'onebox'], 2, "unknown study 'tral'; did you mean 'trial'"), (['trial', '--system', 'onbox'], 2, "unknown system 'onbox'; did you mean 'onebox'"),
     (['trial', '--system', 'onebox', '--partition', 'physcal', '--partition', 'virtual'], 2, "unknown partition 'physcal'; did you mean 'physical'"),
     (['trial', '--system', 'onebox', '--partition', 'virtual', '--partition', 'virtual'], 2, 'given twice'), (['trial', '--system', 'onebox', '--partition', 'virtual'], 2, 'must be two'),
     (['trial', '--system', 'onebox', '--as', 'fs'], 2, "--as 'fs': must be AXIS.VALUE=NAME; axes: fs"), (['trial', '--system', 'onebox', '--as', 'f.N=scratch'], 2, "unknown axis 'f'"),

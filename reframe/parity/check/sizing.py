@@ -42,8 +42,13 @@ def dense(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, 
     by_memory = math.isqrt(round(memory_bytes * fraction) // 8)
     by_time = _cube_root(1.5 * seconds_cap * gflops_guess * 1e9)
     n = max(nb, min(by_memory, by_time) // nb * nb)
-    return Dense(n, nb, p, q, _why(n, nb, (p, q), by_memory, by_time, memory_bytes, fraction,
-                                        seconds_cap, gflops_guess))
+    memory = f'{100 * fraction:g} % of {memory_bytes / 1e9:.4g} GB hold N = {by_memory} (8 N^2 bytes)'
+    time = f'{seconds_cap:g} s at {gflops_guess:g} Gflop/s reach N = {by_time} (2/3 N^3 flop)'
+    bound, loose = (memory, time) if by_memory <= by_time else (time, memory)
+    small = min(by_memory, by_time) < nb
+    rounding = f'below one block, so N is one block of {nb}' if small else \
+        f'rounded down to a multiple of NB = {nb}'
+    return Dense(n, nb, p, q, f'N = {n}: {bound}, {rounding}; {loose}; grid {p} x {q} for {ranks} ranks')
 
 
 #: DGEMM of one core by its widest vectors, on the low side: a wrong guess costs size, never truth.
@@ -68,17 +73,6 @@ def cached(vector_bytes_total: float, llc_bytes: float) -> str:
         return ''
     return (f'an array of {vector_bytes_total / 1e6:.4g} MB is less than {CACHE_MULTIPLE} x '
             f"{llc_bytes / 1e6:.4g} MB of last-level caches (McCalpin's run rules)")
-
-
-def _why(n, nb, pq, by_memory, by_time, memory_bytes, fraction, seconds_cap, gflops_guess) -> str:
-    memory = f'{100 * fraction:g} % of {memory_bytes / 1e9:.4g} GB hold N = {by_memory} (8 N^2 bytes)'
-    time = f'{seconds_cap:g} s at {gflops_guess:g} Gflop/s reach N = {by_time} (2/3 N^3 flop)'
-    bound, loose = (memory, time) if by_memory <= by_time else (time, memory)
-    if min(by_memory, by_time) < nb:
-        rounding = f'below one block, so N is one block of {nb}'
-    else:
-        rounding = f'rounded down to a multiple of NB = {nb}'
-    return f'N = {n}: {bound}, {rounding}; {loose}; grid {pq[0]} x {pq[1]} for {pq[0] * pq[1]} ranks'
 
 
 def _cube_root(x: float) -> int:

@@ -362,7 +362,8 @@ class Workload(rfm.RegressionTestPlugin):
         if TEST_BED in self.current_partition.features:
             self.label([m.name for m in self.metrics], 'test bed', 'the partition only tries checks')
         self._parity_ceilings(values)
-        self._parity_perf_variables(values)
+        self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)
+                               for m in self._parity_expected()}
         return True
 
     def _parity_watched(self):
@@ -406,10 +407,6 @@ class Workload(rfm.RegressionTestPlugin):
                     noted['ceiling'] = {'of': m.ceiling, 'times': times}
                 else:
                     noted['limit'] = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
-
-    def _parity_perf_variables(self, values):
-        self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)
-                               for m in self._parity_expected()}
 
 
 #: No cluster reaches 1e18 in any unit used here (Gflop/s, MB/s, us, operations a second). A larger number comes

@@ -7,7 +7,7 @@ import getpass
 import math
 import os
 
-from parity.base import console, figures
+from parity.base import console, figures, times
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted, several
 from parity.base.text import visible
@@ -176,7 +176,6 @@ def print_open(system: str) -> None:
     known = [each for each in table.of_system(systems.read(system).name) if not each.closed]
     print('' if known else f'{system}: no incident is open\n', end='')
     for each in known:
-        when = datetime.datetime.fromtimestamp(each.notified_at)
-        at = f'told {when:%Y-%m-%d %H:%M}' if each.notified_at else 'not told yet'
+        at = f'told {times.minute(each.notified_at)}' if each.notified_at else 'not told yet'
         ack = f', acknowledged {each.ack}' if each.ack else ''
         print(visible(f'incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))

@@ -53,8 +53,7 @@ def doctor(name: str, as_json: bool) -> int:
     """Print each finding of `parity doctor` as it is found out; return the exit code."""
     from parity.nightly.doctor import exit_code, findings
     name = name or systems.named([])
-    if name not in systems.names():
-        raise UsageError(f'unknown system {name!r}; valid: {", ".join(systems.names())}')
+    systems.existing(name)
     found, console = [], Console(soft_wrap=True, highlight=False, emoji=False)
     for finding in findings(name):
         found.append(finding)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from parity.base import times
 from parity.base.console import Line
 from parity.base.figures import change, counted, duration, percent, several
 from parity.base.text import visible
@@ -87,7 +87,7 @@ def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Ch
     if sessions:
         yield f'{"session":28}{head}', 'dim'
     for then, speed in zip(sessions, speeds, strict=True):
-        yield (f'{datetime.datetime.fromtimestamp(then.measured):%Y-%m-%d %H:%M}  {then.session[:8]}  {speed}',
+        yield (f'{times.minute(then.measured)}  {then.session[:8]}  {speed}',
                'red' if then.slower else '')
     for fact in changes:
         if node.name in fact.nodes:

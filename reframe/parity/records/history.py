@@ -3,7 +3,6 @@ session's rows are kept in results/cache/sessions (parity.records.database)."""
 
 from __future__ import annotations
 
-import datetime
 import functools
 import hashlib
 import io
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from parity.base import files
+from parity.base import files, times
 from parity.base.reasons import Kind
 from parity.plan import not_offered
 from parity.records import database
@@ -185,8 +184,7 @@ def _whole(file: Path) -> bool:
 def of_session(session: Session) -> pl.DataFrame:
     """Return `rows` of one session. Raises Unreadable."""
     try:
-        night = datetime.datetime.fromtimestamp(session.start).strftime('%Y-%m-%d %H:%M')
-        known = session.uuid, float(session.start), night, session.rerun_of
+        known = session.uuid, float(session.start), times.minute(session.start), session.rerun_of
         found = []
         for case, attempts in _cases(session):
             count: Counter[str] = Counter()

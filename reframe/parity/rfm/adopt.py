@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -68,8 +68,10 @@ def directions() -> dict[tuple[str, str], str]:
     return {(each.check, each.metric): each.better for each in yamlfile.read(file(), Adopt).directions}
 
 
-def strange(checks: list[str], foreign: list[str]) -> Iterator[dict[str, Any]]:
+def strange(loaded: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yield a problem of the plan for each entry of adopt.yaml that names no foreign check; all are loaded."""
+    checks = {type(check).__name__: hasattr(check, 'parity_told') for check in loaded}
+    foreign = [name for name, adopted in checks.items() if adopted]
     for at, (check, metric) in enumerate(directions()):
         if check not in foreign:
             line = yamlfile.line_of(yamlfile.load(file())[1], ('directions', at, 'check'))

@@ -120,7 +120,7 @@ class _Loaded:
         checks, cases = [c for c in self.loaded.checks if not c.is_fixture()], self._planned()
         # a bad value keeps every file from loading that has the variable
         problems = [*(self.loaded.problems or _unset(self.loaded.variables, checks)),
-                    *(self._strange(checks) if self.whole else ())]
+                    *(adopt.strange(checks) if self.whole else ())]
         if not cases and not any(problem.get('refuses', True) for problem in problems):
             problems.append(self._empty(checks))
         return {'system': system.name,
@@ -136,11 +136,6 @@ class _Loaded:
         said = '; '.join(wrong) or f'{shlex.join(sys.argv[1:])} fits no case'
         return {'file': 'command line',
                 'what': f'the selection is empty: {said} (checks: {", ".join(names) or "none"})'}
-
-    def _strange(self, checks) -> list[dict[str, Any]]:
-        names = [type(check).__name__ for check in checks]
-        return list(adopt.strange(names, [name for name, check in zip(names, checks, strict=True)
-                                          if hasattr(check, 'parity_told')]))
 
     def _planned(self) -> list[dict[str, Any]]:
         """Repeats of a case are one."""
@@ -218,8 +213,7 @@ def _of(check):
 def _metrics(check, partition=None) -> list[dict[str, str]]:
     """The metrics of a check as its class states them, or those that it has on a partition."""
     check = _of(check)
-    stated = check.metrics_on(partition) if partition and hasattr(check, 'metrics_on') \
-        else getattr(check, 'metrics', ())
+    stated = check.metrics_on(partition) if partition else check.metrics
     return [{'name': m.name, 'unit': m.unit, 'better': m.better,
              **({'unknown': m.unknown} if getattr(m, 'unknown', '') else {})} for m in stated]
 
@@ -234,9 +228,9 @@ def _every(checks) -> list[dict[str, Any]]:
     for check in checks:
         of = _of(check)
         known = loaded.setdefault(type(check).__name__, {
-            'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(of, 'needs', ())),
+            'check': type(check).__name__, 'file': _file(check), 'needs': sorted(of.needs),
             'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
-            'metrics': [], 'variants': {name: list(v) for name, v in getattr(of, 'variants', {}).items()},
+            'metrics': [], 'variants': {name: list(v) for name, v in of.variants.items()},
             'sizes': [] if of is check else [of.size]})
         known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
     return list(loaded.values())
@@ -257,12 +251,11 @@ def _unset(variables, checks) -> list[dict[str, str]]:
 def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
     check, partition = testcase.check, testcase.partition
     of = _of(check)
-    not_run = of.not_run() if hasattr(of, 'not_run') else {}
-    needs = of.needs_of(testcase.environ) if hasattr(of, 'needs_of') else ()
+    not_run = of.not_run()
     return {
         'check': type(check).__name__, 'case': case_name(check.display_name), 'unique_name': check.unique_name,
-        'subsystem': getattr(of, 'parity_subsystem', ''), 'size': getattr(of, 'size', ''),
-        'file': _file(check), 'needs': sorted(needs),
+        'subsystem': of.parity_subsystem, 'size': of.size,
+        'file': _file(check), 'needs': sorted(of.needs_of(testcase.environ)),
         'system': partition.fullname.split(':')[0], 'partition': partition.name, 'environ': environ,
         'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')}
                     for metric in _metrics(check, partition)]}

@@ -91,19 +91,15 @@ def _not_run(case: Any, partition: Any) -> str:
         return not_offered(sorted(case.needs), partition.name)
     reasons = []
     for environ in offered[partition]:
-        if not (reason := _refused(case, partition, environ)):
+        try:
+            case.setup(partition, environ)
+            reason = submission.of_case(case)
+        except Exception:
+            reason = _fault()
+        if not reason:
             return ''
         reasons.append(reason)
     return reasons[0]
-
-
-def _refused(case: Any, partition: Any, environ: Any) -> str:
-    """Set a case up, and return why it would not be submitted; '' where it would."""
-    try:
-        case.setup(partition, environ)
-    except Exception:
-        return _fault()
-    return submission.of_case(case)
 
 
 def _fault() -> str:

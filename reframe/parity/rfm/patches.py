@@ -31,16 +31,12 @@ _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
 def install(results: Path) -> None:
     """Change this process's ReFrame; job scripts are below ``results``."""
     allow_spaces(results)
-    for change in (keep_logs_quiet, skip_silenced_warnings, describe_variables_once, read_references_once,
+    logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
+    atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
+    for change in (skip_silenced_warnings, describe_variables_once, read_references_once,
                    read_nodes_here, cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
-
-
-def keep_logs_quiet() -> None:
-    """Print no traceback for each line where the log's disk is full; Python itself closes the logs."""
-    logging.raiseExceptions = False
-    atexit.unregister(reframe_logging.shutdown)
 
 
 def allow_spaces(folder: Path) -> None:

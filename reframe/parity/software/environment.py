@@ -224,9 +224,9 @@ def _owned(package: str) -> str:
 
 
 #: The variant that makes a build one for GPUs, and the one that names their architecture.
-_ARCHITECTURE = {'cuda': 'cuda_arch', 'rocm': 'amdgpu_target'}
+ARCHITECTURE = {'cuda': 'cuda_arch', 'rocm': 'amdgpu_target'}
 #: The default view is without the builds for GPUs, so that a CPU check cannot pick one.
-_BUILDS = [f'+{variant}' for variant in _ARCHITECTURE]
+_BUILDS = [f'+{variant}' for variant in ARCHITECTURE]
 
 
 def gpu_packages() -> list[str]:
@@ -240,11 +240,11 @@ def _spec(text: str) -> str:
         raise ValueError(f'{text!r}: no GPU binaries are known of {code!r}; valid: {", ".join(known)}')
     if not re.match(r'[\w-]+@[\w.=]', text):
         raise ValueError(f'{text!r}: must name its version, as {code}@...')
-    variants = [v for v in _ARCHITECTURE if re.search(rf'\+{v}\b', text)]
+    variants = [v for v in ARCHITECTURE if re.search(rf'\+{v}\b', text)]
     if len(variants) != 1:
         raise ValueError(f'{text!r}: must be a build for GPUs; valid: +cuda or +rocm')
-    if f' {_ARCHITECTURE[variants[0]]}=' not in text:
-        raise ValueError(f'{text!r}: must name the architecture: {_ARCHITECTURE[variants[0]]}=...')
+    if f' {ARCHITECTURE[variants[0]]}=' not in text:
+        raise ValueError(f'{text!r}: must name the architecture: {ARCHITECTURE[variants[0]]}=...')
     asked = text.partition(' ^cuda@')[2].partition(' ')[0]
     if valid := _valid_cuda(text, [asked]):
         raise ValueError(f'{text!r}: does not compile with each CUDA that it may get; valid: ^{valid}')
@@ -301,11 +301,6 @@ def _add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:
     manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
     manifest['view'] = {'default': {**view, 'exclude': _BUILDS},
                         'gpu': {**view, 'root': f'{view["root"]}-gpu', 'select': _BUILDS}}
-
-
-def is_gpu_build(parameters: dict[str, Any]) -> bool:
-    """Return True if a concrete spec's variants make it a build for GPUs."""
-    return any(parameters.get(variant) for variant in _ARCHITECTURE)
 
 
 def gpu_driver() -> bool:

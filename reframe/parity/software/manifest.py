@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from parity.base import codes, files
+from parity.base import codes, files, times
 from parity.base.strict import Model, Strict
 from parity.software import blas, environment
 from parity.software.programs import Environ, Survey, root_variables
@@ -89,7 +89,7 @@ def not_built(system: str, built: Manifest) -> str:
 
 
 def now() -> str:
-    return datetime.now().strftime('%Y-%m-%d %H:%M')
+    return times.minute(time.time())
 
 
 def _attempt_of(system: str) -> Path:
@@ -117,7 +117,7 @@ def concrete(folder: Path, for_gpu: bool = False) -> dict[str, Package]:
     lock = locked(folder)
     specs = lock['concrete_specs']
     return {specs[r['hash']]['name']: _package(specs, r['hash']) for r in lock['roots']
-            if environment.is_gpu_build(specs[r['hash']]['parameters']) == for_gpu}
+            if any(map(specs[r['hash']]['parameters'].get, environment.ARCHITECTURE)) == for_gpu}
 
 
 def _package(specs: dict[str, Any], number: str) -> Package:

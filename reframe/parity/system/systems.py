@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from parity.base import codes, paths, submission, yamlfile
-from parity.base.errors import UsageError
+from parity.base.errors import UsageError, unknown
 from parity.base.limits import UNITS
 from parity.base.strict import Strict
 from parity.base.text import node_name
@@ -44,13 +44,17 @@ def names() -> list[str]:
 
 def read(name: str) -> System:
     """Return the system as its file states it. UsageError names file, line, key and what is valid."""
-    file = file_of(name)
-    if name not in names():
-        raise UsageError(f'unknown system {name!r}; valid: {", ".join(names())}')
-    system = yamlfile.read(file, System)
+    system = yamlfile.read(existing(name), System)
     if system.name != name:
-        raise UsageError(f'{file}:1: name: {system.name!r} stands in folder {name!r}; they must agree')
+        raise UsageError(f'{file_of(name)}:1: name: {system.name!r} stands in folder {name!r}; they must agree')
     return system
+
+
+def existing(name: str) -> Path:
+    """Return the file that states a system. UsageError for an unknown one."""
+    if name not in names():
+        raise UsageError(unknown('system', name, names()))
+    return file_of(name)
 
 
 def file_of(name: str) -> Path:
