@@ -342,24 +342,23 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
 def _measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate; or
     the listing has not named it for NIGHTS nights, having named it before."""
-    tonight = {name: each.value for name, each in night.well.items() if node in each.ran_on}
-    last = max(fault.measured for fault in incident.faults.values())
-
-    def fine(found: dict[str, float | None]) -> bool:
-        return any(_nearer(found[name], fault) for name, fault in incident.faults.items() if name in found)
     listed = [fault.measured for fault in incident.faults.values() if fault.listed and node in fault.nodes]
-    if fine(tonight) or all(fault.listed for fault in incident.faults.values()) or \
+    if all(fault.listed for fault in incident.faults.values()) or \
             listed and night.start - max(listed) > _SETTLED_SECONDS:
         return True
     from parity.nodes import figures as of_nodes  # it loads polars
-    return fine(of_nodes.since(night.system, node, last))
+    last = max(fault.measured for fault in incident.faults.values())
+    found = of_nodes.since(night.system, node, last) | {
+        name: each.value for name, each in night.well.items() if node in each.ran_on}
+    left = [_left(found[name], fault) for name, fault in incident.faults.items() if name in found]
+    return bool(left) and median(left) < 0.5
 
 
-def _nearer(value: float | None, fault: Fault) -> bool:
-    """Return whether ``value`` is nearer to what the cell should be than to what it was."""
-    if None in (value, fault.value, fault.expected) or fault.word != 'regressed':
-        return True
-    return abs(value - fault.expected) < abs(value - fault.value)
+def _left(value: float | None, fault: Fault) -> float:
+    """Return the share of a slowdown that is left at ``value``; 0 of another fault, and where nothing is known."""
+    if None in (value, fault.value, fault.expected) or fault.word != 'regressed' or fault.value == fault.expected:
+        return 0.0
+    return (value - fault.expected) / (fault.value - fault.expected)
 
 
 def title(incident: Incident) -> str:
