@@ -28,7 +28,6 @@ Line = str | tuple[str, str]
 
 
 def styled(line: Line) -> tuple[str, str]:
-    """Return a line and its style, '' where it has none."""
     return (line, '') if isinstance(line, str) else line
 
 

@@ -137,7 +137,6 @@ class Gpu(Devices, Workload):
         self.metrics = tuple(every for metric in self.metrics for every in (metric, *_even(metric)))
 
     def metrics_on(self, partition):
-        """The metrics on a partition: one a device."""
         return self._of_devices(stated(partition) or 1)
 
     def _of_devices(self, count):

@@ -65,7 +65,6 @@ class Like(NamedTuple):
 
 
 def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str:
-    """Return the text of systems/<name>/system.yaml."""
     likes, left = like_nodes(cluster)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,

@@ -106,7 +106,6 @@ class Fault(WithVerdict):
 
     @property
     def partition(self) -> str:
-        """Return the partition of its cell."""
         return self.cell.partition('+')[0].rpartition(':')[2]
 
     @property
@@ -171,7 +170,6 @@ class Incident(Strict):
 
     @property
     def cells(self) -> list[str]:
-        """Return the names of its cells."""
         return list(dict.fromkeys(fault.cell for fault in self.faults.values() if fault.cell))
 
     @property
@@ -222,7 +220,6 @@ def at(system: str, session: str, start: float) -> tuple[list[Incident], set[int
 
 
 def numbers(system: str) -> set[int]:
-    """Return the numbers of all incidents of the system."""
     return {number for number, in database.query('SELECT number FROM parity_incidents WHERE system = ?', system)}
 
 

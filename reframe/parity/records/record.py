@@ -105,7 +105,6 @@ class Run:
         return self.figures.get(metric, Figure())
 
     def values(self) -> dict[str, float]:
-        """Return the figures that are there, by metric."""
         return {name: figure.value for name, figure in self.figures.items() if figure.value is not None}
 
 
@@ -195,7 +194,6 @@ def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
 
 
 def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Return facts of a node with its short name."""
     return {**facts, 'node': node_name(facts['node'])} if facts and facts.get('node') else facts or {}
 
 
@@ -246,7 +244,6 @@ def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
 
 
 def _reason(status: str, raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -> tuple[Kind, str]:
-    """Return the reason of a status, and its kind."""
     # a session of before may have lines of megabytes
     said = reasons.cut(' '.join(str(record.get('reason') or raw.get('fail_reason') or '').split()))
     if raw['result'] == 'abort' and not record.get('reason'):

@@ -115,7 +115,6 @@ class _Loaded:
         return self.cases
 
     def plan(self) -> dict[str, Any]:
-        """The plan in the form of parity.plan.Plan."""
         system = runtime.runtime().system
         checks, cases = [c for c in self.loaded.checks if not c.is_fixture()], self._planned()
         # a bad value keeps every file from loading that has the variable

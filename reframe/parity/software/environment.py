@@ -95,7 +95,6 @@ def _manifest() -> dict[str, Any]:
 
 
 def package(spec: str) -> str:
-    """Return the name of a spec's package."""
     return re.match(r'[\w-]*', spec)[0]
 
 

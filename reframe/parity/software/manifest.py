@@ -59,7 +59,6 @@ class Manifest(View):
 
     @property
     def names(self) -> set[str]:
-        """The packages of all views."""
         return {name for view in self.views.values() for name in view.packages}
 
 

@@ -58,7 +58,6 @@ def existing(name: str) -> Path:
 
 
 def file_of(name: str) -> Path:
-    """Return the file that states a system."""
     return paths.root() / 'systems' / name / 'system.yaml'
 
 
@@ -68,12 +67,10 @@ def line(name: str, keys: tuple) -> str:
 
 
 def references(name: str) -> Path:
-    """Return the folder of the accepted references of a system."""
     return paths.root() / 'systems' / name / 'references'
 
 
 def reference_files(name: str) -> list[Path]:
-    """Return the files with the accepted references of a system."""
     return sorted(references(name).glob('*.yaml'))
 
 
