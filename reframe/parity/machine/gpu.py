@@ -179,11 +179,9 @@ def facts(report: Report) -> dict[str, Any]:
 
 def _facts(report: Report, device: Device) -> dict[str, Any]:
     load, after, share = device.during, device.after, slowed(report, device)
-    told = {'mig': device.mig, 'clock_mhz': load.clock_mhz, 'lowest_clock_mhz': load.lowest_clock_mhz,
-            'temperature_c': load.temperature_c, 'power_w': load.power_w, 'energy_j': energy_j(device),
-            'pcie_gen': load.pcie_gen, 'pcie_width': load.pcie_width, 'uncorrected': after.uncorrected,
-            'rows_pending': after.rows_pending, 'rows_failed': after.rows_failed, 'recovery': after.recovery,
-            'processes': after.processes, **{f'slowed_{why}': share.get(why) for why in (*_FINDINGS, 'power_cap')}}
+    told = {'mig': device.mig, **load.model_dump(exclude={'samples'}), 'energy_j': energy_j(device),
+            **after.model_dump(exclude={'energy_mj', 'slowed_ns'}),
+            **{f'slowed_{why}': share.get(why) for why in (*_FINDINGS, 'power_cap')}}
     return {'device': str(device), 'name': device.name,
             **{name: value for name, value in told.items() if value is not None},
             'unknown': [name for name, value in told.items() if value is None]}
