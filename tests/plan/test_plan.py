@@ -130,7 +130,7 @@ def test_a_report_of_another_machine_brings_its_plan_or_says_what_is_not_told(re
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(report))
     side = resolve.of_file(str(file))
-    assert {c.case for c in side.cells} == {'Toy'} and 'what never ran is not told' in side.notes[0]
+    assert {c.case for c in side.cells} == {'Toy'} and 'cases that never ran are not in it' in side.notes[0]
     (tmp_path / 'there' / 'sessions').mkdir()
     (tmp_path / 'there' / 'sessions' / 'abc.json').write_text(json.dumps(kept))
     side = resolve.of_file(str(file))
