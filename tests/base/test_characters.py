@@ -36,7 +36,7 @@ def test_several_lines_other_alphabets_and_line_ends_of_windows_are_valid():
 @pytest.mark.parametrize('character', ['\u2028', '\u2029', '\x85', '\x1b', '\u200b'])
 def test_no_script_is_rendered_with_one(character):
     asked = Request(name='parity-nightly', scheduler='slurm', options=[f'--comment=a{character}b'])
-    with pytest.raises(UsageError, match=rf'U\+{ord(character):04X}|is one line'):
+    with pytest.raises(UsageError, match=rf'U\+{ord(character):04X}|must be one line'):
         write.rendered('nightly', 'local', asked, target='local', hours='1.00')
 
 

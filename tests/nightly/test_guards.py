@@ -120,7 +120,7 @@ def test_a_run_whose_results_could_not_be_kept_is_refused(results, tmp_path, unw
 
 @pytest.mark.parametrize('name, locked, code, said', [
     ('rich', '99.0', 2, 'parity: warning: packages of other versions than requirements.lock: rich '),
-    ('nowhere-to-be-had', '1.0', 4, 'parity: packages that are not installed: nowhere-to-be-had; ci/venv makes .venv anew')])
+    ('nowhere-to-be-had', '1.0', 4, 'parity: packages that are not installed: nowhere-to-be-had; run ci/venv: it makes .venv anew')])
 def test_a_night_with_other_packages_than_its_lock_s_is_warned_of_or_refused(nightly, site, name, locked, code, said):
     (site.parents[2] / 'requirements.lock').write_text(f'{name}=={locked} \\\n')
     done = nightly(plan.Plan(system='local', cases=[], checks=[], problems=[plan.Problem(file='x', what='stops')]), '--dry-run')
@@ -165,7 +165,7 @@ def test_a_required_code_that_no_environment_offers_is_exit_code_3_with_its_cell
     cases = [case.model_copy(update={'environ': ''}) for case in whole.cases if 'hpcc' in case.needs]
     code, _, said = nightly(whole.model_copy(update={'cases': cases}), '--dry-run')
     cells = sum(len(case.metrics) for case in cases)
-    assert code == 3 and cells and f'{cells} cells would be missing: no environment offers hpcc, which local requires' in said
+    assert code == 3 and cells and f'{cells} cells would be missing: no environment offers hpcc, which local requires; run: parity doctor --system local' in said
 
 
 @pytest.mark.parametrize('line, said', [('ulimit -f 8000; ci/nightly', 'results: File too large'), ('touch results; ci/nightly', '/results')])

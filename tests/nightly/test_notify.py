@@ -242,14 +242,14 @@ def test_incidents_that_cannot_be_kept_are_no_reason_to_fail(notifier, stored, c
     own = notifier()
     stored.database.execute('CREATE TABLE parity_incidents (wrong TEXT)')
     found = notifier.tell(own, verdict(hpl('regressed')))
-    assert 'incidents are not recorded; the next night tells them' in found.warnings[0] and found.exit_code == 1
+    assert 'incidents are not recorded; the next night tries again' in found.warnings[0] and found.exit_code == 1
 
 
 @pytest.mark.parametrize('script, said', [('exit 3', 'exit code 3'), ('sleep 99', 'not done after 0.5 s: killed')])
 def test_on_incident_gets_each_incident_and_a_failure_is_a_warning(notifier, monkeypatch, script, said):
     monkeypatch.setattr(notify, 'INCIDENT_SECONDS', 0.5)
     found = notifier.tell(notifier(on_incident=f'cat >>calls; {script}'), verdict(hpl('regressed'), mg('failed')))
-    assert f'on_incident: sh: {said}; the next night tells it of incident 1 again' in found.warnings[0]
+    assert f'on_incident: sh: {said}; the next night calls it again for incident 1' in found.warnings[0]
     assert said in notifier.got() and len(notifier.got('calls').splitlines()) == (1 if 'sleep' in script else 2)
     own = notifier(on_incident='cat >>told')
     assert not notifier.tell(own, verdict(hpl('regressed'), mg('failed'))).warnings and notifier.tell(own, verdict(hpl(), mg()))

@@ -278,7 +278,7 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     assert done.returncode == 2 and 'references/gpu.yaml:1' in done.stdout
     told = ' '.join(done.stdout.split())
     assert 'no environment offers them: no build by Spack: hpl parity software build --system trial' in told      # each code beside what brings it
-    assert 'no environment offers them: fileset systems/trial/system.yaml: environments with modules' in told
+    assert 'no environment offers them: fileset add an environment with modules that bring them to systems/trial/system.yaml' in told
     assert 'could not run: 3 lacking (exit code 2: configuration)' in done.stdout
 
 

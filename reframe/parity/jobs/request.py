@@ -100,8 +100,8 @@ class Request(Settings):
 def scheduler_of(part: Partition) -> str:
     """Return slurm, pbs or plain. UsageError for a backend that has no directives here."""
     if part.scheduler not in SCHEDULERS:
-        raise errors.UsageError(f'partition {part.name}: jobs are written for the schedulers '
-                                f'{", ".join(SCHEDULERS)}, not for {part.scheduler!r}')
+        raise errors.UsageError(f'partition {part.name}: parity writes no job for the scheduler '
+                                f'{part.scheduler!r}; valid: {", ".join(SCHEDULERS)}')
     return SCHEDULERS[part.scheduler]
 
 
@@ -143,13 +143,14 @@ def _never(part: Partition, request: Request) -> Iterator[str]:
     """Tell what would stay in the queue for ever."""
     have = part.extras
     if have.cores and request.cores > have.cores:
-        yield f'{counted(request.cores, "core")} can never be had: a node has {have.cores}'
+        yield f'{counted(request.cores, "core")} can never be had: a node has {have.cores}; ask for fewer'
     wanted = int(request.memory[:-1]) * _BYTES[request.memory[-1]] if request.memory else 0
     if have.memory_bytes and wanted > have.memory_bytes:
-        yield f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB'
+        yield (f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB; '
+               'ask for less')
     gpus = sum(d.num_devices for d in part.devices if d.type == 'gpu')
     if (request.gpus or 0) > gpus:
-        yield f'{counted(request.gpus, "GPU")} can never be had: a node has {gpus}'
+        yield f'{counted(request.gpus, "GPU")} can never be had: a node has {gpus}; ask for fewer'
 
 
 def _misread(request: Request) -> Iterator[str]:
@@ -185,7 +186,8 @@ def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[
     for name, most in have.items():
         never = [n for n in asked.nodes or () if most and n > most]
         if never:
-            raise errors.UsageError(f'{counted(never[0], "node")} can never be had: partition {name} has {most}')
+            raise errors.UsageError(f'{counted(never[0], "node")} can never be had: partition {name} has {most}; '
+                                    'ask for fewer (--nodes, or nodes in jobs.yaml)')
     counts = asked.nodes or [n for n in _USUAL_NODES if all(n <= (most or 1) for most in have.values())]
     return [Step(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
             for name in (have if repeat % 2 else reversed(have))]

@@ -82,12 +82,12 @@ def _demand_alone(system: str, request: Request) -> None:
         except Forgotten:
             continue
         except SchedulerError as err:
-            raise errors.InfrastructureError(f'campaign {earlier.id} measures {system}, and whether it has '
-                                             f'ended is not known: {err}') from None
+            raise errors.InfrastructureError(f'campaign {earlier.id} measures {system}, and may not have ended '
+                                             f'({err}): try again when the scheduler answers') from None
         if phase != 'ended':
             raise errors.UsageError(
                 f'campaign {earlier.id} measures {system}, and is {phase}: wait for it (parity jobs wait '
-                f'{earlier.id}), or end it (parity jobs cancel {earlier.id}); another one has a --name')
+                f'{earlier.id}), or end it (parity jobs cancel {earlier.id}); start a second one with --name')
 
 
 def everything() -> list[Sent]:

@@ -104,7 +104,8 @@ def _case(system: System, part: str, check: str) -> SimpleNamespace:
                                 + '\n  '.join(cases))
     chosen = next((c for c in named if c.environ), None)
     if not chosen:
-        raise errors.NothingMeasured(f'{cases[0]}: {plan.not_offered(named[0].needs, f"{system.name}:{part}")}')
+        raise errors.NothingMeasured(f'{cases[0]}: {plan.not_offered(named[0].needs, f"{system.name}:{part}")}; '
+                                     f'parity doctor --system {system.name} says what to do')
     environ = next(e for e in assemble.site_configuration()['environments']
                    if e['name'] == chosen.environ and system.name in e['target_systems'])
     software = environ['extras']['software']
@@ -171,7 +172,7 @@ class _Quoted(str):
 def _option(value: str) -> _Quoted:
     """The filter `option`: pass a directive, which stands in a comment that a line break would end."""
     if re.search(r'[\x00-\x1f\x7f]', value):
-        raise errors.UsageError(f'{value!r}: an option of a scheduler is one line')
+        raise errors.UsageError(f'{value!r}: an option of a scheduler must be one line: take the line break out')
     return _Quoted(value)
 
 

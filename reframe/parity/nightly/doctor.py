@@ -73,7 +73,7 @@ def findings(name: str) -> Iterator[Finding]:
         system = systems.read(name)
     except UsageError as err:
         yield from (lacking('system', line, '', USAGE) for line in str(err).splitlines())
-        yield note('system', 'the rest was not examined: it rests on system.yaml')
+        yield note('system', 'the rest was not examined: correct system.yaml first')
         return
     file = systems.file_of(name)
     yield ok('system', f'{file}: valid, partitions {", ".join(p.name for p in system.partitions)}')
@@ -90,7 +90,7 @@ def findings(name: str) -> Iterator[Finding]:
 def python() -> Finding:
     """Compare the packages with requirements.lock: with other versions parity was not tried."""
     lock = paths.root() / 'requirements.lock'
-    fix = 'ci/venv makes .venv anew where its lock has changed'
+    fix = 'run ci/venv: it makes .venv anew'
     pins = re.findall(r'^([A-Za-z0-9._-]+)==([^\s;\\]+)( *;)?', lock.read_text() if lock.exists() else '', re.M)
     tried = {name: [v for n, v, _ in pins if n == name] for name, *_ in pins}
     always = {name for name, _, condition in pins if not condition}     # others are for one Python or system only
@@ -142,7 +142,7 @@ def _software(system: System) -> Iterator[Finding]:
         if made is None:
             yield note('build', 'nothing is built for this system', build)
     elif made is None:
-        yield note('spack', 'none here', f'SPACK_ROOT names one; else {build} fetches one'
+        yield note('spack', 'none here', f'set SPACK_ROOT to a Spack; without one {build} fetches it'
                    if _can_build(system) else _NO_ROOT)
     if here := _here(system):
         if mpi := next((e.software['mpi'] for e in here.environs if 'mpi' in e.software), None):
@@ -236,7 +236,7 @@ def _remedies(system: System, absent: Collection[str], codes: list[str]) -> Iter
     for code in codes:
         fix = f'parity software build --system {system.name}' if code in by_spack and code not in absent else \
             _NO_ROOT if system.detect else \
-            f'systems/{system.name}/system.yaml: environments with modules that bring them'
+            f'add an environment with modules that bring them to systems/{system.name}/system.yaml'
         groups.setdefault(fix, []).append(code)
     return groups.items()
 
@@ -248,14 +248,14 @@ def results(system: System) -> Iterator[Finding]:
         database.demand_room()
         database.uuids()
     except InfrastructureError as err:
-        yield lacking('results', str(err), 'PARITY_RESULTS names another folder', INFRASTRUCTURE)
+        yield lacking('results', str(err), 'set PARITY_RESULTS to another folder', INFRASTRUCTURE)
         return
     free = shutil.disk_usage(folder).free
     yield ok('results', f'{folder}: {free / (1 << 30):.1f} GiB free') if free > _ROOM else \
         note('results', f'{folder}: {free / (1 << 20):.0f} MiB free', 'parity prune --keep-days 30')
     if not system.detect and (kind := filesystem(folder)) in _LOCAL:
         yield note('results', f'{folder} is on {kind}: jobs run there, so every node must see it',
-                   'PARITY_RESULTS names a folder on a shared file system')
+                   'set PARITY_RESULTS to a folder on a shared one')
 
 
 def filesystem(folder: Path) -> str:
@@ -300,8 +300,8 @@ def _timer(system: System) -> Iterator[Finding]:
 
 #: How each batch system is asked, and what to try where it does not answer.
 _ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
-    'slurm': (login.slurm_cluster, 'scontrol ping; is this a login node, and SLURM_CONF right?'),
-    'pbs': (login.pbs_cluster, 'qstat -B; is this a login node, and PBS_CONF_FILE right?')}
+    'slurm': (login.slurm_cluster, 'run scontrol ping; check SLURM_CONF, and that this is a login node'),
+    'pbs': (login.pbs_cluster, 'run qstat -B; check PBS_CONF_FILE, and that this is a login node')}
 
 
 def batch_systems(system: System) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ def nothing_missing(plan: Plan) -> None:
         cells = sum(len(c.metrics) for c in lacking)
         needed = ', '.join(sorted({n for c in lacking for n in c.needs}))
         raise NothingMeasured(f'{counted(cells, "cell")} would be missing: no environment offers {needed}, '
-                              f'which {plan.system} requires')
+                              f'which {plan.system} requires; run: parity doctor --system {plan.system}')
 
 
 #: The options of ci/nightly that are not ReFrame's.

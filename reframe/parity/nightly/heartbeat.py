@@ -48,7 +48,7 @@ class Heartbeat:
         except InfrastructureError:
             return
         except OSError as err:
-            print(f'parity: {self._file}: {err.strerror}: the heartbeat does not tell this', file=sys.stderr)
+            print(f'parity: {self._file}: {err.strerror}: the heartbeat is out of date', file=sys.stderr)
 
     def end(self, code: int) -> None:
         """Say how the run ended."""

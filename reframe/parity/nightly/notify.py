@@ -67,7 +67,8 @@ class Notifier:
             if made := _states().complete(self.system):
                 print(f"parity: {counted(made, 'night')} had no states of cells: they are made", flush=True)
         except InfrastructureError as err:
-            print(f'parity: warning: {visible(str(err))}: earlier nights are not told', file=sys.stderr)
+            print(f'parity: warning: {visible(str(err))}: the next night reports the earlier ones',
+                  file=sys.stderr)
 
     def recorded(self, verdict: Verdict | None, interrupted: bool = False) -> Verdict | None:
         """Record the night's incidents and give them to `on_incident`. Return the verdict with them, and with a
@@ -79,7 +80,7 @@ class Notifier:
                 verdict = incidents.joined(verdict, known)
                 _states().store(verdict)
         except InfrastructureError as err:
-            warnings = [f'{err}; the next night tells them']
+            warnings = [f'{err}; the next night tries again']
         if verdict:
             return verdict.model_copy(update={'warnings': [*warnings, *verdict.warnings]})
         for warning in warnings:
@@ -99,7 +100,7 @@ class Notifier:
                 continue
             why, hung = self._call(incident, news)
             if why:
-                said.append(f'on_incident: {why}; the next night tells it of incident {incident.number} again')
+                said.append(f'on_incident: {why}; the next night calls it again for incident {incident.number}')
                 self.hangs = said[-1] if hung else ''
             else:
                 table.change(noted)     # at once: a kill must not have it called again
@@ -117,7 +118,7 @@ class Notifier:
         try:
             self._tell(verdict, time.time())
         except InfrastructureError as err:
-            print(f'parity: {visible(str(err))}: what was told is not known; the next night may tell it again',
+            print(f'parity: {visible(str(err))}: the next night may send this notice again',
                   file=sys.stderr)
 
     def _tell(self, verdict: Verdict | None, now: float) -> None:

@@ -51,7 +51,8 @@ def run(command: list[str], folder: Path | None = None, seconds: int = SECONDS) 
     except FileNotFoundError:
         raise SchedulerError(f'{command[0]} is not on PATH: run this on a machine that can submit jobs') from None
     except subprocess.TimeoutExpired:
-        raise SchedulerError(f'{command[0]} did not answer within {seconds} s: is its controller up?') from None
+        raise SchedulerError(f'{command[0]} did not answer within {seconds} s: '
+                             'check that its controller is up') from None
 
 
 def controller() -> str:

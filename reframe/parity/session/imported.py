@@ -191,7 +191,7 @@ def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
                     why = f'{type(err).__name__}: {" ".join(str(err).split())[:80]}'
                     taken.leave(f"session that is not of ReFrame's form ({why})", where)
     except sqlite3.DatabaseError as err:
-        raise UsageError(f"{file}: not a results database of ReFrame's: {err}") from None
+        raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
 
 
 def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:

@@ -46,7 +46,7 @@ def make_usable() -> None:
     file = paths.database()
     if file.is_symlink():
         raise InfrastructureError(f'{file}: lies behind a link: none below results/ is followed; '
-                                  'PARITY_RESULTS names another folder')
+                                  'set PARITY_RESULTS to another folder')
     if not file.is_file():
         return
     tables = {name for name, in database.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -79,8 +79,8 @@ def take(name: str) -> str:
     known = _journals()
     fitting = [state for state in known if state['id'].startswith(name)]
     if len(fitting) != 1:
-        raise UsageError(f'{paths.results() / "running"}: {counted(len(fitting), "session", "are")} named {name!r}; '
-                         f'valid: {", ".join(state["id"] for state in known) or "none: no session was killed"}')
+        raise UsageError(f'{paths.results() / "running"}: {counted(len(fitting), "session", "are")} named '
+                         f'{name!r}; valid: {", ".join(state["id"] for state in known) or "none was killed"}')
     state, = fitting
     said = _recover(state)
     return said if _is_here(state) else f'{said}; what it left running elsewhere is not ended'

@@ -62,12 +62,12 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         what = 'a folder' if other.is_dir() else 'no such file'
         raise UsageError(f'{other}: {what}; name a results.db')
     if other.resolve() == paths.database().resolve():
-        raise UsageError(f'{other} is the database of this very checkout')
+        raise UsageError(f'{other} is the database of this checkout: name the results.db of another')
     recovery.make_usable()
     store.make_database()
     with _database() as conn:
         if not _attached(conn, other):
-            raise UsageError(f"{other}: not a results database of ReFrame's")
+            raise UsageError(f"{other}: not a results database of ReFrame's, or of another version; name another")
         ours = _measured(conn, 'main', plan_file.folder())
         theirs = _measured(conn, 'other', plan_file.folder(other))
         _demand_file_names(other, theirs)
