@@ -50,7 +50,7 @@ _CHANCE, _LARGE = 1 / 2000, 2.0
 #: So many nights back from a change end it.
 _BACK = 2
 #: A level that moved _MOVED times in _MOVES nights must move by _TIMES as much. A slowdown of _NEWS is always one.
-_MOVES, _MOVED, _TIMES, _NEWS = 100, 2.0, 2.0, 0.04
+_MOVES, _MOVED, _TIMES, _NEWS = 100, 1.5, 2.5, 0.04
 #: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
 LOW, RERUN, _WINDOW = -1.75, 0.036, 80
 #: Nights that a level is known from; that a binomial test looks at.
