@@ -106,7 +106,7 @@ def _verified(parts: dict[str, Lines], n: int) -> float:
     residual = parts['HPL'].figure(_HPL_RESIDUAL, zero=True)
     if residual >= THRESHOLD:
         raise Wrong(f'the scaled residual of HPL is {residual}, not below {THRESHOLD}')
-    rest, eps, a, x, b = (float(summary.figure(rf'HPL_{key}=(\S+)', zero=True))
+    rest, eps, a, x, b = (float(summary.figure(rf'HPL_{key}=(\S+)', zero=key == 'RnormI'))
                           for key in ('RnormI', 'eps', 'AnormI', 'XnormI', 'BnormI'))
     if abs(float(residual) * (scale := eps * (a * x + b) * n) - rest) > half(residual) * scale + _SIXTH * rest:
         raise Wrong(f'the scaled residual of HPL is {residual}, {rest / scale:.5g} by the norms in the summary')
