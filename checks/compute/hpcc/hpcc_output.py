@@ -103,7 +103,7 @@ def _verified(parts: dict[str, Lines], n: int) -> float:
     for kind in ('MPIRandomAccess', 'MPIRandomAccess_LCG'):
         agree(summary.figure(rf'{kind}_GUPs=(\S+)'), summary.figure(rf'{kind}_time=(\S+)'),
               summary.count(rf'{kind}_ExeUpdates=(\S+)') / 1e9, f'GUP/s of {kind}')
-    residual = parts['HPL'].figure(_HPL_RESIDUAL, zero=True)
+    residual = parts['HPL'].figure(_HPL_RESIDUAL, zero=True, places=7)
     if residual >= THRESHOLD:
         raise Wrong(f'the scaled residual of HPL is {residual}, not below {THRESHOLD}')
     rest, eps, a, x, b = (float(summary.figure(rf'HPL_{key}=(\S+)', zero=key == 'RnormI'))
