@@ -161,7 +161,7 @@ def test_a_disturbed_run_is_in_no_history_and_in_no_comparison(stored):
     assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells)
     found = show.of_cell('Toy.hpl@local:default')
     assert [(n.value, n.disturbed) for n in found.nights] == [(101.0, False), (7.6, True)]
-    assert any('1 of them disturbed' in line for line, _ in show.lines(found))
+    assert any('1 of them disturbed' in line for line in show.lines(found))
 
 
 def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored):
