@@ -40,6 +40,8 @@ BEGAN_WITHIN = datetime.timedelta(days=3)
 _NEAR = 0.01
 #: Words of cells whose fault is over.
 OVER = {'ok', 'blind', 'improved'}
+#: States of a cell whose slowdown is not over.
+LASTING = ('slow', 'comes and goes')
 
 
 class Ack(Entry):
@@ -185,5 +187,4 @@ def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.d
 
 def well(cells: Collection[Cell]) -> bool:
     """Return whether the fault of these cells is over: their words and their lives say so."""
-    return bool(cells) and all(cell.verdict in OVER and cell.state not in ('slow', 'comes and goes')
-                               for cell in cells)
+    return bool(cells) and all(cell.verdict in OVER and cell.state not in LASTING for cell in cells)

@@ -22,7 +22,7 @@ from parity.records.incidents import Event, Fault, Incident, Where
 from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.joining import NIGHTS, Bad, Near, grouped, matched, near
+from parity.verdict.joining import Bad, Near, grouped, matched, near
 from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
@@ -36,7 +36,7 @@ WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: The level of a slowdown, and a listing of nodes, are sure after so long.
-_SETTLED_SECONDS = NIGHTS * 86400.0
+_SETTLED_SECONDS = acks.BEGAN_WITHIN.total_seconds()
 
 
 # ---- a night
@@ -334,14 +334,14 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
         return fault.model_copy(update={'well': True, 'retired': gone})
     well, bad = night.well.get(name), night.bad.get(name)
     well = Well([]) if fault.listed and night.session else well
-    ended = well and (well.state not in ('slow', COMES_AND_GOES) or fault.word != 'regressed') or \
+    ended = well and (well.state not in acks.LASTING or fault.word != 'regressed') or \
         bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
     return fault.model_copy(update={'well': bool(ended)})
 
 
 def _measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate; or
-    the listing has not named it for NIGHTS nights, having named it before."""
+    the listing has not named it for three nights, having named it before."""
     listed = [fault.measured for fault in incident.faults.values() if fault.listed and node in fault.nodes]
     if all(fault.listed for fault in incident.faults.values()) or \
             listed and night.start - max(listed) > _SETTLED_SECONDS:
