@@ -510,7 +510,7 @@ class _Follow:
         raw[inside] = x[inside] + self.effect[group, node]
         off = raw[inside] - medians(raw)[row]
         effect = node_effects.learned(off, group, node, at, self.effect.shape)
-        for g in np.flatnonzero(np.isin(np.arange(len(effect)), group) & (effect != self.effect).any(axis=1)):
+        for g in [g for g in np.unique(group) if (effect[g] != self.effect[g]).any()]:
             moved = effect[g] - self.effect[g]
             self.effect[g], self.moves[g] = effect[g], _Moves()     # they were the node's
             for c in np.flatnonzero(self.group == g):
