@@ -182,7 +182,7 @@ def at_the_gate(monkeypatch, states: list[NodeState], *runs: dict) -> int:
     """Call the gate of the first node, or of p3; the session of its ``runs`` has the figures of night 1."""
     night = Session('night-1', start(1), 'onebox', 'reframe -c checks -r -n Stream --repeat=3', '4.10', selection='x')
     monkeypatch.setattr(listing, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
-    monkeypatch.setattr(runner, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
+    monkeypatch.setattr(runner, 'lock_results', lambda *_: type('Lock', (), {'release': lambda self: None})())
     monkeypatch.setattr(runner, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
     monkeypatch.setattr(database, 'sessions', lambda *_: [night])
     monkeypatch.setattr(database, 'read', lambda uuid: record.of_report(sessions.report([*runs], [], uuid=uuid)))

@@ -32,7 +32,7 @@ def nightly(beat: Heartbeat | None) -> None:
     from parity.session import runner
     from parity.system import systems
     doctor.demand_packages()
-    runner.alone('ci/nightly', options)
+    runner.lock_results('ci/nightly', options)
     if beat:
         beat.write()
     checks = ['-c', str(paths.root() / 'checks')]

@@ -35,7 +35,7 @@ def gate(name: str, system: System, reservation: str = '') -> int:
                     f'run ci/nightly --system {system.name}')
         return MISSING
     began, where = time.time(), ['-J', f'reservation={reservation}'] if reservation else []
-    lock = runner.alone(f'parity node {name} --gate', ['--system', system.name])
+    lock = runner.lock_results(f'parity node {name} --gate', ['--system', system.name])
     try:
         stopped, sessions, runs = measure.on([node], plan_file.words(nights[-1].cmdline), f'gate of {name}',
                                              more=[f'--repeat={_RUNS}', *where])

@@ -27,7 +27,7 @@ REST_SECONDS = 5.0
 INTERRUPTED = ('interrupted', 'told to stop (SIGTERM)')
 
 
-def alone(what: str, options: list[str], study: str = '') -> Lock:
+def lock_results(what: str, options: list[str], study: str = '') -> Lock:
     """Return the lock that ``what`` holds on results/ until it releases it, or its process ends; killed sessions
     are recovered. ``options`` are ReFrame's, and name the system. A session of ``study`` whose run was killed may
     end first.

@@ -70,7 +70,8 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
     planned = _planned(study, command, names)
     with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
-            stack.callback(runner.alone(f'parity study run {name}', ['--system', command.system], name).release)
+            lock = runner.lock_results(f'parity study run {name}', ['--system', command.system], name)
+            stack.callback(lock.release)
         file = folder / 'run.json'
         ids = _ids(file)
         number = uuid.uuid4().hex[:8] if again or command.key not in ids else ids[command.key]
