@@ -1,7 +1,7 @@
 """Messages between two ranks, every one timed: comms1 and comms2 of ParkBench (Hockney and Berry, 1994).
 
 A program of ours (programs/comms.py). Its first rank keeps every time; what is above the 99th percentile
-is dropped, and a mean of the others is judged. The study of the Tessera cluster measured two networks so.
+is dropped, and a mean of the others is judged. Tessera measured two networks so (studies/tessera).
 
     reframe -c checks/ -n Comms -P network=fast,slow -r
 """
