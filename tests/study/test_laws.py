@@ -53,7 +53,7 @@ def test_a_geometric_mean_has_the_t_interval_of_the_logarithms():
     found = geometric_mean([1, 2, 4])
     half = 4.302653 * math.log(2) / math.sqrt(3)
     assert found.value == pytest.approx(2) and (found.low, found.high) == pytest.approx((2 * math.exp(-half), 2 * math.exp(half)), rel=1e-6)
-    assert geometric_mean([3])[0] == pytest.approx(3) and geometric_mean([3])[1:] == (None, None)
+    assert geometric_mean([3])[0] == pytest.approx(3) and geometric_mean([3])[1:3] == (None, None)
     for wrong in ([], [1, 0], [1, math.nan]):
         with pytest.raises(ValueError):
             geometric_mean(wrong)

@@ -53,7 +53,7 @@ def test_the_ratio_of_a_study_is_that_of_the_printed_rows(jungels, hpc):
     for row in codes:
         physical, virtual = hpc[row.benchmark, 'physical'], hpc[row.benchmark, 'virtual']
         assert (row.metric, row.better, row.n_baseline, row.n_candidate) == ('total', 'higher', len(physical), len(virtual))
-        assert row.ratio == pytest.approx(geometric_mean(virtual) / geometric_mean(physical)) and row.low < row.ratio < row.high < row.low * 1.06
+        assert row.ratio == pytest.approx(geometric_mean(virtual) / geometric_mean(physical)) and row.low < row.ratio < row.high < row.low * 1.1
 
 
 def test_file_system_tests_are_by_clients_and_lower_is_better(jungels):
@@ -95,7 +95,7 @@ def test_the_command_prints_a_study():
 
 
 #: Of the rows that `compare jungels2012 --json` prints, floats to ten digits.
-ROWS = '046322c803b29bd1c38679cec5ef49726c36eb0a9dc0255f9d74680ade058989'
+ROWS = 'b1e646d190fdb9706eec867401a20ac375655eb5734fb8798db42f8e82e0a905'
 
 
 def test_rows_of_the_first_study_keep_their_keys_and_values(jungels):
@@ -127,6 +127,8 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
     (('contrast: side', 'contrast: sid'), '', "study.yaml:4: contrast: unknown axis 'sid'; did you mean 'side'"),
     (('code: all', 'code: [Z]'), '', "study.yaml:9: .*unknown value of code 'Z'"), (('code: all', 'cod: all'), '', "study.yaml:9: .*unknown axis 'cod'"),
     (('kind: value', 'kind: valu'), '', 'study.yaml:7: .*kind'), (('title: t', 'titel: t'), '', 'study.yaml:1: .*titel'),
+    ((', above: 1', ', at_least: 5, at_most: 2'), '', 'study.yaml:11: .*no figure can be at least 5 and at most 2'), ((', above: 1', ', above: 1, below: 1'), '', 'no figure can be above 1 and below 1'),
+    (('says: s', 'claim: s, quote: s'), '', 'study.yaml:11: .*a quote of the document, or a claim of ours: one'),
     ((', above: 1', ''), '', 'study.yaml:11: .*ratio needs bound'), (('ratio: ', 'order: a < b, ratio: '), '', 'study.yaml:11: .*2 kinds'),
     (('metrics:', "row: '{x}: y', metrics:"), '', "study.yaml:9: .*unknown axis 'x'"), (('metrics:', 'set: {nodes: 4}, metrics:'), '', 'study.yaml:9: .*need a check')])
 def test_a_bad_study_is_named_with_file_and_line(site, change, rows, said):
@@ -146,7 +148,7 @@ def test_an_axis_of_series_that_ran_at_once_is_read_by_its_former_key():
     (('b / a', 'b / X'), "'X' is a value of 0 axes"), (('%code=X b / a', 'b / X'), 'all must be values of the same axes'),
     (('ratio: one.rate %code=X b / a, above: 1', 'trend: one.rate, along: cod, goes: rising'), "unknown axis 'cod'"),
     *((('findings:', f'numbers: [{{name: n, let: {{x: one.rate}}, formula: {formula}}}]\nfindings:'), said) for formula, said in [
-        ("'x +'", 'is no formula'), ('f(x)', "unknown function 'f'"), ('open(x)', "unknown function 'open'"), ('y', "unknown name 'y'"), ('x % 2', r'only \+ - \*'), ('x.real', r'only \+ - \*'), ('"sum(x, x)"', 'sum takes 1')]),
+        ("'x +'", 'is no formula'), ('f(x)', "unknown function 'f'"), ('open(x)', "unknown function 'open'"), ('y', "unknown name 'y'"), ('x % 2', r'only \+ - \*'), ('x.real', r'only \+ - \*'), ('x + 9**9**9**9', 'has no value'), ('x + 1 / (2 - 2)', 'has no value'), ('"sum(x, x)"', 'sum takes 1')]),
     *((('findings:', f'functions: {{{declared}}}\nfindings:'), said) for declared, said in [
         ('f(a): a + b', r"study.yaml:10: functions.f\(a\): unknown name 'b'; valid: a"), ('f(a): f(a)', "unknown function 'f'"), ('f a: a', 'functions.f a'),
         ('"f(a)": g(a), "g(a)": a', "unknown function 'g'"), ('"g(a)": a, "f(a)": "g(a, a)"', 'g takes 1')])])
@@ -164,7 +166,7 @@ def trial(site, text=STUDY, rows=HEAD + ROW):
     return folder
 
 
-def analysed(findings_, values, numbers='', experiment='metrics: {rate: []}', here=None, left_out=()):
+def analysed(findings_, values, numbers="", experiment="metrics: {rate: []}", here=None):
     """Judge findings on a study with the axes side (a, b) and n (1, 2, 4, 8); values by (side, n)."""
     text = f'''{{title: t, source: s, what: w, contrast: side, axes: {{side: {{what: w, here: h, kind: partition, values: [a, b]}},
       n: {{what: w, here: h, kind: value, values: [1, 2, 4, 8]}}}}, experiments: {{one: {{what: w, where: p, subsystem: compute,
@@ -173,7 +175,7 @@ def analysed(findings_, values, numbers='', experiment='metrics: {rate: []}', he
     assert not list(problems.of_study(made))
     cells = [figures.Cell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', apart(of)) for (side, n), of in values.items()]
     rows = figures.compared(made, cells, 'published')
-    return findings.analysed(made, cells, rows, here, rows, left_out)
+    return findings.analysed(made, cells, rows, here, rows)
 
 
 RUNS = (99.0, 100.0, 101.0, 100.2, 99.7, 100.1)
@@ -192,7 +194,7 @@ def apart(values):
 @pytest.mark.parametrize('statement, values, word, said', [
     ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(2)}, 'holds', 'b/a 2'),
     ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(0.5)}, 'does not hold', 'b/a 0.5'),
-    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(1.001)}, 'not testable', 'straddles: about .* repeats would tell'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(1.001)}, 'not testable', 'straddles$'),
     ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): [2, 3]}, 'not testable', 'straddles'),
     ('ratio: one.rate b / a, above: 1', {('a', '1'): [1], ('b', '1'): [2]}, 'holds', 'printed once'),
     ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(2), ('a', '2'): runs(1), ('b', '2'): runs(.5)}, 'does not hold', r'n 2 .*\(1 of 2\)'),
@@ -208,12 +210,19 @@ def apart(values):
     ('fit: one.rate, along: n, law: power, above: 1', {('a', '1'): runs(1), ('a', '2'): runs(2)}, 'not testable', 'needs at least 3'),
     ('knee: one.rate, along: n, at_most: 4', {('a', str(n)): runs(min(n, 4)) for n in (1, 2, 4, 8)}, 'holds', 'knee at 4'),
     ('knee: one.rate, along: n, at_most: 4', {('a', str(n)): runs(n) for n in (1, 2, 4, 8)}, 'does not hold', 'knee at inf'),
-    ('knee: one.rate, along: n, at_most: 8', {('a', str(n)): runs(min(n, 2)) for n in (1, 2, 4)}, 'not testable', 'side a knee at 8: 4 n'),
+    ('knee: one.rate, along: n, at_most: 8', {('a', str(n)): runs(min(n, 2)) for n in (1, 2, 4)}, 'not testable', 'side a knee at 8: 1 to 4 n: points on both sides are needed'),
     ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): [90 + 3 * v for v in range(6)]}, 'holds', r'n 1 b/a 8\.'),
     ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(7)}, 'not testable', r'b/a 1\.000 \[0.37'),
     ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): [1, 2]}, 'not testable', '2 runs: no coefficient of variation, 3 are needed'),
     ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1)}, 'not printed', ''),
-    ('count: one.rate, at_most: 0', {('a', '1'): [0, 0, 0]}, 'holds', '0 in 3 runs'), ('count: one.rate, at_most: 0', {('a', '1'): [0, 1, 0]}, 'does not hold', '1 in 3')])
+    ('ratio: one.rate b / a, rule: most, above: 1', {(side, n): runs(level) for n, level in (('1', 2), ('2', 3), ('4', .5)) for side, level in (('a', 1), ('b', level))}, 'holds', r'\(2 of 3\)'),
+    ('ratio: one.rate b / a, rule: most, above: 1', {(side, n): runs(level) for n, level in (('1', 2), ('2', .3), ('4', .5)) for side, level in (('a', 1), ('b', level))}, 'does not hold', r'\(2 of 3\)'),
+    ('ratio: one.rate b / a, rule: general, at_least: 1.9, at_most: 2.1', {(side, n): runs(level) for n, level in (('1', 4), ('2', 1)) for side, level in (('a', 1), ('b', level))}, 'holds', r'geometric mean of 2 2 \['),
+    ('best: one.rate %side=a 4', {('a', '1'): runs(1), ('a', '2'): runs(2), ('a', '4'): runs(3)}, 'holds', '95 % for all 2 at once'),
+    ('best: one.rate %side=a 1', {('a', '1'): runs(1), ('a', '2'): runs(2)}, 'does not hold', '1/2 0.5'),
+    ('value: one.rate %side=a, at_least: 95', {('a', '1'): runs(100)}, 'holds', r'n 1 100.0 \['), ('value: one.rate %side=a, at_least: 950', {('a', '1'): runs(100)}, 'does not hold', r'\(x\)'),
+    ('ratio: "one.rate %n=1,2 b / a", above: 1', {('a', '1'): runs(1), ('b', '1'): runs(2)}, 'holds', 'of n 1 only, not of 2'),
+    ('count: one.rate, at_most: 0', {('a', '1'): [0, 0, 0]}, 'holds', '0, in 3 runs'), ('count: one.rate, at_most: 0', {('a', '1'): [0, 1, 0]}, 'does not hold', '1, in 3')])
 def test_each_kind_of_finding_has_its_word(statement, values, word, said):
     found, = analysed(f'{{id: f, says: s, where: p, {statement}}}', values).findings
     assert found.published == word and re.search(said, found.why_published), found
@@ -233,25 +242,25 @@ def test_findings_that_fail_on_their_own_figures_come_first_and_a_number_can_be_
     found = analysed('''{id: good, says: s, where: p, ratio: one.rate b / a, above: 1}, {id: bad, says: s, where: p, ratio: twice, below: 1}''',
                      {('a', '1'): runs(1), ('b', '1'): runs(2)}, "numbers: [{name: twice, let: {x: one.rate %side=b}, formula: sum(2 * x)}]")
     assert [(f.id, f.published) for f in found.findings] == [('bad', 'does not hold'), ('good', 'holds')]
-    mean, twice = found.numbers
-    assert (mean.name, twice.name, twice.value) == ('geometric_mean.compute', 'twice', pytest.approx(4.0, rel=.01))
+    twice, = found.numbers
+    assert (twice.name, twice.value) == ('twice', pytest.approx(4.0, rel=.01)) and twice.low < twice.value < twice.high
 
 
 def test_sentences_that_fail_on_the_figures_of_their_own_document_are_found():
     printed = json.loads(parity('study', 'compare', 'jungels2012', '--json').stdout)
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {id for id, word in words.items() if word == 'does not hold'} == {'ep-nearly-doubles', 'lu-thousand', 'large-copy-any', 'large-copy-lustre-best'}
+    assert {id for id, word in words.items() if word == 'does not hold'} == {'ep-nearly-doubles', 'lu-thousand', 'large-copy-any', 'large-copy-similarly', 'is-varies-more'}
     assert words['hpl-loses'] == 'holds' and words['writes-never-fail'] == 'not printed'
     overwriting = next(f for f in printed['findings'] if f['id'] == 'overwriting-slower')
-    assert '3.65' in overwriting['why_published']
+    assert overwriting['published'] == 'not testable' and '1.925' in overwriting['why_published'], 'on the virtual side it is less than twice'
     numbers = {n['name']: n['value'] for n in printed['numbers']}
     assert numbers['geometric_mean.compute'] == pytest.approx(0.71028377)
     fits = {f['name']: f for f in printed['fits']}
-    assert len(fits) == 17 and fits['small_copy.seconds %side=physical %filesystem=NFS']['b'] == pytest.approx(0.9035344)
+    assert len(fits) == 17 and fits['small_copy.seconds %side=physical %filesystem=NFS']['b'] == pytest.approx(0.9019193)
     assert {f['reason'] for f in fits.values()} == {'few points'}
 
 
-@pytest.mark.parametrize('experiment, said', [('metrics: {rate: []}', 'nothing here measures it'), ('check: C, metrics: {rate: [r]}', '--quick leaves it out')])
+@pytest.mark.parametrize('experiment, said', [('metrics: {rate: []}', 'nothing here measures it'), ('check: C, metrics: {rate: [r]}', 'not measured')])
 def test_a_finding_that_no_case_was_planned_for_says_why(experiment, said):
     found = analysed('{id: f, says: s, where: p, ratio: one.rate b / a, above: 1}', {('a', '1'): runs(1), ('b', '1'): runs(2)}, experiment=experiment, here=[]).findings[0]
     assert (found.published, found.here, found.why_here) == ('holds', 'not testable', said)
@@ -273,7 +282,8 @@ def test_the_numbers_of_tessera_follow_from_what_it_prints():
     assert [value[f'group_size %network={network} %group={group}'] for network in ('Myrinet', 'Ethernet') for group in (1, 2)] == [384, 72, 408, 48]
     assert {f['name']: f['a'] for f in printed['fits']}['kernels.computation %kernel=MG'] == 46.212
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert words['weather-five-times'] == words['weather-computation'] == 'does not hold' and words['lu-other-way'] == 'holds'
+    assert words['weather-five-times'] == words['weather-computation'] == 'not testable' and words['lu-other-way'] == words['ep-computes-longer'] == 'holds'
+    assert words['ep-not-communication'] == 'does not hold' and value['ep_difference_by_communication'] == pytest.approx(1.2 / 1.332)
 
 
 def test_the_local_rates_of_raicu_follow_from_what_is_extrapolated():
@@ -285,7 +295,7 @@ def test_the_local_rates_of_raicu_follow_from_what_is_extrapolated():
         'local.extrapolated %mode=read %nodes=64': pytest.approx(76)}
     assert {(f['points'], f['reason']) for f in printed['fits']} == {(0, 'not printed')}
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {words.pop(id) for id in ('read-beyond-twice', 'local-passes-shared', 'local-above-shared')} == {'holds'} and {*words.values()} == {'not printed'}
+    assert {words.pop(id) for id in ('local-twice', 'read-faster', 'local-passes-shared', 'local-above-shared')} == {'holds'} and {*words.values()} == {'not printed'}
 
 
 def test_a_study_of_file_systems_is_compared_with_its_own_figures():
@@ -302,7 +312,7 @@ def test_a_study_of_file_systems_is_compared_with_its_own_figures():
     assert by['files.rate %filesystem=shared %mode=read %nodes=2', 'file'] == by['files.rate %filesystem=shared %mode=read %nodes=2', 'file'].model_copy(update={'b': pytest.approx(0, abs=1e-9), 'reason': 'few points'})
     words = {f.id: (f.here, f.why_here) for f in found.findings}
     assert words['local-twice'][0] == words['local-is-linear'][0] == 'holds' and words['large-files-saturate'] == (
-        'not testable', 'filesystem shared mode read file 1MB knee at 8: 4 nodes')
+        'not testable', 'filesystem shared mode read file 1MB knee at 8: 1 to 4 nodes: points on both sides are needed')
 
 
 def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
@@ -331,7 +341,8 @@ def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
     assert (out['low'], out['value'], out['high']) == pytest.approx([math.exp(fmean(ratios) + k * half) for k in (-1, 0, 1)], rel=1e-5)
     assert value['transfer.at_once_over_alone %GiB=1.5 %direction=outbound'] == pytest.approx(1.01400, abs=1e-5)
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert words['window-of-4'] == 'does not hold' and words['out-slower-large'] == words['out-not-slower-small'] == 'holds'
+    assert {id for id, word in words.items() if word == 'does not hold'} == {'two-segments-standard', 'jumbo-over-standard', 'between-288-and-380'}
+    assert words['disk-is-bottleneck'] == 'not testable' and words['out-slower-large'] == words['out-not-slower-small'] == 'holds'
 
 
 def test_a_case_of_several_experiments_takes_its_time_once():
@@ -366,7 +377,7 @@ def test_the_figures_of_liu2017_are_used_as_far_as_they_go():
     assert ratio['baseline'] is None and ratio['ratio'] == pytest.approx(8.95e7 / 9.06e6), 'no figure that cannot be in MB/s'
     assert rows['hpl', 'gflops']['reason'] == '0.1179 Gflop/s, flagged N_35; 0.1399 Gflop/s, flagged N_35' and rows['network %protocol=TCP %path=2_nodes %at_once=1', 'rate']['baseline'] == 98.19761525
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {id for id, word in words.items() if word != 'holds'} == {'memory-falls', 'udp-above-tcp', 'rewriter-above-everywhere'}
+    assert {id for id, word in words.items() if word != 'holds'} == {'disk-latency-falls', 'iozone-average', 'udp-above-tcp', 'rewriter-above-everywhere'}
     assert '(1 of 8)' in next(f['why_published'] for f in printed['findings'] if f['id'] == 'udp-above-tcp')
 
 
@@ -459,17 +470,17 @@ def test_a_study_of_one_side_has_each_figure_in_print_beside_the_measured_one(on
     found = json.loads(parity('study', 'compare', 'trial', 'alone', '--json').stdout)
     rows, ours = ({(r['benchmark'], r['metric']): r for r in of} for of in (found['rows'], found['here']['rows']))
     measured = ours['one %threads=1', 'rate']
-    assert measured['baseline'] == 102 and measured['ratio'] is None and measured['low'] < 102 < measured['high'] and measured['n'] == 3
+    assert measured['baseline'] == pytest.approx(102, rel=1e-4) and measured['ratio'] is None and measured['low'] < 102 < measured['high'] and measured['n'] == 3
     table, here_too = rows['one %threads=2', 'table'], ours['one %threads=2', 'table']
     assert (table['baseline'], table['ratio']) == (None, pytest.approx(1.2)) and here_too['ratio'] == pytest.approx(202 / 102, rel=1e-4)
     assert rows['one %threads=1', 'odd']['reason'] == '7 MB/s, flagged N_35'
-    assert {(n['of'], n['value']) for n in found['numbers']} == {('published', 10), ('here', 102)} and found['findings'][0]['here'] == 'holds'
+    assert {(n['of'], round(n['value'], 2)) for n in found['numbers']} == {('published', 10), ('here', 102)} and found['findings'][0]['here'] == 'holds'
     text = parity('study', 'compare', 'trial', 'alone').stdout
     lines = [re.split('  +', line.strip()) for line in text.splitlines()]
     assert ['one %threads=2: table', '1.2 of the first', '202 Gflop/s, 1.980 of the first [1.926, 2.04]'] in lines
     assert ['one %threads=1: time', '3 s (derived)', '0.00980 us [0.00957, 0.01005]'] in lines
     assert ['one %threads=1: cached', '900 MB/s (cached)', NOTHING] in lines, 'beside a cached figure stands a cached one only'
-    assert ['one %threads=1: odd', '7 MB/s, flagged N_35', '102 Gflop/s [99.5, 104.5]'] in lines
+    assert ['one %threads=1: odd', '7 MB/s, flagged N_35', '102.0 Gflop/s [99.5, 104.5]'] in lines
     printed = parity('study', 'compare', 'trial').stdout
     assert '20 MB/s' in printed and '6e+09' not in printed and 'trial, as published\n' in printed
 
@@ -477,8 +488,8 @@ def test_a_study_of_one_side_has_each_figure_in_print_beside_the_measured_one(on
 def test_two_partitions_of_a_study_of_one_side_are_compared(one_side):
     found = json.loads(parity('study', 'compare', 'trial', 'both', '--json').stdout)
     row = next(r for r in found['here']['rows'] if (r['benchmark'], r['metric']) == ('one %threads=1', 'rate'))
-    assert (row['baseline'], row['candidate']) == (102, 302) and row['ratio'] == pytest.approx(302 / 102, rel=.01)
-    assert {n['value'] for n in found['numbers'] if n['name'] == 'n'} == {10, 102} and '(2 of' not in found['findings'][0]['why_here']
+    assert (row['baseline'], row['candidate']) == pytest.approx((102, 302), rel=1e-4) and row['ratio'] == pytest.approx(302 / 102, rel=.01)
+    assert {round(n['value'], 2) for n in found['numbers'] if n['name'] == 'n'} == {10, 102} and '(2 of' not in found['findings'][0]['why_here']
     assert '(other / node)' in parity('study', 'compare', 'trial', 'both').stdout and parity('study', 'report', 'trial').returncode == 0
 
 
@@ -608,13 +619,6 @@ def test_a_size_beyond_the_memory_of_a_process_is_refused_before_anything_runs(o
     assert ("not testable here: '2" in parity('study', 'show', 'trial', '--system', 'onebox').stdout) == (memory < 2 * 10**9), 'a list goes on'
 
 
-def test_what_quick_leaves_out_and_a_system_lacks_has_the_systems_reason():
-    left_out = [figures.Cell('one', 'rate', {'side': 'a', 'n': '8'}, '', '', reason='space: needs 2, has 1')]
-    text = 'check: C, metrics: {rate: [r]}', '{id: f, says: s, where: p, ratio: one.rate %n=8 b / a, above: 1}'
-    said = [analysed(text[1], {('a', '8'): runs(1), ('b', '8'): runs(2)}, experiment=text[0], here=[], left_out=of).findings[0].why_here for of in ((), left_out)]
-    assert said == ['--quick leaves it out', 'space: needs 2, has 1']
-
-
 @pytest.mark.parametrize('second, word', [(2, 'holds'), (.5, 'does not hold')])
 def test_points_that_were_measured_are_judged_and_the_others_are_named(second, word):
     of = {('a', '1'): runs(1), ('b', '1'): runs(second), ('a', '2'): runs(1), ('b', '2'): []}
@@ -671,7 +675,7 @@ def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):
 
 def test_a_finding_on_a_cached_figure_says_so():
     ours = [figures.Cell('one', 'rate', {'side': side}, 's', '', apart(runs(level)), label='cached: in memory') for side, level in (('a', 1), ('b', 2))]
-    assert '(cached: in memory)' in next(findings._ratio('here', ours[1], ours[0], {'above': 1}, 'b/a')).text
+    assert '(cached: in memory)' in str(next(findings._ratio('here', ours[1], ours[0], 'b/a')))
 
 
 def test_the_report_escapes_what_a_study_says(site, stored, results):
@@ -690,7 +694,7 @@ def test_the_index_of_the_reports_has_a_line_a_study_with_its_words(measured, re
 
 
 def test_the_repeats_needed_grow_with_the_square_of_the_interval():
-    row = types.SimpleNamespace(ratio=1.1, low=1.0, high=1.21, sessions_baseline=4, sessions_candidate=9)
+    row = findings.Part('', 1.1, 1.0, 1.21, freedom=6)
     assert findings._repeats(row, {'above': 1.05}) == 'about 17 repeats would tell'      # 4 (ln 1.21 / 2 / ln(1.1 / 1.05))^2 = 16.8
     assert findings._repeats(row, {'above': 1.1}) == 'no number of repeats would tell'
 
@@ -720,3 +724,29 @@ def test_a_list_says_why_an_experiment_cannot_be_tested():
     text = '\n'.join(map(str, wording.listed('tessera', tessera, {'full': planned['full']})))
     assert re.search(r'placement, placement_bt.*: no environment of physical offers mpip, npb\n', text)
     assert '  in print only: overhead, problem, ' in text and '--system' not in text
+
+
+@pytest.mark.parametrize('apart, spread, word', [(1.0, .001, 'like'), (1.1, .001, 'unlike'), (1.1, .05, 'cannot tell'), (1.0, .05, 'cannot tell'), (1.0, None, 'cannot tell')])
+def test_ratios_are_like_within_a_margin_that_their_intervals_show(apart, spread, word):
+    rows = [types.SimpleNamespace(ratio=ratio, low=spread and ratio * (1 - spread), high=spread and ratio * (1 + spread)) for ratio in (1.0, apart)]
+    assert compared.like(*rows, .05) == word and compared.like(rows[0], None, .05) == ''
+
+
+def test_runs_that_depend_on_the_one_before_widen_an_interval():
+    walk = [100.0, 101, 102, 101, 100, 99, 98, 97, 98, 99, 100, 101]
+    cells = [figures.Cell('one', 'rate', {'side': side}, 's', 'higher', apart(of)) for side, of in (('a', walk), ('b', [v * 1.02 for v in sorted(walk, key=lambda v: hash((v, 'x')) % 7)]))]
+    factor, why = figures.stretched(cells[0])
+    row = figures.quotient(cells[1], cells[0])
+    assert factor > 2 and why in row.notes and row.verdict == 'undecided' and figures.stretched(figures.Cell('', '', {}, '', '', apart(runs(1)))) == (1, '')
+
+
+def test_a_quote_is_found_in_its_document_and_a_changed_one_is_named(site, tmp_path):
+    document = tmp_path / 'document.txt'
+    document.write_text('It was *much*\nfast-\n\ner: about $18\\mu s$ in 1.5 of\nall cases.')
+    trial(site, STUDY.replace('says: s', "quote: 'It was much faster: about 18 µs ... all cases'"))
+    assert parity('study', 'check', 'trial', '--document', str(document)).stdout == f'trial: 1 quote is in {document}\n'
+    (site.parents[2] / 'studies' / 'trial' / 'study.yaml').write_text(STUDY.replace('says: s', "quote: 'in 15 of all cases'"))
+    done = parity('study', 'check', 'trial', '--document', str(document))
+    assert done.returncode == 2 and f'study.yaml:11: findings.0.quote: f: {document} has no "in 15 of all cases"' in done.stderr
+    shown = parity('study', 'compare', 'trial').stdout
+    assert 'f: "in 15 of all cases" (p)' in shown and 'needs above 1 (ours)' in shown

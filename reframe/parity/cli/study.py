@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import typer
 
+from parity.base.figures import counted
 from parity.cli.compare import JSON, printed
 
 app = typer.Typer(no_args_is_help=True)
@@ -46,6 +48,20 @@ def show_study(name: str = NAME, system: str = SYSTEM):
     cells, _ = figures.published(read, name)
     modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
     console.lines(wording.shown(name, read, cells, modes['full'] if modes else None))
+
+
+@app.command('check')
+def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document', help='The text.')):
+    """Find each quote of a study in its document. Line breaks, hyphens and spaces do not count.
+
+    Exit code: 0 all are found; 2 one is not, with file and line."""
+    from parity import study
+    from parity.base import files
+    from parity.study import quotes
+    read = study.read(name)
+    lost = quotes.absent(read, files.read(Path(document)).decode('utf-8', 'replace'))
+    study.refuse(name, [(quote.keys, f'{quote.name}: {document} has no "{quote.text}"') for quote in lost])
+    print(f'{name}: {counted(len([*quotes.of_study(read)]), "quote", "are")} in {document}')
 
 
 @app.command('run')

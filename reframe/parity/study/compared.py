@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from parity.base.figures import NOTHING, counted, number
@@ -12,7 +14,7 @@ from parity.base.reasons import Kind
 from parity.compare.model import Comparison, Row
 from parity.study import figures, findings, measured
 from parity.study.derived import FitRow, NumberRow
-from parity.study.findings import Analysis
+from parity.study.findings import Analysis, Judged
 from parity.study.measured import Campaign
 from parity.study.model import Study
 
@@ -64,7 +66,7 @@ def of_study(name: str, session: str = '') -> Compared:
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in rows or cell.status != 'skipped']
     of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
-    analysis = findings.analysed(study, cells, published, ran.cells, of_here, ran.left_out)
+    analysis = findings.analysed(study, cells, published, ran.cells, of_here)
     return Compared(name, study, cells, published, analysis, ran, of_here)
 
 
@@ -73,7 +75,8 @@ def _row_of(study: Study, cell: figures.Cell) -> str:
 
 
 def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
-    """Return each row in print and here, and whether both are like: whether the intervals of their ratios meet.
+    """Return each row in print and here, and whether both are alike.
+
     Beside a cached figure in print stands a cached one only."""
     ours = grouped(of.measured.rows if of.measured else (),
                    lambda row: (row.benchmark, row.metric.partition(' (')[0]))
@@ -83,13 +86,23 @@ def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
             apart = other and row.label.startswith('cached') and other.n and not other.label.startswith('cached')
             both += [(row, None), (None, other)] if apart else [(row, other)]
     both += [(None, row) for rows in ours.values() for row in rows if of.study.candidate or row.n]
-    return [(one, other, _like(one, other) if of.study.candidate else '') for one, other in both]
+    several = sum(bool(one and other and one.low and other.low) for one, other in both)
+    return [(one, other, like(one, other, of.study.margin, several) if of.study.candidate else '')
+            for one, other in both]
 
 
-def _like(one: Row | None, other: Row | None) -> str:
-    if not one or not other or one.low is None or one.high is None or other.low is None or other.high is None:
+def like(one: Row | None, other: Row | None, margin: float, several: int = 1) -> str:
+    """Return like: the ratios differ by no more than the margin; unlike: by more; or cannot tell. The intervals of
+    several rows are as wide as lets all hold at once with 95 %."""
+    if not one or not other or one.ratio is None or other.ratio is None:
         return ''
-    return 'like' if one.low <= other.high and other.low <= one.high else 'unlike'
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return 'cannot tell'
+    half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
+    half *= NormalDist().inv_cdf(1 - 0.025 / several) / NormalDist().inv_cdf(0.975)
+    apart = abs(math.log(other.ratio / one.ratio))
+    return 'like' if apart + half <= math.log1p(margin) else 'unlike' if apart - half > math.log1p(margin) else \
+        'cannot tell'
 
 
 # ---- as text, for the terminal and the page
@@ -154,9 +167,16 @@ def law(fit: FitRow) -> str:
     return f'{text}{_interval(fit)}{r2}, {counted(fit.points, "point")}'
 
 
-def word_here(word: str) -> str:
-    """Return a finding's word, as it is of what was measured here."""
-    return 'not testable here' if word in ('not testable', '') else word
+def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
+    """Return a finding's word, in print or here, and the figures that it rests on beside its bounds."""
+    word, why = (finding.here, finding.why_here) if here else (finding.published, finding.why_published)
+    return 'not testable here' if here and word in ('not testable', '') else word, \
+        ', '.join(filter(None, (why, f'needs {finding.needs}')))
+
+
+def sentence(finding: Judged) -> str:
+    """Return a finding's sentence, with quotation marks where it is the document's."""
+    return f'"{finding.says}"' if finding.quoted else f'claim of ours: {finding.says}'
 
 
 def flagged(cells: Sequence[figures.Cell]) -> list[str]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+import math
+from collections.abc import Callable, Iterator, Sequence
+from statistics import stdev
+from typing import Literal
+
+from pydantic import Field
 
 from parity.base.figures import amount
 from parity.base.groups import grouped
@@ -12,17 +16,15 @@ from parity.base.strict import Strict
 from parity.compare.model import Comparison
 from parity.study import formula
 from parity.study.figures import Cell, named
+from parity.study.formula import Estimate
 from parity.study.model import Series, Study, filled
 from parity.study.statements import Derived, Formula
-
-if TYPE_CHECKING:
-    from parity.study.laws import Estimate
 
 Of = Literal['published', 'here']
 
 
 class FitRow(Strict):
-    """A law fitted to medians. ``low``, ``high``: of b (power), of a (inverse). A law in print has no points."""
+    """A law fitted to means. ``low``, ``high``: of b (power), of a (inverse). A law in print has no points."""
 
     of: Of
     name: str
@@ -41,8 +43,9 @@ class NumberRow(Strict):
     of: Of
     name: str
     value: float | None
-    low: float | None = None            # of a geometric mean: its 95 % interval
+    low: float | None = None            # its 95 % interval: of a geometric mean, or of 3 runs of each figure
     high: float | None = None
+    freedom: float = Field(default=math.inf, exclude=True)      # the interval's degrees of freedom
     unit: str
     formula: str
     published: float | None             # in print
@@ -95,16 +98,16 @@ def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
                 yield fitted(study, of, name, fit.law, group, fit.along)
         for cell in chosen(cells, study.series(fit.printed)) if fit.printed else ():
             yield FitRow(of=of, name=named(series.experiment, series.metric, cell.point), law=fit.law,
-                         along=fit.along, points=0, a=cell.median, b=-1 if fit.law == 'inverse' else None,
+                         along=fit.along, points=0, a=cell.mean, b=-1 if fit.law == 'inverse' else None,
                          reason='the law is printed, its points are not')
 
 
 def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axis: str) -> FitRow:
-    """Fit a law to the medians along an axis; ``reason`` says why there is none."""
+    """Fit a law to the means along an axis; ``reason`` says why there is none."""
     from parity.study import laws
     points = along(study, cells, axis)
     try:
-        fit = getattr(laws, law)([numeric(c, axis) for c in points], [c.median for c in points])
+        fit = getattr(laws, law)([numeric(c, axis) for c in points], [c.mean for c in points])
     except ValueError as err:
         return FitRow(of=of, name=name, law=law, along=axis, points=len(points), reason=str(err))
     fields = {name: value for name, value in fit._asdict().items() if name in FitRow.model_fields}
@@ -137,7 +140,8 @@ def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[
         yield NumberRow(
             of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()),
             value=value.value if value else None, low=value.low if value else None,
-            high=value.high if value else None, unit=derived.unit, formula=worked.formula,
+            high=value.high if value else None, unit=derived.unit,
+            freedom=value.freedom if value else math.inf, formula=worked.formula,
             note='; '.join(filter(None, (label, derived.note, why, flag))), label=label,
             published=derived.published.get(' '.join(over.values()), printed))
 
@@ -147,7 +151,7 @@ def _printed(study: Study, derived: Derived, over: dict[str, str],
     """Return a number as it stands in print, and a note where that figure is flagged."""
     for cell in chosen(cells, study.series(filled(derived.printed, over))) if derived.printed else ():
         if cell.values:
-            return cell.median, ''
+            return cell.mean, ''
         if cell.flagged:
             return cell.flagged[0][0], f'in print: {cell.flagged[0][1]}'
     return None, ''
@@ -160,27 +164,49 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
     that all have count."""
     names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
                                 if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
-    used: list[Cell] = []
-    lists: dict[str, dict[tuple, float]] = {}
+    lists: dict[str, dict[tuple, Cell]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
         whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
         if not (mine := [c for c in chosen(cells, series) if c.values or whole and c.flagged]):
             return None, '', ''
-        used += mine
         free = [axis for axis in mine[0].point if len(series.fixed.get(axis, ())) != 1]
-        points = {tuple((axis, c.point[axis]) for axis in free): c.median if c.values else c.flagged[0][0]
-                  for c in mine}
-        if whole:
-            names[name], = points.values()
-        else:
-            lists[name] = points
+        lists[name] = {tuple((axis, c.point[axis]) for axis in free): c for c in mine}
     axes = {name: [axis for axis, _ in next(iter(points))] for name, points in lists.items()}
-    for name, points in lists.items():
-        names[name] = [v for point, v in points.items() if all(
-            point in lists[other] for other in lists if axes[other] == axes[name])]
+    used = {name: [c for point, c in points.items() if all(
+        point in lists[other] for other in lists if axes[other] == axes[name])] for name, points in lists.items()}
+    functions = formula.functions(study.functions)
+
+    def of(changed: Cell | None = None, factor: float = 1.0) -> Estimate:
+        for name, mine in used.items():
+            values = [_figure(c) * (factor if c is changed else 1.0) for c in mine]
+            names[name] = values if axes[name] else values[0]
+        return formula.value(worked.formula, names, functions)
+
+    figures = [c for mine in used.values() for c in mine]
     try:
-        found = formula.value(worked.formula, names, formula.functions(study.functions))
+        found = of()
+        found = found if found.low is not None else _with_interval(found.value, figures, of)
     except (ArithmeticError, ValueError) as err:
         return None, str(err), ''
-    return found, '; '.join(f'{c.name} is flagged: {c.flagged[0][1]}' for c in used if not c.values), labels(used)
+    flags = (f'{c.name} is flagged: {c.flagged[0][1]}' for c in figures if not c.values)
+    return found, '; '.join(flags), labels(figures)
+
+
+def _figure(cell: Cell) -> float:
+    return cell.mean if cell.values else cell.flagged[0][0]
+
+
+def _with_interval(value: float, cells: Sequence[Cell], of: Callable[[Cell, float], Estimate]) -> Estimate:
+    """Give a number its 95 % interval by the propagation of error, where each figure has 3 runs or more."""
+    from scipy.special import stdtrit
+    runs = [len(cell.values) for cell in cells]
+    if value <= 0 or not runs or min(runs) < 3 or any(v.value <= 0 for cell in cells for v in cell.values):
+        return Estimate(value)
+    variance = 0.0
+    for cell in {id(cell): cell for cell in cells}.values():
+        logs = [math.log(v.value) for v in cell.values]
+        error = stdev(logs) / math.sqrt(len(logs))
+        variance += (of(cell, math.exp(error)).value / value - 1) ** 2 if error else 0.0
+    half = stdtrit(min(runs) - 1, 0.975) * math.sqrt(variance)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), min(runs) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean, median
+from statistics import correlation, fmean, geometric_mean
 from typing import Literal
 
 from parity.base import csvfile, files, paths
@@ -20,6 +20,8 @@ from parity.study.model import Experiment, Point, Study, filled
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'
 _COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
+#: Fewer runs tell nothing of whether one depends on the one before.
+DEPENDENT = 8
 #: The column `use`: how far a figure in print can be used -> the label that it has.
 USES = {'': '', 'ratio_only': 'ratio_only', 'ratio_only derived': 'ratio_only: derived',
         'page_cache': 'cached: by the page cache', 'derived': 'derived'}
@@ -43,8 +45,16 @@ class Cell:
     label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
 
     @property
-    def median(self) -> float:
-        return median(v.value for v in self.values)
+    def mean(self) -> float:
+        """Return the geometric mean of the runs; of 0 and below, the arithmetic one."""
+        values = [v.value for v in self.values]
+        return float(f'{geometric_mean(values):.12g}') if len(values) > 1 and min(values) > 0 else fmean(values)
+
+    @property
+    def limits(self) -> tuple[float, float] | tuple[None, None]:
+        """Return the interval of the mean, as wide as dependent runs make it; None of fewer than 3 runs."""
+        low, high = join.limits(self.values)
+        return (low, high) if low is None else widened(low, self.mean, high, stretched(self)[0])
 
     @property
     def name(self) -> str:
@@ -164,9 +174,26 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
     found = join.alone(*both) if not study.candidate else \
         join.compare(*both, label=study.axes[study.contrast].kind == 'value')      # its cases have other arguments
+    by_row = grouped(shown, lambda c: labelled(study.experiments[c.experiment], c.experiment, c.metric, c.point,
+                                               study))
+    rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]
     if tables and not study.candidate:
-        found = found.model_copy(update={'rows': list(_divided(found.rows, shown, tables))})
-    return found.model_copy(update={'notes': [*head(study), *notes, *study.repairs]})
+        rows = list(_divided(rows, shown, tables))
+    return found.model_copy(update={
+        'rows': rows, 'means': [mean for mean in found.means if mean.subsystem in study.means],
+        'notes': [*head(study), *notes, *study.repairs]})
+
+
+def _of_means(row: Row, study: Study, cells: Sequence[Cell], kind: str) -> Row:
+    """Return a row whose sides are the means that its ratio is of. Nobody can run again what is in print."""
+    update: dict[str, object] = {
+        'candidate' if study.candidate and c.point[study.contrast] == study.candidate else 'baseline': c.mean
+        for c in cells if c.values}
+    if kind == 'published' and row.ratio is not None and row.low is None:
+        update['reason'] = '; '.join(filter(None, (row.label, 'printed once: no interval')))
+    if not study.candidate and row.low is not None:
+        update |= dict(zip(('low', 'high'), cells[0].limits, strict=True))
+    return _widened(row.model_copy(update=update), *cells)
 
 
 def _is_ratio(cell: Cell) -> bool:
@@ -199,7 +226,37 @@ def quotient(above: Cell, below: Cell) -> Row:
     sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
                                            label=c.label)])
              for c in (below, above)]
-    return join.compare(*sides, label=True).rows[0]
+    return _widened(join.compare(*sides, label=True).rows[0], above, below)
+
+
+def widened(low: float, value: float, high: float, factor: float) -> tuple[float, float]:
+    """Return an interval so many times as wide: of logarithms where all is above 0."""
+    if low <= 0:
+        return value - factor * (value - low), value + factor * (high - value)
+    return value * (low / value) ** factor, value * (high / value) ** factor
+
+
+def stretched(*cells: Cell) -> tuple[float, str]:
+    """Return how many times as wide dependent runs make an interval, and a sentence; 1 and '' for others.
+
+    Of runs whose neighbours correlate by r, n count as n (1 - r) / (1 + r) (Bartlett, 1946)."""
+    found = 0.0
+    for values in ([v.value for v in cell.values] for cell in cells):
+        if len(values) >= DEPENDENT and len(set(values[1:])) > 1 < len(set(values[:-1])):
+            r = correlation(values[1:], values[:-1])
+            found = max(found, r if r > 1.96 / len(values) ** 0.5 else 0.0)
+    factor = ((1 + found) / (1 - found)) ** 0.5
+    return factor, f'dependent runs ({found:.2f}): interval {factor:.1f} times as wide' if found else ''
+
+
+def _widened(row: Row, *cells: Cell) -> Row:
+    """Return a row with the interval that dependent runs leave it, and its word."""
+    factor, why = stretched(*cells)
+    if row.ratio is None or row.low is None or row.high is None or not why:
+        return row
+    low, high = widened(row.low, row.ratio, row.high, factor)
+    word = row.verdict if row.label else join.word(low, high, row.better, join.MARGIN)
+    return row.model_copy(update={'low': low, 'high': high, 'verdict': word, 'notes': [*row.notes, why]})
 
 
 def head(study: Study) -> Iterator[str]:

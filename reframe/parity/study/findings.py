@@ -8,27 +8,32 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from parity.base.figures import number
+from parity.base.figures import counted, number
 from parity.base.strict import Strict
-from parity.compare.model import Comparison, Row
+from parity.compare.model import Comparison
 from parity.study import derived
 from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
-from parity.study.figures import FIGURE, Cell, quotient
+from parity.study.figures import FIGURE, Cell, quotient, widened
 from parity.study.model import Study, filled
 from parity.study.statements import Finding
 
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
 _BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 'at_most': operator.le}
+#: Runs without which no finding holds on what is measured here.
+REPEATS = 3
 
 
 class Judged(Strict):
-    """A judged finding. ``published`` and ``here`` are its words, `why_...` the figures or the reason."""
+    """A judged finding. ``says`` is the document's where ``quoted``; ``needs`` are the bounds, and whose they are.
+    ``published`` and ``here`` are its words, `why_...` the figures or the reason."""
 
     id: str
     says: str
+    quoted: bool
     where: str
     kind: str
     statement: str
+    needs: str
     published: Word
     why_published: str
     here: Word | Literal[''] = ''
@@ -42,39 +47,59 @@ class Analysis(Strict):
 
 
 class Part(NamedTuple):
-    """One of the ratios or fits that must all agree. ``holds``: None where it is not testable. ``absent``: one of
-    its figures was not measured."""
+    """One of the ratios or fits that count together. ``freedom``: degrees of freedom of its interval. ``why`` says
+    more, or why it has no value. ``absent``: one of its figures was not measured."""
 
-    holds: bool | None
-    text: str
+    name: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    freedom: float = math.inf
+    why: str = ''
+    label: str = ''
     absent: bool = False
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f'{self.name}: {self.why}'.removeprefix(': ')
+        limits = '' if self.low is None or self.low == self.high else f' [{number(self.low)}, {number(self.high)}]'
+        more = f', {self.why}' if self.why else ''
+        label = f' ({self.label})' if self.label else ''
+        return f'{self.name} {number(self.value)}{limits}{more}{label}'.strip()
 
 
 def analysed(study: Study, published: Sequence[Cell], compared: Comparison,
-             here: Sequence[Cell] | None = None, measured: Comparison | None = None,
-             left_out: Sequence[Cell] = ()) -> Analysis:
-    """Return what follows from the figures in print and, where there are any, from those measured here. Cells of
-    ``left_out`` say why they could not be measured either."""
+             here: Sequence[Cell] | None = None, measured: Comparison | None = None) -> Analysis:
+    """Return what follows from the figures in print and, where there are any, from those measured here."""
     sources: list[tuple[Of, Sequence[Cell], Comparison]] = [('published', published, compared)]
     sources += [('here', here, measured)] if here is not None and measured else []
     numbers = [row for of, cells, comparison in sources for row in derived.numbers(study, of, cells, comparison)]
-    judged = [_judged(study, finding, {of: cells for of, cells, _ in sources}, numbers, left_out)
+    judged = [_judged(study, finding, {of: cells for of, cells, _ in sources}, numbers)
               for finding in study.findings]
     return Analysis(numbers=numbers, findings=sorted(judged, key=lambda f: f.published != 'does not hold'),
                     fits=[row for of, cells, _ in sources for row in derived.fits(study, of, cells)])
 
 
-def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]], numbers: Sequence[NumberRow],
-            left_out: Sequence[Cell]) -> Judged:
+def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]],
+            numbers: Sequence[NumberRow]) -> Judged:
     words: dict[Of, tuple[Word, str]] = {}
     for of, cells in sources.items():
-        parts = list(_of_number(finding, [n for n in numbers if n.of == of]) if study.number(finding.text)
+        rows = [n for n in numbers if n.of == of]
+        parts = list(_of_number(finding.text, rows) if study.number(finding.text)
                      else _parts(study, finding, of, chosen(cells, study.series(finding.text))))
-        words[of] = _word(parts or (_unmeasured(study, finding, [*cells, *left_out]) if of == 'here' else []))
-    bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
-    more = (bounds, finding.along and f'along {finding.along}', finding.goes, finding.law)
+        if not parts and of == 'published' and finding.printed:
+            parts = [part._replace(name='printed') for part in _of_number(finding.printed, rows)]
+        if of == 'published' and finding.not_testable:
+            parts = [Part('', why=finding.not_testable)]
+        if of == 'here' and finding.kind == 'value':
+            parts = [Part('', why='an absolute figure, of the machine in print')]
+        word, why = _word(finding, of, parts or (_unmeasured(study, finding, cells) if of == 'here' else []))
+        words[of] = word, '; '.join(filter(None, (why, _few(study, finding, parts))))
+    more = (finding.along and f'along {finding.along}', finding.goes, finding.law,
+            finding.rule if finding.rule != 'always' else '')
     word, why = words.get('here', ('', ''))
-    return Judged(id=finding.id, says=finding.says, where=finding.where, kind=finding.kind,
+    return Judged(id=finding.id, says=finding.quote or finding.claim, quoted=bool(finding.quote),
+                  where=finding.where, kind=finding.kind, needs=finding.needs,
                   statement=' '.join(filter(None, (finding.text, *more))), published=words['published'][0],
                   why_published=words['published'][1], here=word, why_here=why)
 
@@ -82,13 +107,22 @@ def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]], n
 def _unmeasured(study: Study, finding: Finding, cells: Sequence[Cell]) -> list[Part]:
     """Say why a finding has no figures here."""
     series = [study.series(text) for text in _series(study, finding)]
-    if reasons := dict.fromkeys(c.reason for one in series for c in chosen(cells, one) if c.reason):
-        return [Part(None, reason) for reason in reasons]
-    of = [study.experiments[one.experiment] for one in series]
-    if not of or any(not experiment.check for experiment in of):
-        return [Part(None, 'nothing here measures it')]
-    quick = study.number(finding.text) or any(not experiment.quick for experiment in of)
-    return [Part(None, '--quick leaves it out' if quick else 'not measured')]
+    reasons = dict.fromkeys(c.reason for one in series for c in chosen(cells, one) if c.reason)
+    checks = [study.experiments[one.experiment].check for one in series]
+    return [Part('', why=why) for why in reasons or ['not measured' if all(checks or ['']) else
+                                                     'nothing here measures it']]
+
+
+def _few(study: Study, finding: Finding, parts: Sequence[Part]) -> str:
+    """Say which of the values that a finding names its figures are of, where they are not of all."""
+    if study.number(finding.text):
+        return ''
+    there = [part.name.split() for part in parts if part.value is not None]
+    kept = {axis: [v for v in values if any(axis in words and v in words for words in there)]
+            for axis, values in study.series(finding.text).fixed.items()}
+    return '; '.join(f'of {axis} {", ".join(have)} only, not of {", ".join(v for v in values if v not in have)}'
+                     for axis, values in study.series(finding.text).fixed.items()
+                     if (have := kept[axis]) and len(have) < len(values))
 
 
 def _series(study: Study, finding: Finding) -> list[str]:
@@ -101,119 +135,168 @@ def _series(study: Study, finding: Finding) -> list[str]:
             for text in (of.here or of).let.values()]
 
 
-def _word(parts: Sequence[Part]) -> tuple[Word, str]:
-    """Return the word of all parts: each that was measured must hold. Name the parts that decide, and those that
-    were not measured."""
+# ---- the word of all parts
+
+def _word(finding: Finding, of: Of, parts: Sequence[Part]) -> tuple[Word, str]:
+    """Return the word of all parts, as the finding's rule takes them together, and the parts that decide.
+
+    The intervals of several are as wide as lets all hold at once with 95 % (Bonferroni)."""
     if not parts:
         return 'not printed', ''
-    if 0 < (absent := sum(part.absent for part in parts)) < len(parts):
-        word, why = _word([part for part in parts if not part.absent])
-        first = next(part.text for part in parts if part.absent)
-        more = f'; and {absent - 1} more' if absent > 1 else ''
-        return word, f'{why}; not measured ({absent} of {len(parts)}): {first}{more}'
-    for state, word in ((False, 'does not hold'), (None, 'not testable'), (True, 'holds')):
-        if deciding := [part.text for part in parts if part.holds is state]:
-            more = f'; and {len(deciding) - 3} more' if len(deciding) > 3 else ''
-            share = f' ({len(deciding)} of {len(parts)})' if len(deciding) < len(parts) else ''
-            return word, '; '.join(deciding[:3]) + more + share
-    raise AssertionError(parts)
+    there = [part for part in parts if not part.absent]
+    lost = [part for part in parts if part.absent]
+    if finding.rule == 'general' and len(values := [part for part in there if part.value is not None]) > 1:
+        there = [_general(values), *(part for part in there if part.value is None)]
+    several = sum(part.low is not None for part in there)
+    if several > 1:
+        there = [_at_once(part, several) for part in there]
+    states = [_state(finding, of, part) for part in there]
+    known = [state for state, _ in states]
+    decided = None
+    if finding.rule == 'most':
+        decided = next((yes for yes in (True, False) if 2 * known.count(yes) >= len(known) + yes), None)
+    elif known:
+        decided = False if False in known else None if None in known else True
+    word: Word = 'holds' if decided else 'not testable' if decided is None else 'does not hold'
+    deciding = [text for state, text in states if state is decided]
+    why = '; '.join(deciding[:3]) + (f'; and {len(deciding) - 3} more' if len(deciding) > 3 else '')
+    why += f' ({len(deciding)} of {len(there)})' if len(deciding) < len(there) else ''
+    why += f', 95 % for all {several} at once' if several > 1 else ''
+    if lost:
+        more = f'; and {len(lost) - 1} more' if len(lost) > 1 else ''
+        why += f'; not measured ({len(lost)} of {len(parts)}): {lost[0]}{more}'
+    return word, why.removeprefix('; ')
+
+
+def _state(finding: Finding, of: Of, part: Part) -> tuple[bool | None, str]:
+    """Return whether an interval is wholly inside the bounds (True), wholly outside one (False), or straddles."""
+    if part.value is None or part.low is None and of == 'here':
+        few = '' if part.why or part.value is None else f'no interval: {REPEATS} repeats are the least'
+        return None, str(part._replace(why=part.why or few))
+    bounds = _bounds(finding)
+    ends = (part.value,) * 2 if part.low is None else (part.low, part.high)
+    met = [[_BOUNDS[name](end, bound) for end in ends] for name, bound in bounds.items()]
+    holds = True if all(map(all, met)) else None if all(map(any, met)) else False
+    more = (f'straddles: {_repeats(part, bounds)}' if of == 'here' else 'straddles') if holds is None else part.why
+    return holds, str(part._replace(why=more))
+
+
+def _bounds(finding: Finding) -> dict[str, float]:
+    return finding.bounds or {'above' if finding.kind == 'best' or finding.goes == 'rising' else 'below': 1.0}
+
+
+def _general(parts: Sequence[Part]) -> Part:
+    """Return the geometric mean of parts, with the interval that theirs give it."""
+    logs = [math.log(part.value) for part in parts]
+    mean, half = math.fsum(logs) / len(parts), None
+    if all(part.low for part in parts):
+        half = math.sqrt(sum((math.log(part.high / part.low) / 2) ** 2 for part in parts)) / len(parts)
+    limits = (None, None) if half is None else (math.exp(mean - half), math.exp(mean + half))
+    return Part(f'geometric mean of {len(parts)}', math.exp(mean), *limits, min(part.freedom for part in parts),
+                'no interval' if half is None else '', parts[0].label)
+
+
+def _at_once(part: Part, several: int) -> Part:
+    """Widen a part's interval from 95 % by itself to 95 % for so many at once."""
+    from scipy.special import stdtrit
+    if part.low is None:
+        return part
+    freedom = min(part.freedom, 1e6)
+    factor = stdtrit(freedom, 1 - 0.025 / several) / stdtrit(freedom, 0.975)
+    low, high = widened(part.low, part.value, part.high, factor)
+    return part._replace(low=low, high=high)
+
+
+def _repeats(part: Part, bounds: dict[str, float]) -> str:
+    """Say how many runs of a side would end the straddling: an interval's width falls with their root."""
+    positive = part.low > 0 and all(bound > 0 for bound in bounds.values())
+    far = min(abs(math.log(part.value / bound)) for bound in bounds.values()) if positive else 0
+    if not far:
+        return 'no number of repeats would tell'
+    half = math.log(part.high / part.low) / 2
+    needed = max(2, math.ceil((part.freedom / 2 + 1) * (half / far) ** 2))
+    return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
 
 
 # ---- parts
 
 def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[Cell]) -> Iterator[Part]:
-    """Judge each group of cells that differ in the finding's own axes only."""
+    """Yield the parts of each group of cells that differ in the finding's own axes only."""
     ends = study.series(finding.text).ends
     axes = [finding.along] if finding.along else list(ends[0]) if ends else [*study.axes, FIGURE]
+    axes = [] if finding.kind == 'value' else axes
     for point, group in by_point(cells, axes).items():
         name = ' '.join(f'{axis} {value}' for axis, value in point)
         yield from _KINDS.get(finding.kind, _neighbours)(study, finding, of, name, group)
 
 
-def _part(bounds: dict[str, float], text: str, low: float, high: float, label: str = '') -> Part:
-    """Return whether an interval is wholly inside the bounds (True), wholly outside one (False), or straddles."""
-    met = [[_BOUNDS[name](end, bound) for end in (low, high)] for name, bound in bounds.items()]
-    holds = True if all(map(all, met)) else None if all(map(any, met)) else False
-    return Part(holds, f'{text} ({label})' if label else text)
-
-
-def _interval(low: float, high: float) -> str:
-    return f' [{number(low)}, {number(high)}]'
-
-
-def _ratio(of: Of, above: Cell, below: Cell, bounds: dict[str, float], name: str) -> Iterator[Part]:
-    """Judge a quotient; print without such figures has no part."""
+def _ratio(of: Of, above: Cell, below: Cell, name: str) -> Iterator[Part]:
+    """Yield a quotient; print without such figures has no part."""
     if not (above.values and below.values):
         missing = above if not above.values else below
         reason = missing.reason or (f'flagged: {missing.flagged[0][1]}' if missing.flagged else 'not measured')
-        yield from [Part(None, f'{name}: {reason}', absent=True)] if of == 'here' else []
+        yield from [Part(name, why=reason, absent=True)] if of == 'here' else []
         return
     row = quotient(above, below)
-    text = f'{name} {number(row.ratio)}'
     if row.ratio is None:
-        yield Part(None, f'{name}: {row.reason}')
-    elif row.low is not None and row.high is not None:
-        part = _part(bounds, text + _interval(row.low, row.high), row.low, row.high, row.label)
-        more = f' straddles: {_repeats(row, bounds)}' if part.holds is None else ''
-        yield part._replace(text=part.text + more)
-    elif of == 'published' and row.n == 1:
-        yield _part(bounds, f'{text}, printed once: no interval', row.ratio, row.ratio)
+        yield Part(name, why=row.reason)
+    elif row.low is not None:
+        sessions = row.sessions_baseline + row.sessions_candidate
+        few = of == 'here' and min(row.sessions_baseline, row.sessions_candidate) < REPEATS
+        yield Part(name, row.ratio, row.low, row.high, max(1, sessions - 2), '; '.join(row.notes), row.label) \
+            if not few else Part(name, row.ratio, why=f'{REPEATS} repeats are the least')
     else:
-        yield Part(None, f'{text}: {row.reason}')
-
-
-def _repeats(row: Row, bounds: dict[str, float]) -> str:
-    """Say how many runs of a side would end the straddling: an interval's width falls with their root."""
-    far = min(abs(math.log(row.ratio / bound)) for bound in bounds.values() if bound > 0)
-    half = math.log(row.high / row.low) / 2
-    sessions = min(row.sessions_baseline, row.sessions_candidate)
-    needed = max(2, math.ceil(sessions * (half / far) ** 2)) if far else math.inf
-    return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
+        yield Part(name, row.ratio, why='printed once: no interval' if of == 'published' else row.reason,
+                   label=row.label)
 
 
 def _neighbours(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
-    """Judge the quotient of each two neighbours: among a finding's ends, or along its axis."""
-    bounds = finding.bounds or {'above' if finding.goes == 'rising' else 'below': 1.0}
-    cells = derived.along(study, group, finding.along)[::-1] if finding.along else [
-        next((c for c in group if {**c.point, **end} == c.point), None)
-        for end in study.series(finding.text).ends]
-    axes = [finding.along] if finding.along else [*study.series(finding.text).ends[0]]
-    for one, other in [*itertools.pairwise(cells)][::-1 if finding.along else 1]:
+    """Yield the quotient of each two neighbours: among a finding's ends, or along its axis; of `best`, of its end
+    with each other value."""
+    ends = study.series(finding.text).ends
+    axes = [finding.along] if finding.along else [*ends[0]]
+    if finding.along:
+        cells = derived.along(study, group, finding.along)[::-1]
+    else:
+        cells = [next((c for c in group if {**c.point, **end} == c.point), None) for end in ends]
+    both = [*itertools.pairwise(cells)][::-1 if finding.along else 1]
+    if finding.kind == 'best' and (own := cells[0]):
+        both = [(other, own) if own.better == 'lower' else (own, other) for other in group if other is not own]
+    for one, other in both:
         if one and other:
             quotient_of = '/'.join(','.join(cell.point[axis] for axis in axes) for cell in (one, other))
-            yield from _ratio(of, one, other, bounds, f'{name} {quotient_of}'.strip())
+            yield from _ratio(of, one, other, f'{name} {quotient_of}'.strip())
 
 
 def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
     if any(c.values for c in group):
         row = derived.fitted(study, of, name, finding.law, group, finding.along)
-        if row.low is None or row.high is None:
-            yield Part(None, f'{name}: {row.reason}')
-        else:
-            value = row.b if finding.law == 'power' else row.a
-            text = f'{name} {number(value)}{_interval(row.low, row.high)} {row.reason}'.strip()
-            yield _part(finding.bounds, text, row.low, row.high, labels(group))
+        yield Part(name, row.b if finding.law == 'power' else row.a, row.low, row.high, max(1, row.points - 2),
+                   row.reason, labels(group))
 
 
 def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
     from parity.study import laws
     if not (points := derived.along(study, group, finding.along)):
         return
-    rates = [1 / c.median if c.better == 'lower' else c.median for c in points if c.median > 0]
+    rates = [1 / c.mean if c.better == 'lower' else c.mean for c in points if c.mean > 0]
     try:
         sizes = [numeric(c, finding.along) for c in points]
-        if max(sizes) < (bound := max(finding.bounds.values())):    # no point lies beyond it
-            yield Part(None, f'{name} knee at {bound:g}: {max(sizes):g} {finding.along}'.strip())
-            return
-        knee = laws.knee(sizes, rates) or math.inf
+        bound = max(finding.bounds.values())
+        if not min(sizes) < bound < max(sizes):
+            yield Part(f'{name} knee at {bound:g}'.strip(), why=f'{min(sizes):g} to {max(sizes):g} '
+                       f'{finding.along}: points on both sides are needed')
+        elif of == 'here' and (fewest := min(len(c.values) for c in points)) < REPEATS:
+            yield Part(name, why=f'{counted(fewest, "run")} at a point: {REPEATS} repeats are the least')
+        else:
+            knee = laws.knee(sizes, rates) or math.inf
+            yield Part(f'{name} knee at'.strip(), knee, knee, knee, label=labels(points))
     except ValueError as err:
-        yield Part(None, f'{name} {err}'.strip())
-        return
-    yield _part(finding.bounds, f'{name} knee at {knee:g}'.strip(), knee, knee, labels(points))
+        yield Part(name, why=str(err))
 
 
 def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
-    """Judge the quotient of two coefficients of variation."""
+    """Yield the quotient of two coefficients of variation."""
     from parity.study import laws
     ends = study.series(finding.text).ends
     sides = [[c for c in group if {**c.point, **end} == c.point] for end in ends]
@@ -224,25 +307,35 @@ def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Ce
     try:
         found = laws.variation(above, below)
     except ValueError as err:
-        yield Part(None, f'{name}: {err}')
+        yield Part(name, why=str(err))
         return
-    text = f'{name} {number(found.value)}{_interval(found.low, found.high)}'
-    yield _part(finding.bounds, text, found.low, found.high, labels(sides[0] + sides[1]))
+    yield Part(name, found.value, found.low, found.high, len(above) + len(below) - 2,
+               label=labels(sides[0] + sides[1]))
+
+
+def _value(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+    """Yield each figure as it stands."""
+    for cell in group:
+        if cell.values:
+            low, high = cell.limits
+            yield Part(name, cell.mean, low, high, max(1, len(cell.values) - 1),
+                       '' if low else 'printed once: no interval', cell.unit)
 
 
 def _count(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
     if values := [v.value for c in group for v in c.values]:
-        yield _part(finding.bounds, f'{sum(values):g} in {len(values)} runs', sum(values), sum(values))
+        few = of == 'here' and min(len(c.values) for c in group if c.values) < REPEATS
+        yield Part(name, None if few and not sum(values) else sum(values), sum(values), sum(values),
+                   why=f'in {counted(len(values), "run")}' + (f': {REPEATS} repeats are the least' if few else ''))
 
 
-def _of_number(finding: Finding, numbers: Iterable[NumberRow]) -> Iterator[Part]:
+def _of_number(text: str, numbers: Iterable[NumberRow]) -> Iterator[Part]:
     for row in numbers:
-        if {*finding.text.split(' %')} <= {*row.name.split(' %')} and row.value is not None:
-            low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
+        if {*text.split(' %')} <= {*row.name.split(' %')} and row.value is not None:
             over = ' '.join(row.name.split(' %')[1:]).replace('=', ' ')
-            limits = ', without an interval' if row.low is None else _interval(low, high)
-            yield _part(finding.bounds, f'{over} {number(row.value)}{limits}'.strip(), low, high, row.label)
+            yield Part(over, row.value, row.low, row.high, row.freedom,
+                       'without an interval' if row.low is None else '', row.label)
 
 
 _KINDS: dict[str, Callable[[Study, Finding, Of, str, list[Cell]], Iterator[Part]]] = {
-    'fit': _fit, 'knee': _knee, 'count': _count, 'variation': _variation}
+    'fit': _fit, 'knee': _knee, 'value': _value, 'count': _count, 'variation': _variation}

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parity.base.errors import unknown
 from parity.stats.laws import lu_messages
 
-if TYPE_CHECKING:
-    from parity.study.laws import Estimate
-
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
               ast.Pow: operator.pow}
+
+
+class Estimate(NamedTuple):
+    """``low`` and ``high`` are the 95 % interval, with its degrees of freedom; None of one value."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    freedom: float = math.inf
 
 
 def _law(name: str) -> Callable[..., Any]:
@@ -85,6 +92,8 @@ def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -
                 return unknown('name', name, list(names) or ['none'])
             case ast.Constant(value=value) if isinstance(value, bool) or not isinstance(value, (int, float)):
                 return f'{value!r} is no number'
+            case ast.BinOp() if why := _no_constant(node):
+                return f'{text!r}: {why}'
             case ast.Name() | ast.Constant() | ast.BinOp() | ast.UnaryOp() | ast.USub() | ast.expr_context():
                 pass
             case _ if type(node) not in _OPERATORS:
@@ -92,10 +101,20 @@ def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -
     return ''
 
 
+def _no_constant(node: ast.BinOp) -> str:
+    """Return why an operation on constants has no value, as 9**9**9**9 has none; '' of any other."""
+    if any(isinstance(part, (ast.Name, ast.Call)) for part in ast.walk(node)):
+        return ''
+    try:
+        value(ast.unparse(node), {})
+    except (ArithmeticError, ValueError, TypeError) as err:
+        return f'{ast.unparse(node)} has no value: {err.args[-1]}'
+    return ''
+
+
 def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> Estimate:
     """Return the value of a formula that `wrong` finds nothing in, with an interval where the whole formula is a
     geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
-    from parity.study.laws import Estimate
     known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 
     body = ast.parse(text, mode='eval').body

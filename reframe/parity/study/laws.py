@@ -16,6 +16,7 @@ from scipy.special import fdtri, stdtrit
 
 from parity.base.figures import counted
 from parity.stats.laws import finite, moments
+from parity.study.formula import Estimate
 
 #: Starts of a clustering.
 STARTS = 50
@@ -47,14 +48,6 @@ class Cluster(NamedTuple):
     size: int
     centroid: tuple[float, ...]
     rows: tuple[int, ...]
-
-
-class Estimate(NamedTuple):
-    """``low`` and ``high`` are the 95 % interval, None of one value."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 def power(x: Sequence[float], y: Sequence[float]) -> Fit:
@@ -94,7 +87,7 @@ def geometric_mean(values: Sequence[float]) -> Estimate:
     if len(v) == 1:
         return Estimate(_exp(v[0]))
     half = float(stdtrit(len(v) - 1, 0.975)) * float(v.std(ddof=1)) / math.sqrt(len(v))
-    return Estimate(_exp(v.mean()), _exp(v.mean() - half), _exp(v.mean() + half))
+    return Estimate(_exp(v.mean()), _exp(v.mean() - half), _exp(v.mean() + half), len(v) - 1)
 
 
 def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:

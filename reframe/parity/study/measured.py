@@ -57,7 +57,6 @@ class Campaign:
     labels: list[str] = field(default_factory=list)
     facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
     candidate: str = ''             # the partition that stands beside the only side of a study
-    left_out: list[Cell] = field(default_factory=list)      # what --quick leaves out and the system lacks, too
     changed: set[str] = field(default_factory=set)          # facts of checks that changed between its sessions
     places: dict[str, str] = field(default_factory=dict)    # the partition of each side
 
@@ -83,8 +82,10 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
         ran = {id(case) for case, cells in pairs if cells}
         reasons = _reasons(study, found, [case for case in cases if id(case) not in ran and not case.reason])
         found.cells = list(_cells(study, pairs, reasons))
-        if found.mode == 'quick':
-            found.left_out = list(_cells(study, [(case, []) for case in cases if reasons.get(id(case))], reasons))
+        there = {cell.name for cell in found.cells}
+        quick = {id(case): '--quick leaves it out' for case in cases if not case.quick} | reasons
+        found.cells += [cell for cell in _cells(study, [(case, []) for case in cases if not case.quick], quick)
+                        if found.mode == 'quick' and cell.name not in there]
         found.labels = _labels(study, found)
         return found
 

@@ -36,6 +36,7 @@ SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
 AXIS = re.compile(r'\{([A-Za-z]\w*)\}')
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
+Subsystem = Literal['compute', 'memory', 'network', 'storage', 'gpu']
 
 
 class Axis(Strict):
@@ -98,7 +99,7 @@ class Experiment(Strict):
 
     what: str
     where: str                          # pages, figures, tables
-    subsystem: Literal['compute', 'memory', 'network', 'storage', 'gpu']
+    subsystem: Subsystem
     axes: dict[Name, list[Text] | Literal['all']]
     metrics: dict[Name, list[str]] = Field(min_length=1)
     check: str = ''
@@ -156,6 +157,8 @@ class Study(Strict):
     fits: list[Fit] = []
     functions: dict[Head, Text] = {}      # `rtt_us(mtu, rate)`: a formula of these and of the functions above it
     numbers: list[Derived] = []
+    means: list[Subsystem] = []         # of whose rows one geometric mean is asked
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.05      # of like: ratios in print and here differ by no more
     confounders: list[Confounder] = []
     repairs: list[str] = []
     dropped: list[Confounder] = []

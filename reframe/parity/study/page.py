@@ -8,7 +8,6 @@ from pathlib import Path
 
 from parity.base import csvfile, files, paths
 from parity.base.figures import amount
-from parity.compare import join
 from parity.report import drawings
 from parity.report.drawings import Drawn, Line, Plot
 from parity.report.templates import template
@@ -39,7 +38,7 @@ def write_index(studies: Sequence[Compared]) -> Path:
 
     lines = [(of.name, of.study.title, of.title.partition(', ')[2],
               counted([f.published for f in of.analysis.findings]),
-              counted([compared.word_here(f.here) for f in of.analysis.findings]) if of.ran
+              counted([compared.judged(f, here=True)[0] for f in of.analysis.findings]) if of.ran
               else 'nothing measured')
              for of in studies]
     file = _folder() / 'index.html'
@@ -60,7 +59,8 @@ def page(of: Compared) -> str:
               ('Flagged figures in print', [(text,) for text in compared.flagged(of.cells)]),
               ('Repairs', [(text,) for text in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    return template('study.html.j2', _HERE, drawings=drawings, word_here=compared.word_here).render(
+    return template('study.html.j2', _HERE, drawings=drawings, judged=compared.judged,
+                    sentence=compared.sentence).render(
         c=of, title=of.title, rows=list(compared.rows(of)), tables=tables, plots=list(_plots(of)))
 
 
@@ -87,9 +87,9 @@ def _plots(of: Compared) -> Iterator[Drawn]:
 def _line(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Line:
     row = derived.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
     a, b = row.a, row.b
-    at = {derived.numeric(c, along): c for c in cells if c.values and c.median > 0}
-    limits = {x: (low, high) for x, c in at.items() for low, high in [join.limits(c.values)] if low is not None}
-    return Line(name, {x: c.median for x, c in at.items()}, hollow, limits,
+    at = {derived.numeric(c, along): c for c in cells if c.values and c.mean > 0}
+    limits = {x: (low, high) for x, c in at.items() for low, high in [c.limits] if low is not None}
+    return Line(name, {x: c.mean for x, c in at.items()}, hollow, limits,
                 None if a is None or b is None else lambda x: a * x ** b if x > 0 else 0.0)
 
 

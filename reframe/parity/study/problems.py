@@ -13,7 +13,7 @@ from parity.study.statements import Derived, Formula
 #: Of published.csv, beside the axes; an axis `unit` is the column of this name.
 _COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
 #: How a series must end, by the number of its ends.
-_ENDS = {0: 'be a series alone', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
+_ENDS = {0: 'be a series alone', 1: 'end in VALUE', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
 Problem = tuple[tuple, str]
 
 
@@ -57,8 +57,10 @@ def _of_experiments(study: Study) -> Iterator[Problem]:
 def _of_findings(study: Study) -> Iterator[Problem]:
     ids = [finding.id for finding in study.findings]
     for i, finding in enumerate(study.findings):
-        ends = {'ratio': 2, 'variation': 2, 'order': -1}.get(finding.kind, 0)
-        if not (ends == 2 and study.number(finding.text)):
+        ends = {'ratio': 2, 'variation': 2, 'order': -1, 'best': 1}.get(finding.kind, 0)
+        if finding.printed and not study.number(finding.printed):
+            yield ('findings', i, 'printed'), unknown('number', finding.printed, [n.name for n in study.numbers])
+        if not (finding.kind in ('ratio', 'value') and study.number(finding.text)):
             yield from _of_series(study, ('findings', i, finding.kind), finding.text, ends)
         if finding.id in ids[:i]:
             yield ('findings', i, 'id'), f'{finding.id!r} is given twice: each finding needs its own'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AliasChoices, Field, StringConstraints, model_validator
 
 from parity.base.strict import Strict
 from parity.base.yamlfile import Text
@@ -28,35 +28,46 @@ class Confounder(Strict):
 
 #: What a finding of each kind needs beside its series. A bound is one of above, below, at_least, at_most.
 KINDS: dict[str, tuple[str, ...]] = {
-    'ratio': ('bound',), 'order': (), 'trend': ('along', 'goes'), 'fit': ('along', 'law', 'bound'),
-    'knee': ('along', 'bound'), 'count': ('bound',), 'variation': ('bound',)}
+    'ratio': ('bound',), 'order': (), 'best': (), 'trend': ('along', 'goes'), 'fit': ('along', 'law', 'bound'),
+    'knee': ('along', 'bound'), 'value': ('bound',), 'count': ('bound',), 'variation': ('bound',)}
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Finding(Strict):
-    """A statement of a document that a program judges (parity.study.findings).
+    """A statement that a program judges: a ``quote`` of the document, or a ``claim`` of ours.
 
-    A series is `experiment.metric %axis=value ...`: of an axis that it does not name, all values must agree.
+    A series is `experiment.metric %axis=value ...`: of an axis that it does not name, all values count as ``rule``
+    says: each (always), more than half (most), or their geometric mean (general).
 
         ratio: SERIES VALUE / VALUE     quotient, `above` or `below` a bound; VALUE is of the contrasted axis,
                                         or VALUE,VALUE of several axes
         order: SERIES VALUE < VALUE < VALUE
+        best: SERIES VALUE              better than each other value of its axis
         trend: SERIES                   `along` an axis it `goes` rising or falling
         fit: SERIES                     `law` power: the bound is on b, inverse: on a
         knee: SERIES                    `along` an axis, from where no doubling gains 10 %
+        value: SERIES                   the figure itself, of the machine in print
         count: SERIES                   of all its runs, the sum
-        variation: SERIES VALUE / VALUE quotient of the coefficients of variation"""
+        variation: SERIES VALUE / VALUE quotient of the coefficients of variation
+
+    ``bound`` says whose the bounds are. ``printed`` names a number: what
+    print has in place of a ratio's figures."""
 
     id: Annotated[str, StringConstraints(pattern=r'^[a-z0-9][a-z0-9-]*$')]
-    says: str
+    quote: str = ''
+    claim: str = Field(default='', validation_alias=AliasChoices('claim', 'says'))      # before: says
     where: str
     ratio: str = ''
     order: str = ''
+    best: str = ''
     trend: str = ''
     fit: str = ''
     knee: str = ''
+    value: str = ''
     count: str = ''
     variation: str = ''
+    rule: Literal['always', 'most', 'general'] = 'always'
+    printed: str = ''
     along: str = ''
     goes: Literal['rising', 'falling', ''] = ''
     law: Literal['power', 'inverse', ''] = ''
@@ -64,6 +75,8 @@ class Finding(Strict):
     below: Number | None = None
     at_least: Number | None = None
     at_most: Number | None = None
+    bound: str = 'ours'
+    not_testable: str = ''              # why the figures in print do not judge it
 
     @property
     def kind(self) -> str:
@@ -74,12 +87,27 @@ class Finding(Strict):
         return getattr(self, self.kind)
 
     @property
+    def says(self) -> str:
+        """Return the sentence, with quotation marks where it is the document's."""
+        return f'"{self.quote}"' if self.quote else f'claim of ours: {self.claim}'
+
+    @property
     def bounds(self) -> dict[str, float]:
         return {name: value for name in ('above', 'below', 'at_least', 'at_most')
                 if (value := getattr(self, name)) is not None}
 
+    @property
+    def needs(self) -> str:
+        """Return what the figures must be, and who says so: `at least 1.8 (ours: 'nearly doubles')`."""
+        if self.kind in ('order', 'best') or self.kind == 'trend' and not self.bounds:
+            return {'order': 'each below the next', 'best': 'better than each other'}.get(self.kind, self.goes)
+        return ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in self.bounds.items()) \
+            + f' ({self.bound})'
+
     @model_validator(mode='after')
     def _one_kind(self) -> Finding:
+        if bool(self.quote) == bool(self.claim):
+            raise ValueError('must have a quote of the document, or a claim of ours: one, not both')
         if len(kinds := [kind for kind in KINDS if getattr(self, kind)]) != 1:
             raise ValueError(f'has {len(kinds)} kinds; must have one of {", ".join(KINDS)}')
         given = {name for name in ('along', 'goes', 'law') if getattr(self, name)}
@@ -87,6 +115,10 @@ class Finding(Strict):
         if given != {*(needed := KINDS[kinds[0]])}:
             raise ValueError(f'{kinds[0]} needs {", ".join(needed) or "nothing"} beside its series, and has '
                              f'{", ".join(sorted(given)) or "nothing"}')
+        lower, upper = ([v for name, v in self.bounds.items() if name in names]
+                        for names in (('above', 'at_least'), ('below', 'at_most')))
+        if lower and upper and (max(lower) > min(upper) or max(lower) == min(upper) in (self.above, self.below)):
+            raise ValueError(f'no figure can be {self.needs.rpartition(" (")[0]}')
         return self
 
 

@@ -32,11 +32,10 @@ def comparison(of: Compared) -> Iterator[Line]:
         yield from (f'  {count} not measured: {why}' for why, count in lost.items())
     labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
     for finding in of.analysis.findings:
-        yield from ('', f'{finding.id}: "{finding.says}" ({finding.where})')
-        judged = [('in print', finding.published, finding.why_published)]
-        judged += [(f'here{labels}', compared.word_here(finding.here), finding.why_here)] if of.ran else []
-        for where, word, why in judged:
-            yield f'  {where}: {word}{why and f": {why}"}', _STYLES.get(word, '')
+        yield from ('', f'{finding.id}: {compared.sentence(finding)} ({finding.where})')
+        for where, here in (('in print', False), (f'here{labels}', True)) if of.ran else (('in print', False),):
+            word, why = compared.judged(finding, here)
+            yield f'  {where}: {word}: {why}', _STYLES.get(word, '')
     for heading, table in compared.tables(of):
         if table:
             yield from ('', (heading, 'bold'), *columns([[*row[:-1], brief(row[-1], 90)] for row in table]))
@@ -115,7 +114,7 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
         yield from ('', (key, 'bold'))
         yield from _experiment(study, key, cells, [p for p in planned or () if p.case.experiment == key])
     yield from ('', ('findings', 'bold'))
-    yield from (f'  {f.id}: "{f.says}" ({f.where}): {f.kind} {f.text}' for f in study.findings)
+    yield from (f'  {f.id}: {f.says} ({f.where}): {f.kind} {f.text}, needs {f.needs}' for f in study.findings)
     for heading, entries in (('confounders', study.confounders), ('dropped', study.dropped)):
         if entries:
             yield from ('', (heading, 'bold'), *(f'  {entry.what}: {entry.why}' for entry in entries))
