@@ -122,7 +122,7 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
 @pytest.mark.parametrize('change, rows, said', [
     (None, 'x\n', r'published.csv:1: unknown column .x.; needed are experiment,'), (None, f'{HEAD}{ROW}{ROW}', ':3: .* has a run 1 above'),
     (None, HEAD + ROW.replace(',2,', ',nan,'), ":2: value 'nan' must be a finite number"), (None, HEAD + ROW.replace(',X,', ',Z,'), ":2: code 'Z': valid: X, Y"),
-    (None, HEAD + ROW + ROW.replace(',s,', ',ms,'), ":3: .* is in 'ms'"), (None, HEAD + ROW.replace('one', 'two'), ":2: unknown experiment 'two'"),
+    (None, HEAD + ROW + ROW.replace(',s,1', ',ms,1').replace(',s,', ',MB,').replace(',1,2,', ',2,2,'), ":3: .* is in 'MB'.*; above it is in 's'"), (None, HEAD + ROW.replace(',s,', ',furlong,'), ":2: unknown unit 'furlong'; valid: %"), (None, HEAD + ROW.replace('one', 'two'), ":2: unknown experiment 'two'"),
     (None, HEAD + ROW.replace('rate', 'rat'), ":2: unknown metric 'rat'; did you mean 'rate'"), (None, HEAD + ROW.replace('higher', 'up'), ":2: unknown direction 'up'"),
     (('contrast: side', 'contrast: sid'), '', "study.yaml:4: contrast: unknown axis 'sid'; did you mean 'side'"),
     (('code: all', 'code: [Z]'), '', "study.yaml:9: .*unknown value of code 'Z'"), (('code: all', 'cod: all'), '', "study.yaml:9: .*unknown axis 'cod'"),
@@ -478,7 +478,7 @@ def test_a_study_of_one_side_has_each_figure_in_print_beside_the_measured_one(on
     text = parity('study', 'compare', 'trial', 'alone').stdout
     lines = [re.split('  +', line.strip()) for line in text.splitlines()]
     assert ['one %threads=2: table', '1.2 of the first', '202 Gflop/s, 1.980 of the first [1.926, 2.04]'] in lines
-    assert ['one %threads=1: time', '3 s (derived)', '0.00980 us [0.00957, 0.01005]'] in lines
+    assert next(line for line in lines if line[0] == 'one %threads=1: time')[1:] == ['3 s (derived)', '9.80e-9 s [9.57e-9, 1.00e-8]']
     assert ['one %threads=1: cached', '900 MB/s (cached)', NOTHING] in lines, 'beside a cached figure stands a cached one only'
     assert ['one %threads=1: odd', '7 MB/s, flagged N_35', '102.0 Gflop/s [99.5, 104.5]'] in lines
     printed = parity('study', 'compare', 'trial').stdout
@@ -580,13 +580,13 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     for seconds, uuid in ((4.0, 'x-0'), (6.0, 'y-0'), (5.0, 'z-0')):
         kept.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', parity={'job': {'submitted': 1.0, 'waited': 0.0, 'ran': seconds}}), uuid=uuid, system='onebox', study='trial', mode='full', side='a')
     read = study.read('trial')
-    found = {(p.case.point['side'], p.case.point['code']): p for p in conditions.planned(read, 'trial', 'onebox')['full']}
+    found = {(p.case.point['side'], p.case.point['code']): p for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['full']}
     assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
     assert found['a', 'X'].partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
     assert (found['a', 'X'].seconds, found['a', 'X'].guessed) == (100.0, False), 'a session took 100 s: 95 beside the case'
     assert (found['a', 'Y'].seconds, found['a', 'Y'].guessed) == (155.0, True)
-    assert [p.case.point['code'] for p in conditions.planned(read, 'trial', 'onebox')['quick']] == ['X', 'X']
-    turned = conditions.planned(read, 'trial', 'onebox', ['virtual', 'physical'])['full']
+    assert [p.case.point['code'] for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['quick']] == ['X', 'X']
+    turned = conditions.of_one(conditions.wanted(read, 'trial', 'onebox', ['virtual', 'physical']))['full']
     assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
     assert '  1 experiment, 1 can run, 1 measured here' in parity('study', 'list', '--system', 'onebox').stdout
     shown = parity('study', 'show', 'trial', '--system', 'onebox').stdout
@@ -638,7 +638,7 @@ def test_an_unknown_system_or_study_names_the_nearest(onebox):
 def test_wrong_partitions_are_refused(onebox, partitions, said):
     onebox()
     with pytest.raises(UsageError, match=said):
-        conditions.planned(study.read('trial'), 'trial', 'onebox', partitions)
+        conditions.wanted(study.read('trial'), 'trial', 'onebox', partitions)
 
 
 def test_this_checkouts_own_studies_fit_its_checks():
@@ -720,7 +720,7 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
 
 def test_a_list_says_why_an_experiment_cannot_be_tested():
     tessera = study.read('tessera')
-    planned = conditions.planned(tessera, 'tessera', 'onebox')
+    planned = conditions.of_one(conditions.wanted(tessera, 'tessera', 'onebox'))
     text = '\n'.join(map(str, wording.listed('tessera', tessera, {'full': planned['full']})))
     assert re.search(r'placement, placement_bt.*: no environment of physical offers mpip, npb\n', text)
     assert '  in print only: overhead, problem, ' in text and '--system' not in text

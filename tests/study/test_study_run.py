@@ -83,7 +83,7 @@ def rates(sessions: list[dict]) -> Counter:
 
 def test_a_study_is_run_in_turns_killed_goes_on_and_is_measured_anew_where_it_was_edited(checkout):
     (checkout / 'checks' / 'compute' / 'probe.py').write_text(PROBE)
-    folder = trial(checkout / 'systems' / 'local' / 'system.yaml', PROBED, HEAD.replace('side', 'speed') + ROW.replace('one', 'plain').replace('a,X', 'low,'))
+    folder = trial(checkout / 'systems' / 'local' / 'system.yaml', PROBED, HEAD.replace('side', 'speed') + ROW.replace('one', 'plain').replace('a,X', 'low,').replace(',s,', ',MB/s,'))
     first = start(RUN, checkout)
     eventually(lambda: first.poll() is not None or len(stored(checkout)) >= 2)
     os.killpg(first.pid, signal.SIGKILL)
@@ -158,6 +158,7 @@ def test_what_cannot_be_run_is_refused_with_what_is_valid(onebox, site, monkeypa
     text = MEASURED.replace('  code:', '  fs: {what: w, here: h, kind: filesystem, values: {N: "", O: ""}}\n  code:')
     trial_folder = site.parents[2] / 'studies' / 'trial'
     (trial_folder / 'study.yaml').write_text(text)
+    (trial_folder / 'published.csv').write_text(HEAD.replace('side,', 'side,fs,') + ROW.replace('a,X', 'a,,X'))
     monkeypatch.setattr(runner, 'reframe', lambda *_, **__: '')
     done = parity('study', 'run', *words)
     assert done.returncode == code and said in done.stderr, done.stdout + done.stderr

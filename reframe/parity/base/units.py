@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _SMALL = {'p': 1e-12, 'n': 1e-9, 'u': 1e-6, 'µ': 1e-6, 'μ': 1e-6, 'm': 1e-3}
 _LARGE = {'k': 1e3, **{prefix: 1000.0 ** n for n, prefix in enumerate('KMGTPE', 1)},
@@ -11,10 +12,13 @@ _POWERS = {'': 1.0, **_SMALL, **_LARGE}
 #: Our units without a prefix, and Prometheus' name of each. Only the first may be divided: mb is no millibit.
 _DIVIDED = {'s': 'seconds', 'W': 'watts', 'J': 'joules', 'Hz': 'hertz'}
 _COUNTED = {'B': 'bytes', 'b': 'bytes', 'bit': 'bytes', 'flop': 'flop', 'flops': 'flop_per_second',
-            'op': 'operations', 'ops': 'operations', 'up': 'updates', 'UP': 'updates', 'atom-step': 'atom_steps'}
+            'op': 'operations', 'ops': 'operations', 'up': 'updates', 'UP': 'updates', 'atom-step': 'atom_steps',
+            'FLOPS': 'flop_per_second', **dict.fromkeys(('IOPS', 'HOPS', 'QOPS'), 'operations_per_second')}
 _BITS = ('b', 'bit')
 _UNIT = re.compile(rf'({"|".join(sorted(_POWERS, key=len, reverse=True))})({"|".join(_DIVIDED)})'
                    rf'|({"|".join(sorted(["", *_LARGE], key=len, reverse=True))})({"|".join(_COUNTED)})')
+#: Things that are counted or measured one by one.
+_THINGS = ('segments', 'packets', 'files', 'day', 'byte', 'm')
 #: Units without a dimension, and endings that OpenMetrics keeps for itself.
 _BARE = {**dict.fromkeys(('', '1', 'count', 'total', 'sum'), ('', 1.0)), '%': ('ratio', 0.01)}
 
@@ -29,6 +33,21 @@ def base_unit(unit: str) -> tuple[str, float]:
     singular = per if per not in ('seconds', 'bytes') else per[:-1]
     name = name.removesuffix(f'_per_{singular}')        # Gflops/s
     return '_'.join(filter(None, (name, 'per', singular))), factor / divisor
+
+
+@cache
+def stem(unit: str) -> str:
+    """Return a unit without its prefixes: GB/s is B/s, Gb/s b/s, us s. '' where it is no unit."""
+    parts = [part if part in _BARE or part in _THINGS else (found[2] or found[4])
+             if (found := _UNIT.fullmatch(part)) else '' for part in unit.split('/')]
+    return '/'.join(parts) if all(parts) or not unit else ''
+
+
+@cache
+def factor(unit: str, other: str) -> float | None:
+    """Return what brings figures in a unit to another one; None where they are not of one kind."""
+    (name, one), (wanted, two) = base_unit(unit), base_unit(other)
+    return one / two if name == wanted else None
 
 
 def _part(unit: str) -> tuple[str, float]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from parity.base.errors import UsageError
 from parity.base.figures import counted
 from parity.cli.compare import JSON, printed
 
@@ -30,10 +31,20 @@ def list_studies(system: str = SYSTEM):
     from parity import study
     from parity.base import console
     from parity.study import conditions, wording
+    wrong: list[UsageError] = []
+    wanted = []
     for name in study.names():
-        read = study.read(name)
-        modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
-        console.lines(wording.listed(name, read, modes or {}))
+        try:
+            wanted.append(conditions.wanted(study.read(name), name, system))
+        except UsageError as err:
+            wrong.append(err)
+    for of, modes in zip(wanted, conditions.planned(*wanted) if wanted else (), strict=True):
+        if isinstance(modes, UsageError):
+            wrong.append(modes)
+        else:
+            console.lines(wording.listed(of.name, of.study, modes))
+    if wrong:
+        raise UsageError('\n'.join(map(str, wrong)))
 
 
 @app.command('show')
@@ -46,8 +57,8 @@ def show_study(name: str = NAME, system: str = SYSTEM):
     from parity.study import conditions, figures, wording
     read = study.read(name)
     cells, _ = figures.published(read, name)
-    modes = conditions.planned(read, name, system) if system else conditions.demand_valid(read, name)
-    console.lines(wording.shown(name, read, cells, modes['full'] if modes else None))
+    modes = conditions.of_one(conditions.wanted(read, name, system))
+    console.lines(wording.shown(name, read, cells, modes.get('full')))
 
 
 @app.command('check')

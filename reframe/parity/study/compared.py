@@ -62,6 +62,7 @@ def of_study(name: str, session: str = '') -> Compared:
     published = figures.compared(study, cells, 'published', notes, tables=tables)
     if not ran:
         return Compared(name, study, cells, published, findings.analysed(study, cells, published))
+    figures.in_units_of_print(cells, ran.cells)
     rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in rows or cell.status != 'skipped']

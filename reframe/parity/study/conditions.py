@@ -12,13 +12,13 @@ from statistics import median
 import polars as pl
 
 from parity import plan
-from parity.base import paths
+from parity.base import paths, units
 from parity.base.errors import UsageError, unknown
 from parity.base.groups import grouped
 from parity.plan import Answer, Asked, LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records import database, history, plan_file
-from parity.study import campaign, refuse
+from parity.study import campaign, figures, refuse
 from parity.study.model import AXIS, Case, Study, filled
 from parity.system import systems
 from parity.system.systems import System
@@ -56,12 +56,6 @@ def asked(cases: Sequence[tuple[Case, str]], system: str = '') -> tuple[Plan, li
     return loaded, [answers[one.model_dump_json()] for one in each]
 
 
-def demand_valid(study: Study, name: str) -> None:
-    """Raise UsageError, with file and line, for a check, parameter, variable or metric that does not exist."""
-    cases = [case for mode in MODES for case in study.cases(quick=mode == 'quick')]
-    _refuse(study, name, cases, *asked([(case, '') for case in cases]))
-
-
 def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[Answer]) -> None:
     checks = {check.check: check for check in loaded.checks}
     metrics: dict[str, set[str]] = {}
@@ -72,8 +66,23 @@ def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answer
     wrong += dict.fromkeys((stated(study, case, answer.wrong), answer.reason)
                            for case, answer in zip(cases, answers, strict=True) if answer.wrong)
     refuse(name, wrong)
+    _demand_units(study, name, checks)
     if faults := [str(problem) for problem in loaded.problems if problem.refuses]:
         raise UsageError('\n'.join(faults))
+
+
+def _demand_units(study: Study, name: str, checks: Mapping[str, LoadedCheck]) -> None:
+    """Raise UsageError, with file and line, for a unit in print that is not of the kind of its check's metric."""
+    units_of = {(check.check, shared(metric.name)): metric.unit for check in checks.values()
+                for metric in check.metrics}
+    for cell in figures.published(study, name)[0]:
+        experiment = study.experiments[cell.experiment]
+        for metric in experiment.metrics[cell.metric]:
+            of_check = filled(metric, {axis: study.axes[axis].values[value] for axis, value in cell.point.items()})
+            unit = units_of.get((experiment.check, shared(of_check)), cell.unit)
+            if units.factor(cell.unit, unit) is None:
+                raise UsageError(f'{cell.line}: {cell.name} is in {cell.unit!r}; must be of the kind of {unit!r}, '
+                                 f'the unit of {of_check} of {experiment.check}')
 
 
 def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
@@ -115,26 +124,63 @@ def named_metrics(study: Study, key: str, names: Sequence[str],
         yield point, [filled(name, here) for name in names]
 
 
-def planned(study: Study, name: str, system: str, partitions: Sequence[str] = (),
-            names: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, list[Planned]]:
-    """Return the study's cases on a system, full and quick. ``partitions``: baseline and candidate, by default by
-    their features.
+@dataclass(frozen=True)
+class Wanted:
+    """A study's cases, full and quick, each with the partition that measures it.
 
-    UsageError for an unknown system or partition, and for a study whose files are wrong."""
-    sides, lacking = _sides(study, systems.read(system), partitions)
+    Without a ``system`` only names are checked. ``lacking``: why a side has no partition."""
+
+    name: str
+    study: Study
+    system: str
+    cases: Sequence[Case]
+    places: Sequence[str]
+    lacking: Mapping[str, str]
+
+
+def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
+           names: Mapping[str, Mapping[str, str]] | None = None) -> Wanted:
+    """Return a study's cases on a system. ``partitions``: baseline and candidate, by default by their features.
+
+    UsageError for an unknown system or partition."""
+    sides, lacking = _sides(study, systems.read(system), partitions) if system else ({'': ''}, {})
     cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
-    places = [sides.get(study.side(case), sides.get('', '')) for case in cases]
-    loaded, answers = asked([(case, '' if case.reason else place)
-                             for case, place in zip(cases, places, strict=True)], system)
-    _refuse(study, name, cases, loaded, answers)
+    return Wanted(name, study, system, cases, [sides.get(study.side(case), sides.get('', '')) for case in cases],
+                  lacking)
+
+
+def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
+    """Yield the planned cases of each study on one system, by mode; or what is wrong with its files."""
+    pairs = [[(case, '' if case.reason else place) for case, place in zip(of.cases, of.places, strict=True)]
+             for of in each]
+    loaded, answers = asked(sum(pairs, []), each[0].system)
     files = {check.check: check.file for check in loaded.checks}
-    times = _Times(name)
+    for of, mine in zip(each, pairs, strict=True):
+        here, answers = answers[:len(mine)], answers[len(mine):]
+        try:
+            _refuse(of.study, of.name, of.cases, loaded, here)
+        except UsageError as err:
+            yield err
+            continue
+        yield _of_modes(of, here, files) if of.system else {}
+
+
+def _of_modes(of: Wanted, answers: Sequence[Answer], files: Mapping[str, str]) -> dict[str, list[Planned]]:
+    times = _Times(of.name)
     found: dict[str, list[Planned]] = {mode: [] for mode in MODES}
-    for case, place, answer in zip(cases, places, answers, strict=True):
-        reason = case.reason or answer.reason if place else lacking.get(study.side(case), '')
-        seconds, guessed = times.of(study, case, f'{system}:{place}') if place else (0.0, True)
+    for case, place, answer in zip(of.cases, of.places, answers, strict=True):
+        reason = case.reason or answer.reason if place else of.lacking.get(of.study.side(case), '')
+        seconds, guessed = times.of(of.study, case, f'{of.system}:{place}') if place else (0.0, True)
         found['quick' if case.quick else 'full'].append(
             Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check]))
+    return found
+
+
+def of_one(one: Wanted) -> dict[str, list[Planned]]:
+    """Return the planned cases of one study by mode; UsageError where its files are wrong."""
+    found, = planned(one)
+    if isinstance(found, UsageError):
+        raise found
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from statistics import correlation, fmean, geometric_mean
 from typing import Literal
 
-from parity.base import csvfile, files, paths
+from parity.base import csvfile, files, paths, units
 from parity.base.csvfile import Table
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import number
@@ -22,6 +23,8 @@ FIGURE = 'figure'
 _COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
 #: Fewer runs tell nothing of whether one depends on the one before.
 DEPENDENT = 8
+#: Units, for a message.
+_UNITS = ('s', 'ms', 'B', 'MiB', 'MB/s', 'Mb/s', 'Gflop/s', '%')
 #: The column `use`: how far a figure in print can be used -> the label that it has.
 USES = {'': '', 'ratio_only': 'ratio_only', 'ratio_only derived': 'ratio_only: derived',
         'page_cache': 'cached: by the page cache', 'derived': 'derived'}
@@ -43,6 +46,7 @@ class Cell:
     reason: str = ''                # why it has no values
     step: float | None = None       # what the timer resolves
     label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
+    line: str = ''                  # in print: file and line
 
     @property
     def mean(self) -> float:
@@ -71,6 +75,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
     file = paths.root() / 'studies' / name / 'published.csv'
     cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
     seen: set[tuple] = set()
+    stated: dict[tuple, tuple[str, str]] = {}
     axes = [axis for axis in study.axes if axis != 'unit' and (axis != study.contrast or study.candidate)]
     header = [*_COLUMNS[0], *axes, *_COLUMNS[1]]
     for line, row in Table(files.read(file), str(file), header, ('use',)).rows():
@@ -81,14 +86,19 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
         point = {axis: row[axis] for axis in experiment.axes}
         cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (Cell(
             row['experiment'], row['metric'], point, row['unit'], row['better'], where=row['where'],
-            step=experiment.step, label=USES[row.get('use', '')]), {}))
-        if (cell.unit, cell.better) != (row['unit'], row['better']):
+            step=experiment.step, label=USES[row.get('use', '')], line=where), {}))
+        unit, better = stated.setdefault((cell.experiment, cell.metric, point.get('unit')),
+                                         (cell.unit, cell.better))
+        if units.stem(unit) != units.stem(row['unit']) or better != row['better'] or \
+                not (factor := units.factor(row['unit'], unit)):
             raise UsageError(f'{where}: {cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
-                             f'{cell.unit!r}, {cell.better!r}: all its rows must be alike')
+                             f'{unit!r}, {better!r}: all its rows must be alike')
+        cell.unit = unit
         if (run := (cell.name, row['run'])) in seen:
             raise UsageError(f'{where}: {cell.name} has a run {row["run"]} above: number each run once')
         seen.add(run)
         value, _ = csvfile.number(row['value'], f'{where}: value'), csvfile.number(row['run'], f'{where}: run')
+        value = value if factor == 1 else float(f'{value * factor:.12g}')
         if row['flag']:
             cell.flagged.append((value, row['flag']))
         else:
@@ -102,6 +112,7 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
     for kind, name, valid in (('experiment', row['experiment'], study.experiments),
                               ('metric', row['metric'], experiment.metrics if experiment else ()),
                               ('direction', row['better'], ('higher', 'lower', '')),
+                              ('unit', row['unit'], ('', *_UNITS, units.stem(row['unit']) and row['unit'])),
                               ('use', row.get('use', ''), USES)):
         if name not in valid:
             return unknown(kind, name, [known or 'nothing' for known in valid])
@@ -111,6 +122,17 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
             return f'{axis} {row[axis]!r}: ' + (f'valid: {", ".join(valid)}' if valid != [''] else
                                                 f'{row["experiment"]} has no such axis: leave it empty')
     return ''
+
+
+def in_units_of_print(printed: Iterable[Cell], here: Iterable[Cell]) -> None:
+    """Bring what was measured to the units of print, where both are of one kind."""
+    wanted = {(c.experiment, c.metric, c.point.get('unit')): c.unit for c in printed}
+    for cell in here:
+        unit = wanted.get((cell.experiment, cell.metric, cell.point.get('unit')), cell.unit)
+        if cell.values and unit != cell.unit and (factor := units.factor(cell.unit, unit)):
+            shown = min(0, *(Decimal(repr(v.value)).normalize().as_tuple().exponent for v in cell.values))
+            cell.step, cell.unit = (cell.step or 10.0 ** shown) * factor, unit
+            cell.values = [replace(v, value=float(f'{v.value * factor:.12g}')) for v in cell.values]
 
 
 def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tuple[list[Cell], list[str]]:

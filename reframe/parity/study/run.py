@@ -102,7 +102,8 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
 
 def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, str]]) -> list[Planned]:
     """Return the study's cases. UsageError for a size beyond all memory, NothingMeasured where none can run."""
-    planned = conditions.planned(study, command.name, command.system, command.partitions, names)[command.mode]
+    planned = conditions.of_one(conditions.wanted(
+        study, command.name, command.system, command.partitions, names))[command.mode]
     refuse(command.name, [*dict.fromkeys((conditions.stated(study, p.case, p.beyond), p.reason)
                                          for p in planned if p.beyond)])
     if all(p.reason for p in planned):
