@@ -79,6 +79,11 @@ def test_a_quiet_night_is_one_sentence_and_the_counts(nights):
     assert said(found)[0] == '6 of 6 figures are judged: all are as they were.' and not answer.of(found).entries
 
 
+def test_one_low_night_is_a_line_that_promises_nothing_of_the_next_one(nights):
+    note, = (text for label, text in answer.of(nights(slow=44)).notes if label == 'once')
+    assert note == 'Npb%benchmark=mg.hpl@local:default: tonight 8.5 % low: a slowdown if it lasts'
+
+
 @pytest.mark.parametrize('raw, sentence', [
     ({'result': 'fail', 'fail_phase': 'run', 'perfvalues': {}, 'fail_reason': 'x', 'parity': {'status': 'failed', 'reason': 'disk full'}},
      'local:default: Toy: did not run.'),

@@ -324,8 +324,8 @@ def _cells(table: list[Row]) -> Iterator[tuple[str, str]]:
     by_word = Counter(cell.verdict for cell in cells)
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
     yield from _first('once', [f'{row.name}: tonight {figures.percent(row.cell.once)} '
-                               f'{"low" if row.cell.better == "higher" else "high"}, once: a second night is a '
-                               'slowdown' for row in low], FEW, 'figure', 'parity verdict --all')
+                               f'{"low" if row.cell.better == "higher" else "high"}: a slowdown if it lasts'
+                               for row in low], FEW, 'figure', 'parity verdict --all')
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:

@@ -89,7 +89,7 @@ class Cell(Strict):
     begin: float = 0.0               # when the first night of its slow or fast level began (Unix time); 0: of none
     detected: float = 0.0               # when that level, or the newest drop below it, was found
     level: float | None = None       # of the newest nights of that level, in the metric's unit
-    once: float | None = None        # the share by which tonight alone is low: a second night would be a slowdown
+    once: float | None = None        # the share by which tonight is low, too few nights for a slowdown
     anew: list[Change] = []          # other work: it learns anew, or its accepted value is of the work before
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
