@@ -88,7 +88,7 @@ def test_the_command_prints_a_study():
     needed = {'benchmark', 'metric', 'n', 'baseline', 'candidate', 'ratio', 'low', 'high', 'verdict'}
     assert all(needed <= set(row) for row in told['rows']) and all(isinstance(n, str) for n in told['notes'])
     text = parity('study', 'compare', 'jungels2012')
-    assert text.returncode == 0 and 'physical against virtual' in text.stdout and 'lower is better' in text.stdout
+    assert text.returncode == 0 and 'jungels2012, as published (virtual / physical)' in text.stdout and re.search(r'NFS large_copy %clients=1: seconds +47\.6 s +76\.7 s +1\.613 \[', text.stdout)
     wrong = process('study', 'compare', 'jungels2021')
     assert wrong.returncode == 2 and "did you mean 'jungels2012'" in wrong.stderr
     assert parity('study', 'compare', '../jungels2012').returncode == 2
@@ -648,7 +648,7 @@ def test_this_checkouts_own_studies_fit_its_checks():
 def test_the_report_of_a_study_shows_both_and_holds_no_script(measured, results):
     done = parity('study', 'report', 'trial')
     folder = results / 'report' / 'studies'
-    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == sorted(str(folder / f'trial.{ending}') for ending in ('html', 'csv', 'json'))
+    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == sorted(str(folder / f'trial{ending}') for ending in ('.html', '.csv', '-findings.csv', '.json'))
     text, rows = (folder / 'trial.html').read_text(), list(csv.DictReader((folder / 'trial.csv').open()))
     assert '<script' not in text and "default-src 'none'" in text and "script-src 'none'" in text
     assert '<h1>trial, quick on local</h1>' in text and '<b>holds</b>' in text and {r['of'] for r in rows} == {'published', 'here'}
@@ -690,7 +690,7 @@ def test_the_index_of_the_reports_has_a_line_a_study_with_its_words(measured, re
     assert done.returncode == 0 and done.stdout.endswith(f'{file}\n')
     text = file.read_text()
     assert '<script' not in text and '<a href="trial.html">trial</a>' in text and '<td>quick on ' in text and '<td>holds 1</td><td>holds 1</td>' in text
-    assert '<a href="trial.csv">CSV</a> <a href="trial.json">JSON</a>' in text
+    assert '<a href="trial.csv">CSV</a> <a href="trial-findings.csv">findings</a> <a href="trial.json">JSON</a>' in text
 
 
 def test_the_repeats_needed_grow_with_the_square_of_the_interval():

@@ -9,7 +9,7 @@ import typer
 
 from parity.base.errors import UsageError
 from parity.base.figures import counted
-from parity.cli.compare import JSON, printed
+from parity.cli.compare import JSON
 
 app = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
@@ -111,8 +111,6 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
     if as_json:
         print(json.dumps(found.as_json(), indent=1))
         return
-    if not found.ran and found.study.candidate:
-        printed(found.published)
     console.lines(wording.comparison(found))
 
 

@@ -67,7 +67,9 @@ def of_study(name: str, session: str = '') -> Compared:
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in rows or cell.status != 'skipped']
     of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
-    analysis = findings.analysed(study, cells, published, ran.cells, of_here)
+    calm = [replace(cell, values=[], reason=cell.label) if cell.label.startswith('disturbed') else cell
+            for cell in ran.cells]
+    analysis = findings.analysed(study, cells, published, calm, of_here)
     return Compared(name, study, cells, published, analysis, ran, of_here)
 
 
@@ -124,25 +126,42 @@ def rows(of: Compared) -> Iterator[Texts]:
     for one, other, like in pairs(of):
         row = (other if of.ran else one) or other or one
         name = f'{(other or one).benchmark}: {(other or one).metric}'
-        yield Texts(name, texts(one), texts(other), like, row.reason)
+        yield Texts(name, texts(one, True), texts(other, False), like, row.reason)
 
 
-def _sides(row: Row | None) -> list[str]:
+def caption(of: Compared) -> str:
+    """Return what the figures of the table are."""
+    several = sum(row.low is not None for of_one in (of.published, of.measured) if of_one for row in of_one.rows)
+    return 'several runs: their geometric mean; printed once: as printed' + (
+        f'; [95 % interval], each by itself: of {several} about {round(several / 20)} may miss' if several else '')
+
+
+def _sides(row: Row | None, printed: bool) -> list[str]:
     """Return baseline, candidate, and ratio with its interval."""
     if not row:
         return [NOTHING] * 3
-    unit = row.unit if row.candidate is not None else ''
-    return [number(row.baseline), f'{number(row.candidate)} {unit}'.strip(), number(row.ratio) + _interval(row)]
+    one, two = (_text(value, runs, printed) + (f' {row.unit}' if value is not None else '') for value, runs in (
+        (row.baseline, row.n_baseline), (row.candidate, row.n_candidate)))
+    return [one, two, number(row.ratio) + _interval(row) + _label(row)]
 
 
-def _figure(row: Row | None) -> list[str]:
+def _figure(row: Row | None, printed: bool) -> list[str]:
     """Return the figure of a study of one side, with its interval and what it can be used for."""
     if not row or (row.baseline is None and row.ratio is None):
         return [row.reason if row and row.kind is Kind.FLAGGED else NOTHING]
-    figure = [] if row.baseline is None else [f'{number(row.baseline)} {row.unit}'.strip()]
+    figure = [] if row.baseline is None else [f'{_text(row.baseline, row.n_baseline, printed)} {row.unit}'.strip()]
     figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
+    return [', '.join(figure) + _interval(row) + _label(row)]
+
+
+def _text(value: float | None, runs: int, printed: bool) -> str:
+    """Return a figure; one that is printed once has all of its digits."""
+    return f'{value:.10g}' if printed and runs == 1 and value is not None else number(value)
+
+
+def _label(row: Row) -> str:
     label = row.label.removeprefix('ratio_only').removeprefix(': ').partition(':')[0]
-    return [', '.join(figure) + _interval(row) + (f' ({label})' if label else '')]
+    return f' ({label})' if label else ''
 
 
 def _interval(row: Row | NumberRow | FitRow) -> str:

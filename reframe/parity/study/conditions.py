@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,6 +146,9 @@ def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
     UsageError for an unknown system or partition."""
     sides, lacking = _sides(study, systems.read(system), partitions) if system else ({'': ''}, {})
     cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
+    if system and (why := _one_directory(study, systems.read(system), sides, names or {})):
+        cases = [case.model_copy(update={'reason': case.reason or why})
+                 if len(study.values(case.experiment, study.contrast)) > 1 else case for case in cases]
     return Wanted(name, study, system, cases, [sides.get(study.side(case), sides.get('', '')) for case in cases],
                   lacking)
 
@@ -188,6 +192,20 @@ def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float
     """Return how long these sessions take. A case of several experiments runs once."""
     by_case = {id(p.case): p.seconds for p in planned}
     return sum(SESSION + sum({case.runs: by_case[id(case)] for case in step.cases}.values()) for step in steps)
+
+
+def _one_directory(study: Study, site: System, sides: Mapping[str, str],
+                   names: Mapping[str, Mapping[str, str]]) -> str:
+    """Return why sides that are file systems cannot be compared: they are one directory; '' where they can."""
+    axis, found = study.axes[study.contrast], {}
+    roles = {part.name: part.extras.filesystems for part in site.partitions}.get(sides.get('', ''), {})
+    for value, role in axis.values.items() if axis.kind == 'filesystem' else ():
+        if path := roles.get(names.get(study.contrast, {}).get(value) or role):
+            at = os.path.realpath(os.path.expandvars(path))
+            if at in found:
+                return f'{found[at]} and {value} are one directory, {path}: name two by --as'
+            found[at] = value
+    return ''
 
 
 def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

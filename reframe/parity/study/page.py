@@ -14,6 +14,7 @@ from parity.report.templates import template
 from parity.study import compared, derived
 from parity.study.compared import Compared
 from parity.study.figures import Cell
+from parity.study.findings import Judged
 
 #: The folder of the templates.
 _HERE = Path(__file__).parent
@@ -25,6 +26,7 @@ def write(of: Compared) -> list[Path]:
     """Write the files of a study, and return them."""
     file = _folder() / f'{of.name}.html'
     contents = {file: page(of), file.with_suffix('.csv'): _table(of),
+                file.with_name(f'{of.name}-findings.csv'): _findings(of),
                 file.with_suffix('.json'): json.dumps(of.as_json(), indent=1) + '\n'}
     files.write_all({path: content.encode() for path, content in contents.items()})
     return list(contents)
@@ -59,8 +61,7 @@ def page(of: Compared) -> str:
               ('Flagged figures in print', [(text,) for text in compared.flagged(of.cells)]),
               ('Repairs', [(text,) for text in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    return template('study.html.j2', _HERE, drawings=drawings, judged=compared.judged,
-                    sentence=compared.sentence).render(
+    return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(
         c=of, title=of.title, rows=list(compared.rows(of)), tables=tables, plots=list(_plots(of)))
 
 
@@ -91,6 +92,12 @@ def _line(of: Compared, law: str, along: str, name: str, hollow: bool, cells: li
     limits = {x: (low, high) for x, c in at.items() for low, high in [c.limits] if low is not None}
     return Line(name, {x: c.mean for x, c in at.items()}, hollow, limits,
                 None if a is None or b is None else lambda x: a * x ** b if x > 0 else 0.0)
+
+
+def _findings(of: Compared) -> str:
+    """Return the findings as CSV."""
+    return csvfile.written([*Judged.model_fields], (list(finding.model_dump().values())
+                                                    for finding in of.analysis.findings))
 
 
 def _table(of: Compared) -> str:

@@ -21,15 +21,16 @@ _STYLES = {'holds': 'green', 'does not hold': 'bold red'}
 def comparison(of: Compared) -> Iterator[Line]:
     """Yield the comparison with what was measured: table, findings, fits, numbers, notes."""
     two = of.study.candidate
-    yield of.title + (f' ({two} / {of.study.baseline})' if two else ''), 'bold'
-    if not two or of.ran:
-        head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', ''] if two else \
-            ['', 'in print', *(['here'] if of.ran else [])]
-        rows = [[row.name, *row.published, *row.here, row.like] for row in compared.rows(of)]
-        yield from columns([head, *(row[:len(head)] for row in rows)], {1, 3, 4, 6} if two else {1, 2})
-        lost = Counter(row.reason for row in (of.measured.rows if of.measured else ())
-                       if (row.ratio if two else row.baseline) is None)
-        yield from (f'  {count} not measured: {why}' for why, count in lost.items())
+    yield from ((of.title + (f' ({two} / {of.study.baseline})' if two else ''), 'bold'), compared.caption(of))
+    head = [f'in print: {of.study.baseline}', two, f'{two} / {of.study.baseline}'] if two else ['in print']
+    head = ['', *head, *([head[0].replace('in print', 'here'), *head[1:], ''] if of.ran else [])]
+    rows = [[row.name, *row.published, *row.here, row.like] for row in compared.rows(of)]
+    yield from columns([head, *(row[:len(head)] for row in rows)], {1, 2, 3, 4, 5, 6} if two else {1, 2})
+    lost = Counter(row.reason for row in (of.measured.rows if of.measured else ())
+                   if (row.ratio if two else row.baseline) is None)
+    yield from (f'  {count} not measured: {why}' for why, count in lost.items())
+    for row in (*of.published.rows, *(of.measured.rows if of.measured else ())):
+        yield from (f'  {row.benchmark}: {row.metric}: {note}' for note in row.notes)
     labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
     for finding in of.analysis.findings:
         yield from ('', f'{finding.id}: {compared.sentence(finding)} ({finding.where})')
@@ -39,7 +40,7 @@ def comparison(of: Compared) -> Iterator[Line]:
     for heading, table in compared.tables(of):
         if table:
             yield from ('', (heading, 'bold'), *columns([[*row[:-1], brief(row[-1], 90)] for row in table]))
-    if not two and not of.ran:
+    if not of.ran:
         yield from ('', *(f'note: {note}' for note in of.published.notes))
 
 
