@@ -473,6 +473,8 @@ def test_a_title_stays_until_a_cell_joins():
     assert live([first], [widened])[0][0].where.name == 'fat'
     one, = live([first], [deeper, slower('Npb', 0, 'partition', 'gpu, fat', 'memory', partition='gpu')])[0]
     assert one.title == 'fat, gpu: memory 20 % slower' and [(each.what, each.text.partition('.')[0]) for each in one.events[1:]] == [('also', 'Npb'), ('worse', 'Stream')]
+    told, *_ = notify.lines([(one, 'also')], [one], None)
+    assert told == f'incident 1, also: {one.title} ({one.events[1].text})'
 
 
 # ---- every reader says the same

@@ -242,12 +242,13 @@ def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]
 
 
 def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verdict | None) -> list[str]:
-    """Return a line for each incident with news, with its cells where the verdict does not show them; then the
-    open ones that it does not show, and the known ones."""
+    """Return a line for each incident with news, and its cells where the verdict does not show them; then the open
+    ones that it does not show, and the known ones. A cell that joined or became worse stands behind the title."""
     shown = {cell.incident for cell in verdict.cells} if verdict else set()
     found = []
     for incident, what in news[:_NAMED]:
-        found.append(f'incident {incident.number}, {what}: {incident.title}')
+        of = [f' ({event.text})' for event in incident.events if event.what == what in ('also', 'worse')][-1:]
+        found.append(f'incident {incident.number}, {what}: {incident.title}{"".join(of)}')
         if what != 'over' and incident.number not in shown:
             found += [f'  {line}' for line in words.about(incident, _CELLS)]
             found += [f'  parity show {incident.number}']
