@@ -80,8 +80,10 @@ def test_a_quiet_night_is_one_sentence_and_the_counts(nights):
 
 
 def test_one_low_night_is_a_line_that_promises_nothing_of_the_next_one(nights):
-    note, = (text for label, text in answer.of(nights(slow=44)).notes if label == 'once')
+    found = answer.of(nights(slow=44))
+    note, = (text for label, text in found.notes if label == 'once')
     assert note == 'Npb%benchmark=mg.hpl@local:default: tonight 8.5 % low: a slowdown if it lasts'
+    assert found.sentence == 'local:default: compute 4.9 % slower. 1 more figure is slower tonight.'
 
 
 @pytest.mark.parametrize('raw, sentence', [

@@ -194,10 +194,12 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     measured = sum(row.cell.value is not None for row in table)
     figures = counted(measured, 'figure')
     judged = sum(_is_judged(row.cell) for row in table)
-    blind = sum(row.word == 'blind' for row in table)
+    low = sum(bool(row.cell.once) for row in table)
+    blind = sum(row.word == 'blind' and not row.cell.once for row in table)
     if entries:
         anew = next((f'{line}.' for line in _anew(verdict)), '')
         rest = f'{len(entries) - 1} more below.' if entries[1:] else anew if anew or not judged else \
+            f'{counted(low, "more figure", "are")} slower tonight.' if low else \
             'All else that shows is as it was.' if blind else 'All else is as it was.'
         return f'{entries[0].title}. {rest}'.strip()
     over = [f'Incident {each.number} is over{_why(each)}: {each.title}.' for each in verdict.incidents
@@ -220,7 +222,7 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
         return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
     counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known faults'),
-              (sum(row.word == 'improved' for row in table), 'improved'), (blind, 'blind'))
+              (sum(row.word == 'improved' for row in table), 'improved'), (low, 'slower tonight'), (blind, 'blind'))
     rest = [f'{count} {what}' for count, what in counts if count]
     if sum(count for count, _ in counts) < judged:
         rest.append('the others are as they were' if rest else 'all are as they were')
