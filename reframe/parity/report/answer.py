@@ -222,7 +222,8 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
         return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
     counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known faults'),
-              (sum(row.word == 'improved' for row in table), 'improved'), (low, 'slower tonight'), (blind, 'blind'))
+              (sum(row.word == 'improved' for row in table), 'improved'), (low, 'slower tonight'),
+              (blind, 'blind'))
     rest = [f'{count} {what}' for count, what in counts if count]
     if sum(count for count, _ in counts) < judged:
         rest.append('the others are as they were' if rest else 'all are as they were')
