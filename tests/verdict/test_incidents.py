@@ -170,6 +170,16 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
     assert 'is over' in parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').stderr
 
 
+def test_a_cell_taken_out_of_an_acknowledged_incident_stays_known_and_the_answer_says_so(slow, site):
+    slow()
+    assert parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').returncode == 0
+    with site.with_name('acks.yaml').open('a') as file:
+        file.write('  - {cell: Toy.latency@local:default, until: 2999-01-01, why: a test, by: ana, since: 2026-11-18, incident: 1}\n')
+    done = parity('unack', 'Toy.hpl')
+    assert done.returncode == 0 and '; incident 1 still is, with its cells: parity unack 1; ' in done.stdout, done.stderr
+    assert slow().exit_code == 0 and 'still is' not in parity('unack', '1').stdout and slow().exit_code == 1
+
+
 def test_an_acknowledgement_is_in_both_places_or_in_none(slow, stored, site):
     slow()
     stored.database.execute("CREATE TRIGGER no BEFORE UPDATE ON parity_incidents BEGIN SELECT RAISE(FAIL, 'read-only'); END")

@@ -130,7 +130,9 @@ def take_back(wanted: str) -> None:
         incidents.acknowledged(ack.incident, {each.cell for each in gone if each.cell}, '', write)
     else:
         write()
-    print(visible(f'parity: {named}, no longer acknowledged ({ack}); {acks.path(system)}'))
+    left = ack.cell and ack.incident in {each.incident for each in acks.read(system)} - {None}
+    still = f'; incident {ack.incident} still is, with its cells: parity unack {ack.incident}' if left else ''
+    print(visible(f'parity: {named}, no longer acknowledged ({ack}){still}; {acks.path(system)}'))
 
 
 def listing(system: str) -> None:
