@@ -171,7 +171,7 @@ def test_nothing_testable_no_space_and_a_second_run_are_told(onebox, site, resul
     assert none.returncode == 3 and 'nodes: needs 2, onebox:physical has 1' in none.stdout and 'can measure nothing of trial (quick)' in none.stderr
     onebox()
     said = parity(*line, '--dry-run')
-    assert said.returncode == 0 and '3 runs of 1 case in 3 sessions; about 75 s (a guess for 1 of 1 case)' in said.stdout
+    assert said.returncode == 0 and '3 runs of 1 case in 3 sessions; about 57 s (a guess for 1 of 1 case)' in said.stdout
     assert 'not testable here: 1 of one: no environment of virtual offers hpcc' in said.stdout and not (results / 'studies').exists()
     with files.Lock(results / '.nightly.lock', 'ci/nightly').held(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, '_ours', set())

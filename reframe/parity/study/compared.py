@@ -61,15 +61,15 @@ def of_study(name: str, session: str = '') -> Compared:
         cells = [replace(cell, point={study.contrast: study.baseline, **cell.point}) for cell in cells]
     published = figures.compared(study, cells, 'published', notes, tables=tables)
     if not ran:
-        return Compared(name, study, cells, published, findings.analysed(study, cells, published))
+        return Compared(name, study, cells, published, findings.analysed(study, cells))
     figures.in_units_of_print(cells, ran.cells)
     rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in rows or cell.status != 'skipped']
     of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
-    calm = [replace(cell, values=[], reason=cell.label) if cell.label.startswith('disturbed') else cell
+    calm = [replace(cell, values=[]) if cell.label.startswith('disturbed') else cell
             for cell in ran.cells]
-    analysis = findings.analysed(study, cells, published, calm, of_here)
+    analysis = findings.analysed(study, cells, calm)
     return Compared(name, study, cells, published, analysis, ran, of_here)
 
 

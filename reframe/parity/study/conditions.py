@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import median
@@ -24,8 +24,8 @@ from parity.study.model import AXIS, Case, Study, filled
 from parity.system import systems
 from parity.system.systems import System
 
-#: Seconds that a job costs beside its case: a guess, used where a case was never measured.
-JOB = 10.0
+#: Seconds that a job costs beside its case, without a scheduler and with one: a guess, where none was measured.
+JOB = {'local': 1.0, '': 4.0}
 #: Seconds that a session of ReFrame costs beside its cases: a guess.
 SESSION = 5.0
 MODES = ('full', 'quick')
@@ -51,10 +51,20 @@ def asked(cases: Sequence[tuple[Case, str]], system: str = '') -> tuple[Plan, li
     each = [Asked(check=case.check, parameters=case.parameters, variables=case.variables, partition=partition)
             for case, partition in cases]
     different = list(dict.fromkeys(one.model_dump_json() for one in each))
-    loaded = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *(['--system', system] if system else [])],
+    loaded = plan.of_command([*_files({case.check for case, _ in cases}), '-r',
+                              *(['--system', system] if system else [])],
                              [Asked.model_validate_json(one) for one in different])
     answers = dict(zip(different, loaded.answers, strict=True))
     return loaded, [answers[one.model_dump_json()] for one in each]
+
+
+def _files(checks: Collection[str]) -> list[str]:
+    """Return the options that load these checks: their own files, or all where one has none."""
+    folder, found = paths.root() / 'checks', {}
+    for file in folder.rglob('*.py'):
+        found |= dict.fromkeys(re.findall(r'^class (\w+)\(', file.read_text(), re.M), str(file))
+    return [word for file in ({found[name] for name in checks} if {*checks} <= {*found} else [str(folder)])
+            for word in ('-c', file)]
 
 
 def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[Answer]) -> None:
@@ -171,10 +181,12 @@ def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
 
 def _of_modes(of: Wanted, answers: Sequence[Answer], files: Mapping[str, str]) -> dict[str, list[Planned]]:
     times = _Times(of.name)
+    schedulers = {part.name: part.scheduler for part in systems.read(of.system).partitions}
     found: dict[str, list[Planned]] = {mode: [] for mode in MODES}
     for case, place, answer in zip(of.cases, of.places, answers, strict=True):
         reason = case.reason or answer.reason if place else of.lacking.get(of.study.side(case), '')
-        seconds, guessed = times.of(of.study, case, f'{of.system}:{place}') if place else (0.0, True)
+        job = JOB.get(schedulers.get(place, ''), JOB[''])
+        seconds, guessed = times.of(of.study, case, f'{of.system}:{place}', job) if place else (0.0, True)
         found['quick' if case.quick else 'full'].append(
             Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check]))
     return found
@@ -272,9 +284,11 @@ class _Times:
         #: By system:partition: the seconds that a job costs beside its case, the median of the sessions.
         self.costs = {place: median(cost for _, cost in of) for place, of in costs.items()}
 
-    def of(self, study: Study, case: Case, place: str) -> tuple[float, bool]:
-        """Return the seconds of a case with its job on system:partition, and whether they are a guess."""
+    def of(self, study: Study, case: Case, place: str, job: float) -> tuple[float, bool]:
+        """Return the seconds of a case with its job on system:partition, and whether they are a guess.
+
+        ``job``: what a job costs where none was measured."""
         measured = [taken for at, check, having, taken in self.cases
                     if at == place and case.is_case(check, having)]
         taken = median(measured) if measured else study.experiments[case.experiment].taken(case.quick).seconds
-        return self.costs.get(place, 0.0 if measured else JOB) + taken, not measured
+        return self.costs.get(place, 0.0 if measured else job) + taken, not measured

@@ -13,7 +13,6 @@ from pydantic import Field
 from parity.base.figures import amount
 from parity.base.groups import grouped
 from parity.base.strict import Strict
-from parity.compare.model import Comparison
 from parity.study import formula
 from parity.study.figures import Cell, named
 from parity.study.formula import Estimate
@@ -118,12 +117,8 @@ def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axi
 
 # ---- numbers
 
-def numbers(study: Study, of: Of, cells: Sequence[Cell], comparison: Comparison) -> Iterator[NumberRow]:
-    """Yield the geometric means of a comparison, and the study's numbers of these figures."""
-    for mean in comparison.means:
-        yield NumberRow(of=of, name=f'geometric_mean.{mean.subsystem}', value=mean.speed, unit='', published=None,
-                        formula=f'geometric mean of {len(mean.checks)} speeds',
-                        note=f'speed of {study.candidate}; {study.baseline}: 1')
+def numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]:
+    """Yield the study's numbers of these figures."""
     for derived in study.numbers:
         worked = derived.here if of == 'here' and derived.here else derived
         if worked.formula and (of == 'published' or worked.let):    # of no figures: it is among those in print

@@ -201,9 +201,7 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
     rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]
     if tables and not study.candidate:
         rows = list(_divided(rows, shown, tables))
-    return found.model_copy(update={
-        'rows': rows, 'means': [mean for mean in found.means if mean.subsystem in study.means],
-        'notes': [*head(study), *notes, *study.repairs]})
+    return found.model_copy(update={'rows': rows, 'means': [], 'notes': [*head(study), *notes, *study.repairs]})
 
 
 def _of_means(row: Row, study: Study, cells: Sequence[Cell], kind: str) -> Row:

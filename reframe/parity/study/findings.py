@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 from parity.base.figures import counted, number
 from parity.base.strict import Strict
-from parity.compare.model import Comparison
 from parity.study import derived
 from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
 from parity.study.figures import FIGURE, Cell, quotient, widened
@@ -68,16 +67,13 @@ class Part(NamedTuple):
         return f'{self.name} {number(self.value)}{limits}{more}{label}'.strip()
 
 
-def analysed(study: Study, published: Sequence[Cell], compared: Comparison,
-             here: Sequence[Cell] | None = None, measured: Comparison | None = None) -> Analysis:
+def analysed(study: Study, published: Sequence[Cell], here: Sequence[Cell] | None = None) -> Analysis:
     """Return what follows from the figures in print and, where there are any, from those measured here."""
-    sources: list[tuple[Of, Sequence[Cell], Comparison]] = [('published', published, compared)]
-    sources += [('here', here, measured)] if here is not None and measured else []
-    numbers = [row for of, cells, comparison in sources for row in derived.numbers(study, of, cells, comparison)]
-    judged = [_judged(study, finding, {of: cells for of, cells, _ in sources}, numbers)
-              for finding in study.findings]
+    sources: dict[Of, Sequence[Cell]] = {'published': published, **({} if here is None else {'here': here})}
+    numbers = [row for of, cells in sources.items() for row in derived.numbers(study, of, cells)]
+    judged = [_judged(study, finding, sources, numbers) for finding in study.findings]
     return Analysis(numbers=numbers, findings=sorted(judged, key=lambda f: f.published != 'does not hold'),
-                    fits=[row for of, cells, _ in sources for row in derived.fits(study, of, cells)])
+                    fits=[row for of, cells in sources.items() for row in derived.fits(study, of, cells)])
 
 
 def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]],

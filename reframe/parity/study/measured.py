@@ -83,7 +83,7 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
         reasons = _reasons(study, found, [case for case in cases if id(case) not in ran and not case.reason])
         found.cells = list(_cells(study, pairs, reasons))
         there = {cell.name for cell in found.cells}
-        quick = {id(case): '--quick leaves it out' for case in cases if not case.quick} | reasons
+        quick = {id(case): reasons.get(id(case)) or '--quick leaves it out' for case in cases if not case.quick}
         found.cells += [cell for cell in _cells(study, [(case, []) for case in cases if not case.quick], quick)
                         if found.mode == 'quick' and cell.name not in there]
         found.labels = _labels(study, found)
@@ -125,11 +125,12 @@ def _of_rows(side: str, rows: pl.LazyFrame) -> Side:
     """Return the figures of rows; those of disturbed runs, labelled, where a cell has no others."""
     disturbed = (pl.col('status') == 'disturbed') & pl.col('value').is_not_null()
     shown = resolve.of_rows(side, 'session', rows.filter(disturbed).with_columns(
-        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.col('reason')))
+        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.lit('')))      # one label: all runs count together
     also = {(cell.case, cell.metric, cell.place): cell for cell in shown.cells}
     of = resolve.of_rows(side, 'session', rows)
-    return replace(of, cells=[cell if cell.values else also.get((cell.case, cell.metric, cell.place), cell)
-                              for cell in of.cells])
+    return replace(of, cells=[
+        cell if cell.values else replace(also.get((cell.case, cell.metric, cell.place), cell), reason=cell.reason)
+        for cell in of.cells])
 
 
 def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:

@@ -36,7 +36,6 @@ SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
 AXIS = re.compile(r'\{([A-Za-z]\w*)\}')
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
-Subsystem = Literal['compute', 'memory', 'network', 'storage', 'gpu']
 
 
 class Axis(Strict):
@@ -99,7 +98,7 @@ class Experiment(Strict):
 
     what: str
     where: str                          # pages, figures, tables
-    subsystem: Subsystem
+    subsystem: Literal['compute', 'memory', 'network', 'storage', 'gpu']
     axes: dict[Name, list[Text] | Literal['all']]
     metrics: dict[Name, list[str]] = Field(min_length=1)
     check: str = ''
@@ -157,7 +156,6 @@ class Study(Strict):
     fits: list[Fit] = []
     functions: dict[Head, Text] = {}      # `rtt_us(mtu, rate)`: a formula of these and of the functions above it
     numbers: list[Derived] = []
-    means: list[Subsystem] = []         # of whose rows one geometric mean is asked
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.05      # of like: ratios in print and here differ by no more
     confounders: list[Confounder] = []
     repairs: list[str] = []
