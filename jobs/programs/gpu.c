@@ -1,15 +1,15 @@
 /* What GPUs can do, all devices of a node at once, a thread of OpenMP each: C11.
 
        gpu [--opencl] stream ELEMENTS TIMES     Copy Mul Add Triad Dot as in BabelStream, double precision
-       gpu [--opencl] ops SECONDS KIND...       multiply-adds: double single half, *_matrix of double half tf32
+       gpu [--opencl] ops SECONDS KIND...       multiply-adds: double single half; *_matrix of double half bf16 tf32 int8
        gpu [--opencl] load SECONDS KIND...      the first of the kinds that a device has, told once a second
-       gpu [--opencl] gemm|burn SECONDS KIND... as ops and load, by products of cuBLAS where it can be loaded
+       gpu [--opencl] gemm|burn SECONDS KIND... as ops and load, by cuBLAS where it is and has such a product
        gpu [--opencl] transfer BYTES TIMES      host to device and back, then every pair of devices
+       gpu [--opencl] collective BYTES TIMES    all-reduce and all-gather of NCCL over all devices
        gpu compile ARCH...                      all kernels by NVRTC for sm_80 and others; needs no device
 
    CUDA is taken where its driver is (libcuda.so.1), else OpenCL. NVRTC, which compiles for CUDA, is the loader's, else
-   the file that PARITY_NVRTC names; so is cuBLAS (11 or later), by PARITY_CUBLAS. What calls CUDA's driver and cuBLAS
-   was never run on a GPU: the tests compile its kernels, and take a double for both libraries.
+   the file that PARITY_NVRTC names; so are cuBLAS (11 or later) and NCCL, by PARITY_CUBLAS and PARITY_NCCL.
    Exit codes: 0, 1 if a result is wrong, 2 for what it cannot start with, with the call that failed. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -47,13 +47,13 @@ static void need(struct device *d, const struct kind *kind)
 }
 
 /* How many elements of the arrays, or of Dot's sums, are wrong after so many times. Each operation on the arrays is
-   rounded once, here and there: equal. A sum of WIDE * PER_ITEM positive products, none of which is added more than
-   PER_ITEM + 8 times, is rounded as often, by 2^-53 each: well within 1e-14. */
+   rounded once, here and there: equal. A sum of positive products, none of which is added more than 2 * PER_ITEM + 10
+   times, is rounded as often, by 2^-53 each: well within 1e-14. */
 static int64_t wrong_elements(struct device *d, void *const memory[4], int64_t n, int times)
 {
     enum { PART = 1 << 20 };
     volatile double gold[3] = {0.1, 0.2, 0}; /* volatile: no operation joins another */
-    int64_t wrong = 0, part = WIDE * PER_ITEM;
+    int64_t wrong = 0, part = 2 * streaming.wide * PER_ITEM;
     double *got = room(PART * sizeof *got);
     for (int t = 0; t < times; t++) {
         gold[2] = gold[0];
@@ -92,7 +92,7 @@ static int stream(int64_t n, int times)
     EVERY_DEVICE
     {
         struct device *d = my_device();
-        int64_t groups = (n + WIDE - 1) / WIDE, sums = (groups + PER_ITEM - 1) / PER_ITEM;
+        int64_t per_group = 2 * streaming.wide, groups = (n + per_group - 1) / per_group, sums = (groups + PER_ITEM - 1) / PER_ITEM;
         void *kernels[6], *memory[4];
         need(d, &streaming);
         for (int k = 0; k < 6; k++)
@@ -100,11 +100,11 @@ static int stream(int64_t n, int times)
         for (int k = 0; k < 4; k++)
             memory[k] = api->memory(d, (size_t)(k < 3 ? n : sums) * 8);
         int64_t arguments[] = {(intptr_t)memory[0], (intptr_t)memory[1], (intptr_t)memory[2], (intptr_t)memory[3], n};
-        api->run(d, kernels[5], groups, arguments);
+        api->run(d, &streaming, kernels[5], groups, arguments);
         for (int t = 0; t < times; t++)
             for (int k = 0; k < 5; k++) {
                 #pragma omp barrier
-                double seconds = api->run(d, kernels[k], k == 4 ? sums : groups, arguments);
+                double seconds = api->run(d, &streaming, kernels[k], k == 4 ? sums : groups, arguments);
                 if (t == 0 || seconds < least[d - devices][k])
                     least[d - devices][k] = seconds;
             }
@@ -124,20 +124,26 @@ static int stream(int64_t n, int times)
 #define EDGE 8192
 #define ELEMENTS ((int64_t)EDGE * EDGE)
 
-/* Element i of A (0), B (1) or the vector x (2), whose elements are 1 and -1. Its bits as a half, if asked. */
-static double element(int which, int bits, int64_t i, uint16_t *half)
+enum { SINGLE_REAL, DOUBLE_REAL, HALF_REAL, BYTE = 3, WORD = 10, BRAIN_REAL = 14 }; /* cudaDataType */
+
+/* Element i of A (0), B (1) or the vector x (2), whose elements are 1 and -1. Its 16 bits as a half or bfloat16, if
+   asked: both are from 1/2 on, below 1. */
+static double element(int which, const struct kind *kind, int64_t i, uint16_t *pattern)
 {
+    int bits = kind->blas.bits;
     uint64_t word = ((uint64_t)which << 40 | (uint64_t)i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
     word = (word ^ word >> 31) * UINT64_C(0xBF58476D1CE4E5B9);
+    if (kind->blas.in == BYTE && which < 2)
+        return (int8_t)(word >> 56);
     double value = which == 2 ? 1 : 0.5 + (double)(word >> (64 - bits)) / (double)(UINT64_C(2) << bits);
-    if (half)
-        *half = (uint16_t)((word & 1) << 15 | 14 << 10 | word >> 54);
+    if (pattern)
+        *pattern = (uint16_t)((word & 1) << 15 | (kind->blas.in == HALF_REAL ? 14U : 126U) << bits | word >> (64 - bits));
     return word & 1 ? -value : value;
 }
 
 static size_t bytes_of(int type)
 {
-    return type == 2 ? 2 : type == 1 ? 8 : 4;
+    return type == BYTE ? 1 : type == HALF_REAL || type == BRAIN_REAL ? 2 : type == DOUBLE_REAL ? 8 : 4;
 }
 
 static void fill_matrix(struct device *d, const struct kind *kind, int which, void *memory)
@@ -146,14 +152,16 @@ static void fill_matrix(struct device *d, const struct kind *kind, int which, vo
     char *column = room(EDGE * each);
     for (int64_t from = 0; from < ELEMENTS; from += EDGE) {
         for (int64_t i = 0; i < EDGE; i++) {
-            uint16_t half;
-            double value = element(which, kind->blas.bits, from + i, &half);
+            uint16_t pattern = 0;
+            double value = element(which, kind, from + i, &pattern);
             if (each == 8)
                 ((double *)column)[i] = value;
             else if (each == 4)
                 ((float *)column)[i] = (float)value;
+            else if (each == 2)
+                ((uint16_t *)column)[i] = pattern;
             else
-                ((uint16_t *)column)[i] = half;
+                column[i] = (char)(int)value;
         }
         api->copy(d, column, memory, (size_t)from * each, EDGE * each, 1);
     }
@@ -162,31 +170,34 @@ static void fill_matrix(struct device *d, const struct kind *kind, int which, vo
 
 /* Whether C x is A (B x). An element of C is a sum of EDGE products below 1. Roundings that all go one way move it by
    less than EDGE^1.5 u: its partial sums are near sqrt(EDGE), u is a unit of the last place. EDGE of them, of either
-   sign, make EDGE^2 u. One element of C is near 50, this bound 8 in single and 1e-8 in double precision. */
+   sign, make EDGE^2 u. One element of C is near 50, this bound 8 in single and 1e-8 in double precision. Sums of
+   integers are exact. */
 static int is_product(struct device *d, const struct kind *kind, void *memory)
 {
-    static const double unit[] = {0x1p-23, 0x1p-52};
-    size_t each = bytes_of(kind->blas.out);
+    int out = kind->blas.out;
+    double unit = out == WORD ? 0 : out == DOUBLE_REAL ? 0x1p-52 : 0x1p-23;
+    size_t each = bytes_of(out);
     double *x = room(4 * EDGE * sizeof *x), *bx = x + EDGE, *abx = bx + EDGE, *cx = abx + EDGE, worst = 0;
     char *column = room(EDGE * each);
     memset(x, 0, 4 * EDGE * sizeof *x);
     for (int64_t j = 0; j < EDGE; j++) {
-        x[j] = element(2, 1, j, NULL);
+        x[j] = element(2, kind, j, NULL);
         for (int64_t i = 0; i < EDGE; i++)
-            bx[i] += x[j] * element(1, kind->blas.bits, j * EDGE + i, NULL);
+            bx[i] += x[j] * element(1, kind, j * EDGE + i, NULL);
     }
     for (int64_t j = 0; j < EDGE; j++) {
         api->copy(d, column, memory, (size_t)(j * EDGE) * each, EDGE * each, 0);
         for (int64_t i = 0; i < EDGE; i++) {
-            abx[i] += bx[j] * element(0, kind->blas.bits, j * EDGE + i, NULL);
-            cx[i] += x[j] * (each == 8 ? ((double *)column)[i] : (double)((float *)column)[i]);
+            abx[i] += bx[j] * element(0, kind, kind->blas.in == BYTE ? i * EDGE + j : j * EDGE + i, NULL);
+            cx[i] += x[j] * (each == 8 ? ((double *)column)[i] : out == WORD ? (double)((int32_t *)column)[i]
+                             : (double)((float *)column)[i]);
         }
     }
     for (int i = 0; i < EDGE; i++)
         worst = fmax(worst, isfinite(cx[i]) ? fabs(cx[i] - abx[i]) : INFINITY);
     free(column);
     free(x);
-    return worst < (double)ELEMENTS * unit[kind->blas.out];
+    return worst <= (double)ELEMENTS * unit;
 }
 
 static void check_cublas(const struct device *d, const char *call, int code)
@@ -195,28 +206,28 @@ static void check_cublas(const struct device *d, const char *call, int code)
         die(d, "%s: status %d of cuBLAS", call, code);
 }
 
+/* Integers: A is transposed, which cuBLAS asks for. */
 static double multiply_matrices(struct device *d, const struct kind *kind, void *const memory[3], int64_t times)
 {
     static const double factors[] = {1, 0};
     static const float single[] = {1, 0};
+    static const int32_t whole[] = {1, 0};
     int in = kind->blas.in, out = kind->blas.out, n = EDGE;
-    const char *one = out == 1 ? (const char *)factors : (const char *)single, *zero = one + bytes_of(out);
+    const void *both = out == DOUBLE_REAL ? (const void *)factors : out == WORD ? (const void *)whole : single;
+    const char *one = both, *zero = one + bytes_of(out);
     CU(d, cuEventRecord(d->events[0], NULL));
     for (int64_t i = 0; i < times; i++)
         check_cublas(d, "cublasGemmEx", cublasGemmEx(
-            d->blas, 0, 0, n, n, n, one, memory[0], in, n, memory[1], in, n, zero, memory[2], out, n,
+            d->blas, in == BYTE, 0, n, n, n, one, memory[0], in, n, memory[1], in, n, zero, memory[2], out, n,
             kind->blas.compute, -1));
     return cuda_seconds(d);
 }
 
-static const char *cublas_lacks(const struct device *d, const struct kind *kind, char why[99])
+/* Whether cuBLAS has products of a kind on this device. In double precision it takes matrix units from sm_80 on. */
+static int cublas_has(const struct device *d, const struct kind *kind)
 {
-    int sm = kind->blas.in == 2 ? 70 : kind->sm; /* half: ours needs a younger device */
-    snprintf(why, 99, kind->blas.compute ? "cuBLAS takes matrix units on %s" : "cuBLAS has no such product", d->arch);
-    if (!kind->blas.compute || (kind == kinds && d->sm >= 80))
-        return why;
-    snprintf(why, 99, "needs sm_%d, is %s", sm, d->arch);
-    return d->sm < sm ? why : NULL;
+    int sm = kind->blas.in == HALF_REAL ? 70 : kind->sm; /* half: ours needs a younger device */
+    return kind->blas.compute && d->sm >= sm && !(kind == kinds && d->sm >= 80);
 }
 
 /* ---- Modes: multiply-adds, ours or cuBLAS's. */
@@ -230,8 +241,8 @@ static struct result {
 
 static void say_rate(const char *before, int i, const struct result *done, double operations, double seconds)
 {
-    say("%s device %d program %s operations %.0f seconds %.6f rate %.6g Gflop/s wrong %d\n", before, i, done->program,
-        operations, seconds, operations / seconds / 1e9, done->bad);
+    say("%s device %d program %s operations %.0f seconds %.6f rate %.6g %s/s wrong %d\n", before, i, done->program,
+        operations, seconds, operations / seconds / 1e9, strncmp(done->kind->name, "int", 3) ? "Gflop" : "Gop", done->bad);
 }
 
 /* One kind for so long on one device; with `told`, a line a second. */
@@ -239,7 +250,7 @@ static void keep_on(struct device *d, double wanted, int told, int blas)
 {
     struct result *own = &results[d - devices], before = *own;
     const struct kind *kind = own->kind;
-    int64_t groups = 8LL * (d->units > 0 ? d->units : 1), items = groups * WIDE;
+    int64_t groups = 8LL * (d->units > 0 ? d->units : 1), items = groups * kind->wide;
     int *right = room((size_t)items * sizeof *right), tick = 0, version;
     void *kernel = NULL, *memory[3];
     double each = blas ? 2.0 * EDGE * ELEMENTS : kind->operations * (double)items;
@@ -257,7 +268,7 @@ static void keep_on(struct device *d, double wanted, int told, int blas)
             fill_matrix(d, kind, k, memory[k]);
     }
     int64_t arguments[] = {(intptr_t)memory[0], 1, kind->minus, kind->three, kind->more}, *rounds = &arguments[1];
-#define ONCE() (blas ? multiply_matrices(d, kind, memory, *rounds) : api->run(d, kernel, groups, arguments))
+#define ONCE() (blas ? multiply_matrices(d, kind, memory, *rounds) : api->run(d, kind, kernel, groups, arguments))
     ONCE();
     while (*rounds < 1 << 24 && ONCE() < 0.05)
         *rounds *= 2;
@@ -289,14 +300,17 @@ static int multiply(char **names, int several, double wanted, int told, int blas
     {
         struct device *d = my_device();
         struct result *own = &results[d - devices];
-        int lacks = 1;
+        int lacks = 1, by_cublas = 0;
         *own = (struct result){0};
         for (int i = 0; i < several && lacks; i++) {
-            own->kind = kind_of(names[i]);
-            lacks = (blas ? cublas_lacks : api->lacks)(d, own->kind, own->why) != NULL;
+            own->kind = kind_of(names[i], d->sm);
+            by_cublas = blas && cublas_has(d, own->kind);
+            lacks = !by_cublas && api->lacks(d, own->kind, own->why) != NULL;
+            if (blas && !by_cublas && !lacks && (lacks = !has_nvrtc()))
+                snprintf(own->why, sizeof own->why, "cuBLAS has no such product on %s, and there is no NVRTC", d->arch);
         }
         if (!lacks) {
-            keep_on(d, wanted, told, blas);
+            keep_on(d, wanted, told, by_cublas);
         } else {
             #pragma omp barrier
         }
@@ -388,6 +402,84 @@ static int transfer(size_t bytes, int times)
     return bad;
 }
 
+/* ---- Collectives of NCCL: sums and copies of integers, all devices at once. */
+
+static int32_t number_of(int device, int64_t i)
+{
+    return (int32_t)(word(device, i) >> 44);
+}
+
+/* Whether a device received the sum over all devices, or after an all-gather the part of each. */
+static int received(struct device *d, void *memory, int32_t *host, int64_t numbers, int gather)
+{
+    memset(host, 0, (size_t)numbers * 4);
+    api->copy(d, host, memory, 0, (size_t)numbers * 4, 0);
+    for (int64_t i = 0, part = numbers / count; i < numbers; i++) {
+        int32_t wanted = gather ? number_of((int)(i / part), i % part) : 0;
+        for (int of = 0; !gather && of < count; of++)
+            wanted += number_of(of, i);
+        if (host[i] != wanted)
+            return 0;
+    }
+    return 1;
+}
+
+static void check_nccl(const struct device *d, const char *call, int code)
+{
+    if (code)
+        die(d, "%s: %s", call, ncclGetErrorString(code));
+}
+
+static int collective(size_t bytes, int times)
+{
+    static const char *const names[] = {"allreduce", "allgather"};
+    static struct { double seconds[2]; int wrong[2]; } own[MOST];
+    static void *comms[MOST];
+    const char *lacks = api != &cuda ? "OpenCL has no NCCL"
+        : find_library("libnccl", "PARITY_NCCL", load_nccl) ? NULL : "no NCCL: the loader finds no libnccl.so.2";
+    int places[MOST], bad = 0, version = 0;
+    int64_t part = (int64_t)bytes / 4 / count, numbers = part * count;
+    for (int i = 0; i < count; i++)
+        places[i] = i;
+    if (!lacks)
+        check_nccl(NULL, "ncclGetVersion", ncclGetVersion(&version));
+    if (!lacks)
+        check_nccl(NULL, "ncclCommInitAll", ncclCommInitAll(comms, count, places));
+    #pragma omp parallel num_threads(count) if (!lacks)
+    for (struct device *d = lacks ? NULL : my_device(); d; d = NULL) {
+        int me = (int)(d - devices);
+        int32_t *host = room((size_t)numbers * 4);
+        void *from = api->memory(d, (size_t)numbers * 4), *to = api->memory(d, (size_t)numbers * 4);
+        for (int64_t i = 0; i < numbers; i++)
+            host[i] = number_of(me, i);
+        api->copy(d, host, from, 0, (size_t)numbers * 4, 1);
+        for (int gather = 0; gather < 2; gather++) {
+            for (int t = -1; t < times; t++) { /* -1: to warm up */
+                #pragma omp barrier
+                CU(d, cuEventRecord(d->events[0], NULL));
+                check_nccl(d, names[gather], gather
+                    ? ncclAllGather(from, to, (size_t)part, NCCL_INT32, comms[me], NULL)
+                    : ncclAllReduce(from, to, (size_t)numbers, NCCL_INT32, NCCL_SUM, comms[me], NULL));
+                double seconds = cuda_seconds(d);
+                own[me].seconds[gather] += t < 0 ? 0 : seconds;
+            }
+            own[me].wrong[gather] = !received(d, to, host, numbers, gather);
+        }
+        free(host);
+    }
+    for (int gather = 0; gather < 2; gather++)
+        for (int i = 0; i < count; i++) {
+            char whom[99];
+            snprintf(whom, sizeof whom, lacks ? "%d" : "%d nccl %d", i, version);
+            if (!lacks)
+                bad += told_transfer(names[gather], whom, (size_t)numbers * 4, times, own[i].seconds[gather],
+                                     own[i].wrong[gather]);
+            else if (++printed)
+                say("%s device %s none %s\n", names[gather], whom, lacks);
+        }
+    return bad;
+}
+
 static void tell_devices(void)
 {
     say("gpu 1 api %s driver %s devices %d\n", api->name, driver, count);
@@ -426,7 +518,7 @@ static int compile_for(char **archs)
 
 static int refuse(const char *what)
 {
-    fprintf(stderr, "gpu: %s; usage: gpu [--opencl] stream ELEMENTS TIMES | transfer BYTES TIMES | "
+    fprintf(stderr, "gpu: %s; usage: gpu [--opencl] stream ELEMENTS TIMES | transfer|collective BYTES TIMES | "
             "ops|load|gemm|burn SECONDS KIND..., or gpu compile ARCH...\nkinds:", what);
     for (int k = 0; k < KINDS; k++)
         fprintf(stderr, " %s", kinds[k].name);
@@ -444,7 +536,7 @@ int main(int number, char **words)
     int times = first && words[3] ? atoi(words[3]) : 0, given = number - forced;
     if (!strcmp(mode, "compile") && given > 2)
         return end("gpu", printed, compile_for(words + 2));
-    int copies = !strcmp(mode, "stream") || !strcmp(mode, "transfer");
+    int copies = !strcmp(mode, "stream") || !strcmp(mode, "transfer") || !strcmp(mode, "collective");
     int told = !strcmp(mode, "load") || !strcmp(mode, "burn"), blas = !strcmp(mode, "gemm") || !strcmp(mode, "burn");
     if (!copies && !told && !blas && strcmp(mode, "ops"))
         return refuse(mode);
@@ -453,23 +545,24 @@ int main(int number, char **words)
     if (copies && (times < 1 || times > 10000 || value != floor(value)))
         return refuse(words[3]);
     for (int i = 3; !copies && i < given; i++)
-        if (!kind_of(words[i]))
+        if (!kind_of(words[i], 0))
             return refuse(words[i]);
-    void *library = forced ? NULL : dlopen("libcuda.so.1", RTLD_NOW);
+    void *library = forced ? NULL : open_library("libcuda.so.1");
     api = library ? &cuda : &opencl;
     if (library)
         load_cuda(library, "libcuda.so.1");
-    else if ((library = dlopen("libOpenCL.so.1", RTLD_NOW)))
+    else if ((library = open_library("libOpenCL.so.1")))
         load_opencl(library, "libOpenCL.so.1");
     else
-        die(NULL, "neither CUDA's driver nor OpenCL: %s", dlerror());
+        die(NULL, "neither CUDA's driver nor OpenCL: the loader finds no libcuda.so.1 and no libOpenCL.so.1");
     api->find();
     if (count < 1 || count > MOST)
         die(NULL, "%s has %d devices; 1 to %d can be run", api->name, count, MOST);
     tell_devices();
     omp_set_dynamic(0);
     if (copies)
-        wrong = *mode == 's' ? stream((int64_t)value, times) : transfer((size_t)value / 8 * 8, times);
+        wrong = *mode == 's' ? stream((int64_t)value, times)
+            : *mode == 't' ? transfer((size_t)value / 8 * 8, times) : collective((size_t)value, times);
     blas = blas && api == &cuda && find_library("libcublas", "PARITY_CUBLAS", load_cublas);
     for (int i = 3; !copies && i < given; i += told ? given : 1)
         wrong += multiply(words + i, told ? given - 3 : 1, told ? value + 0.5 : value, told, blas);

@@ -50,15 +50,14 @@ __attribute__((noreturn, format(printf, 2, 3))) static void die(const struct dev
 #define VALUE(name) "#define " #name " " AS_TEXT(name)
 #define AS_TEXT(...) TEXT(__VA_ARGS__)
 
-#define WIDE 256   /* work-items of a group */
-#define PER_ITEM 4 /* elements of Dot */
+#define PER_ITEM 4 /* pairs of elements of Dot */
 #define CHAINS 8   /* independent sums of a work-item: they fill the pipes */
 #define SWEEPS 9   /* odd */
 #define PAIRS 128
 #define STEPS 512
 #define SCALE (double)(1 << (i * 0x9E3779B97F4A7C15UL >> 62)) /* of element i: shows what lands in another's place */
 
-static const char both[] = VALUE(WIDE) VALUE(PER_ITEM) VALUE(CHAINS) VALUE(SWEEPS) VALUE(PAIRS) VALUE(STEPS)
+static const char both[] = VALUE(PER_ITEM) VALUE(CHAINS) VALUE(SWEEPS) VALUE(PAIRS) VALUE(STEPS)
     VALUE(SCALE) "#define UNROLL _Pragma(\"unroll\")\ntypedef long i64; typedef unsigned long u64;\n";
 static const char for_cuda[] =
     "#define KERNEL extern \"C\" __global__ void\n#define GLOBAL\n#define LOCAL __shared__\n"
@@ -71,22 +70,38 @@ static const char for_opencl[] =
     "#define LOCAL __local\n#define GROUP (i64)get_group_id(0)\n#define LANE (int)get_local_id(0)\n"
     "#define SYNC barrier(CLK_LOCAL_MEM_FENCE)\n";
 
-#define STREAM(name, ...)                                                                                \
+/* A work-item takes two elements, by loads and stores of 16 bytes: Copy of an H100 is 4 % faster for it. */
+#define STREAM(name, target, ...)                                                                        \
+    "#define NEW(a, b, c) (" #__VA_ARGS__ ")\n"                                                          \
     "KERNEL our_" #name "(GLOBAL double *a, GLOBAL double *b, GLOBAL double *c, GLOBAL double *sums, i64 n)" \
-    "{ i64 i = GROUP * WIDE + LANE; if (i < n) { " #__VA_ARGS__ "; } }\n"
+    "{ i64 i = GROUP * WIDE + LANE; double2 x, y, z; if (2 * i + 1 < n) {"                                   \
+    "x = PAIR(a, i); y = PAIR(b, i); z = PAIR(c, i);"                                                        \
+    "x.x = NEW(x.x, y.x, z.x); x.y = NEW(x.y, y.y, z.y); PAIR(" #target ", i) = x;"                          \
+    "} else if (2 * i < n) { i *= 2; " #target "[i] = NEW(a[i], b[i], c[i]); } }\n#undef NEW\n"
 static const char stream_text[] =
-    STREAM(start, a[i] = 0.1 * SCALE; b[i] = 0.2 * SCALE; c[i] = 0)
-    STREAM(copy, c[i] = a[i])
-    STREAM(mul, b[i] = 0.4 * c[i])
-    STREAM(add, c[i] = a[i] + b[i])
-    STREAM(triad, a[i] = fma(0.4, c[i], b[i]))
+    "#define PAIR(array, i) ((GLOBAL double2 *)array)[i]\n"
+    TEXT(KERNEL our_start(GLOBAL double *a, GLOBAL double *b, GLOBAL double *c, GLOBAL double *sums, i64 n) {
+        i64 i = 2 * (GROUP * WIDE + LANE);
+        for (i64 end = i + 2; i < end && i < n; i++) {
+            a[i] = 0.1 * SCALE;
+            b[i] = 0.2 * SCALE;
+            c[i] = 0;
+        }
+    })
+    STREAM(copy, c, a)
+    STREAM(mul, b, 0.4 * c)
+    STREAM(add, c, a + b)
+    STREAM(triad, a, fma(0.4, c, b))
     TEXT(KERNEL our_dot(GLOBAL double *a, GLOBAL double *b, GLOBAL double *c, GLOBAL double *sums, i64 n) {
         LOCAL double part[WIDE];
         double sum = 0;
         UNROLL for (int k = 0; k < PER_ITEM; k++) {
             i64 i = (GROUP * PER_ITEM + k) * WIDE + LANE;
-            if (i < n)
-                sum = fma(a[i], b[i], sum);
+            if (2 * i + 1 < n) {
+                double2 x = PAIR(a, i), y = PAIR(b, i);
+                sum = fma(x.y, y.y, fma(x.x, y.x, sum));
+            } else if (2 * i < n)
+                sum = fma(a[2 * i], b[2 * i], sum);
         }
         part[LANE] = sum;
         SYNC;
@@ -131,7 +146,8 @@ static const char vector_text[] =
     });
 
 /* C += A B in each warp. A and B are random integers of so few bits that all sums are exact. Which lane has which
-   element: PTX ISA, matrix fragments for mma.m8n8k4 with .f64, mma.m16n8k8, mma.m16n8k16 with floating point type. */
+   element: PTX ISA, matrix fragments for mma.m8n8k4 with .f64, mma.m16n8k8, mma.m16n8k16 with floating point type,
+   mma.m16n8k32 with .s8. */
 static const char matrix_text[] =
     TEXT(__device__ int entry(u64 seed, int row, int column) {
         return (int)(((seed * 1024 + row * 32 + column + 1) * 0x9E3779B97F4A7C15UL >> 33) % (2 * RANGE + 1)) - RANGE;
@@ -142,11 +158,17 @@ static const char matrix_text[] =
             : "=r"(pair) : "r"(low), "r"(high));
         return pair;
     }
+    __device__ unsigned brains(int low, int high) {
+        return __float_as_uint((float)high) & 0xFFFF0000U | __float_as_uint((float)low) >> 16;
+    }
+    __device__ unsigned bytes(int a, int b, int c, int d) {
+        return (a & 255) | (b & 255) << 8 | (c & 255) << 16 | (unsigned)d << 24;
+    }
     KERNEL run(GLOBAL int *right, i64 rounds, i64 minus, i64 three, i64 more) {
         i64 item = GROUP * WIDE + LANE, product[NC];
         int g = LANE % 32 / 4, t = LANE % 4, good = 0;
         u64 ours = item / 32 * 2, theirs = ours + 1;
-        OPERAND a[4], b[2];
+        OPERAND a[NA], b[NB];
         FLOAT c[CHAINS][NC];
         UNROLL for (int i = 0; i < NA; i++)
             a[i] = PACKED(A, i);
@@ -187,10 +209,13 @@ static const char matrix_text[] =
 #define MMA_DOUBLE                                                                                  \
     "#define MMA(c) asm(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};\" " \
     ": \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a[0]), \"d\"(b[0]))\n"
-#define MMA_SINGLE(shape)                                                                           \
-    "#define MMA(c) asm(\"mma.sync.aligned." shape ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\" " \
-    ": \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) " \
-    ": \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]))\n"
+#define MMA_WIDE(shape, out, in)                                                                    \
+    "#define MMA(c) asm(\"mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\" " \
+    ": \"+" out "\"(c[0]), \"+" out "\"(c[1]), \"+" out "\"(c[2]), \"+" out "\"(c[3]) " \
+    ": \"" in "\"(a[0]), \"" in "\"(a[1]), \"" in "\"(a[2]), \"" in "\"(a[3]), " \
+    "\"" in "\"(b[0]), \"" in "\"(b[1]))\n"
+#define SIXTEEN_DEEP FRAGMENTS(g + (i) / 2 % 2 * 8, 2 * t + (i) % 2 + (i) / 4 * 8, 2 * t + (i) % 2 + (i) / 2 * 8)
+#define EIGHT_DEEP FRAGMENTS(g + (i) % 2 * 8, t + (i) / 2 * 4, t + (i) * 4)
 #define FLOPS (2.0 * CHAINS * SWEEPS * 2 * PAIRS)
 #define MATRIX_FLOPS(m, n, k) (2.0 * m * n * k / 32 * CHAINS * STEPS)
 
@@ -199,40 +224,52 @@ static const struct kind {
     const char *cuda, *opencl; /* types, in front of the text; NULL: OpenCL has none of this kind */
     const char *extension;     /* that OpenCL needs */
     int sm;                    /* that CUDA needs */
+    int wide;                  /* work-items of a group */
     int right;                 /* results of a work-item in a round */
     double operations;         /* of a work-item in a round */
     int64_t minus, three, more; /* the bits of -1, 3 and 3 + 2^-9 */
     struct { int compute, in, out, bits; } blas; /* cublasComputeType_t, cudaDataType; random bits of an element */
-} kinds[] = {
+} kinds[] = { /* of two with one name a device takes the last that it has */
 #define DOUBLE REALS(double, i64, as_double, as_long, 0x3FF0000000000000UL, 0x3FFFFFFFFFFFFUL, 0x4000000000000UL) FUSED
-    {"double", vector_text, DOUBLE, DOUBLE, "cl_khr_fp64", 0, CHAINS, FLOPS,
+    {"double", vector_text, DOUBLE, DOUBLE, "cl_khr_fp64", 0, 256, CHAINS, FLOPS,
      (int64_t)0xBFF0000000000000, 0x4008000000000000, 0x4008040000000000, {70, 1, 1, 52}},
 #define SINGLE REALS(float, int, as_float, as_int, 0x3F800000U, 0x1FFFFFU, 0x200000U) FUSED
-    {"single", vector_text, SINGLE, SINGLE, "", 0, CHAINS, FLOPS, 0xBF800000, 0x40400000, 0x40402000,
+    {"single", vector_text, SINGLE, SINGLE, "", 0, 256, CHAINS, FLOPS, 0xBF800000, 0x40400000, 0x40402000,
      {68, 0, 0, 23}},
     {"half", vector_text, REALS(unsigned, int, , , 0x3C003C00U, 0xFF00FFU, 0x1000100U) PAIR_FUSED,
      REALS(half2, int, as_half2, as_int, 0x3C003C00U, 0xFF00FFU, 0x1000100U) FUSED,
-     "cl_khr_fp16", 53, CHAINS, 2 * FLOPS, 0xBC00BC00, 0x42004200, 0x42014201, {0}},
+     "cl_khr_fp16", 53, 256, CHAINS, 2 * FLOPS, 0xBC00BC00, 0x42004200, 0x42014201, {0}},
     {"double_matrix", matrix_text, MATRIX(double, double, 1, 1, 2, 4, 500000, of(i)) FRAGMENTS(g, t, t) MMA_DOUBLE,
-     NULL, NULL, 80, 2 * CHAINS, MATRIX_FLOPS(8, 8, 4), 0, 0, 0, {70, 1, 1, 52}},
+     NULL, NULL, 80, 256, 2 * CHAINS, MATRIX_FLOPS(8, 8, 4), 0, 0, 0, {70, 1, 1, 52}},
+    {"double_matrix", matrix_text, MATRIX(double, double, 4, 2, 4, 8, 500000, of(i)) EIGHT_DEEP
+     MMA_WIDE("m16n8k8.row.col.f64.f64.f64.f64", "d", "d"), NULL, NULL, 90, 256, 4 * CHAINS, MATRIX_FLOPS(16, 8, 8), 0, 0,
+     0, {70, 1, 1, 52}},
     {"half_matrix", matrix_text, MATRIX(unsigned, float, 4, 2, 4, 16, 7, halves(of(2 * i), of(2 * i + 1)))
-     FRAGMENTS(g + (i) / 2 % 2 * 8, 2 * t + (i) % 2 + (i) / 4 * 8, 2 * t + (i) % 2 + (i) / 2 * 8)
-     MMA_SINGLE("m16n8k16.row.col.f32.f16.f16"), NULL, NULL, 80, 4 * CHAINS, MATRIX_FLOPS(16, 8, 16), 0, 0, 0,
-     {68, 2, 0, 10}},
-    {"tf32_matrix", matrix_text, MATRIX(unsigned, float, 4, 2, 4, 8, 7, __float_as_uint((float)of(i)))
-     FRAGMENTS(g + (i) % 2 * 8, t + (i) / 2 * 4, t + (i) * 4)
-     MMA_SINGLE("m16n8k8.row.col.f32.tf32.tf32"), NULL, NULL, 80, 4 * CHAINS, MATRIX_FLOPS(16, 8, 8), 0, 0, 0,
-     {77, 0, 0, 10}},
+     SIXTEEN_DEEP MMA_WIDE("m16n8k16.row.col.f32.f16.f16.f32", "f", "r"), NULL, NULL, 80, 256, 4 * CHAINS,
+     MATRIX_FLOPS(16, 8, 16), 0, 0, 0, {68, 2, 0, 10}},
+    {"bf16_matrix", matrix_text, MATRIX(unsigned, float, 4, 2, 4, 16, 7, brains(of(2 * i), of(2 * i + 1)))
+     SIXTEEN_DEEP MMA_WIDE("m16n8k16.row.col.f32.bf16.bf16.f32", "f", "r"), NULL, NULL, 80, 256, 4 * CHAINS,
+     MATRIX_FLOPS(16, 8, 16), 0, 0, 0, {68, 14, 0, 7}},
+    {"tf32_matrix", matrix_text, MATRIX(unsigned, float, 4, 2, 4, 8, 7, __float_as_uint((float)of(i))) EIGHT_DEEP
+     MMA_WIDE("m16n8k8.row.col.f32.tf32.tf32.f32", "f", "r"), NULL, NULL, 80, 256, 4 * CHAINS, MATRIX_FLOPS(16, 8, 8),
+     0, 0, 0, {77, 0, 0, 10}},
+    {"int8_matrix", matrix_text, MATRIX(unsigned, int, 4, 2, 4, 32, 100,
+     bytes(of(4 * i), of(4 * i + 1), of(4 * i + 2), of(4 * i + 3)))
+     FRAGMENTS(g + (i) / 4 % 2 * 8, 4 * t + (i) % 4 + (i) / 8 * 16, 4 * t + (i) % 4 + (i) / 4 * 16)
+     MMA_WIDE("m16n8k32.row.col.s32.s8.s8.s32", "r", "r"), NULL, NULL, 80, 256, 4 * CHAINS, MATRIX_FLOPS(16, 8, 32), 0,
+     0, 0, {72, 3, 10, 8}},
 };
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
-static const struct kind streaming = {"stream", stream_text, "", "", "cl_khr_fp64", 0, 0, 0, 0, 0, 0, {0}};
+static const struct kind streaming = {"stream", stream_text, "", "", "cl_khr_fp64", 0, 1024, 0, 0, 0, 0, 0, {0}};
 
-static const struct kind *kind_of(const char *name)
+/* The kind of this name that a device of compute capability sm runs; NULL if the name is none. */
+static const struct kind *kind_of(const char *name, int sm)
 {
+    const struct kind *kind = NULL;
     for (int k = 0; k < KINDS; k++)
-        if (!strcmp(name, kinds[k].name))
-            return &kinds[k];
-    return NULL;
+        if (!strcmp(name, kinds[k].name) && (!kind || kinds[k].sm <= sm))
+            kind = &kinds[k];
+    return kind;
 }
 
 /* ---- Libraries: what is called, and its types. Handles are pointers, codes are int. */
@@ -258,6 +295,15 @@ LIBRARY(load_nvrtc, NVRTC)
     f(int, cublasGemmEx, void *, int, int, int, int, int, const void *, const void *, int, int, const void *, int, \
       int, const void *, void *, int, int, int, int)
 LIBRARY(load_cublas, CUBLAS)
+
+#define NCCL_INT32 2 /* ncclDataType_t */
+#define NCCL_SUM 0   /* ncclRedOp_t */
+#define NCCL(f) \
+    f(int, ncclGetVersion, int *) f(const char *, ncclGetErrorString, int) \
+    f(int, ncclCommInitAll, void **, int, const int *) \
+    f(int, ncclAllReduce, const void *, void *, size_t, int, int, void *, void *) \
+    f(int, ncclAllGather, const void *, void *, size_t, int, void *, void *)
+LIBRARY(load_nccl, NCCL)
 
 #define CUDA(f) \
     f(int, cuInit, unsigned) f(int, cuDriverGetVersion, int *) f(int, cuGetErrorName, int, const char **) \
@@ -307,7 +353,7 @@ struct api {
     void *(*kernel)(struct device *, const struct kind *, const char *name);
     void *(*memory)(struct device *, size_t bytes);
     void *(*pinned)(struct device *, size_t bytes);
-    double (*run)(struct device *, void *kernel, int64_t groups, int64_t arguments[5]);
+    double (*run)(struct device *, const struct kind *, void *kernel, int64_t groups, int64_t arguments[5]);
     double (*copy)(struct device *, void *host, void *memory, size_t from, size_t bytes, int to_device);
     double (*pass)(struct device *, void *, struct device *, void *, size_t bytes, int *direct);
 };
@@ -323,28 +369,46 @@ static void write_uuid(struct device *d, const char *before, const uint8_t uuid[
 
 /* ---- CUDA */
 
-/* Load NAME.so, .13, .12 or .11, else the file that a variable names; NULL without any. */
+/* Load a library; NULL where the loader finds none. One that is there and cannot be loaded ends the program. */
+static void *open_library(const char *file)
+{
+    void *library = dlopen(file, RTLD_NOW);
+    const char *why = library ? file : dlerror();
+    if (!library && (strncmp(why, file, strlen(file)) || !strstr(why, "cannot open shared object file: No such file")))
+        die(NULL, "%s", why);
+    return library;
+}
+
+/* Load NAME.so, .13, .12, .11 or .2, else the file that a variable names; NULL without any. */
 static void *find_library(const char *name, const char *variable, void (*load)(void *, const char *))
 {
-    static const char *const ends[] = {"", ".13", ".12", ".11", NULL};
+    static const char *const ends[] = {"", ".13", ".12", ".11", ".2", NULL};
     const char *own = getenv(variable);
     char file[99];
     void *library = NULL;
     for (const char *const *end = ends; *end && !library; end++) {
         snprintf(file, sizeof file, "%s.so%s", name, *end);
-        library = dlopen(file, RTLD_NOW);
+        library = open_library(file);
     }
     if (!library && own)
-        library = dlopen(own, RTLD_NOW);
+        library = open_library(own);
     if (library)
         load(library, name);
     return library;
 }
 
+static int has_nvrtc(void)
+{
+    #pragma omp critical
+    if (!nvrtcVersion)
+        find_library("libnvrtc", "PARITY_NVRTC", load_nvrtc);
+    return nvrtcVersion != NULL;
+}
+
 static void find_nvrtc(void)
 {
     const char *own = getenv("PARITY_NVRTC");
-    if (!find_library("libnvrtc", "PARITY_NVRTC", load_nvrtc))
+    if (!has_nvrtc())
         die(NULL, "no NVRTC: the loader finds no libnvrtc.so, .13, .12 or .11; PARITY_NVRTC %s%s",
             own ? "names " : "is not set", own ? own : "");
 }
@@ -363,7 +427,7 @@ static char *compile(const struct kind *kind, const char *arch, size_t *bytes)
     const char *options[] = {option};
     void *program;
     snprintf(option, sizeof option, "--gpu-architecture=%s", arch);
-    snprintf(text, 1 << 16, "%s%s%s%s", both, for_cuda, kind->cuda, kind->text);
+    snprintf(text, 1 << 16, "#define WIDE %d\n%s%s%s%s", kind->wide, both, for_cuda, kind->cuda, kind->text);
     RTC(nvrtcCreateProgram(&program, text, kind->name, 0, NULL, NULL));
     if (nvrtcCompileProgram(program, 1, options)) {
         RTC(nvrtcGetProgramLogSize(program, bytes));
@@ -468,9 +532,7 @@ static void *cuda_kernel(struct device *d, const struct kind *kind, const char *
 {
     size_t bytes;
     void *module, *kernel;
-    #pragma omp critical
-    if (!nvrtcVersion)
-        find_nvrtc();
+    find_nvrtc();
     char *code = compile(kind, d->arch, &bytes);
     CU(d, cuModuleLoadData(&module, code));
     CU(d, cuModuleGetFunction(&kernel, module, name));
@@ -504,12 +566,12 @@ static double cuda_seconds(struct device *d)
     return milliseconds / 1e3;
 }
 
-static double cuda_run(struct device *d, void *kernel, int64_t groups, int64_t arguments[5])
+static double cuda_run(struct device *d, const struct kind *kind, void *kernel, int64_t groups, int64_t arguments[5])
 {
     void *places[5];
     for (int i = 0; i < 5; i++)
         places[i] = &arguments[i];
-    return TIMED(d, cuLaunchKernel(kernel, (unsigned)groups, 1, 1, WIDE, 1, 1, 0, NULL, places, NULL));
+    return TIMED(d, cuLaunchKernel(kernel, (unsigned)groups, 1, 1, (unsigned)kind->wide, 1, 1, 0, NULL, places, NULL));
 }
 
 static double cuda_copy(struct device *d, void *host, void *memory, size_t from, size_t bytes, int to_device)
@@ -607,9 +669,11 @@ static const char *opencl_lacks(const struct device *d, const struct kind *kind,
 
 static void *opencl_kernel(struct device *d, const struct kind *kind, const char *name)
 {
-    const char *parts[] = {both, for_opencl, kind->opencl, kind->text};
+    char wide[32];
+    const char *parts[] = {wide, both, for_opencl, kind->opencl, kind->text};
     int code;
-    void *program = clCreateProgramWithSource(d->context, 4, parts, NULL, &code), *kernel;
+    snprintf(wide, sizeof wide, "#define WIDE %d\n", kind->wide);
+    void *program = clCreateProgramWithSource(d->context, 5, parts, NULL, &code), *kernel;
     check_opencl(d, "clCreateProgramWithSource", code);
     if (clBuildProgram(program, 1, &d->id, "", NULL, NULL)) {
         char log[4096] = "";
@@ -654,9 +718,9 @@ static double opencl_end(struct device *d, void *event)
     return (double)(end - begin) / 1e9;
 }
 
-static double opencl_run(struct device *d, void *kernel, int64_t groups, int64_t arguments[5])
+static double opencl_run(struct device *d, const struct kind *kind, void *kernel, int64_t groups, int64_t arguments[5])
 {
-    size_t items = (size_t)groups * WIDE, wide = WIDE;
+    size_t wide = (size_t)kind->wide, items = (size_t)groups * wide;
     void *event;
     for (int i = 0; i < 5; i++)
         CL(d, clSetKernelArg(kernel, (unsigned)i, 8, &arguments[i]));

@@ -17,6 +17,7 @@ not read: no output of a machine with their driver was recorded. A value that a 
 """
 
 import ctypes
+import glob
 import json
 import os
 import re
@@ -40,16 +41,25 @@ BUSY = 50
 
 STATIC = {'name': '', 'error': '', 'mig': None, 'arch': '', 'units': None, 'clock_mhz': None,
           'memory_clock_mhz': None, 'memory_bus_bits': None, 'memory_bytes': None, 'pcie_gen': None,
-          'pcie_width': None}
+          'pcie_width': None, 'nvlinks': None, 'nvlink_mbps': None, 'power_limit_w': None,
+          'power_limit_default_w': None, 'xids': None}
 SLOWED = {'hardware': None, 'thermal': None, 'power_brake': None, 'power_cap': None}
 STATE = {'uncorrected': None, 'rows_pending': None, 'rows_failed': None, 'recovery': None, 'energy_mj': None,
-         'slowed_ns': SLOWED, 'processes': None}
+         'slowed_ns': SLOWED, 'nvlink_errors': None, 'processes': None}
+#: Counters of errors of a port (Linux, Documentation/ABI/stable/sysfs-class-infiniband).
+PORT_ERRORS = ('symbol_error', 'link_error_recovery', 'link_downed', 'port_rcv_errors',
+               'local_link_integrity_errors', 'excessive_buffer_overrun_errors')
 
 # from nvml.h of CUDA 13.5
 SUCCESS, NO_PERMISSION, ABSENT, LOST, NEEDS_RESET = 0, 4, 13, 15, 16
 SM, MEMORY = 1, 2                               # nvmlClockType_t
 UNCORRECTED, VOLATILE = 1, 0                    # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 POWER_CAP, THERMAL, ENERGY, RECOVERY = 74, 75, 83, 230                          # NVML_FI_DEV_...
+NVLINK_SPEED, NVLINKS, NVLINK_SPEED_OF = 90, 91, 164
+#: Errors of all NVLinks of a device: CRC of flits and of data, replays, recoveries; of one link from Hopper on.
+NVLINK_TOTALS, NVLINK_ERRORS_OF = (38, 45, 52, 59), (161, 162, 163)
+XID_ERROR = 8                                   # nvmlEventTypeXidCriticalError
+CLOCKS_SET = 2                                  # nvmlClocksEventReasonApplicationsClocksSetting
 WHOLE = {1: c_uint, 2: c_ulonglong, 3: c_ulonglong, 4: c_ulonglong, 5: c_uint}  # nvmlValueType_t
 ACTIONS = ('none', 'reset', 'reboot', 'drain', 'drain and reset', 'recover the IMEX domain', 'reset of the bus',
            'reboot of the system')              # nvmlDeviceGpuRecoveryAction_t
@@ -64,6 +74,11 @@ class Pci(ctypes.Structure):
 class Field(ctypes.Structure):
     _fields_ = [('id', c_uint), ('scope', c_uint), ('timestamp', c_longlong), ('latency', c_longlong),
                 ('type', c_int), ('code', c_int), ('value', c_ulonglong)]
+
+
+class Event(ctypes.Structure):
+    _fields_ = [('device', ctypes.c_void_p), ('type', c_ulonglong), ('data', c_ulonglong), ('instance', c_uint),
+                ('compute', c_uint)]
 
 
 class Process(ctypes.Structure):
@@ -90,6 +105,9 @@ class Nvml:
         self.call('nvmlSystemGetDriverVersion', text, c_uint(80))
         self.driver = text.value.decode(errors='replace')
         self.counters = counters(self.driver)
+        self.events = ctypes.c_void_p()
+        if self.call('nvmlEventSetCreate', byref(self.events)):
+            self.events = None
 
     def call(self, name, *arguments):
         function = getattr(self.library, name, None)
@@ -140,6 +158,12 @@ class Nvml:
         arch, cores = '' if major is None else f'sm_{major}{minor}', ask(card, 'nvmlDeviceGetNumGpuCores')
         known = self.answers(card, 'nvmlDeviceGetMemoryInfo', byref(memory))
         mig = ask(card, 'nvmlDeviceGetMigMode', count=2)[0]
+        enforced, default = (ask(card, f'nvmlDeviceGet{name}Limit') for name in ('EnforcedPower',
+                                                                                 'PowerManagementDefault'))
+        links = self.fields(card, [NVLINKS, NVLINK_SPEED])
+        speed = links[NVLINK_SPEED] or self.fields(card, [NVLINK_SPEED_OF])[NVLINK_SPEED_OF]
+        if self.events and self.answers(card, 'nvmlDeviceRegisterEvents', c_ulonglong(XID_ERROR), self.events):
+            card.told['xids'] = []
         card.told.update(
             uuid=self.text(card, 'nvmlDeviceGetUUID'), name=self.text(card, 'nvmlDeviceGetName'), arch=arch,
             mig=None if mig is None else mig == 1, units=cores // CORES[arch] if cores and arch in CORES else None,
@@ -147,7 +171,25 @@ class Nvml:
             memory_clock_mhz=ask(card, 'nvmlDeviceGetMaxClockInfo', MEMORY),
             memory_bus_bits=ask(card, 'nvmlDeviceGetMemoryBusWidth'), memory_bytes=memory[0] if known else None,
             pcie_gen=ask(card, 'nvmlDeviceGetMaxPcieLinkGeneration'),
-            pcie_width=ask(card, 'nvmlDeviceGetMaxPcieLinkWidth'))
+            pcie_width=ask(card, 'nvmlDeviceGetMaxPcieLinkWidth'), nvlinks=links[NVLINKS], nvlink_mbps=speed,
+            power_limit_w=None if enforced is None else enforced / 1000,
+            power_limit_default_w=None if default is None else default / 1000)
+
+    def watch(self, cards):
+        """Note the XIDs that came since the devices were described."""
+        event = Event()
+        while self.events and self.call('nvmlEventSetWait_v2', self.events, byref(event), c_uint(0)) == SUCCESS:
+            for card in cards:
+                if card.handle.value == event.device and event.type == XID_ERROR:
+                    card.told['xids'].append(event.data)
+
+    def nvlink_errors(self, card):
+        """Return the errors of all NVLinks of the device since its driver was loaded; None if not told."""
+        totals = [*self.fields(card, NVLINK_TOTALS).values()]
+        for link in range(card.told['nvlinks'] or 0):
+            totals += self.fields(card, NVLINK_ERRORS_OF, link).values()
+        known = [count for count in totals if count is not None]
+        return sum(known) if known else None
 
     def state(self, card):
         _, _, pending, failed = self.ask(card, 'nvmlDeviceGetRemappedRows', count=4)
@@ -162,22 +204,25 @@ class Nvml:
             'recovery': None if action is None else dict(enumerate(ACTIONS)).get(action, f'action {action}'),
             'energy_mj': found[ENERGY],
             'slowed_ns': dict(SLOWED, **{why: found[field] for why, field in self.counters.items()}),
+            'nvlink_errors': self.nvlink_errors(card),
             'processes': sorted(each.pid for each in processes[:count.value]) if known else None}
 
-    def fields(self, card, ids):
+    def fields(self, card, ids, scope=0):
         """Return {id: value} of field values; None for each that is not told."""
-        values = (Field * len(ids))(*(Field(id=each) for each in ids))
+        values = (Field * len(ids))(*(Field(id=each, scope=scope) for each in ids))
         known = self.answers(card, 'nvmlDeviceGetFieldValues', c_int(len(ids)), values)
         return {each.id: WHOLE[each.type](each.value).value
                 if known and each.code == SUCCESS and each.type in WHOLE else None for each in values}
 
     def load(self, card):
         used = (c_uint * 2)()                   # nvmlUtilization_t: kernels, memory
-        power = self.ask(card, 'nvmlDeviceGetPowerUsage')
+        power, reasons = self.ask(card, 'nvmlDeviceGetPowerUsage'), c_ulonglong()
+        told = self.answers(card, 'nvmlDeviceGetCurrentClocksEventReasons', byref(reasons))
         return {'busy': used[0] if self.answers(card, 'nvmlDeviceGetUtilizationRates', byref(used)) else None,
                 'clock_mhz': self.ask(card, 'nvmlDeviceGetClockInfo', SM),
                 'temperature_c': self.ask(card, 'nvmlDeviceGetTemperature', 0),
                 'power_w': None if power is None else power / 1000,
+                'clocks_set': bool(reasons.value & CLOCKS_SET) if told else None,
                 'pcie_gen': self.ask(card, 'nvmlDeviceGetCurrPcieLinkGeneration'),
                 'pcie_width': self.ask(card, 'nvmlDeviceGetCurrPcieLinkWidth')}
 
@@ -198,6 +243,9 @@ class Smi:
     """nvidia-smi, one query a device: one lost device ends a query about all."""
 
     source = 'nvidia-smi'
+
+    def watch(self, cards):
+        """Do nothing: nvidia-smi tells of no XID."""
 
     def __init__(self):
         self.driver = self.query('driver_version')[0][0]
@@ -225,7 +273,8 @@ class Smi:
             yield card
             found = self.ask(card, name='name', arch='compute_cap', mig='mig.mode.current',
                              clock_mhz='clocks.max.sm', memory_clock_mhz='clocks.max.mem',
-                             pcie_gen='pcie.link.gen.max', pcie_width='pcie.link.width.max')
+                             pcie_gen='pcie.link.gen.max', pcie_width='pcie.link.width.max',
+                             power_limit_w='enforced.power.limit', power_limit_default_w='power.default_limit')
             found['arch'] = f'sm_{found["arch"]}'.replace('.', '') if found['arch'] else ''
             found['mig'] = {'Enabled': True, 'Disabled': False}.get(found['mig'])
             card.told.update(found, name=str(found['name'] or ''))
@@ -236,7 +285,7 @@ class Smi:
     def load(self, card):
         return self.ask(card, busy='utilization.gpu', clock_mhz='clocks.sm', temperature_c='temperature.gpu',
                         power_w='power.draw', pcie_gen='pcie.link.gen.current',
-                        pcie_width='pcie.link.width.current')
+                        pcie_width='pcie.link.width.current') | {'clocks_set': None}
 
 
 def number(word):
@@ -329,6 +378,7 @@ class Driver:
             card.known = set(found['processes'] or ())
             card.told['before'] = card.told['after'] = found
         self.every(read)
+        self.ports = port_errors()
         self.began = time.monotonic()
 
     def meanwhile(self):
@@ -343,6 +393,7 @@ class Driver:
                 found['processes'] = [pid for pid in found['processes'] if pid in card.known or foreign(pid)]
             card.told['after'] = found
         self.every(read)
+        self.guard(self.source and self.source.source, lambda: self.source and self.source.watch(self.cards))
 
     def report(self):
         """Return the report as JSON; its last key is the CRC-32 of the others."""
@@ -350,9 +401,31 @@ class Driver:
             card.told['during'] = extremes(card.samples)
         found = {'node': os.uname().nodename, 'source': self.source.source if self.source else 'none',
                  'why': '; '.join(self.why), 'driver': self.source.driver if self.source else '',
-                 'seconds': self.seconds, 'devices': [card.told for card in self.cards]}
+                 'seconds': self.seconds, 'infiniband': grown(self.ports, port_errors()),
+                 'devices': [card.told for card in self.cards]}
         found['crc32'] = format(zlib.crc32(json.dumps(found, sort_keys=True).encode()), '08x')
         return json.dumps(found, indent=1) + '\n'
+
+
+def port_errors():
+    """Return the counters of errors of each InfiniBand port of the node, by its name."""
+    found = {}
+    for port in glob.glob('/sys/class/infiniband/*/ports/*'):
+        device, number = port.split('/')[4::2]
+        for name in PORT_ERRORS:
+            try:
+                with open(f'{port}/counters/{name}') as file:
+                    found.setdefault(f'{device} port {number}', {})[name] = int(file.read())
+            except (OSError, ValueError):
+                pass
+    return found
+
+
+def grown(before, after):
+    """Return the counters of each port that grew, by how much."""
+    grew = {port: {name: count - before.get(port, {}).get(name, count) for name, count in now.items()}
+            for port, now in after.items()}
+    return {port: {name: by for name, by in now.items() if by} for port, now in grew.items()}
 
 
 def by_bus(cards):
@@ -390,12 +463,12 @@ def extremes(samples):
     def of(name, among=busy):
         return sorted(each[name] for each in among if each[name] is not None) or [None]
 
-    clocks = of('clock_mhz')
+    clocks, settings = of('clock_mhz'), of('clocks_set')
     half = len(clocks) // 2
     return {'samples': len(busy), 'clock_mhz': clocks[0] and (clocks[half] + clocks[-half - 1]) / 2,
             'lowest_clock_mhz': clocks[0], 'temperature_c': of('temperature_c', samples)[-1],
-            'power_w': of('power_w', samples)[-1], 'pcie_gen': of('pcie_gen')[-1],
-            'pcie_width': of('pcie_width')[-1]}
+            'power_w': of('power_w', samples)[-1], 'clocks_set': settings[len(settings) // 2],
+            'pcie_gen': of('pcie_gen')[-1], 'pcie_width': of('pcie_width')[-1]}
 
 
 def start(command, **options):

@@ -14,7 +14,7 @@ from conftest import PATIENCE, TOP
 
 pytestmark = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
 PROGRAMS = TOP / 'jobs' / 'programs'
-KINDS = ('double', 'single', 'half', 'double_matrix', 'half_matrix', 'tf32_matrix')
+KINDS = ('double', 'single', 'half', 'double_matrix', 'half_matrix', 'bf16_matrix', 'tf32_matrix', 'int8_matrix')
 
 
 def build(folder, change=('', '')):
@@ -47,7 +47,7 @@ def gpu(tmp_path_factory):
 @pytest.mark.parametrize('words, rows', [
     (['stream', 100_003, 3], ['copy', 'mul', 'add', 'triad', 'dot']), (['stream', 1, 1], ['copy', 'mul', 'add', 'triad', 'dot']),
     (['ops', 0.1, *KINDS], KINDS), (['load', 1, 'half_matrix', 'single'], ['sample', 'single']), (['gemm', 0.1, 'single', 'tf32_matrix'], ['single', 'tf32_matrix']),
-    (['transfer', 1 << 20, 2], ['to_device', 'from_device', 'to_device_all', 'from_device_all'])], ids=lambda words: str(words[0]))
+    (['transfer', 1 << 20, 2], ['to_device', 'from_device', 'to_device_all', 'from_device_all']), (['collective', 1 << 20, 2], ['allreduce', 'allgather'])], ids=lambda words: str(words[0]))
 def test_each_mode_computes_right_on_one_device_and_on_two(gpu, words, rows):
     for devices in (1, 2):
         done = run(gpu, '--opencl', *words, POCL_DEVICES=' '.join(['pthread'] * devices))
@@ -59,12 +59,12 @@ def test_each_mode_computes_right_on_one_device_and_on_two(gpu, words, rows):
         assert all(line.endswith(' wrong 0') or ' none ' in line for line in results)
 
 
-BROKEN = [('add', 'c[i] = a[i] + b[i]', 'c[i] = a[i] + b[i] * (i == 77 ? 1.000001 : 1)', 'stream'), ('copy', 'copy, c[i] = a[i]', 'copy, c[i] = a[i ^ 1]', 'stream'),
-          ('triad', 'fma(0.4, c[i], b[i])', '(i & 1023 ? fma(0.4, c[i], b[i]) : b[i])', 'stream'), ('dot', 'least > 0', 'least > 1', 'stream'),
+BROKEN = [('add', 'STREAM(add, c, a + b)', 'STREAM(add, c, a + b * (i == 77 ? 1.000001 : 1))', 'stream'), ('copy', 'x = PAIR(a, i); y', 'x = PAIR(a, i ^ 1); y', 'stream'),
+          ('triad', 'fma(0.4, c, b)', '(i & 1023 ? fma(0.4, c, b) : b)', 'stream'), ('the last', 'i *= 2; ', '', 'stream'), ('dot', 'least > 0', 'least > 1', 'stream'),
           ('a sweep', 'sweep < SWEEPS', 'sweep < SWEEPS - 1', 'ops'), ('a pair', 'pair < PAIRS', 'pair < PAIRS - 8', 'ops'),
           ('a chain', 'x[j] = FMA(x[j], a, c)', 'x[j] = FMA(x[j], a, j == 3 ? b : c)', 'ops'),
           ('a copy', 'own[me].memory[0], 0, bytes, to)', 'own[me].memory[0], 0, bytes - 8, to)', 'transfer')]
-WORDS = {'stream': ['stream', 100_000, 2], 'ops': ['ops', 0.05, 'single'], 'transfer': ['transfer', 1 << 20, 1]}
+WORDS = {'stream': ['stream', 100_001, 3], 'ops': ['ops', 0.05, 'single'], 'transfer': ['transfer', 1 << 20, 1]}
 
 
 @pytest.mark.parametrize('change, mode', [
@@ -102,8 +102,9 @@ def test_every_kernel_compiles_for_the_architectures_of_cuda(gpu):
         pytest.skip(f'{done.stderr.strip()} (.venv/bin/pip install --require-hashes -r requirements-gpu.lock)')
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith('compile ')]
-    assert len(rows) == 4 * (1 + len(KINDS))
-    assert [row[1] for row in rows if row[4] == 'none'] == [kind for kind in KINDS if kind.endswith('_matrix')]     # sm_70
+    lacking = ['double_matrix', *(kind for kind in KINDS if kind.endswith('_matrix'))]      # sm_70; another on sm_90
+    assert len(rows) == 4 * (2 + len(KINDS))
+    assert [row[1] for row in rows if row[4] == 'none'] == [*lacking, 'double_matrix']
     assert all(int(row[-1]) > 4000 for row in rows if row[4] == 'bytes')
 
 
@@ -113,7 +114,7 @@ def test_every_kernel_compiles_for_the_architectures_of_cuda(gpu):
 def doubled(tmp_path_factory):
     """Runs the program beside the double, with small matrices."""
     folder = tmp_path_factory.mktemp('double')
-    for name in ('libcuda.so.1', 'libcublas.so'):
+    for name in ('libcuda.so.1', 'libcublas.so', 'libnccl.so.2'):
         subprocess.run(['cc', '-shared', '-fPIC', '-o', folder / name, TOP / 'tests' / 'data' / 'cuda_double.c'], check=True, timeout=PATIENCE)
     program = build(folder, ('#define EDGE 8192', '#define EDGE 64'))
     return lambda *words, **env: run(program, *words, LD_LIBRARY_PATH=str(folder), **env)
@@ -138,13 +139,29 @@ def test_every_pair_of_devices_copies_and_a_lost_word_is_found(doubled):
 
 
 def test_products_of_cublas_are_compared_and_told_once_a_second(doubled):
-    done = doubled('gemm', 0.01, *KINDS)
+    by_cublas = [kind for kind in KINDS if kind not in ('double', 'half')]
+    done = doubled('gemm', 0.01, *by_cublas)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()[4:-1]]
-    assert {row[0] for row in rows if row[3] == 'program'} == {'single', 'double_matrix', 'half_matrix', 'tf32_matrix'}
-    assert {' '.join(row[4:]) for row in rows if row[3] == 'none'} == {'cuBLAS takes matrix units on sm_90', 'cuBLAS has no such product'}
-    assert {row[4] for row in rows if row[3] == 'program'} == {'cublas-120905'} and len(rows) == 3 * len(KINDS)
+    assert {row[0] for row in rows} == set(by_cublas) and {row[3] for row in rows} == {'program'} and len(rows) == 3 * len(by_cublas)
+    assert {row[4] for row in rows} == {'cublas-120905'} and {row[-3] for row in rows if row[0] == 'int8_matrix'} == {'Gop/s'}
     assert doubled('burn', 1, 'half', 'half_matrix').stdout.count('sample 1 of half_matrix device ') == 3
+
+
+def test_collectives_of_nccl_are_compared_on_every_device(doubled):
+    rows = [line.split() for line in doubled('collective', 1000, 2).stdout.splitlines()[4:-1]]
+    assert [row[:3] for row in rows] == [[way, 'device', str(at)] for way in ('allreduce', 'allgather') for at in range(3)]
+    assert {tuple(row[3:9]) for row in rows} == {('nccl', '22809', 'bytes', '996', 'times', '2')} and {row[-1] for row in rows} == {'0'}
+    for fault, way in (('reduce', 'allreduce'), ('gather', 'allgather')):
+        done = doubled('collective', 1000, 2, DOUBLE_FAULT=fault)
+        assert done.returncode == 1 and {line.split()[0] for line in done.stdout.splitlines() if line.endswith('wrong 1')} == {way}
+    assert doubled('collective', 1000, 2, DOUBLE_FAULT='start').stderr == 'gpu: ncclCommInitAll: unhandled system error\n'
+
+
+def test_a_library_that_cannot_be_loaded_is_told(gpu, tmp_path):
+    (tmp_path / 'libcuda.so.1').touch()
+    done = run(gpu, 'stream', 100, 1, LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 2 and done.stderr == f'gpu: {tmp_path}/libcuda.so.1: file too short\n'
 
 
 @pytest.mark.parametrize('words, fault, code, said', [

@@ -1,6 +1,6 @@
-/* A double of CUDA's driver and of cuBLAS, for tests of jobs/programs/gpu.c: device memory is the host's, and no
-   kernel runs. DOUBLE_FAULT: pass loses the last word of a copy between devices, multiply a product's first element;
-   full: a device has no memory. Devices 1 and 2 have no direct path. */
+/* A double of CUDA's driver, of cuBLAS and of NCCL, for tests of jobs/programs/gpu.c: device memory is the host's, and no
+   kernel runs. DOUBLE_FAULT: pass loses the last word of a copy between devices, multiply a product's first element,
+   reduce a sum's last number, gather the part of the last device; full: a device has no memory. Devices 1 and 2 have no direct path. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,27 +59,72 @@ int cublasGetVersion_v2(void *handle, int *version) { *version = 120905; return 
 
 static double number(const void *matrix, int type, int64_t i)
 {
-    uint16_t half = type == 2 ? ((const uint16_t *)matrix)[i] : 0; /* all are between a half and 1 */
+    uint16_t bits = type == 2 || type == 14 ? ((const uint16_t *)matrix)[i] : 0; /* all are between a half and 1 */
     return type == 1 ? ((const double *)matrix)[i] : type == 0 ? ((const float *)matrix)[i]
-        : (half >> 15 ? -1 : 1) * (0.5 + (half & 1023) / 2048.0);
+        : type == 3 ? ((const int8_t *)matrix)[i] : type == 10 ? ((const int32_t *)matrix)[i]
+        : (bits >> 15 ? -1 : 1) * (type == 2 ? 0.5 + (bits & 1023) / 2048.0 : 0.5 + (bits & 127) / 256.0);
 }
 
 int cublasGemmEx(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int in, int lda, const void *b,
                  int in_b, int ldb, const void *beta, void *c, int out, int ldc, int compute, int how)
 {
-    if (!handle || ta || tb || in != in_b || how != -1 || compute < 68 || number(alpha, out, 0) != 1 || number(beta, out, 0) != 0)
+    if (!handle || ta != (in == 3) || tb || in != in_b || how != -1 || compute < 68 || number(alpha, out, 0) != 1 || number(beta, out, 0) != 0)
         return 7;
     for (int j = 0; j < n; j++)
         for (int i = 0; i < m; i++) {
             double sum = 0;
             for (int l = 0; l < k; l++)
-                sum += number(a, in, i + (int64_t)l * lda) * number(b, in, l + (int64_t)j * ldb);
+                sum += number(a, in, ta ? l + (int64_t)i * lda : i + (int64_t)l * lda) * number(b, in, l + (int64_t)j * ldb);
             if (fault("multiply") && !i && !j)
                 sum += 1;
             if (out == 1)
                 ((double *)c)[i + (int64_t)j * ldc] = sum;
+            else if (out == 10)
+                ((int32_t *)c)[i + (int64_t)j * ldc] = (int32_t)sum;
             else
                 ((float *)c)[i + (int64_t)j * ldc] = (float)sum;
         }
     return 0;
+}
+
+/* NCCL: the last device to come does the work of all, while the others wait. */
+static struct { const int32_t *from; int32_t *to; } ranks[8];
+static int ranks_come;
+
+int ncclGetVersion(int *version) { *version = 22809; return 0; }
+const char *ncclGetErrorString(int code) { return code ? "unhandled system error" : "no error"; }
+
+int ncclCommInitAll(void **comms, int count, const int *places)
+{
+    for (int i = 0; i < count; i++)
+        comms[i] = &ranks[places[i]];
+    return fault("start");
+}
+
+static int meet(const void *from, void *to, size_t numbers, void *comm, int gather)
+{
+    int me = (int)(((char *)comm - (char *)ranks) / (int)sizeof *ranks), round;
+    ranks[me].from = from, ranks[me].to = to;
+    round = __atomic_add_fetch(&ranks_come, 1, __ATOMIC_SEQ_CST);
+    if (round % 3 == 0) {
+        for (int r = 0; r < 3; r++)
+            for (size_t i = 0; i < (gather ? 3 : 1) * numbers; i++)
+                ranks[r].to[i] = gather ? ranks[i / numbers].from[i % numbers] : ranks[0].from[i] + ranks[1].from[i] + ranks[2].from[i];
+        for (int r = 0; r < 3; r++)
+            ranks[r].to[gather ? 3 * numbers - 1 : numbers - 1] += fault(gather ? "gather" : "reduce");
+        __atomic_add_fetch(&ranks_come, 3, __ATOMIC_SEQ_CST);
+    }
+    while (__atomic_load_n(&ranks_come, __ATOMIC_SEQ_CST) / 3 <= (round - 1) / 3 + 1)
+        ;
+    return 0;
+}
+
+int ncclAllReduce(const void *from, void *to, size_t numbers, int type, int op, void *comm, void *queue)
+{
+    return type != 2 || op || queue ? 5 : meet(from, to, numbers, comm, 0);
+}
+
+int ncclAllGather(const void *from, void *to, size_t numbers, int type, void *comm, void *queue)
+{
+    return type != 2 || queue ? 5 : meet(from, to, numbers, comm, 1);
 }

@@ -1,6 +1,7 @@
 /* A double of NVML with four devices, for programs/gpus.py. Its declarations are those of nvml.h.
    NVML_DOUBLE lists what is wrong: slow:N hot:N brake:N capped:N lost:N goes:N reset:N hangs:N denied:N ecc:N rows:N
-   pending:N action:N pcie:N lanes:N mig:N idle:N busy:N own:N mute:N, for device N; driver:V, fails:CODE. */
+   pending:N action:N pcie:N lanes:N mig:N idle:N busy:N own:N mute:N xid:N links:N limit:N set:N, for device N; driver:V,
+   fails:CODE. */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include "nvml.h"
 #include <stddef.h>
@@ -26,7 +27,13 @@ const unsigned nvml_layout[] = {
     NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, NVML_FI_DEV_PERF_POLICY_THERMAL, NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION,
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_VALUE_TYPE_UNSIGNED_INT, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG,
     NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
-    NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN};
+    NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+    sizeof(nvmlEventData_t), offsetof(nvmlEventData_t, eventType), offsetof(nvmlEventData_t, eventData),
+    nvmlEventTypeXidCriticalError, nvmlClocksEventReasonApplicationsClocksSetting, NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON,
+    NVML_FI_DEV_NVLINK_LINK_COUNT, NVML_FI_DEV_NVLINK_GET_SPEED, NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+    NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
+    NVML_FI_DEV_NVLINK_ERROR_DL_CRC, offsetof(nvmlFieldValue_t, scopeId)};
 
 static double now(void)
 {
@@ -235,6 +242,43 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     return tell(device, is("busy", device) ? 2 : 0, count);
 }
 
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned *milliwatts)
+{
+    return tell(device, is("limit", device) ? 300000 : 400000, milliwatts);
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned *milliwatts)
+{
+    return tell(device, 400000, milliwatts);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *reasons)
+{
+    *reasons = is("set", device) ? nvmlClocksEventReasonApplicationsClocksSetting : nvmlClocksEventReasonSwPowerCap;
+    return is("mute", device) ? NVML_ERROR_NOT_SUPPORTED : state(device);
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+    *set = (nvmlEventSet_t)devices;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set)
+{
+    return is("mute", device) || types != nvmlEventTypeXidCriticalError || set != (nvmlEventSet_t)devices
+               ? NVML_ERROR_NOT_SUPPORTED : state(device);
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned milliseconds)
+{
+    static int sent;
+    if (!said("xid") || sent++ || milliseconds || set != (nvmlEventSet_t)devices)
+        return NVML_ERROR_TIMEOUT;
+    *data = (nvmlEventData_t){.device = &devices[atoi(said("xid"))], .eventType = nvmlEventTypeXidCriticalError, .eventData = 79};
+    return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     nvmlReturn_t code = is("mute", device) ? NVML_ERROR_NOT_SUPPORTED : state(device);
@@ -253,6 +297,14 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
         case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
             each->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
             each->value.uiVal = is("action", device) ? NVML_GPU_RECOVERY_ACTION_GPU_RESET : NVML_GPU_RECOVERY_ACTION_NONE;
+            break;
+        case NVML_FI_DEV_NVLINK_LINK_COUNT: /* the links of a newer device tell their errors one by one */
+            each->value.ullVal = is("links", device) ? 18 : 12;
+            break;
+        case NVML_FI_DEV_NVLINK_GET_SPEED: each->value.ullVal = 26562; break;
+        case NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: each->value.ullVal = 2; break;
+        case NVML_FI_DEV_NVLINK_ERROR_DL_CRC:
+            each->value.ullVal = is("links", device) && each->scopeId == 17 && now() - started > 1 ? 5 : 0;
             break;
         default: each->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
         }

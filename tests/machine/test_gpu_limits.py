@@ -26,7 +26,7 @@ PUBLISHED = [
     ('A100', ('sm_80', 108, 1410, 1215, 5120), {'double': 9.7, 'double_matrix': 19.5, 'single': 19.5, 'tf32_matrix': 156,
                                                 'half_matrix': 312, 'memory_bandwidth': 1.555}, A100),
     ('H100 SXM', ('sm_90', 132, 1980, 2619, 5120), {'double': 33.5, 'double_matrix': 66.9, 'single': 66.9, 'memory_bandwidth': 3.35}, H100),
-    ('H100 SXM, matrices', ('sm_90', 132, 1830, None, None), {'tf32_matrix': 494.7, 'half_matrix': 989.4}, H100_HALF),
+    ('H100 SXM, matrices', ('sm_90', 132, 1830, None, None), {'tf32_matrix': 494.7, 'half_matrix': 989.4, 'bf16_matrix': 989.4, 'int8_matrix': 1978.9}, H100_HALF),
     ('H100 PCIe', ('sm_90', 114, 1755, None, None), {'double': 26, 'double_matrix': 51, 'single': 51}, H100_PCIE),
     ('H200', ('sm_90', 132, 1980, None, None), {'single': 66.91}, H200),
     ('MI250X, one of two', ('gfx90a', 110, 1700, 1600, 4096), {'double': 47.9 / 2, 'double_matrix': 95.7 / 2, 'half_matrix': 383 / 2,
@@ -72,7 +72,7 @@ def test_what_a_device_does_not_tell_bounds_nothing():
     whole = ('sm_90', 132, 1980, 2619, 5120)
     link = {'pcie_gen': 5, 'pcie_width': 16}
     assert limits(device(*whole, **link, mig=True)) == {} == limits(device(*whole, **link, error='lost')) == limits(device())
-    assert limits(device('sm_70', 80, 1530)).keys() == {'gpu_clock', 'gpu_double', 'gpu_single', 'gpu_half_matrix'}
-    assert limits(device('sm_100', 148, 1965, 3996, 8192, **link)).keys() == {'gpu_clock', 'gpu_memory_bandwidth', 'gpu_link'}
+    assert limits(device('sm_70', 80, 1530)).keys() == {'gpu_clock', 'gpu_double', 'gpu_single', 'gpu_half', 'gpu_half_matrix'}
+    assert limits(device('sm_100', 148, 1965, 3996, 8192, **link)).keys() == {'gpu_clock', 'gpu_memory_bandwidth', 'gpu_link', 'gpu_collective'}
     assert limits(device('gfx1100', 96, 2500, 1250, 384)).keys() == {'gpu_clock'}, 'how often its memory moves bits a cycle has no source'
     assert limits(device('sm_90', None, 1980, 2619, None, pcie_gen=7, pcie_width=16)).keys() == {'gpu_clock'}

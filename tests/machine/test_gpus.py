@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -98,14 +99,14 @@ def test_a_rocm_smi_without_a_driver_gives_its_error_although_it_exits_0(tmp_pat
     assert told(tmp_path, 'tell', path=tools).why.endswith('rocm-smi: ERROR:root:Driver not initialized (amdgpu not found in modules)')
 
 
-# ---- nvidia-smi, of which no output was recorded: lines in the form that its help gives
+# ---- nvidia-smi, in the form of tests/recorded/gpu
 
 def test_nvidia_smi_answers_where_nvml_does_not(tmp_path):
     tools = script(tmp_path, 'nvidia-smi', '''case "$*" in
 *driver_version*) echo 580.95.05; echo 580.95.05 ;;
 *pci.bus_id*) echo "GPU-b, 00000000:43:00.0"; echo "GPU-a, 00000000:1B:00.0" ;;
 *GPU-b*ecc*) echo "[Unknown Error]" ;;
-*compute_cap*) echo "NVIDIA A100-SXM4-40GB, 8.0, Disabled, 1410, 1215, 4, 16" ;;
+*compute_cap*) echo "NVIDIA A100-SXM4-40GB, 8.0, Disabled, 1410, 1215, 4, 16, 400.00, 400.00" ;;
 *utilization*) echo "98, 1395, 61, 250.51, 4, 16" ;;
 *ecc*) echo "[N/A]" ;;
 esac''')
@@ -126,13 +127,15 @@ def test_an_nvidia_smi_that_fails_says_why(tmp_path):
 
 @needs_nvml_h
 def test_the_layout_is_that_of_nvml_h(double):
-    layout = (ctypes.c_uint * 30).in_dll(ctypes.CDLL(str(double / 'libnvidia-ml.so.1')), 'nvml_layout')
+    layout = (ctypes.c_uint * 46).in_dll(ctypes.CDLL(str(double / 'libnvidia-ml.so.1')), 'nvml_layout')
     ids = gpus.counters('580.95.05' if layout[27] == 269 else '575.57.08')
     assert list(layout) == [
         ctypes.sizeof(gpus.Pci), gpus.Pci.text.offset, ctypes.sizeof(gpus.Field), gpus.Field.type.offset, gpus.Field.code.offset,
         gpus.Field.value.offset, ctypes.sizeof(gpus.Process), 24, 0, 8, 0, gpus.SUCCESS, gpus.NO_PERMISSION, gpus.ABSENT, gpus.LOST, gpus.NEEDS_RESET,
         gpus.SM, gpus.MEMORY, gpus.UNCORRECTED, gpus.VOLATILE, 0, ids['power_cap'], gpus.THERMAL, gpus.ENERGY, gpus.RECOVERY, 1, 3,
-        ids['thermal'], ids['hardware'], ids['power_brake']]
+        ids['thermal'], ids['hardware'], ids['power_brake'],
+        ctypes.sizeof(gpus.Event), gpus.Event.type.offset, gpus.Event.data.offset, gpus.XID_ERROR, gpus.CLOCKS_SET, gpus.NVLINK_SPEED,
+        gpus.NVLINKS, gpus.NVLINK_SPEED_OF, *gpus.NVLINK_TOTALS, *gpus.NVLINK_ERRORS_OF, gpus.Field.scope.offset]
 
 
 @needs_nvml_h
@@ -144,7 +147,7 @@ def test_of_four_devices_the_throttled_and_the_lost_are_named(double, tmp_path):
     assert cause.startswith('gpu1 (GPU-d0b1e001-0000-4000-8000-000000000000, bus 00000000:43:00.0): hardware slowdown for ')
     first = report.devices[0]
     assert (first.units, first.memory_bus_bits, first.mig, first.after.uncorrected, first.after.recovery) == (108, 5120, False, 2, 'none')
-    assert first.during.samples and first.during == Load(samples=first.during.samples, clock_mhz=1395, lowest_clock_mhz=1395, temperature_c=61, power_w=250.5, pcie_gen=4, pcie_width=16)
+    assert first.during.samples and first.during == Load(samples=first.during.samples, clock_mhz=1395, lowest_clock_mhz=1395, temperature_c=61, power_w=250.5, clocks_set=False, pcie_gen=4, pcie_width=16)
     assert gpu.energy_j(first) == pytest.approx(250 * report.seconds, rel=0.5) and gpu.limits(first)['gpu_double'].value == pytest.approx(9746, rel=1e-3)
 
 
@@ -152,7 +155,7 @@ def test_of_four_devices_the_throttled_and_the_lost_are_named(double, tmp_path):
 @pytest.mark.parametrize('wrong, said', [
     ('goes:2', 'gpu2 (GPU-d0b1e002-0000-4000-8000-000000000000, bus 00000000:9B:00.0): lost: GPU is lost (NVML error 15)'),
     ('reset:0', ': lost: GPU requires reset (NVML error 16)'), ('ecc:1', ': 3 uncorrected memory errors during the run'),
-    ('rows:0', ': a memory row could not be remapped'), ('action:2', ': the driver wants: reset'),
+    ('rows:0', ': a memory row could not be remapped'), ('xid:2', ': XID 79 during the run'), ('action:2', ': the driver wants: reset'),
     ('pcie:1', ': PCIe generation 3 under load, card and slot can do 4'), ('lanes:1', ': PCIe width 8 under load, card and slot can do 16')])
 def test_a_bad_device_is_named_with_what_is_wrong(double, tmp_path, wrong, said):
     reason, = gpu.bad(told(tmp_path, 'run', '--', 'sleep', '1.3', library=double, wrong=wrong))
@@ -163,9 +166,27 @@ def test_a_bad_device_is_named_with_what_is_wrong(double, tmp_path, wrong, said)
 def test_what_is_normal_or_not_told_is_no_fault(double, tmp_path):
     report = told(tmp_path, 'run', '--', 'sleep', '1.3', library=double, wrong='capped:0 pending:1 idle:2 mute:3')
     assert (gpu.bad(report), gpu.causes(report), gpu.disturbed(report)) == ([], [], '')
+    assert [gpu.capped(report, device) != '' for device in report.devices] == [True, False, False, False]
+    assert re.fullmatch(r', held by its power limit for \d+ % of the time at 1395 MHz', gpu.capped(report, report.devices[0]).replace('%', ' %'))
     capped, pending, idle, mute = gpu.facts(report)['devices']
     assert capped['slowed_power_cap'] == pytest.approx(0.5, abs=0.3) and pending['rows_pending'] is True
     assert 'clock_mhz' in idle['unknown'] and {'uncorrected', 'recovery', 'rows_failed', 'pcie_gen', 'slowed_hardware', 'energy_j'} <= {*mute['unknown']}
+
+
+@needs_nvml_h
+@pytest.mark.parametrize('wrong, cause', [('limit:1', 'power limit 300 W, the default is 400 W'), ('set:2', 'a setting holds its clocks down'), ('links:0', '5 errors of NVLinks')])
+def test_a_setting_and_errors_of_links_are_causes(double, tmp_path, wrong, cause):
+    report = told(tmp_path, 'run', '--', 'sleep', '1.3', library=double, wrong=wrong)
+    assert gpu.causes(report) == [f'{report.devices[int(wrong[-1])]}: {cause}'] and gpu.bad(report) == []
+    assert gpu.limits(report.devices[3])['gpu_collective'].value == pytest.approx(12 * 26.562)
+
+
+def test_errors_of_infiniband_ports_that_grow_are_causes():
+    assert gpus.grown({'mlx5_0 port 1': {'link_downed': 1}}, {'mlx5_0 port 1': {'link_downed': 3, 'symbol_error': 4}, 'mlx5_1 port 1': {'symbol_error': 9}}) == {
+        'mlx5_0 port 1': {'link_downed': 2}, 'mlx5_1 port 1': {}}
+    report = Report(node='n', source='nvml', seconds=1, infiniband={'mlx5_0 port 1': {'link_downed': 2}, 'mlx5_1 port 1': {}})
+    assert gpu.causes(report) == ['mlx5_0 port 1: link_downed grew by 2']
+    assert gpu.facts(report)['infiniband'] == report.infiniband and 'infiniband' not in gpu.facts(report.model_copy(update={'infiniband': {}}))
 
 
 @needs_nvml_h
@@ -217,6 +238,19 @@ def test_a_device_that_never_answers_is_named_and_the_command_runs(double, tmp_p
                          timeout=PATIENCE, env={**os.environ, 'LD_LIBRARY_PATH': str(double), 'NVML_DOUBLE': 'hangs:1'})
     assert (run.stdout, run.returncode) == ('ran\n', 0)
     assert [reason.split(': ', 1)[1] for reason in gpu.bad(Report(**json.loads((tmp_path / 'gpus.json').read_text())))] == ['lost: no answer in 3 s']
+
+
+def test_the_report_of_a_real_device_is_what_nvidia_smi_says_of_its_like():
+    report = Report(**json.loads('{' + (recorded('gpu-health') / 'h100.txt').read_text().partition('\n{')[2]))
+    device, smi = report.devices[0], (TOP / 'tests' / 'recorded' / 'gpu' / 'nvidia-smi-q.txt').read_text()
+    said = {' '.join(line.split(' : ')[0].split()): line.split(' : ')[1].strip() for line in smi.splitlines() if ' : ' in line}
+    assert (device.name, report.driver) == (said['Product Name'], said['Driver Version'])
+    for value, section, name in ((f'{device.clock_mhz:.0f} MHz', 'Max Clocks', 'SM'), (f'{device.memory_clock_mhz:.0f} MHz', 'Max Clocks', 'Memory'),
+                                 (f'{device.power_limit_default_w:.2f} W', 'GPU Power Readings', 'Default Power Limit'),
+                                 (f'{device.pcie_gen}', 'PCIe Generation', 'Max'), (f'{device.pcie_width}x', 'Link Width', 'Max')):
+        assert re.search(rf' {section}\n(?: +.*\n)*? +{name} +: {value}\n', smi), (section, name)
+    assert (device.mig, device.after.recovery, device.xids, device.during.clocks_set, report.infiniband) == (False, 'none', [], False, {})
+    assert gpu.bad(report) == gpu.causes(report) == [] and gpu.energy_j(device) / report.seconds == pytest.approx(370, abs=15)
 
 
 # ---- the rules

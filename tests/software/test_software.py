@@ -351,3 +351,9 @@ def test_a_file_belongs_to_a_package_of_dpkg_or_rpm(place, monkeypatch):
             assert programs.owner(str(place.cache)) == (None, None)
     script(place.bin / 'rpm', 'case "$5$4" in *env*) printf "coreutils\\t8.32-36.el9\\n";; *) echo "file $4 is not owned"; exit 1;; esac')
     assert [programs.owner(str(file)) for file in (place.bin / 'env', place.home)] == [('coreutils', '8.32-36.el9'), (None, None)]
+
+
+def test_a_prefix_may_bring_a_build_for_gpus_and_path_may_not():
+    known = discover.features()
+    assert known['babelstream-gpu'] == ('cuda-stream',) and known['osu-gpu'] == known['osu']
+    assert not {'babelstream-gpu', 'osu-gpu'} & {*discover._on_path()}

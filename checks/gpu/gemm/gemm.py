@@ -1,7 +1,8 @@
 """Flop/s of GPUs, all of a node at once: products of random matrices by cuBLAS, else multiply-adds of our own.
 
 cuBLAS is taken where the loader finds it or parity's environment has its wheel: C x is compared with A (B x). Our
-kernels have no matrices: they keep the units busy, and every result has a closed form."""
+kernels have no matrices: they keep the units busy, and every result has a closed form. They also measure what
+cuBLAS has no product for: half precision without matrix units, and from sm_80 on double precision without them."""
 
 from statistics import median
 
@@ -11,20 +12,23 @@ from reframe.core.builtins import run_after
 from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, kernel_rate
 from parity.check.gpu import printed
 
-CODE = Code('GPU products', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'Gflop/s'},
+CODE = Code('GPU products', requires=('cc',), feature='cc',
+            units={'.*lowest_over_median': '', 'int8.*': 'Gop/s', '.*': 'Gflop/s'},
             parts={'compute': ('GpuGemm',)},
             headlines={r'GpuGemm\.double_matrix_gpu0': 'GPU double precision',
                        r'GpuGemm\.half_matrix_gpu0': 'GPU half precision'})
 
 #: Multiply-adds one by one, and by matrix units.
-KINDS = ('double', 'single', 'double_matrix', 'tf32_matrix', 'half_matrix')
+KINDS = ('double', 'single', 'half', 'double_matrix', 'tf32_matrix', 'half_matrix', 'bf16_matrix', 'int8_matrix')
+#: Kinds that cuBLAS leaves to ours.
+PLAIN = ('double', 'half')
 #: The hottest first: a device runs the first that it has.
 HOTTEST = ('half_matrix', 'single')
 # seconds of each kind, samples of a second; by size
 SIZES = {'quick': (0.5, 3), 'nightly': (5, 30), 'acceptance': (20, 600)}
 _KIND = '|'.join(KINDS)
 _ROW = (rf'(?:sample (?P<sample>\d+) of )?(?P<kind>{_KIND}) device (?P<device>\d+) (?:none (?P<none>.+)'
-        rf'|program (?P<program>\S+) operations (?P<operations>\d+) {KERNEL_FIGURES} Gflop/s wrong 0)')
+        rf'|program (?P<program>\S+) operations (?P<operations>\d+) {KERNEL_FIGURES} G(?:fl)?op/s wrong 0)')
 
 
 class Products(rfm.RunOnlyRegressionTest, Gpu):
@@ -45,7 +49,8 @@ class Products(rfm.RunOnlyRegressionTest, Gpu):
         measured = {name.removesuffix('0') for name in values if name.endswith('_gpu0')}
         figures = self.by_device({name: {what: values[f'{what}{at}'] for what in measured}
                                   for at, name in enumerate(facts['devices'])})
-        self.per_joule({name: one['gflop'] for name, one in facts['devices'].items()})
+        if len(facts['kinds']) == 1:        # work of several kinds has no sum
+            self.per_joule({name: one['gflop'] for name, one in facts['devices'].items()})
         return figures
 
 
@@ -53,7 +58,8 @@ class Products(rfm.RunOnlyRegressionTest, Gpu):
 class GpuGemm(Products):
     """One kind of number after another."""
 
-    metrics = tuple(Metric(f'{kind}_gpu', 'Gflop/s', 'higher', limit=f'gpu_{kind}') for kind in KINDS)
+    metrics = tuple(Metric(f'{kind}_gpu', 'Gop/s' if kind.startswith('int') else 'Gflop/s', 'higher',
+                           limit=f'gpu_{kind}') for kind in KINDS)
     kinds = KINDS
 
     @run_after('setup')
@@ -94,8 +100,9 @@ class GpuGemmOverTime(Products):
 def read(text: str) -> Read:
     """Gflop/s of each device, in the order of the text, by KINDS. With samples of a second their median and lowest
     rate instead: sustained, slowest.
-    Facts: program (ours, cublas-VERSION); kinds; without: the kinds that a device has not, and why. seconds are
-    the least of a kind, samples those of a device. devices, by UUID, else by place: gflop (10^9 operations)."""
+    Facts: program (ours, cublas-VERSION, beside which PLAIN may be ours); kinds; without: the kinds that a device
+    has not, and why. seconds are the least of a kind, samples those of a device. devices, by UUID, else by place:
+    gflop (10^9 operations)."""
     found, facts = printed(text, _ROW)
     rows = [row for of in found.values() for row in of]
     without = {row['kind']: row['none'] for row in rows if row['none']}
@@ -103,7 +110,9 @@ def read(text: str) -> Read:
     ran = [row for row in rows if row['kind'] in kinds]
     if not ran:
         raise Wrong(f'no device has {" or ".join(without) or "a result"}')
-    if len(programs := {row['program'] for row in ran}) > 1:
+    programs = {row['program'] for row in ran if row['kind'] not in PLAIN}
+    programs |= {row['program'] for row in ran if row['kind'] in PLAIN} - ({'ours'} if programs else set())
+    if len(programs) > 1:
         raise Wrong(f'several programs in one output: {", ".join(sorted(programs))}')
     values, samples = {}, {0}
     for at, (name, of) in enumerate(found.items()):

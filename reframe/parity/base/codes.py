@@ -83,6 +83,12 @@ class Code:
         return re.match(r'[\w-]*', self.spack)[0]
 
     @property
+    def gpu_programs(self) -> tuple[str, ...]:
+        """The binaries of a build for NVIDIA's GPUs: those of +cuda, else the same names as for CPUs."""
+        own = tuple(name for name, _, variant in (b.partition(' +') for b in self.binaries) if variant == 'cuda')
+        return own or self.programs
+
+    @property
     def on_gpu(self) -> str:
         """The feature of a build for GPUs: a check for CPUs must never find its code there."""
         return f'{self.feature}-gpu' if self.gpu else ''

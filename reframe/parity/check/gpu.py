@@ -71,8 +71,9 @@ class Devices(RegressionTestPlugin):
         order = [uuid for uuid in devices if found is None or uuid in found] or list(found or ())
         if order or found is not None:
             self._complete(order, devices)
-        self.parity['devices'] = {f'gpu{at}': f'{uuid}, bus {devices[uuid].bus}' if uuid in devices else uuid
-                                  for at, uuid in enumerate(order)}
+        self.parity['devices'] = {
+            f'gpu{at}': f'{uuid}, bus {device.bus}{gpu.capped(told, device)}'
+            if (device := devices.get(uuid)) else uuid for at, uuid in enumerate(order)}
         self._tell(told)
         return order, devices
 
@@ -125,7 +126,7 @@ class Devices(RegressionTestPlugin):
         self.parity['node'] = {**self.parity.get('node', {}),
                                'gpus': ' '.join(device.uuid for device in told.devices),
                                'gpu_slowed': '; '.join(gpu.causes(told)) or 'no'}
-        self.parity['disturbed'] = self.parity.get('disturbed') or gpu.disturbed(told)
+        self.parity['disturbed'] = '; '.join(filter(None, (self.parity.get('disturbed'), gpu.disturbed(told))))
 
 
 class Gpu(Devices, Workload):
@@ -160,7 +161,7 @@ class Gpu(Devices, Workload):
         """Compile jobs/programs/gpu.c and run it on all devices."""
         self.programs = ('compile.sh', 'kernel.h', 'gpu.h', 'gpu.c')
         self.prerun_cmds = ['./compile.sh gpu || exit 1']
-        for name in () if self.standalone else ('nvrtc', 'cublas'):     # of NVIDIA's wheels, beside parity
+        for name in () if self.standalone else ('nvrtc', 'cublas', 'nccl'):     # NVIDIA's wheels
             if file := next(Path(sys.prefix).glob(f'lib/python*/site-packages/nvidia/*/lib/lib{name}.so.*'), None):
                 self.env_vars[f'PARITY_{name.upper()}'] = str(file)
         self.run_devices('./gpu', *arguments)

@@ -63,7 +63,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
             return kept.software
     surveys = [*(manifest.environ(view, env, flags, name, newer) for name, view in views.items()),
                # PATH has the distribution's packages, and an operator's own programs beside them
-               survey('distro', Environ(name='distro', provider='distro'), features(), env, flags),
+               survey('distro', Environ(name='distro', provider='distro'), _on_path(), env, flags),
                *(_modules(entry, env, flags, systems.line(system, ('environments', at)) if system else '')
                  for at, entry in enumerate(stated))]
     installed, notes = spack.find(root, env)
@@ -77,6 +77,12 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     if all(found.sound for found in surveys) and spacks[:1] == ([installed.path] if installed else []):
         store.write(cache_file, key, _Kept(software=software, stamps=[*map(_stamp, sorted(read))]).model_dump())
     return software
+
+
+def _on_path() -> list[str]:
+    """Return the features that PATH may offer. Builds for GPUs are not told from those for CPUs by their names."""
+    gpus = {code.on_gpu for code in codes.every()}
+    return [feature for feature in features() if feature not in gpus]
 
 
 def _digest(text: str) -> str:

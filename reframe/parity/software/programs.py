@@ -175,7 +175,8 @@ def compiler(path: str, env: Mapping[str, str]) -> Probed:
 @cache
 def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Probed], str]]:
     """Return the programs to look for on PATH, TOOLS and the codes' own: how each is tried, Debian's package."""
-    known = {name: (partial(benchmark, code), code.package) for code in codes.every() for name in code.programs}
+    known = {name: (partial(benchmark, code), code.package) for code in codes.every()
+             for name in (*code.programs, *(code.gpu_programs if code.gpu else ()))}
     return known | {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
                     'cc': (compiler, 'gcc libc6-dev')}
 
@@ -184,7 +185,8 @@ def features() -> dict[str, tuple[str, ...]]:
     """Return the features that programs on PATH can offer, with the programs that must all start."""
     of_codes = {code.feature: (*code.programs, *code.requires) for code in codes.every()
                 if code.programs or code.requires and not code.spack}
-    return {name: (tool,) for tool, name in codes.TOOLS.items()} | of_codes
+    of_gpus = {code.on_gpu: (*code.gpu_programs, *code.requires) for code in codes.every() if code.gpu}
+    return {name: (tool,) for tool, name in codes.TOOLS.items()} | of_codes | of_gpus
 
 
 def root_variables() -> dict[str, str]:

@@ -1,0 +1,66 @@
+"""All-reduce and all-gather of NCCL over all GPUs of a node, by a program of ours. All data are compared.
+
+NCCL is taken where the loader finds it or parity's environment has its wheel."""
+
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate
+from parity.check.gpu import printed
+
+CODE = Code('GPU collectives', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
+            parts={'within a node': ('GpuCollective',)},
+            headlines={r'GpuCollective\.allreduce_gpu0': 'GPU all-reduce'})
+
+#: How often a byte crosses the links of a device, of n: NCCL's bus bandwidth (nccl-tests, doc/PERFORMANCE.md).
+BUS = {'allreduce': 2, 'allgather': 1}
+# bytes, how often; by size
+SIZES = {'quick': (64 << 20, 5), 'nightly': (512 << 20, 20), 'acceptance': (2 << 30, 100)}
+_ROW = (rf'(?P<way>{"|".join(BUS)}) device (?P<device>\d+) (?:none (?P<none>.+)|nccl (?P<nccl>\d+) '
+        rf'bytes (?P<bytes>\d+) times (?P<times>\d+) {KERNEL_FIGURES} GB/s wrong 0)')
+
+
+@rfm.simple_test
+class GpuCollective(rfm.RunOnlyRegressionTest, Gpu):
+    """Bus bandwidth of each device. One device alone is checked for its data: nothing crosses a link."""
+
+    metrics = tuple(Metric(f'{way}_gpu', 'GB/s', 'higher', limit='gpu_collective') for way in BUS)
+
+    @run_after('setup')
+    def place(self):
+        self.bytes, self.times = SIZES[self.size]
+        self.run_gpu('collective', self.bytes, self.times)
+
+    def parse(self, text):
+        values, facts = read(text)
+        part = 4 * len(facts['devices'])        # every device has as many numbers of 4 bytes
+        asked = (self.bytes // part * part, self.times)
+        if not facts['without'] and (ran := (facts['bytes'], facts['times'])) != asked:
+            raise Wrong(f'ran bytes, times {ran}, asked for {asked}')
+        self.note(facts)
+        if not values:
+            self.leave_out([metric.name for metric in self.metrics], facts['without'] or 'one device')
+        return self.by_device({name: {f'{way}_gpu': values[f'{way}_gpu{at}'] for way in BUS if values}
+                               for at, name in enumerate(facts['devices'])})
+
+
+def read(text: str) -> Read:
+    """GB/s of each device, in the order of the text: bus bandwidth of allreduce and allgather; none of one device.
+    Facts: nccl (its version); bytes, times; without: why NCCL did not run, or ''; devices, by UUID or place."""
+    found, facts = printed(text, _ROW)
+    rows = [row for of in found.values() for row in of]
+    for name, of in found.items():
+        if [row['way'] for row in of] != list(BUS):
+            raise Wrong(f'device {name} has results of {", ".join(row["way"] for row in of)}')
+    if len(asked := {(row['nccl'], row['bytes'], row['times'], row['none']) for row in rows}) != 1:
+        raise Wrong(f'results of NCCL, bytes, times, none {sorted(map(str, asked))}')
+    (version, size, times, why), = asked
+    if why:
+        return {}, {**facts, 'without': why}
+    size, times, count, values = int(size), int(times), len(found), {}
+    for at, of in enumerate(found.values()):
+        for row in of:
+            rate = kernel_rate(row, size * times)
+            if count > 1:
+                values[f'{row["way"]}_gpu{at}'] = rate * BUS[row['way']] * (count - 1) / count
+    return values, {**facts, 'nccl': version, 'bytes': size, 'times': times, 'without': ''}
