@@ -22,7 +22,7 @@ from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.figures import NOTHING
 from parity.compare.model import Value
-from parity.plan import Plan
+from parity.plan import Answer, Plan
 from parity.report import drawings
 from parity.study import campaign, compared, conditions, figures, findings, problems, wording
 from parity.study.model import Axis, Case, Study
@@ -747,3 +747,53 @@ def test_a_quote_is_found_in_its_document_and_a_changed_one_is_named(site, tmp_p
     assert done.returncode == 2 and f'study.yaml:11: findings.0.quote: f: {document} has no "in 15 of all cases"' in done.stderr
     shown = parity('study', 'compare', 'trial').stdout
     assert 'f: "in 15 of all cases" (p)' in shown and 'needs above 1 (ours)' in shown
+
+
+def test_figures_of_disturbed_runs_are_shown_and_no_finding_rests_on_them(one_side, kept):
+    for threads, repeat in itertools.product((1, 2), '123'):
+        kept.add(case(100.0 * threads + int(repeat), case=f'Toy %threads={threads}', parity={'disturbed': f'others used {repeat} CPUs'}), study='trial', mode='full',
+                 run='noisy', side='node', repeat=repeat, uuid=f'noisy{threads}{repeat}-0')
+    lines = parity('study', 'compare', 'trial', 'noisy').stdout
+    assert '102.0 Gflop/s [99.5, 104.5] (disturbed)' in lines
+    assert re.search(r'here: not testable here: not measured \(1 of 1\): 2/1: disturbed: others used \d CPUs', lines), lines
+
+
+def test_what_quick_leaves_out_is_among_what_was_not_measured(measured, site, monkeypatch):
+    monkeypatch.setattr(conditions, 'asked', lambda cases, _: (None, [Answer()] * len(cases)))
+    folder = site.parents[2] / 'studies' / 'trial'
+    (folder / 'study.yaml').write_text(MEASURED.replace('one.rate %code=X b / a', 'one.rate b / a'))
+    found, = json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)['findings']
+    assert found['here'] == 'holds' and 'not measured (2 of 4): code Y figure hpl b/a: --quick leaves it out' in found['why_here'], found
+
+
+def test_two_file_systems_that_are_one_directory_are_not_compared(site, stored):
+    site.write_text((TOP / 'systems' / 'local' / 'system.yaml').read_text().replace('\n        scratch: $PARITY_RESULTS/scratch', ' ' + '{scratch: /tmp, again: /tmp/../tmp}'))
+    raicu = Study.model_validate(yaml.safe_load((TOP / 'studies' / 'raicu' / 'study.yaml').read_text()))
+    wanted = conditions.wanted(raicu, 'raicu', 'local', names={'filesystem': {'local': 'again'}})
+    reasons = {(c.experiment, c.reason) for c in wanted.cases}
+    assert reasons == {('files', 'shared and local are one directory, /tmp/../tmp: name two by --as'), ('chunks', '')}
+
+
+def test_a_list_has_the_other_studies_beside_a_broken_one(onebox, site):
+    onebox()
+    broken = site.parents[2] / 'studies' / 'broken'
+    broken.mkdir()
+    (broken / 'study.yaml').write_text(MEASURED.replace('title: t', 'titel: t'))
+    done = parity('study', 'list')
+    assert done.returncode == 2 and 'trial: t' in done.stdout and 'broken/study.yaml:1: ' in done.stderr and 'titel' in done.stderr
+
+
+def test_a_unit_of_another_kind_than_the_metrics_is_refused(onebox, site):
+    onebox()
+    (site.parents[2] / 'studies' / 'trial' / 'published.csv').write_text(HEAD + ROW.replace(',s,', ',MB/s,'))
+    done = parity('study', 'list')
+    assert done.returncode == 2 and "published.csv:2: one.rate %side=a %code=X is in 'MB/s'; must be of the kind of 's', the unit of hpl of Toy" in done.stderr
+
+
+def test_print_and_here_stand_in_one_unit(one_side, site):
+    rows = ONES.replace('one,rate,MB/s,higher,2,1,20,', 'one,rate,kB/s,higher,2,1,20000,').replace('MB/s,higher,1,1,10', 'Mflop/s,higher,1,1,10').replace('kB/s', 'Gflop/s').replace('20000', '.02')
+    (site.parents[2] / 'studies' / 'trial' / 'published.csv').write_text(rows)
+    printed, here = (json.loads(parity('study', 'compare', 'trial', 'alone', '--json').stdout)[key] for key in ('rows', 'here'))
+    of = {r['benchmark']: (r['baseline'], r['unit']) for r in printed if r['metric'] == 'rate'}
+    assert of == {'one %threads=1': (10, 'Mflop/s'), 'one %threads=2': (20, 'Mflop/s')}
+    assert {r['benchmark']: (round(r['baseline'] / 1000), r['unit']) for r in here['rows'] if r['metric'] == 'rate'} == {'one %threads=1': (102, 'Mflop/s'), 'one %threads=2': (202, 'Mflop/s')}
