@@ -725,7 +725,7 @@ def test_a_list_says_why_an_experiment_cannot_be_tested():
 
 @pytest.mark.parametrize('apart, spread, word', [(1.0, .001, 'like'), (1.1, .001, 'unlike'), (1.1, .05, 'cannot tell'), (1.0, .05, 'cannot tell'), (1.0, None, 'cannot tell')])
 def test_ratios_are_like_within_a_margin_that_their_intervals_show(apart, spread, word):
-    rows = [types.SimpleNamespace(ratio=ratio, low=spread and ratio * (1 - spread), high=spread and ratio * (1 + spread)) for ratio in (1.0, apart)]
+    rows = [types.SimpleNamespace(ratio=ratio, low=spread and ratio * (1 - spread), high=spread and ratio * (1 + spread), label='') for ratio in (1.0, apart)]
     assert compared.like(*rows, .05) == word and compared.like(rows[0], None, .05) == ''
 
 
@@ -744,7 +744,7 @@ def test_a_quote_is_found_in_its_document_and_a_changed_one_is_named(site, tmp_p
     assert parity('study', 'check', 'trial', '--document', str(document)).stdout == f'trial: 1 quote is in {document}\n'
     (site.parents[2] / 'studies' / 'trial' / 'study.yaml').write_text(STUDY.replace('says: s', "quote: 'in 15 of all cases'"))
     done = parity('study', 'check', 'trial', '--document', str(document))
-    assert done.returncode == 2 and f'study.yaml:11: findings.0.quote: f: {document} has no "in 15 of all cases"' in done.stderr
+    assert done.returncode == 2 and f'study.yaml:11: findings.0.quote: {document} has no "in 15 of all cases"' in done.stderr
     shown = parity('study', 'compare', 'trial').stdout
     assert 'f: "in 15 of all cases" (p)' in shown and 'needs above 1 (ours)' in shown
 

@@ -71,7 +71,7 @@ def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document
     from parity.study import quotes
     read = study.read(name)
     lost = quotes.absent(read, files.read(Path(document)).decode('utf-8', 'replace'))
-    study.refuse(name, [(quote.keys, f'{quote.name}: {document} has no "{quote.text}"') for quote in lost])
+    study.refuse(name, [(keys, f'{document} has no "{quote}"') for keys, quote in lost])
     print(f'{name}: {counted(len([*quotes.of_study(read)]), "quote", "are")} in {document}')
 
 

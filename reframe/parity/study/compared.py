@@ -99,7 +99,7 @@ def like(one: Row | None, other: Row | None, margin: float, several: int = 1) ->
     several rows are as wide as lets all hold at once with 95 %."""
     if not one or not other or one.ratio is None or other.ratio is None:
         return ''
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
         return 'cannot tell'
     half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
     half *= NormalDist().inv_cdf(1 - 0.025 / several) / NormalDist().inv_cdf(0.975)
@@ -192,11 +192,6 @@ def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
     word, why = (finding.here, finding.why_here) if here else (finding.published, finding.why_published)
     return 'not testable here' if here and word in ('not testable', '') else word, \
         ', '.join(filter(None, (why, f'needs {finding.needs}')))
-
-
-def sentence(finding: Judged) -> str:
-    """Return a finding's sentence, with quotation marks where it is the document's."""
-    return f'"{finding.says}"' if finding.quoted else f'claim of ours: {finding.says}'
 
 
 def flagged(cells: Sequence[figures.Cell]) -> list[str]:

@@ -39,6 +39,12 @@ class Judged(Strict):
     why_here: str = ''
 
 
+    @property
+    def sentence(self) -> str:
+        """Return what it says, with quotation marks where that is the document's."""
+        return f'"{self.says}"' if self.quoted else f'claim of ours: {self.says}'
+
+
 class Analysis(Strict):
     fits: list[FitRow]
     numbers: list[NumberRow]

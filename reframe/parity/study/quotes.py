@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 
 from parity.study.model import Study
 
@@ -15,29 +15,18 @@ _TEX = re.compile(r'\\(?:text|cdot|times|mu)\b|<[^>]*>')
 _MARKS = re.compile(r'[^\w%.]|_|\.(?!\d)|(?<!\d)\.')
 
 
-class Quote(NamedTuple):
-    """A quote of study.yaml: its keys there, and the name of its finding or part."""
-
-    keys: tuple
-    name: str
-    text: str
-
-
-def of_study(study: Study) -> Iterator[Quote]:
-    """Yield the quotes of findings, and what stands between double quotation marks in other sentences."""
-    for i, finding in enumerate(study.findings):
-        if finding.quote:
-            yield Quote(('findings', i, 'quote'), finding.id, finding.quote)
-    sentences = [(('findings', i, key), finding.id, getattr(finding, key))
-                 for i, finding in enumerate(study.findings) for key in ('claim', 'bound', 'not_testable')]
-    sentences += [(('repairs', i), 'repairs', text) for i, text in enumerate(study.repairs)]
-    sentences += [((part, i), part, entry.why) for part in ('confounders', 'dropped')
-                  for i, entry in enumerate(getattr(study, part))]
-    for keys, name, text in sentences:
-        yield from (Quote(keys, name, quoted) for quoted in re.findall('"([^"]+)"', text))
+def of_study(study: Study) -> Iterator[tuple[tuple, str]]:
+    """Yield each quote with its keys in study.yaml: of findings, and between double quotation marks elsewhere."""
+    def within(part: Any, *keys: Any) -> Iterator[tuple[tuple, str]]:
+        if isinstance(part, str):
+            yield from ((keys, text) for text in ([part] if keys[-1] == 'quote' else re.findall('"([^"]+)"', part)))
+        elif isinstance(part, dict | list):
+            for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
+                yield from within(inner, *keys, key)
+    yield from within(study.model_dump(exclude_defaults=True))
 
 
-def absent(study: Study, document: str) -> list[Quote]:
+def absent(study: Study, document: str) -> list[tuple[tuple, str]]:
     """Return the quotes that the document does not have. ` ... ` in a quote leaves words out."""
     text = _plain(document)
 
@@ -49,7 +38,7 @@ def absent(study: Study, document: str) -> list[Quote]:
             at += len(part)
         return True
 
-    return [quote for quote in of_study(study) if not has(quote.text)]
+    return [(keys, quote) for keys, quote in of_study(study) if not has(quote)]
 
 
 def _plain(text: str) -> str:

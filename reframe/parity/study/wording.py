@@ -33,7 +33,7 @@ def comparison(of: Compared) -> Iterator[Line]:
         yield from (f'  {row.benchmark}: {row.metric}: {note}' for note in row.notes)
     labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
     for finding in of.analysis.findings:
-        yield from ('', f'{finding.id}: {compared.sentence(finding)} ({finding.where})')
+        yield from ('', f'{finding.id}: {finding.sentence} ({finding.where})')
         for where, here in (('in print', False), (f'here{labels}', True)) if of.ran else (('in print', False),):
             word, why = compared.judged(finding, here)
             yield f'  {where}: {word}: {why}', _STYLES.get(word, '')
