@@ -19,7 +19,8 @@ def of_study(study: Study) -> Iterator[tuple[tuple, str]]:
     """Yield each quote with its keys in study.yaml: of findings, and between double quotation marks elsewhere."""
     def within(part: Any, *keys: Any) -> Iterator[tuple[tuple, str]]:
         if isinstance(part, str):
-            yield from ((keys, text) for text in ([part] if keys[-1] == 'quote' else re.findall('"([^"]+)"', part)))
+            texts = [part] if keys[-1] == 'quote' else re.findall('"([^"]+)"', part)
+            yield from ((keys, text) for text in texts)
         elif isinstance(part, dict | list):
             for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
                 yield from within(inner, *keys, key)
