@@ -128,7 +128,7 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
     (('code: all', 'code: [Z]'), '', "study.yaml:9: .*unknown value of code 'Z'"), (('code: all', 'cod: all'), '', "study.yaml:9: .*unknown axis 'cod'"),
     (('kind: value', 'kind: valu'), '', 'study.yaml:7: .*kind'), (('title: t', 'titel: t'), '', 'study.yaml:1: .*titel'),
     ((', above: 1', ', at_least: 5, at_most: 2'), '', 'study.yaml:11: .*no figure can be at least 5 and at most 2'), ((', above: 1', ', above: 1, below: 1'), '', 'no figure can be above 1 and below 1'),
-    (('says: s', 'claim: s, quote: s'), '', 'study.yaml:11: .*a quote of the document, or a claim of ours: one'),
+    (('ratio: one.rate %code=X b / a', 'trend: one.rate, along: code, goes: rising, rule: general'), '', 'study.yaml:11: .*trend'), (('says: s', 'claim: s, quote: s'), '', 'study.yaml:11: .*a quote of the document, or a claim of ours: one'),
     ((', above: 1', ''), '', 'study.yaml:11: .*ratio needs bound'), (('ratio: ', 'order: a < b, ratio: '), '', 'study.yaml:11: .*2 kinds'),
     (('metrics:', "row: '{x}: y', metrics:"), '', "study.yaml:9: .*unknown axis 'x'"), (('metrics:', 'set: {nodes: 4}, metrics:'), '', 'study.yaml:9: .*need a check')])
 def test_a_bad_study_is_named_with_file_and_line(site, change, rows, said):

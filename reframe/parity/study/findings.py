@@ -147,8 +147,8 @@ def _word(finding: Finding, of: Of, parts: Sequence[Part]) -> tuple[Word, str]:
         return 'not printed', ''
     there = [part for part in parts if not part.absent]
     lost = [part for part in parts if part.absent]
-    if finding.rule == 'general' and len(values := [part for part in there if part.value is not None]) > 1:
-        there = [_general(values), *(part for part in there if part.value is None)]
+    if finding.rule == 'general' and len(values := [part for part in there if part.value]) > 1:
+        there = [_general(values), *(part for part in there if not part.value)]
     several = sum(part.low is not None for part in there)
     if several > 1:
         there = [_at_once(part, several) for part in there]

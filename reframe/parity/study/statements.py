@@ -115,6 +115,8 @@ class Finding(Strict):
         if given != {*(needed := KINDS[kinds[0]])}:
             raise ValueError(f'{kinds[0]} needs {", ".join(needed) or "nothing"} beside its series, and has '
                              f'{", ".join(sorted(given)) or "nothing"}')
+        if self.rule == 'general' and kinds[0] not in ('ratio', 'variation'):
+            raise ValueError(f'rule general: {kinds[0]} has no mean; valid: always, most')
         lower, upper = ([v for name, v in self.bounds.items() if name in names]
                         for names in (('above', 'at_least'), ('below', 'at_most')))
         if lower and upper and (max(lower) > min(upper) or max(lower) == min(upper) in (self.above, self.below)):
