@@ -41,7 +41,6 @@ class Cell:
     better: Literal['higher', 'lower', '']
     values: list[Value] = field(default_factory=list)
     flagged: list[tuple[float, str]] = field(default_factory=list)
-    where: str = ''
     status: str = ''                # without values: missing, skipped, failed, wrong or disturbed
     reason: str = ''                # why it has no values
     step: float | None = None       # what the timer resolves
@@ -85,7 +84,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
         experiment = study.experiments[row['experiment']]
         point = {axis: row[axis] for axis in experiment.axes}
         cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (Cell(
-            row['experiment'], row['metric'], point, row['unit'], row['better'], where=row['where'],
+            row['experiment'], row['metric'], point, row['unit'], row['better'],
             step=experiment.step, label=USES[row.get('use', '')], line=where), {}))
         unit, better = stated.setdefault((cell.experiment, cell.metric, point.get('unit')),
                                          (cell.unit, cell.better))
@@ -158,8 +157,7 @@ def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tup
         runs = [run for run in kept[0][1] if all(run in values for _, values in kept)] if kept else []
         out.append(replace(
             (kept or of)[0][0], point=dict(point), flagged=[flag for cell, _ in kept for flag in cell.flagged],
-            values=[replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs],
-            where=', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where))))
+            values=[replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs]))
     return out, notes
 
 
