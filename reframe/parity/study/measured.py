@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -107,8 +108,10 @@ def _sessions(name: str, word: str) -> Infos:
 def _read(found: Campaign, side: str, cases: Sequence[Case],
           sessions: Infos) -> Iterator[tuple[Case, list[Measured]]]:
     """Yield the cases of one side, each with its measured figures."""
+    of_sessions = cache(lambda *uuids: _of_rows(side, history.rows(list(uuids)).lazy()) if uuids
+                        else Side(side, 'session', []))
     for uuids, of_them in _as_stated(sessions, cases):
-        of = _of_rows(side, history.rows(uuids).lazy()) if uuids else Side(side, 'session', [])
+        of = of_sessions(*uuids)
         found.changed |= {f'{cell.check}: {fact}' for cell in of.cells for value in cell.values
                           for fact in differing(value.facts, cell.facts)}
         facts = found.facts.setdefault(side, {})
