@@ -3,9 +3,7 @@
 A PATH is a CSV in the form of `parity detect`, gzipped if its name ends with .gz, or a folder of such files.
 Nobody knows the truth of a real history. Here it is hindsight's, by a method that has nothing of the rule:
 
-- **A lasting drop**: binary segmentation of the logarithms (CUSUM; Scott and Knott 1974, Vostrikova 1981), each
-  value clipped to a running median. A boundary counts where the medians of 10 to 40 nights on each side are 5 %
-  and four robust standard deviations apart.
+- **A lasting drop**: parity.stats.hindsight finds it.
 - **The kind of an alarm**, from the nights around it. `step`: a lasting drop. `small step`: the next 15 nights are
   lower by 1 % and two robust standard deviations. `drift`: lower than 60 to 200 nights before. `short`: some
   nights, gone. `end`: the series ends soon after. `nothing`: an operator would call it false.
@@ -30,61 +28,14 @@ from parity.base import errors, files
 from parity.base.errors import UsageError
 from parity.stats import detect, levels
 from parity.stats.bounds import WANTED
+from parity.stats.hindsight import FLOOR, drops, fresh, neighbours_sd, robust_sd
 from parity.stats.nights import Nights
 
-#: Nights that do not count; the shortest series; nights on each side of a boundary, at least and at most.
-FIRST, SHORTEST, SIDE, FAR = 40, 60, 10, 40
-#: The least drop, and by how many robust standard deviations it must be clear.
-LEAST, CLEAR = 0.05, 4.0
-#: The least scatter of a night; the scatter of the last 60 nights of a calm series.
-FLOOR, CALM = 0.003, 0.015
+#: Nights that do not count; the shortest series; the scatter of the last 60 nights of a calm one.
+FIRST, SHORTEST, CALM = 40, 60, 0.015
 #: Drops are counted that were told within so many nights; the segmentation may place a drop two nights late.
 WITHIN, LATE = (3, 7, 30), 2
 KINDS = ('nothing', 'short', 'small step', 'drift', 'step', 'end')
-
-
-def robust_sd(values: np.ndarray) -> float:
-    """Return the median absolute deviation of normal values' standard deviation."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
-
-
-def neighbours_sd(values: np.ndarray) -> float:
-    """Return the same from the differences of neighbours, which a change of level hardly touches."""
-    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / 2 ** 0.5
-
-
-def boundaries(x: np.ndarray) -> list[int]:
-    """Return where the logarithms ``x`` [nights] change their level, by binary segmentation."""
-    sd, cuts, parts = max(neighbours_sd(x), FLOOR), [], [(0, len(x))]
-    middle = np.array([np.median(x[max(0, i - 7):i + 8]) for i in range(len(x))])
-    clipped = np.clip(x, middle - 4 * sd, middle + 4 * sd)
-    while parts:
-        begin, end = parts.pop()
-        if (n := end - begin) < 2 * SIDE:
-            continue
-        k = np.arange(1, n)
-        part = clipped[begin:end]
-        size = np.abs(np.cumsum(part)[:-1] - k * part.mean()) / np.sqrt(k * (n - k) / n)
-        size[:SIDE - 1] = size[n - SIDE:] = 0
-        if size.max() >= 2 * sd * np.sqrt(2 * np.log(len(x))):
-            cuts.append(begin + int(size.argmax()) + 1)
-            parts += [(begin, cuts[-1]), (cuts[-1], end)]
-    return sorted(cuts)
-
-
-def drops(x: np.ndarray) -> list[tuple[int, float]]:
-    """Return the lasting drops of the logarithms ``x`` [nights], higher is better: the night, and the change."""
-    found, edges = [], [0, *boundaries(x), len(x)]
-    for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
-        begin, end = max(before, at - FAR), min(after, at + FAR)
-        left, right = np.median(x[begin:at]), np.median(x[at:end])
-        at = min(range(max(begin + 5, at - 5), min(end - 5, at + 6)),
-                 key=lambda i: np.abs(x[begin:i] - left).sum() + np.abs(x[i:end] - right).sum())
-        change = float(np.median(x[at:end]) - np.median(x[begin:at]))
-        noise = max(robust_sd(x[begin:at]), robust_sd(x[at:end]), FLOOR)
-        if np.expm1(change) <= -LEAST and -change > CLEAR * noise:
-            found.append((at, change))
-    return found
 
 
 def kind(x: np.ndarray, at: int, lasting: list[tuple[int, float]]) -> str:
@@ -102,12 +53,6 @@ def kind(x: np.ndarray, at: int, lasting: list[tuple[int, float]]) -> str:
     if np.median(x[max(0, at - 2):at + 3]) - base < -max(0.01, 2 * noise):
         return 'short'
     return 'end' if len(after) < 8 and x[at] - base < -2 * noise else 'nothing'
-
-
-def fresh(slow: np.ndarray) -> list[int]:
-    """Return the nights on which an alarm begins after three nights without one."""
-    at = np.flatnonzero(slow)
-    return at[np.diff(at, prepend=-9) > 3].tolist()
 
 
 class Scored(NamedTuple):

@@ -10,11 +10,12 @@ import typer.core
 
 from parity.base import errors
 from parity.cli import compare, export, files, jobs, nodes, refs, scaling, sessions, software, study, summary
+from parity.cli import replay as replays
 
 #: The commands as `parity --help` groups them.
 GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'level', 'nodes', 'node', 'report', 'notify',
                              'summary', 'export'),
-          'References': ('refs', 'detect'),
+          'References': ('refs', 'detect', 'replay'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
           'Site': ('doctor', 'probe', 'jobs', 'prune', 'merge', 'import')}
@@ -204,6 +205,7 @@ app.command('scaling')(scaling.run)
 app.command('parse')(files.parse)
 app.command('detect')(files.detect)
 app.command('export')(export.run)
+app.command('replay')(replays.run)
 app.command('summary')(summary.run)
 
 

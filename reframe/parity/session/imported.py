@@ -47,14 +47,15 @@ _CASES = 10_000
 _LONGEST = 1 << 20
 
 
-def run(file: Path, dry_run: bool) -> list[str]:
+def run(file: Path, dry_run: bool, anywhere: bool = False) -> list[str]:
     """Import a results.db, a perflog or a folder of these. Return sentences on what came in, and what not and why.
+    ``anywhere``: also cases of partitions that no system.yaml has.
     UsageError for a file that is neither, NothingMeasured where nothing can come in."""
     is_database = _is_database(file)
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
         waiting.execute('CREATE TABLE reports (json)')
-        taken = _Import()
+        taken = _Import(anywhere)
         for report in _stored(file, taken) if is_database else _logged(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect()            # likewise
@@ -97,7 +98,8 @@ def _is_database(file: Path) -> bool:
 class _Import:
     """Chooses what to import, counts it, and notes why it leaves the rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, anywhere: bool) -> None:
+        self._anywhere = anywhere
         self.counts: Counter[str] = Counter()
         self._left: dict[str, tuple[int, str]] = {}
         #: of each case, those that it had in any session: those of a failed run are known, too
@@ -119,7 +121,7 @@ class _Import:
         """Leave in the case what parity can judge; return whether that is anything."""
         stated, ended = case.get('perfvalues') or {}, case['job_completion_time_unix']
         why = ''
-        if case['partition'] not in self._partitions(case['system']):
+        if not self._anywhere and case['partition'] not in self._partitions(case['system']):
             why = f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
         elif case.get('fixture'):
             why = 'fixture, which is not judged'

@@ -61,7 +61,12 @@ def read(raw: bytes, name: str) -> History:
     """Return the nights of every series in the bytes of the CSV ``name``.
 
     UsageError names the first wrong line, and its column."""
-    frame = _read(raw, name).sort('series', 'night', 'again', 'run')
+    return of_rows(_read(raw, name))
+
+
+def of_rows(rows: pl.DataFrame) -> History:
+    """Return the nights of rows with series, group, event, node, night, again (a rerun's), run, value and sign."""
+    frame = rows.sort('series', 'night', 'again', 'run')
     series, at = (frame.select(each.rle_id().cast(int)).to_series().to_numpy()
                   for each in (pl.col('series'), pl.struct('series', 'night')))
     first = np.flatnonzero(np.diff(at, prepend=-1))

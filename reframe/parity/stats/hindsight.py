@@ -1,0 +1,64 @@
+"""The lasting drops of a series in hindsight, by a method that shares nothing with the rule of levels.
+
+Binary segmentation of the logarithms (CUSUM; Scott and Knott 1974, Vostrikova 1981), each value clipped to a
+running median. A boundary counts where the medians of SIDE to FAR nights on each side are LEAST and CLEAR robust
+standard deviations apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Nights on each side of a boundary, at least and at most.
+SIDE, FAR = 10, 40
+#: The least drop, by how many robust standard deviations it must be clear, and the least scatter of a night.
+LEAST, CLEAR, FLOOR = 0.05, 4.0, 0.003
+
+
+def robust_sd(values: np.ndarray) -> float:
+    """Return the median absolute deviation of normal values' standard deviation."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+def neighbours_sd(values: np.ndarray) -> float:
+    """Return the same from the differences of neighbours, which a change of level hardly touches."""
+    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / 2 ** 0.5
+
+
+def boundaries(x: np.ndarray) -> list[int]:
+    """Return where the logarithms ``x`` [nights] change their level, by binary segmentation."""
+    sd, cuts, parts = max(neighbours_sd(x), FLOOR), [], [(0, len(x))]
+    middle = np.array([np.median(x[max(0, i - 7):i + 8]) for i in range(len(x))])
+    clipped = np.clip(x, middle - 4 * sd, middle + 4 * sd)
+    while parts:
+        begin, end = parts.pop()
+        if (n := end - begin) < 2 * SIDE:
+            continue
+        k = np.arange(1, n)
+        part = clipped[begin:end]
+        size = np.abs(np.cumsum(part)[:-1] - k * part.mean()) / np.sqrt(k * (n - k) / n)
+        size[:SIDE - 1] = size[n - SIDE:] = 0
+        if size.max() >= 2 * sd * np.sqrt(2 * np.log(len(x))):
+            cuts.append(begin + int(size.argmax()) + 1)
+            parts += [(begin, cuts[-1]), (cuts[-1], end)]
+    return sorted(cuts)
+
+
+def drops(x: np.ndarray) -> list[tuple[int, float]]:
+    """Return the lasting drops of the logarithms ``x`` [nights], higher is better: the night, and the change."""
+    found, edges = [], [0, *boundaries(x), len(x)]
+    for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
+        begin, end = max(before, at - FAR), min(after, at + FAR)
+        left, right = np.median(x[begin:at]), np.median(x[at:end])
+        at = min(range(max(begin + 5, at - 5), min(end - 5, at + 6)),
+                 key=lambda i: np.abs(x[begin:i] - left).sum() + np.abs(x[i:end] - right).sum())
+        change = float(np.median(x[at:end]) - np.median(x[begin:at]))
+        noise = max(robust_sd(x[begin:at]), robust_sd(x[at:end]), FLOOR)
+        if np.expm1(change) <= -LEAST and -change > CLEAR * noise:
+            found.append((at, change))
+    return found
+
+
+def fresh(slow: np.ndarray) -> list[int]:
+    """Return the nights on which an alarm begins after three nights without one."""
+    at = np.flatnonzero(slow)
+    return at[np.diff(at, prepend=-9) > 3].tolist()

@@ -1,0 +1,134 @@
+"""`parity replay`: histories in several forms, what would have been told and what missed."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from commands import parity
+from parity.base.errors import NothingMeasured
+from parity.report import replay as words
+from parity.session import histories, imported
+from parity.stats import replay
+
+ANY = histories.Directions()
+
+
+def series(seed: int, nights: int = 120, drop: float = 0.0, at: int = 80, sd: float = 0.01) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [100 * float(np.exp(rng.normal(0, sd))) * (1 - drop * (at <= i < at + 40)) for i in range(nights)]
+
+
+def day(i: int) -> str:
+    return str(datetime.date(2026, 1, 1) + datetime.timedelta(i))
+
+
+def detect_form(**columns: list[float]) -> str:
+    rows = [f'{name},{day(i)},run,0,{value:.4f},codes' for name, values in columns.items() for i, value in enumerate(values)]
+    return '\n'.join(['series,night,kind,run,value,group', *rows]) + '\n'
+
+
+def of(path, text, columns=None, directions=ANY, compress=False) -> tuple[histories.Source, replay.Life]:
+    path.write_bytes(gzip.compress(text.encode()) if compress else text.encode())
+    source, = histories.of_paths([path], columns or {}, directions)
+    return source, replay.live(source.history, 7, 1 / 3000)
+
+
+def test_slowdowns_of_like_series_that_began_together_are_one_incident(tmp_path):
+    source, lived = of(tmp_path / 'h.csv.gz', detect_form(mg=series(1, drop=0.1), cg=series(2, drop=0.06), ep=series(3)), compress=True)
+    incident, = lived.incidents
+    assert source.form == 'CSV of parity detect' and [s.series for s in incident.slowdowns] == ['mg', 'cg']
+    assert incident.slowdowns[0].loss == pytest.approx(0.1, abs=0.01) and day(80) <= incident.begin <= day(83)
+    assert incident.end and incident.slowdowns[0].accepted and lived.drops == 2 and not lived.missed and lived.nights == 120
+    text = '\n'.join(words.lines(source, lived, 1, 7))
+    assert '1 incident in 120 nights' in text and '2 of 2 lasting drops' in text and '3 of 3 series would show' in text
+    document = words.document(source, lived)
+    assert len(document['series']['mg']['found']) == 1 and document['series']['ep']['found'] == [] and json.dumps(document)
+
+
+def test_a_drop_below_the_noise_is_missed_with_the_reason(tmp_path):
+    _, lived = of(tmp_path / 'h.csv', detect_form(loud=series(4, nights=300, drop=0.5, at=5, sd=0.1)))
+    assert {m.why for m in lived.missed} <= {'too few nights before it'} and lived.series[0].noise > 0.05 and replay.blind(lived.series[0])
+
+
+def test_nothing_later_than_a_night_is_used(tmp_path):
+    values = series(5, drop=0.1)
+    _, whole = of(tmp_path / 'a.csv', detect_form(mg=values))
+    _, part = of(tmp_path / 'b.csv', detect_form(mg=values[:90]))
+    assert part.series[0].alarms == whole.series[0].alarms != []
+
+
+def test_columns_may_have_other_names(tmp_path):
+    text = 'date,bench,took,unit\n' + ''.join(f'{day(i)}T02:00:00Z,mg,{value:.3f},ms\n' for i, value in enumerate(series(6, drop=-0.12)))
+    source, lived = of(tmp_path / 'h.csv', text, {'series': 'bench', 'value': 'took'})
+    assert source.form == 'CSV, a row a figure' and source.unknown == 0, 'the unit tells the direction'
+    assert [i.slowdowns[0].loss > 0.08 for i in lived.incidents] == [True]
+
+
+def test_a_column_a_series_and_an_unknown_direction_is_judged_both_ways(tmp_path):
+    text = 'time,host,triad\n' + ''.join(f'{day(i)},n{i % 3},{value:.3f}\n' for i, value in enumerate(series(7, drop=0.1)))
+    source, lived = of(tmp_path / 'h.csv', text)
+    assert source.unknown == 1 and [s.name for s in lived.series] == ['triad (if less is better)', 'triad (if more is better)']
+    assert {s.series for i in lived.incidents for s in i.slowdowns} >= {'triad (if more is better)'}
+    source, _ = of(tmp_path / 'h.csv', text, directions=histories.Directions(higher='tri'))
+    assert source.unknown == 0 and source.history.names == ['triad']
+
+
+def perflog(folder, system='daint', partition='gpu'):
+    words = ('job_completion_time_unix', 'display_name', 'system', 'partition', 'environ', 'jobid', 'result',
+             *(f'copy_{column}' for column in ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')))
+    start = int(datetime.datetime(2026, 1, 1, 12).timestamp())
+    rows = [(start + 86400 * i, 'Stream', system, partition, 'gnu', i, 'pass', f'{value:.3f}', None, None, None, 'MB/s')
+            for i, value in enumerate(series(8, nights=100, drop=0.1, at=60))]
+    (folder / 'stream.log').write_text('\n'.join('|'.join(map(str, row)) for row in [words, *rows]) + '\n')
+    return folder
+
+
+def test_perflogs_of_a_system_that_parity_does_not_know_are_replayed(tmp_path, results):
+    source, = histories.of_paths([perflog(tmp_path)], {}, ANY)
+    lived = replay.live(source.history, 7, 1 / 3000)
+    assert source.form == "ReFrame's results" and source.history.names == ['Stream.copy@daint:gpu+gnu'] and len(lived.incidents) == 1
+    assert not (results / 'results.db').exists(), 'nothing is stored'
+
+
+def test_a_system_s_own_nights_are_replayed(tmp_path, results):
+    with pytest.raises(NothingMeasured, match='local: no night is stored'):
+        histories.of_system('local', '', ANY)
+    imported.run(perflog(tmp_path, 'local', 'default'), False)
+    assert len(replay.live(histories.of_system('local', '', ANY).history, 0, 1 / 3000).incidents) == 1
+    with pytest.raises(NothingMeasured, match='since 2027-01-01'):
+        histories.of_system('local', '2027-01-01', ANY)
+
+
+@pytest.mark.parametrize('text, why', [
+    ('a,b\n1,2\n', ':1: the form of this file is not known. Looked for: series,night,kind,run,value'),
+    ('date,b\n2026-01-01,2\n2026-01-02T00:00:00,3\n2026-01-03T00:00:00Z,3\n', ":4: night '2026-01-03T00:00:00Z': times with and without a zone"),
+    ('date,b\n2026-01-01,2\n01/02/2026,3\n', ":3: night '01/02/2026' is neither"), ('date,b\n2026-01-01,2\n2026-13-02,3\n', ':3: night'),
+    ('date,b\n2026-01-01,2\n7,3\n', ':3: night'), ('date,b\n2026-01-01,2\n2026-01-02,-3\n', ':3: value -3 is not above 0'),
+    ('date,b\n2026-01-01,2\n2026-01-02,1e308\n', ':3: value 1e308 is too large'), ('date,b\n2026-01-01,x\n', 'no column has numbers'),
+    ('date,b\n2026-01-01,1\n2026-01-02,x\n', ":3: value 'x' is no number"), ('', ':1: ')])
+def test_bad_files_end_with_2_and_name_the_line(tmp_path, text, why):
+    (tmp_path / 'h.csv').write_text(text)
+    done = parity('replay', str(tmp_path / 'h.csv'))
+    assert done.returncode == 2 and why in done.stderr and done.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('words, code, why', [
+    ([], 2, 'name files or folders, or a system'), (['/nowhere'], 2, '/nowhere: no such file or folder'),
+    (['x.csv', '--columns', 'foo=bar'], 2, 'KEY one of series, night'), (['x.csv', '--higher', '('], 2, "--higher '('"),
+    (['x.csv', '--since', '2026-01-01'], 2, '--since needs --system')])
+def test_a_mistake_in_the_command_line_is_told(words, code, why):
+    done = parity('replay', *words)
+    assert done.returncode == code and why in done.stderr
+
+
+def test_the_command_prints_a_screen_or_json(tmp_path):
+    (tmp_path / 'h.csv').write_text(detect_form(mg=series(9, drop=0.1)))
+    done = parity('replay', str(tmp_path / 'h.csv'))
+    assert done.returncode == 0 and done.stdout.splitlines()[0].endswith('1 incident in 120 nights; at most 1 a month by chance.')
+    one, = json.loads(parity('replay', str(tmp_path / 'h.csv'), '--json').stdout)
+    assert one['incidents'][0]['series'][0]['name'] == 'mg' and one['form'] == 'CSV of parity detect'
