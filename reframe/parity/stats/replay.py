@@ -12,7 +12,7 @@ from parity.stats.detect import History
 
 #: A drop in hindsight counts as told where a slowdown was known from LATE nights before it to LONG nights after.
 LATE, LONG = 2, 30
-#: Slowdowns of like series that were found less than so many nights apart are one incident: the smaller is found later.
+#: Slowdowns of like series that were found less than so many nights apart are one incident.
 APART = 6
 #: Nights before a slowdown that its size is measured from; the shortest series of which hindsight says anything.
 BEFORE, SHORTEST = 40, 60
