@@ -132,8 +132,9 @@ def rows(of: Compared) -> Iterator[Texts]:
 def caption(of: Compared) -> str:
     """Return what the figures of the table are."""
     several = sum(row.low is not None for of_one in (of.published, of.measured) if of_one for row in of_one.rows)
+    misses = f': of {several} about {round(several / 20)} may miss' if round(several / 20) else ''
     return 'several runs: their geometric mean; printed once: as printed' + (
-        f'; [95 % interval], each by itself: of {several} about {round(several / 20)} may miss' if several else '')
+        f'; [95 % interval], each by itself{misses}' if several else '')
 
 
 def _sides(row: Row | None, printed: bool) -> list[str]:
@@ -173,7 +174,7 @@ def tables(of: Compared) -> Iterator[tuple[str, list[list[str]]]]:
     where = {'published': '', 'here': ' here'}
     yield 'fits', [[f'{fit.name}{where[fit.of]}', law(fit), fit.reason] for fit in of.analysis.fits]
     yield 'numbers', [[f'{n.name}{where[n.of]}', f'{number(n.value)}{_interval(n)} {n.unit}'.strip(),
-                       '' if n.published is None else f'in print {number(n.published)}', n.note]
+                       '' if n.published is None else f'in print {n.published:.10g}', n.note]
                       for n in of.analysis.numbers]
 
 
@@ -196,4 +197,4 @@ def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
 
 def flagged(cells: Sequence[figures.Cell]) -> list[str]:
     """Return the figures in print that are shown and used for nothing."""
-    return [f'{c.name}: {number(value)} {c.unit}: {why}' for c in cells for value, why in c.flagged]
+    return [f'{c.name}: {value:.10g} {c.unit}'.rstrip() + f': {why}' for c in cells for value, why in c.flagged]

@@ -100,7 +100,8 @@ class Finding(Strict):
     def needs(self) -> str:
         """Return what the figures must be, and who says so: `at least 1.8 (ours: 'nearly doubles')`."""
         if self.kind in ('order', 'best') or self.kind == 'trend' and not self.bounds:
-            return {'order': 'each below the next', 'best': 'better than each other'}.get(self.kind, self.goes)
+            needed = {'order': 'each below the next', 'best': 'better than each other'}.get(self.kind, self.goes)
+            return f'{needed} ({"print" if self.quote else "ours"})'
         return ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in self.bounds.items()) \
             + f' ({self.bound})'
 
