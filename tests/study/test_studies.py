@@ -341,6 +341,8 @@ def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
     words = {f['id']: f['published'] for f in printed['findings']}
     assert {id for id, word in words.items() if word == 'does not hold'} == {'two-segments-standard', 'jumbo-over-standard'}
     assert words['between-288-and-380'] == words['flamejets-below-range'] == 'holds' and value['transfer.rate %direction=outbound'] == pytest.approx(287.936, abs=1e-3)
+    assert 'in print 95.35' in (text := parity('study', 'compare', 'murphy2007').stdout) and 'in print 18192.35' in text
+    assert 'needs rising (print)' in parity('study', 'show', 'liu2017').stdout
     assert words['disk-is-bottleneck'] == 'not testable' and words['out-slower-large'] == words['out-not-slower-small'] == 'holds'
 
 
