@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from commands import parity
-from parity.base.errors import NothingMeasured
+from conftest import TOP
+from parity.base.errors import NothingMeasured, UsageError
 from parity.report import replay as words
 from parity.session import histories, imported
 from parity.stats import replay
@@ -93,6 +94,21 @@ def test_perflogs_of_a_system_that_parity_does_not_know_are_replayed(tmp_path, r
     lived = replay.live(source.history, 7, 1 / 3000)
     assert source.form == "ReFrame's results" and source.history.names == ['Stream.copy@daint:gpu+gnu'] and len(lived.incidents) == 1
     assert not (results / 'results.db').exists(), 'nothing is stored'
+
+
+def test_results_of_asv_are_replayed_by_commit(tmp_path):
+    source, = histories.of_paths([TOP / 'tests' / 'recorded' / 'asv'], {}, histories.Directions(higher='track'))
+    where = '@vm:existing-py_usr_bin_python3'
+    assert source.form == 'results of asv, a night a commit' and sorted(source.history.names) == [
+        f'b.Sum.time_sum(10){where}', f'b.Sum.time_sum(1000){where}', f'b.peakmem_list(){where}', f'b.track_answer(){where}']
+    assert source.history.signs == [-1, -1, -1, 1] and set(source.history.labels) == {f'2026-11-0{i}T10:00:00' for i in (1, 2, 3)}
+    (tmp_path / 'benchmarks.json').write_text('{}')
+    with pytest.raises(NothingMeasured, match='no result of asv'):
+        [*histories.of_paths([tmp_path], {}, ANY)]
+    (tmp_path / 'vm').mkdir()
+    (tmp_path / 'vm' / 'ab-env.json').write_text('{"date": 1}')
+    with pytest.raises(UsageError, match='this is no result of asv, version 2'):
+        [*histories.of_paths([tmp_path], {}, ANY)]
 
 
 def test_a_system_s_own_nights_are_replayed(tmp_path, results):

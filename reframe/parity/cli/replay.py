@@ -11,7 +11,7 @@ import typer
 from parity.base.errors import OK, UsageError
 
 PATHS = typer.Argument(None, metavar='FILE|DIR',
-                       help="A CSV, ReFrame's perflogs or results.db; or a folder of such files.")
+                       help="A CSV, perflogs or a results.db of ReFrame, results of asv; or a folder.")
 SYSTEM = typer.Option('', '--system', help="Replay this system's stored nights instead of files.")
 SINCE = typer.Option('', '--since', metavar='DATE', help='With --system: begin with this date.')
 COLUMNS = typer.Option('', '--columns', metavar='KEY=NAME,...',

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
+import itertools
+import json
 import os
 import re
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import polars as pl
@@ -71,7 +74,9 @@ def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Dire
     for path in paths:
         if not path.exists():
             raise UsageError(f'{path}: no such file or folder')
-        if path.is_dir() and (found := sorted(path.glob('*.csv*'))):
+        if (path / 'benchmarks.json').is_file():
+            yield _of_asv(path, directions)
+        elif path.is_dir() and (found := sorted(path.glob('*.csv*'))):
             yield from (_of_csv(file, columns, directions) for file in found)
         elif path.is_dir() or _raw(path)[:15] == b'SQLite format 3' or path.suffix == '.log':
             yield _of_reframe(path, directions)
@@ -107,6 +112,36 @@ def _of_reframe(path: Path, directions: Directions) -> Source:
     if not frame.height:
         raise NothingMeasured(f'{path}: no figure is stored there')
     return _source(str(path), "ReFrame's results", frame)
+
+
+def _of_asv(path: Path, directions: Directions) -> Source:
+    """Read the results folder of airspeed velocity (asv), version 2: a night is a commit, by its date."""
+    about, rows = _json(path / 'benchmarks.json'), []
+    for file in sorted(path.glob('*/*-*.json')):
+        run = _json(file)
+        try:
+            night = datetime.datetime.fromtimestamp(run['date'] / 1000, datetime.timezone.utc)
+            for name, result in run['results'].items():
+                values = dict(zip(run['result_columns'], result, strict=False))
+                for value, words in zip(values['result'] or (), itertools.product(*values['params']), strict=True):
+                    series = f'{name}({", ".join(words)})@{run["params"]["machine"]}:{run["env_name"]}'
+                    rows.append((series, f'{night:%Y-%m-%dT%H:%M:%S}', value, about[name]['unit'], name))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as err:
+            why = f'{type(err).__name__}: {err}'
+            raise UsageError(f'{file}: this is no result of asv, version 2 ({why})') from None
+    frame = pl.DataFrame(rows, ['series', 'night', 'value', 'unit', 'group'], orient='row', strict=False)
+    if not rows or not (frame := frame.filter(pl.col('value').is_finite())).height:
+        raise NothingMeasured(f'{path}: no result of asv is in a folder below it')
+    frame = frame.with_columns(event=pl.lit(''), node=pl.lit(''), again=False, stated=pl.lit(''),
+                               value=pl.col('value').cast(float))
+    return _source(str(path), 'results of asv, a night a commit', _signed(frame, directions))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(files.read(file))
+    except ValueError as err:
+        raise UsageError(f'{file}: this is no JSON: {err}') from None
 
 
 def _cells(frame: pl.DataFrame, directions: Directions) -> pl.DataFrame:
