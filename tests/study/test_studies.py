@@ -280,6 +280,9 @@ def test_the_numbers_of_tessera_follow_from_what_it_prints():
     assert len(in_print) == 6 and all(value[name] == pytest.approx(p, rel=0.01) for name, p in in_print)
     assert [value[f'group_size %network={network} %group={group}'] for network in ('Myrinet', 'Ethernet') for group in (1, 2)] == [384, 72, 408, 48]
     assert {f['name']: f['a'] for f in printed['fits']}['kernels.computation %kernel=MG'] == 46.212
+    table = parity('study', 'compare', 'tessera').stdout
+    assert all(f' {text} ' in table for text in ('6.23 ms', '166.20 s', '8 ms', '1859.514 /')) and '6230' not in table
+    assert 'each=2: 3.452 s: below_own_fit' in parity('study', 'show', 'tessera').stdout
     words = {f['id']: f['published'] for f in printed['findings']}
     assert words['weather-five-times'] == words['weather-computation'] == 'not testable' and words['lu-other-way'] == words['ep-computes-longer'] == 'holds'
     assert words['ep-not-communication'] == 'does not hold' and value['ep_difference_by_communication'] == pytest.approx(1.2 / 1.332)
@@ -800,3 +803,5 @@ def test_print_and_here_stand_in_one_unit(one_side, site):
     of = {r['benchmark']: (r['baseline'], r['unit']) for r in printed if r['metric'] == 'rate'}
     assert of == {'one %threads=1': (10, 'Mflop/s'), 'one %threads=2': (20, 'Mflop/s')}
     assert {r['benchmark']: (round(r['baseline'] / 1000), r['unit']) for r in here['rows'] if r['metric'] == 'rate'} == {'one %threads=1': (102, 'Mflop/s'), 'one %threads=2': (202, 'Mflop/s')}
+    row = next(line for line in parity('study', 'compare', 'trial', 'alone').stdout.splitlines() if 'one %threads=2: rate' in line)
+    assert row.split()[3:5] == ['.02', 'Gflop/s'] and ' 202 Gflop/s' in row

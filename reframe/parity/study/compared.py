@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+from parity.base import units
 from parity.base.figures import NOTHING, counted, number
 from parity.base.groups import grouped
 from parity.base.reasons import Kind
@@ -122,11 +123,15 @@ class Texts(NamedTuple):
 
 def rows(of: Compared) -> Iterator[Texts]:
     """Yield the rows of a comparison."""
-    texts = _sides if of.study.candidate else _figure
+    study, texts = of.study, _sides if of.study.candidate else _figure
+    printed = {(*figures.labelled(study.experiments[c.experiment], c.experiment, c.metric, c.point, study),
+                c.point.get(study.contrast) == study.candidate): c.text for c in of.cells if c.values and c.text}
     for one, other, like in pairs(of):
         row = (other if of.ran else one) or other or one
+        stated = [printed.get((row.benchmark, row.metric, side), '') for side in (False, True)]
+        unit = ''.join(stated) and next(filter(None, stated)).partition(' ')[2]
         name = f'{(other or one).benchmark}: {(other or one).metric}'
-        yield Texts(name, texts(one, True), texts(other, False), like, row.reason)
+        yield Texts(name, texts(one, unit, stated), texts(other, unit), like, row.reason)
 
 
 def caption(of: Compared) -> str:
@@ -137,27 +142,30 @@ def caption(of: Compared) -> str:
         f'; [95 % interval], each by itself{misses}' if several else '')
 
 
-def _sides(row: Row | None, printed: bool) -> list[str]:
+def _sides(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> list[str]:
     """Return baseline, candidate, and ratio with its interval."""
     if not row:
         return [NOTHING] * 3
-    one, two = (_text(value, runs, printed) + (f' {row.unit}' if value is not None else '') for value, runs in (
-        (row.baseline, row.n_baseline), (row.candidate, row.n_candidate)))
+    one, two = (text or _text(value, row.unit, unit)
+                for value, text in zip((row.baseline, row.candidate), printed, strict=True))
     return [one, two, number(row.ratio) + _interval(row) + _label(row)]
 
 
-def _figure(row: Row | None, printed: bool) -> list[str]:
+def _figure(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> list[str]:
     """Return the figure of a study of one side, with its interval and what it can be used for."""
     if not row or (row.baseline is None and row.ratio is None):
         return [row.reason if row and row.kind is Kind.FLAGGED else NOTHING]
-    figure = [] if row.baseline is None else [f'{_text(row.baseline, row.n_baseline, printed)} {row.unit}'.strip()]
+    figure = [] if row.baseline is None else [printed[0] or _text(row.baseline, row.unit, unit)]
     figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
     return [', '.join(figure) + _interval(row) + _label(row)]
 
 
-def _text(value: float | None, runs: int, printed: bool) -> str:
-    """Return a figure; one that is printed once has all of its digits."""
-    return f'{value:.10g}' if printed and runs == 1 and value is not None else number(value)
+def _text(value: float | None, unit: str, wanted: str) -> str:
+    """Return a figure in the unit that print has beside it."""
+    if value is None:
+        return NOTHING
+    factor = units.factor(unit, wanted) if wanted else None
+    return f'{number(value * (factor or 1))} {wanted if factor else unit}'.strip()
 
 
 def _label(row: Row) -> str:
@@ -183,7 +191,7 @@ def law(fit: FitRow) -> str:
     if fit.a is None:
         return f'by {fit.along}'
     r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
-    text = f'{number(fit.a)} / {fit.along}' if fit.law == 'inverse' else \
+    text = f'{number(fit.a) if fit.points else format(fit.a, ".10g")} / {fit.along}' if fit.law == 'inverse' else \
         f'{number(fit.a)} {fit.along}^{number(fit.b)}'
     return f'{text}{_interval(fit)}{r2}, {counted(fit.points, "point")}'
 
@@ -197,4 +205,5 @@ def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
 
 def flagged(cells: Sequence[figures.Cell]) -> list[str]:
     """Return the figures in print that are shown and used for nothing."""
-    return [f'{c.name}: {value:.10g} {c.unit}'.rstrip() + f': {why}' for c in cells for value, why in c.flagged]
+    return [f'{c.name}: ' + (c.text or f'{value:.10g} {c.unit}'.rstrip()) + f': {why}'
+            for c in cells for value, why in c.flagged]

@@ -46,6 +46,7 @@ class Cell:
     step: float | None = None       # what the timer resolves
     label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
     line: str = ''                  # in print: file and line
+    text: str = ''                  # in print, of one figure: as it stands there, 166.20 s
 
     @property
     def mean(self) -> float:
@@ -92,7 +93,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
                 not (factor := units.factor(row['unit'], unit)):
             raise UsageError(f'{where}: {cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
                              f'{unit!r}, {better!r}: all its rows must be alike')
-        cell.unit = unit
+        cell.unit, cell.text = unit, '' if runs or cell.flagged else f'{row["value"]} {row["unit"]}'.strip()
         if (run := (cell.name, row['run'])) in seen:
             raise UsageError(f'{where}: {cell.name} has a run {row["run"]} above: number each run once')
         seen.add(run)
@@ -156,7 +157,8 @@ def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tup
         kept = [each for each in of if part(each[0]) in both]
         runs = [run for run in kept[0][1] if all(run in values for _, values in kept)] if kept else []
         out.append(replace(
-            (kept or of)[0][0], point=dict(point), flagged=[flag for cell, _ in kept for flag in cell.flagged],
+            (kept or of)[0][0], point=dict(point), text=of[0][0].text if len(of) == 1 else '',
+            flagged=[flag for cell, _ in kept for flag in cell.flagged],
             values=[replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs]))
     return out, notes
 
@@ -188,7 +190,7 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
             sides[side].append(Measured(
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
                 step=cell.step, values=cell.values, label=cell.label,
-                reason=cell.reason or '; '.join(f'{number(value)} {cell.unit}, flagged {why}'
+                reason=cell.reason or '; '.join(f'{cell.text or f"{number(value)} {cell.unit}"}, flagged {why}'
                                                 for value, why in cell.flagged),
                 kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
