@@ -53,9 +53,13 @@ def record(name: str, **other) -> sent.Sent:
     ('PENDING', 'Resources', '0:0', 'pending', None), ('RUNNING', 'None', '0:0', 'running', None),
     ('COMPLETING', 'None', '0:0', 'running', None), ('COMPLETED', 'None', '0:0', 'ended', 0),
     ('FAILED', 'NonZeroExitCode', '7:0', 'ended', 7), ('FAILED', 'None', '0:11', 'ended', 139),
-    ('FAILED', 'JobLaunchFailure', '0:53', 'ended', 4), ('TIMEOUT', 'TimeLimit', '0:15', 'ended', 143),
-    ('TIMEOUT', 'TimeLimit', '0:0', 'ended', 4), ('CANCELLED', 'None', '0:0', 'ended', 4),
-    ('NODE_FAIL', 'NodeDown', '0:0', 'ended', 4), ('OUT_OF_MEMORY', 'OutOfMemory', '0:125', 'ended', 253),
+    ('FAILED', 'JobLaunchFailure', '0:53', 'ended', 4),
+    # the controller says 139, the accounting before Slurm 25.11 says 11, and no longer says which it was
+    ('FAILED', 'NonZeroExitCode', '139:0', 'ended', 11), ('FAILED', 'NonZeroExitCode', '11:0', 'ended', 11),
+    # what Slurm ended has one code: while the controller knows it, later, and in Slurm 24.05, whose NODE_FAIL has 1:0
+    *((word, 'None', code, 'ended', 4) for word in ('TIMEOUT', 'CANCELLED', 'PREEMPTED', 'REVOKED', 'NODE_FAIL', 'OUT_OF_MEMORY', 'DEADLINE', 'BOOT_FAIL')
+      for code in ('0:15', '0:0', '0:125', '1:0')),
+    ('EXPEDITING', 'None', '0:0', 'pending', None), ('HIBERNATING', 'None', '0:0', 'running', None),
     *(('PENDING', reason, '0:0', 'pending', None) for reason in ('PartitionNodeLimit', 'BadConstraints', 'DependencyNeverSatisfied',
                                                                  'Priority', 'JobHeldUser'))])
 def test_states_of_slurm(stands, state, reason, code, phase, exit_code):
@@ -75,7 +79,7 @@ def test_an_array_of_slurm_is_told_by_its_elements(stands):
 def test_what_slurm_has_forgotten_is_asked_of_the_accounting(stands):
     stands(FORGOTTEN, SACCT.format('CANCELLED by 0', '0:15'))
     state, = slurm.states('8')
-    assert (state.word, state.exit_code, state.nodes, state.times) == ('CANCELLED', 143, 'p[1-2]', (10.0, 60.0))
+    assert (state.word, state.exit_code, state.nodes, state.times) == ('CANCELLED', 4, 'p[1-2]', (10.0, 60.0))
     stands(FORGOTTEN)
     with pytest.raises(SchedulerError, match='Invalid job id'):
         slurm.states('8')

@@ -7,11 +7,13 @@ import os
 import re
 from pathlib import Path
 
-from parity.base.errors import INFRASTRUCTURE
+from parity.base.errors import INFRASTRUCTURE, OK
 from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, seconds
 
-_PENDING = {'PENDING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
-_RUNNING = {'RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'STOPPED', 'SIGNALING', 'STAGE_OUT', 'RESIZING'}
+PENDING = {'PENDING', 'EXPEDITING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
+#: Words that end a job. A job with a word that nobody here knows has not ended.
+ENDED = {'COMPLETED', 'FAILED', 'TIMEOUT', 'DEADLINE', 'OUT_OF_MEMORY', 'NODE_FAIL', 'BOOT_FAIL', 'PREEMPTED',
+         'CANCELLED', 'REVOKED'}
 #: Reasons that no waiting mends (squeue(1), JOB REASON CODES).
 _NEVER = {'BadConstraints', 'PartitionNodeLimit', 'PartitionTimeLimit', 'DependencyNeverSatisfied',
           'InvalidAccount', 'InvalidQOS', 'AccountNotAllowed', 'QOSNotAllowed', 'ReservationDeleted'}
@@ -67,7 +69,7 @@ def _controller(line: str) -> State:
 
 def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> State:
     """Return the state of a job; ``at`` are the times of its submission, start and end."""
-    phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
+    phase = 'pending' if word in PENDING else 'ended' if word in ENDED else 'running'
     reason, nodes = ('' if text in ('None', '(null)', 'None assigned') else text for text in (reason, nodes))
     never = f'{reason}: no waiting mends it' if phase == 'pending' and reason in _NEVER else ''
     # a job that was cancelled in the queue may have no start
@@ -85,10 +87,15 @@ def _unix(text: str) -> float | None:
 
 
 def _exit_code(word: str, code: str) -> int:
-    """Read `exit:signal`. A job that ended with 0, but not by itself, is infrastructure."""
+    """Read `exit:signal` of a job that ended by itself; any other end is infrastructure, whatever the code says.
+
+    The accounting before 25.11 keeps 11 of 139, so 128 is taken off everywhere: one job has one code."""
     own, _, signal = code.partition(':')
     signal = int(signal) if signal.isdecimal() and signal != _NOT_STARTED else 0
-    return int(own or 0) or (SIGNAL + signal if signal else 0 if word == 'COMPLETED' else INFRASTRUCTURE)
+    own = int(own or 0) - (SIGNAL if int(own or 0) > SIGNAL else 0)
+    if word not in ('COMPLETED', 'FAILED'):
+        return INFRASTRUCTURE
+    return own or (SIGNAL + signal if signal else OK if word == 'COMPLETED' else INFRASTRUCTURE)
 
 
 #: States in which a node takes jobs, now or when its jobs are done (sinfo(1), NODE STATE CODES).
