@@ -8,6 +8,7 @@ from types import SimpleNamespace as Made
 import pytest
 from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
 from reframe.core.schedulers import slurm as reframe_slurm
+from reframe.frontend.executors import policies
 
 import pbs_server
 import slurm_site
@@ -158,12 +159,82 @@ def test_a_job_that_slurm_never_took_has_failed(scheduler, job):
     assert backend.finished(job) and job.times['ran'] == 0.0 and 'maximum pending time exceeded; sbatch: error: QOS' in str(job._exception)
 
 
-def test_a_job_that_slurm_does_not_cancel_is_not_waited_for(scheduler, job, monkeypatch):
-    monkeypatch.setattr(queues, 'CANCEL_WAIT', 0)
-    backend = scheduler('RUNNING', scancel={}, squeue={}, scontrol={}, sacct={})
-    backend.cancel(job)
+@pytest.fixture
+def cancelled(scheduler, job, tmp_path, monkeypatch):
+    """A backend whose looks cancel what waits for too long, as ReFrame's do; returns it, and the lines of scancel."""
+    for name in ('slurm_state_completed', 'slurm_state_pending'):
+        monkeypatch.setattr(reframe_slurm, name, getattr(reframe_slurm, name))
+    patches.end_preempted_jobs()
+    monkeypatch.setattr(queues, 'CANCEL_WAIT', 0.2)
+
+    def states(*words, sacct=()):
+        backend = scheduler(*words, squeue={}, scontrol={}, sacct=dict(sacct))
+        look = reframe_slurm.SlurmJobScheduler.poll
+
+        def poll(self, *jobs):
+            look(self, *jobs)
+            self._cancel_if_pending_too_long(jobs)
+        monkeypatch.setattr(reframe_slurm.SlurmJobScheduler, 'poll', poll)
+        (tmp_path / 'bin' / 'scancel').write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/scancel"\n')
+        (tmp_path / 'bin' / 'scancel').chmod(0o755)
+        return backend, lambda: (tmp_path / 'scancel').read_text().split() if (tmp_path / 'scancel').exists() else []
+    return states
+
+
+@pytest.mark.parametrize('word, said', [('PREEMPTED', 'preempted by another job (job 4 on p1: PREEMPTED)'),
+                                        ('REVOKED', 'cancelled by a sibling (job 4 on p1: REVOKED)')])
+def test_a_preempted_job_has_ended_and_runs_no_second_time(cancelled, job, word, said):
+    """Slurm queues it again where PreemptMode=REQUEUE: sacct still says PREEMPTED for two seconds."""
+    job.nodelist, job._submit_time = ['p1'], time.time() - 601
+    backend, scancel = cancelled(word)
+    backend.poll(job)
     backend.wait(job)
-    assert backend.finished(job) and not job._exception
+    assert backend.finished(job) and scheduled.ended(job)[1] == said and scancel() == (['4'] if word == 'PREEMPTED' else [])
+
+
+@pytest.mark.parametrize('accounting, said', [('PREEMPTED\nPENDING\n', 'preempted by another job (job 4 on p1: PREEMPTED)'),
+                                              ('NODE_FAIL\nPENDING\n', 'a node failed (job 4 on p1: NODE_FAIL)'),
+                                              ('REQUEUED\nPENDING\n', 'cancelled (job 4 on p1: CANCELLED)')])
+def test_a_job_that_waits_again_after_it_has_begun_runs_no_second_time(cancelled, job, tmp_path, accounting, said):
+    def install(word):
+        line = slurm_site.recorded('job-pending', 0, JobState=word)
+        slurm_site.install(tmp_path / 'bin', {'scontrol': {'--oneliner show job 4': line}})
+
+    job.nodelist = ['p1']
+    backend, scancel = cancelled('PENDING', sacct={'-n -X -D -P -j 4 -o State': accounting})
+    backend.poll(job)
+    assert not backend.finished(job) and not scancel(), 'it has not begun'
+    (tmp_path / 'node.txt').touch()
+    install('RUNNING')
+    backend.poll(job)
+    assert not backend.finished(job) and not scancel(), 'it has just begun, and sacct is late'
+    install('PENDING')
+    backend.poll(job)
+    assert backend.finished(job) and scancel() == ['4'] and scheduled.ended(job)[1] == said
+
+
+@pytest.mark.parametrize('word', ['PENDING', 'RUNNING', 'HIBERNATING'])
+def test_a_cancelled_job_ends_whatever_slurm_says_of_it_and_is_cancelled_once(cancelled, job, word):
+    job._submit_time -= 601
+    backend, scancel = cancelled(word)
+    backend.poll(job)
+    assert not backend.finished(job) and scancel() == (['4'] if word == 'PENDING' else [])
+    backend.cancel(job)         # a stopped session
+    began = time.monotonic()
+    backend.wait(job)
+    assert backend.finished(job) and scancel() == ['4'] and time.monotonic() - began < 5 and not job._exception
+
+
+def test_a_stopped_session_cancels_all_jobs_before_it_waits_for_one(job, monkeypatch):
+    done = []
+    monkeypatch.setattr(policies.AsynchronousExecutionPolicy, '_abortall', lambda policy, cause: done.append('wait'))
+    patches.cancel_together()
+    backend = object.__new__(queues.Slurm)
+    monkeypatch.setattr(queues.Slurm, 'cancel_many', lambda self, jobs: done.append([each.jobid for each in jobs]))
+    tasks = [Made(state=state, check=Made(job=Made(jobid=name))) for state, name in (('running', '4'), ('running', ''), ('completing', '5'))]
+    policy = Made(_schedulers={'_rfm_local': None, 'onebox:physical': backend}, _partition_tasks={'onebox:physical': tasks})
+    policies.AsynchronousExecutionPolicy._abortall(policy, None)
+    assert done == [['4'], 'wait']
 
 
 @pytest.mark.parametrize('told, spec, names', [

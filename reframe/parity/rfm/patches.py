@@ -18,6 +18,7 @@ from reframe.core import backends, pipeline, variables
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.frontend import filters, reporting
+from reframe.frontend.executors import policies
 from reframe.utility import jsonext, osext
 
 from parity.base import reasons, yamlfile
@@ -34,7 +35,8 @@ def install(results: Path) -> None:
     logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
     for change in (skip_silenced_warnings, describe_variables_once, read_references_once,
-                   read_nodes_here, cut_reasons, tell_skips, take_printed_names):
+                   read_nodes_here, end_preempted_jobs, cancel_together, cut_reasons, tell_skips,
+                   take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -113,6 +115,36 @@ def read_nodes_here() -> None:
         return job._nodelist
 
     slurm._SlurmJob.nodelist = property(nodelist)
+
+
+def end_preempted_jobs() -> None:
+    """Count PREEMPTED and REVOKED among the states that end a job. ReFrame takes them for pending, and waits for
+    ever.
+
+    For upstream: move both words from `pending_states` to `completion_states`; cancel a job once, in
+    `_cancel_if_pending_too_long`; end `wait` some seconds after `cancel`."""
+    completed, pending = slurm.slurm_state_completed, slurm.slurm_state_pending
+
+    def others(state) -> str:
+        return ','.join(word for word in (state or '').split(',') if word not in ('PREEMPTED', 'REVOKED'))
+
+    slurm.slurm_state_completed = lambda state: bool(state) and (not others(state) or completed(others(state)))
+    slurm.slurm_state_pending = lambda state: pending(others(state))
+
+
+def cancel_together() -> None:
+    """Cancel the jobs of all cases before waiting for the end of the first, where a session is stopped: jobs that
+    do not end would else use up the time after which ReFrame is killed, with nothing stored. For upstream, too."""
+    one_by_one = policies.AsynchronousExecutionPolicy._abortall
+
+    def abort_all(policy, cause):
+        for partition, scheduler in policy._schedulers.items():
+            if isinstance(scheduler, slurm.SlurmJobScheduler):
+                jobs = [task.check.job for task in policy._partition_tasks[partition] if task.state == 'running']
+                scheduler.cancel_many([job for job in jobs if job and job.jobid])
+        one_by_one(policy, cause)
+
+    policies.AsynchronousExecutionPolicy._abortall = abort_all
 
 
 def cut_reasons() -> None:

@@ -8,8 +8,9 @@ import re
 import time
 
 from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
+from reframe.core.schedulers import slurm as reframe_slurm
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
-from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
+from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 from reframe.utility import osext
 
 from parity.scheduler import command, pbs, scheduled, slurm
@@ -249,18 +250,36 @@ def _asked(*words: str) -> str:
 
 
 class _Timed(Patient):
-    """The additions to both backends of Slurm: how long a job waited and ran, and why it waits."""
+    """The additions to both backends of Slurm: how long a job waited and ran, and why it waits. A cancelled job
+    ends, whatever state Slurm gives."""
 
     def poll(self, *jobs):
         jobs = self.taken(jobs)
         super().poll(*jobs)
         self._end_forgotten(jobs)
         for job in jobs:
+            self._end_requeued(job)
+            if not self.finished(job) and job.is_cancelling and time.time() - job.cancelled_at >= CANCEL_WAIT:
+                job._state, job._nodespec = 'CANCELLED', job._nodespec or ''
             if self.finished(job):
                 self._over(job)
             elif job.state:
-                pending = slurm_state_pending(job.state) and 'COMPLETING' not in job.state
+                pending = _pending(job) and 'COMPLETING' not in job.state
                 command.note_standing(job, pending, job.standing.reason if pending and job.standing.waits else '')
+
+    def _end_requeued(self, job):
+        """Cancel a job that Slurm queues again, although its options forbid that: it would measure twice. The word
+        for its first end stays its state. Before PENDING, sacct says PREEMPTED for some seconds."""
+        words = set((job.state or '').split(','))
+        if words & slurm.PENDING and os.path.exists(os.path.join(job.workdir, scheduled.NODE)):
+            if not _queued(job.jobid):      # sacct is late: it has just begun
+                return
+            done = self.tried('sacct', '-n', '-X', '-D', '-P', '-j', job.jobid, '-o', 'State')
+            ends = [word for word in done.stdout.split() if word in slurm.ENDED] if done else []
+            job._state = ends[0] if ends else 'CANCELLED'
+        elif 'PREEMPTED' not in words:
+            return
+        self.cancel_many([job])
 
     def _end_forgotten(self, jobs):
         """End the jobs that Slurm has forgotten, for which ReFrame would wait for ever: a killed slurmctld loses
@@ -291,23 +310,16 @@ class _Timed(Patient):
         self._over(job, (time.time() - job.submit_time, 0.0))
 
     def cancel_many(self, jobs):
-        """Cancel jobs; a complaint of scancel does not end ReFrame."""
+        """Cancel jobs, each once. A complaint of scancel does not end ReFrame."""
+        jobs = [job for job in jobs if not job.is_cancelling]
         for job in jobs:
             job._is_cancelling, job.cancelled_at = True, time.time()
-        if done := self.tried('scancel', *(job.jobid for job in jobs)):
+        if jobs and (done := self.tried('scancel', *(job.jobid for job in jobs))):
             self.log(done.stderr.strip())
-
-    def wait(self, job):
-        while job.is_cancelling and not self.finished(job):
-            time.sleep(1)
-            self.poll(job)
-            if time.time() - job.cancelled_at >= CANCEL_WAIT:
-                job._state, job._nodespec = 'CANCELLED', job._nodespec or ''
-        super().wait(job)
 
     def _cancel_if_blocked(self, jobs, reasons=None):
         """Keep the reasons (squeue(1), JOB REASON CODES) for which ReFrame asks to cancel blocked jobs."""
-        waits = [job for job in jobs if slurm_state_pending(job.state)]
+        waits = [job for job in jobs if _pending(job)]
         if reasons is None and waits:
             ids, reasons = ','.join(job.jobid for job in waits), {}
             done = self.tried(*self._squeue.split(), '-h', '-j', ids, '-o', '%i|%r')
@@ -320,12 +332,24 @@ class _Timed(Patient):
             super()._cancel_if_blocked(jobs, reasons)
 
 
+def _pending(job) -> bool:
+    return reframe_slurm.slurm_state_pending(job.state)
+
+
 class Slurm(_Timed, SlurmJobScheduler):
     """The backend for a site with accounting."""
 
 
 class Squeue(_Timed, SqueueJobScheduler):
     """The backend for a site without accounting."""
+
+
+def _queued(jobid: str) -> bool:
+    """Return whether the controller has the job in its queue, neither running nor completing."""
+    try:
+        return {state.phase for state in slurm.states(jobid)} == {'pending'}
+    except SchedulerError:
+        return False
 
 
 def _times(jobid: str) -> tuple[float, float] | None:

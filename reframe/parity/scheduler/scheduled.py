@@ -31,7 +31,7 @@ _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_pl
                  'PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"')
 
 #: The output of node.sh.
-_NODE = 'node.txt'
+NODE = 'node.txt'
 
 #: A job ends with its program's exit code where that is not 0, whatever runs after the program and reads $?.
 _NOTE_CODE = 'parity_ended=$?; (exit $parity_ended)'
@@ -66,7 +66,7 @@ def begin(case) -> None:
         return
     if not case.standalone:
         case.stage_program('node.sh')
-        case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
+        case.prerun_cmds = [f'./node.sh >{NODE}', *case.prerun_cmds]
     needed = nodes(case)
     if job.pin_nodes and needed > len(job.pin_nodes):       # reframe --distribute: a node by itself
         case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(job.pin_nodes)} alone', Kind.NODES)
@@ -91,14 +91,14 @@ def nodes(case) -> int:
 
 def note_times(job, times: tuple[float, float] | None) -> None:
     """Keep how long a job waited in the queue, refusals included, and ran. Without ``times`` its files tell: it
-    writes _NODE when it begins, and its output until it ends."""
+    writes NODE when it begins, and its output until it ends."""
     if getattr(job, 'times', None) is None:
         return
     if times:
         waited, ran = times[0] + getattr(job, 'refused_for', 0.0), times[1]
     else:
         try:
-            began, ended = (Path(job.workdir, name).stat().st_mtime for name in (_NODE, job.stdout))
+            began, ended = (Path(job.workdir, name).stat().st_mtime for name in (NODE, job.stdout))
         except OSError:
             return
         waited, ran = began - job.submit_time, ended - began
@@ -108,7 +108,7 @@ def note_times(job, times: tuple[float, float] | None) -> None:
 def node_report(stagedir: str) -> dict[str, str]:
     """Return the output of programs/node.sh; {} where the job did not begin. Its `nodes` are a list of Slurm."""
     try:
-        lines = Path(stagedir, _NODE).read_text(errors='replace').splitlines()
+        lines = Path(stagedir, NODE).read_text(errors='replace').splitlines()
     except OSError:
         return {}
     return {key: value.strip() for key, _, value in (line.partition(':') for line in lines) if value}
