@@ -250,6 +250,7 @@ def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeyp
     (entry('hpl: [1.0, null, 0.1, Gflop/s]'), ':4: hpl: higher is better, and it has no lower bound'),
     (entry('latency: [1.0, -0.1, null, us]'), ':4: latency: lower is better, and it has no upper bound'),
     (entry('hpl: [1.0, -1.5, null, Gflop/s]'), ':4: hpl: lower -1.5 is beyond 0'),
+    (entry('hpl: [null, -0.1, 0.1, Gflop/s]'), ':4: hpl: the value is null; must be [value, '),
     (entry('hpl: [1.0, -.1, 0.1, Gflop/s]'), ":4: hpl: '-.1' is no finite number (YAML reads -.1 as text: write -0.1); must be [value, "),
     (entry('hpl: [1.0, -0.1, 0.1, MB/s]'), ":4: hpl: unit 'MB/s', but the check measures Gflop/s"),
     (entry('hpl: {low: [1.0, -0.1, 0.1, Gflop/s]}'), ':4: hpl: must be [value, lower, upper, Gflop/s]'),

@@ -236,9 +236,10 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
         return f'must be {valid}'
     ref, low, up, given = value
     bad = [x for x in (ref, low, up) if x is not None and (type(x) not in (int, float) or not math.isfinite(x))]
-    if bad or ref is None:
-        shown = bad[0] if bad else ref
-        return f'{shown!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
+    if bad:
+        return f'{bad[0]!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
+    if ref is None:
+        return f'the value is null; must be {valid}'
     if given != unit:
         return f'unit {given!r}, but the check measures {unit}'
     if (low or 0) > 0 or (up or 0) < 0:

@@ -33,7 +33,7 @@ def lines(answer: Proposed) -> Iterator[str]:
     yield (f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
            + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''))
     yield f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.proposals else \
-        f'next: ci/nightly --system {answer.system} (one more night)'
+        f'next: ci/nightly --system {answer.system} (more nights)'
 
 
 def _proposal(size: str, p: Proposal) -> tuple[str, ...]:
