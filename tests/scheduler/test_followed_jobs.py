@@ -96,6 +96,32 @@ def test_a_scheduler_that_refuses_is_told_in_its_words_with_its_exit_code_and_no
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.parametrize('printed, name', [
+    ('9\n', '9'), ('9;taurus\n', '9;taurus'), ('*** Maintenance on 24 December, 8:00 ***\n 2026\nWelcome\n\n13\n', '13'),
+    ('9\nThis job costs 12 core hours; 3 are left.\n', '9')])
+def test_a_wrapper_of_sbatch_may_print_more_than_the_id(stands, tmp_path, printed, name):
+    stands('')
+    slurm_site.install(tmp_path / 'bin', {'sbatch': {'--parsable *': printed}})
+    assert submit(name='again').id == name and sent.find(name.partition(';')[0]).id == name
+
+
+def test_a_wrapper_of_sbatch_that_prints_no_id_is_quoted(stands, tmp_path):
+    stands('')
+    slurm_site.install(tmp_path / 'bin', {'sbatch': {'--parsable *': 'Welcome to 2 clusters\n'}})
+    with pytest.raises(SchedulerError, match='sbatch printed no id of a job: Welcome to 2 clusters'):
+        submit(name='again')
+
+
+def test_a_job_of_another_cluster_is_asked_of_that_cluster(stands, tmp_path):
+    stands('')
+    fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
+    slurm_site.install(tmp_path / 'bin', {'scontrol': {'-M taurus --oneliner show job 8': CONTROLLER.format('RUNNING', 'None', '0:0')},
+                                          'scancel': {'-M taurus 8': ''}, 'sacct': {f'-M taurus -n -P -X -o {fields} -j 9': SACCT.format('TIMEOUT', '0:0')}})
+    job = record('8;taurus', scheduler='slurm')
+    assert job.states()[0].word == 'RUNNING' and slurm.states('9;taurus')[0].word == 'TIMEOUT'
+    job.cancel()
+
+
 def test_a_job_is_found_by_its_id_and_no_other_is(results):
     sent.folder().mkdir()
     job = record('12[].server', scheduler='pbs')

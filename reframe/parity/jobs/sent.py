@@ -102,9 +102,9 @@ def everything() -> list[Sent]:
 
 
 def find(name: str) -> Sent:
-    """Return the job of that id, for PBS with or without the server's name. UsageError if none was sent here."""
+    """Return the job of that id; its server or cluster may be left out. UsageError if none was sent here."""
     known = everything()
-    found = [s for s in known if name in (s.id, s.id.partition('.')[0], s.id.partition('[')[0])]
+    found = [s for s in known if name in (s.id, *(s.id.partition(mark)[0] for mark in '.[;'))]
     if not found:
         ids = ', '.join(s.id for s in known[-5:]) or 'none'
         raise errors.UsageError(f'no job {name!r} was submitted from here (results/jobs); the last ones: {ids}')

@@ -21,13 +21,26 @@ _NEVER = {'BadConstraints', 'PartitionNodeLimit', 'PartitionTimeLimit', 'Depende
 _NOT_STARTED = '53'
 
 
+#: The id of a job; of another cluster's, with its name (sbatch -M). A site's sbatch may print more around it.
+_ID = re.compile(r'^ *([0-9]+(?:;[\w.-]+)?) *$', re.MULTILINE)
+
+
 def submit(script: Path) -> str:
     """Submit ``script``, and return the job's id."""
-    return answer(['sbatch', '--parsable', script.name], script.parent).strip().partition(';')[0]
+    said = answer(['sbatch', '--parsable', script.name], script.parent)
+    if not (found := _ID.findall(said)):
+        raise SchedulerError(f'sbatch printed no id of a job: {" ".join(said.split())}')
+    return found[-1]
 
 
 def cancel(job: str) -> None:
-    answer(['scancel', job])
+    answer(_asked('scancel', job))
+
+
+def _asked(program: str, job: str, *options: str) -> list[str]:
+    """Return a command about a job, which is asked of the job's own cluster."""
+    number, _, cluster = job.partition(';')
+    return [program, *(['-M', cluster] if cluster else []), *options, number]
 
 
 def folders() -> dict[str, str]:
@@ -41,13 +54,13 @@ def states(job: str) -> list[State]:
 
     Forgotten also where only the accounting knows a job, and not its end: a killed controller lost the job."""
     try:
-        return [_controller(line) for line in answer(['scontrol', '--oneliner', 'show', 'job', job]).splitlines()
-                if line]
+        said = answer(_asked('scontrol', job, '--oneliner', 'show', 'job'))
+        return [_controller(line) for line in said.splitlines() if line]
     except SchedulerError as err:
         unknown = 'Invalid job id' in str(err)
         fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
         try:
-            lines = answer(['sacct', '-n', '-P', '-X', '-j', job, '-o', fields]).splitlines()
+            lines = answer(_asked('sacct', job, '-n', '-P', '-X', '-o', fields, '-j')).splitlines()
         except SchedulerError:
             if not unknown:
                 raise
