@@ -126,6 +126,23 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
     assert done.returncode == 1 and '--after 99999: ' in done.stderr and 'Traceback' not in done.stderr
 
 
+def wrap(night: Path, monkeypatch, name: str, text: str) -> None:
+    """Put a shell script before a command of Slurm."""
+    (night / 'bin').mkdir()
+    (night / 'bin' / name).write_text(f'#!/bin/sh\n{text}\n')
+    (night / 'bin' / name).chmod(0o755)
+    monkeypatch.setenv('PATH', f'{night}/bin:{os.environ["PATH"]}')
+
+
+def test_a_wrapper_of_sbatch_that_prints_a_banner_and_names_the_cluster(night, monkeypatch):
+    wrap(night, monkeypatch, 'sbatch', 'echo "*** Maintenance on 24 December ***"; echo 2026; exec /usr/bin/sbatch -M onebox "$@"')
+    done = shell(f'. ci/activate && parity jobs submit workload --system onebox --partition physical --check {CASE}', TOP)
+    assert re.fullmatch(r'[0-9]+;onebox', name := done.stdout.strip()), done.stdout + done.stderr
+    waited = shell(f". ci/activate && parity jobs wait '{name}' && parity jobs list", TOP)
+    assert waited.returncode == 0 and re.search(f'^{name} .*COMPLETED', waited.stdout, re.M), waited.stdout + waited.stderr
+    assert any(c['value'] is not None for c in ended(begin(f'onebox:physical {BESIDE}'), 0))
+
+
 # ---- faults
 
 @pytest.mark.parametrize('node, daemon', [('p1', 'munged'), ('v1', 'munged'), ('p2', 'slurmd'), ('v2', 'slurmd'), ('head', 'munged'),
@@ -193,6 +210,13 @@ def test_a_case_that_cannot_run(night, fault, options, reason):
     failed(ended(begin(options), 4), reason)
 
 
+def test_why_a_cancelled_job_waited_is_known_where_sacct_forgets_it(night, monkeypatch):
+    """Slurm 26.05 answers None."""
+    wrap(night, monkeypatch, 'sacct', '/usr/bin/sacct "$@" | sed s/PartitionDown/None/')
+    assert shell('scontrol update partitionname=physical state=down', TOP).returncode == 0
+    failed(ended(begin('onebox:physical -n Hpcc -S max_pending_time=10s'), 4), r'at most 10 s \(job \d+: CANCELLED, Reason PartitionDown\)')
+
+
 @pytest.fixture
 def preempt(night):
     """Restart slurmctld with a partition `urgent` that preempts the jobs of `physical`, in the mode asked for."""
@@ -225,12 +249,9 @@ def test_a_preempted_case(night, preempt, mode):
 
 
 def test_a_night_whose_job_is_in_a_state_that_nobody_knows_ends_with_what_had_finished(night, monkeypatch):
-    (night / 'bin').mkdir()
-    (night / 'bin' / 'sacct').write_text(f"""#!/bin/sh
-/usr/bin/sacct "$@" | if read hpcc <{night}/hpcc; then sed -E "/^$hpcc/!s/^([0-9]+)[|][A-Z]+/\\1|HIBERNATING/"; else cat; fi""")
-    (night / 'bin' / 'sacct').chmod(0o755)
     (night / 'hpcc').touch()
-    monkeypatch.setenv('PATH', f'{night}/bin:{os.environ["PATH"]}')
+    wrap(night, monkeypatch, 'sacct', f"""/usr/bin/sacct "$@" |
+if read hpcc <{night}/hpcc; then sed -E "/^$hpcc/!s/^([0-9]+)[|][A-Z]+/\\1|HIBERNATING/"; else cat; fi""")
     process = begin(f'onebox:physical -n Hpcc {BESIDE}')
     once_it_runs()
     (night / 'hpcc').write_text(shell('squeue -h -t R -o %i', TOP).stdout)

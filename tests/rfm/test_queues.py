@@ -94,7 +94,7 @@ def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
 JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
 #: `sacct -n -X -P -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End` of the same job.
 SACCT = '4|COMPLETED|0:0|Licenses|p1|00:00:13|2026-11-22T11:40:22|2026-11-22T11:41:18|2026-11-22T11:41:31\n'
-ASKED = '-n -P -X -j 4 -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
+ASKED = '-n -P -X -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End -j 4'
 SQUEUE = '-h -j 4 -o %i|%r'
 
 
@@ -223,6 +223,13 @@ def test_a_cancelled_job_ends_whatever_slurm_says_of_it_and_is_cancelled_once(ca
     began = time.monotonic()
     backend.wait(job)
     assert backend.finished(job) and scancel() == ['4'] and time.monotonic() - began < 5 and not job._exception
+
+
+def test_why_a_job_waits_is_asked_before_it_is_cancelled(scheduler, job, tmp_path):
+    backend = scheduler('PENDING', squeue={SQUEUE: '4|PartitionDown\n'}, scancel={'4': ''})
+    job._state = 'PENDING'
+    backend.cancel_many([job])
+    assert command.read_standing(tmp_path).reason == 'PartitionDown'
 
 
 def test_a_stopped_session_cancels_all_jobs_before_it_waits_for_one(job, monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 from conftest import TOP, shell
 from parity.base import reasons, submission
 from parity.machine import traffic
-from parity.scheduler import placement, scheduled
+from parity.scheduler import command, placement, scheduled
 from parity.scheduler.placement import Asked, Ran, Rank
 
 NODE = TOP / 'jobs' / 'programs' / 'node.sh'
@@ -67,11 +67,15 @@ def test_the_end_of_a_job_is_told_whatever_its_exit_code_says(state, complaint, 
     assert kind == reasons.kind('failed', told)     # as of a session of before
 
 
-@pytest.mark.parametrize('answer, said', [('echo Licenses', ', Reason Licenses'), ('exit 1', '')])
-def test_a_job_that_never_began_is_told_with_its_reason_for_waiting(tmp_path, monkeypatch, answer, said):
-    program(tmp_path / 'sacct', answer)
+@pytest.mark.parametrize('queue, accounting, said', [
+    ('ReqNodeNotAvail, UnavailableNodes:p1', 'echo None', ', Reason ReqNodeNotAvail, UnavailableNodes:p1'),      # Slurm 26.05
+    ('JobHeldUser', 'echo BeginTime', ', Reason JobHeldUser'), ('', 'echo Licenses', ', Reason Licenses'), ('', 'echo None', ''), ('', 'exit 1', '')])
+def test_a_job_that_never_began_is_told_with_its_reason_for_waiting(tmp_path, monkeypatch, queue, accounting, said):
+    """Once the job is cancelled, sacct of new versions has no reason: squeue's from before counts."""
+    program(tmp_path / 'sacct', accounting)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
-    kind, told = scheduled.ended(Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0))
+    job = Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0, standing=command.Standing(True, 0.0, queue))
+    kind, told = scheduled.ended(job)
     assert (kind.value, told) == ('cancelled', f'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED{said})')
 
 

@@ -312,13 +312,15 @@ class _Timed(Patient):
     def cancel_many(self, jobs):
         """Cancel jobs, each once. A complaint of scancel does not end ReFrame."""
         jobs = [job for job in jobs if not job.is_cancelling]
+        self._note_reasons(jobs)
         for job in jobs:
             job._is_cancelling, job.cancelled_at = True, time.time()
         if jobs and (done := self.tried('scancel', *(job.jobid for job in jobs))):
             self.log(done.stderr.strip())
 
-    def _cancel_if_blocked(self, jobs, reasons=None):
-        """Keep the reasons (squeue(1), JOB REASON CODES) for which ReFrame asks to cancel blocked jobs."""
+    def _note_reasons(self, jobs, reasons=None):
+        """Keep the reasons (squeue(1), JOB REASON CODES) why jobs wait, and return them: after the end of a job,
+        sacct of new versions has none. Without ``reasons`` squeue is asked."""
         waits = [job for job in jobs if _pending(job)]
         if reasons is None and waits:
             ids, reasons = ','.join(job.jobid for job in waits), {}
@@ -328,7 +330,11 @@ class _Timed(Patient):
                     reasons.setdefault(re.split('[_+]', name)[0], []).append(reason)
         for job in waits if reasons else ():
             command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
-        if reasons:
+        return reasons
+
+    def _cancel_if_blocked(self, jobs, reasons=None):
+        """Cancel the jobs that wait for one of the reasons that ReFrame takes for a block."""
+        if reasons := self._note_reasons(jobs, reasons):
             super()._cancel_if_blocked(jobs, reasons)
 
 

@@ -127,7 +127,7 @@ def ended(job, complaints: str = '') -> tuple[Kind, str]:
     words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
     if words[:1] == ['CANCELLED'] and not job.nodelist:     # by ReFrame, which does not say why
         longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
-        how = f'CANCELLED{_waited_for(job.jobid)}'
+        how = ', Reason '.join(filter(None, ('CANCELLED', _waited_for(job))))
         return Kind.CANCELLED, f'cancelled while it waited in the queue{longest} (job {job.jobid}: {how})'
     record = getattr(job, 'pbs', {})        # parity.rfm.queues
     status = int(record.get('Exit_status', 0))
@@ -161,10 +161,13 @@ def no_output(job, stagedir: str) -> str:
             '(results must be in a folder that all nodes share: PARITY_RESULTS)')
 
 
-def _waited_for(jobid: str) -> str:
-    """Ask Slurm for its last reason why a job waited; '' where it has none, or does not answer."""
+def _waited_for(job) -> str:
+    """Return why a job waited, as squeue last gave it, or else sacct; '' where neither has a reason."""
+    standing = getattr(job, 'standing', None)
+    if standing and standing.waits and standing.reason:
+        return standing.reason
     try:
-        said = command.run(['sacct', '-n', '-X', '-P', '-j', jobid, '-o', 'Reason']).stdout.split()
+        words = command.run(['sacct', '-n', '-X', '-P', '-j', job.jobid, '-o', 'Reason']).stdout.split()
     except command.SchedulerError:
         return ''
-    return next((f', Reason {word}' for word in said if word not in ('None', 'Unknown')), '')
+    return next((word for word in words if word not in ('None', 'Unknown')), '')
