@@ -81,8 +81,11 @@ def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:
 #: What sbatch of Slurm 22.05 says of limits: those that time mends, and the others.
 _VIOLATES = 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user\'s size and/or time limits)'
 REFUSED = {
-    'full': [f'sbatch: error: {limit}\n{_VIOLATES}' for limit in ('QOSMaxSubmitJobPerUserLimit', 'QOSGrpSubmitJobsLimit',
-                                                                  'AssocMaxSubmitJobLimit', 'AssocGrpSubmitJobsLimit')],
+    'full': [*(f'sbatch: error: {limit}\n{_VIOLATES}' for limit in ('QOSMaxSubmitJobPerUserLimit', 'QOSGrpSubmitJobsLimit',
+                                                                  'AssocMaxSubmitJobLimit', 'AssocGrpSubmitJobsLimit')),
+             # MaxJobCount: Slurm 22.05 where jobs that have ended fill it, and 26.05; after two minutes sbatch gives up
+             *(f'sbatch: error: Slurm {full}, sleeping and retrying\nsbatch: error: Batch job submission failed: Resource temporarily unavailable'
+               for full in ('temporarily unable to accept job', 'job queue full'))],
     'for ever': ['sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified',
                  'sbatch: error: Unable to open file rfm_job.sh'],
 }

@@ -22,7 +22,8 @@ CANCEL_WAIT = 10
 TRY_EVERY = 15.0
 #: Answers of qsub and sbatch where a limit on the number of jobs, or on their total size, is reached.
 _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
-                   r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*')
+                   r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*|'
+                   r'Slurm (?:job queue full|temporarily unable to accept job), sleeping')     # MaxJobCount
 
 
 class Patient:
