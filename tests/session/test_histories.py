@@ -84,7 +84,7 @@ def perflog(folder, system='daint', partition='gpu'):
              *(f'copy_{column}' for column in ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')))
     start = int(datetime.datetime(2026, 1, 1, 12).timestamp())
     rows = [(start + 86400 * i, 'Stream', system, partition, 'gnu', i, 'pass', f'{value:.3f}', None, None, None, 'MB/s')
-            for i, value in enumerate(series(8, nights=100, drop=0.1, at=60))]
+            for i, value in enumerate(series(8, nights=30, drop=0.15, at=20))]
     (folder / 'stream.log').write_text('\n'.join('|'.join(map(str, row)) for row in [words, *rows]) + '\n')
     return folder
 
