@@ -158,6 +158,8 @@ def test_many_cells_at_once_raise_the_bar_and_like_cells_share_their_noise():
     young = after((11, 1), (3, 0.95), seed=10, cv=0.02)
     assert judge(young).verdict == 'blind', 'so few nights are not sure of their noise'
     assert judge_all([*(after((70, 1), seed=i, cv=0.02) for i in range(5)), young])[-1].verdict == 'regressed', 'its like are known'
+    calm, noisy = after((60, 1), (3, 0.98), seed=3, cv=0.012), [after((63, 1), seed=i, cv=0.06) for i in range(8)]
+    assert judge_all([*noisy, calm])[-1].verdict == 'regressed', 'a calm one among noisy ones stays calm'
 
 
 def test_the_level_is_judged_by_the_accepted_bound_and_one_night_by_the_noise():

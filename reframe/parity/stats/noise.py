@@ -25,8 +25,8 @@ _CAP, _LOWER, _LIKE = 9.0, 1.5, 150.0
 _CORRELATION, _SHARE = 0.6, 0.7
 #: The one-sided normal tail of a single look, as a share of the rate.
 _LOOKS = 0.33
-#: The noise of a group of fewer cells is not known.
-_FEW = 3
+#: The noise of a group of fewer cells is not known. A cell so many standard errors away is unlike the others.
+_FEW, _UNLIKE = 3, 3.0
 #: A kernel of so many standard deviations smooths the residuals; tonight's mean counts as so many residuals.
 _KERNEL, _OWN = 0.3, 0.5
 
@@ -67,7 +67,8 @@ class Noise:
         self.squares[cell] = self.nights[cell] = 0
 
     def _scales(self, cells: np.ndarray) -> None:
-        """Shrink the log of each scale to the median of like cells, as far as these are alike (Smyth 2004)."""
+        """Shrink the log of each scale to the median of like cells, as far as these are alike (Smyth 2004).
+        A cell that is _UNLIKE standard errors away is shrunk less: a calm one among noisy ones stays calm."""
         g, mine = self.group, self.group[cells]
         middle, count = self._medians(self.log)
         spread = (1.4826 * self._medians(np.abs(self.log - middle[g]))[0]) ** 2 * (1 + 2 / np.fmax(count, 1))
@@ -76,6 +77,9 @@ class Noise:
         apart = np.fmax((np.nan_to_num(apart) * count + 5 * usual) / (count + 5), 0.005)
         like = np.where(count >= _FEW, 1 / (2 * apart), 0)[mine]         # in degrees of freedom
         own = np.where(np.isfinite(self.log[cells]), self.free[cells], 0)
+        away = np.nan_to_num(np.abs(self.log[cells] - middle[mine]))
+        error = np.sqrt(apart[mine] + 1 / (2 * np.fmax(own, 1)))
+        like *= np.fmin(1, _UNLIKE * error / np.fmax(away, 1e-9)) ** 2
         total = np.nan_to_num(self.log[cells]) * own + np.nan_to_num(middle[mine]) * like
         self.scale[cells] = np.exp(total / np.where(own + like > 0, own + like, np.nan))
         self.bar[cells] = -scipy.special.stdtrit(np.fmax(3, own + like), self.rate * _LOOKS)
