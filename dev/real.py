@@ -14,10 +14,8 @@ An alarm is new after three nights without one. The first 40 nights of a series 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
-import zlib
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -70,7 +68,7 @@ class Scored(NamedTuple):
 
 def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scored]:
     """Score the rule on every series of a file that is long enough. UsageError names the file and line."""
-    history = detect.read(_bytes(path), str(path))
+    history = detect.read(files.unpacked(path), str(path))
     outcome = _follow(history, accept_after, rate)
     scored = []
     for k, name in enumerate(history.names):
@@ -93,14 +91,6 @@ def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scor
             not -np.expm1(-outcome.cells.visible[k]) <= WANTED,
             max(robust_sd(x[-60:]), neighbours_sd(x[-60:])) < CALM))
     return scored
-
-
-def _bytes(path: Path) -> bytes:
-    raw = files.read(path)
-    try:
-        return gzip.decompress(raw) if path.suffix == '.gz' else raw
-    except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f'{path}: this is no whole gzip file ({error})') from None
 
 
 def _follow(history: detect.History, accept_after: int, rate: float, group: int | None = None,

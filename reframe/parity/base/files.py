@@ -167,3 +167,14 @@ def read(file: Path) -> bytes:
         return file.read_bytes()
     except (OSError, ValueError) as err:            # ValueError: a null byte in the name
         raise UsageError(f'{file}: {getattr(err, "strerror", None) or err}') from None
+
+
+def unpacked(file: Path) -> bytes:
+    """Return the bytes of a file, unpacked if its name ends with .gz. UsageError for a cut one."""
+    import gzip
+    import zlib
+    raw = read(file)
+    try:
+        return gzip.decompress(raw) if file.suffix == '.gz' else raw
+    except (OSError, EOFError, zlib.error) as err:
+        raise UsageError(f'{file}: this is no whole gzip file ({err})') from None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 import itertools
 import json
 import os
 import re
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +76,7 @@ def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Dire
             yield _of_asv(path, directions)
         elif path.is_dir() and (found := sorted(path.glob('*.csv*'))):
             yield from (_of_csv(file, columns, directions) for file in found)
-        elif path.is_dir() or _raw(path)[:15] == b'SQLite format 3' or path.suffix == '.log':
+        elif path.is_dir() or imported.is_database(path) or path.suffix == '.log':
             yield _of_reframe(path, directions)
         else:
             yield _of_csv(path, columns, directions)
@@ -92,14 +90,6 @@ def of_system(name: str, since: str, directions: Directions) -> Source:
     if not frame.height:
         raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}')
     return _source(name, f'stored nights of {name}', _cells(frame, directions))
-
-
-def _raw(path: Path) -> bytes:
-    raw = files.read(path)
-    try:
-        return gzip.decompress(raw) if path.suffix == '.gz' else raw
-    except (OSError, EOFError, zlib.error) as err:
-        raise UsageError(f'{path}: this is no whole gzip file ({err})') from None
 
 
 def _of_reframe(path: Path, directions: Directions) -> Source:
@@ -165,7 +155,7 @@ def _signed(rows: pl.DataFrame, directions: Directions) -> pl.DataFrame:
 
 
 def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> Source:
-    raw = _raw(path)
+    raw = files.unpacked(path)
     header = [name.strip() for name in raw.partition(b'\n')[0].decode('utf-8', errors='replace').split(',')]
     if not columns and set(DETECT) <= set(header):
         return Source(str(path), 'CSV of parity detect', detect.read(raw, str(path)), 0)

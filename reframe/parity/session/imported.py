@@ -51,12 +51,12 @@ def run(file: Path, dry_run: bool, anywhere: bool = False) -> list[str]:
     """Import a results.db, a perflog or a folder of these. Return sentences on what came in, and what not and why.
     ``anywhere``: also cases of partitions that no system.yaml has.
     UsageError for a file that is neither, NothingMeasured where nothing can come in."""
-    is_database = _is_database(file)
+    stored = is_database(file)
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
         waiting.execute('CREATE TABLE reports (json)')
         taken = _Import(anywhere)
-        for report in _stored(file, taken) if is_database else _logged(file, taken, waiting):
+        for report in _stored(file, taken) if stored else _logged(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect()            # likewise
         left = taken.left()
@@ -84,15 +84,19 @@ def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str,
             retain.merge(made)
 
 
-def _is_database(file: Path) -> bool:
+def is_database(file: Path) -> bool:
+    """Return whether a file is SQLite's. UsageError for none, or one that is neither a file nor a folder."""
     if not file.exists():
         raise UsageError(f'{file}: no such file; name a results.db, a perflog or a folder of perflogs')
     if file.is_dir():
         return False
     if not file.is_file():
         raise UsageError(f'{file}: no regular file; name a results.db, a perflog or a folder of perflogs')
-    with file.open('rb') as opened:
-        return opened.read(15) == b'SQLite format 3'
+    try:
+        with file.open('rb') as opened:
+            return opened.read(15) == b'SQLite format 3'
+    except OSError as err:
+        raise UsageError(f'{file}: {err.strerror}') from None
 
 
 class _Import:
