@@ -112,12 +112,14 @@ class World:
         for case in cases:
             cells = self.cells[case.partition, case.case]
             free = [n for n in self._available(case.partition) if not elsewhere or n not in nodes]
-            dead = [f.facts['down'] for f in self.faults if 'down' in f.facts and f.first == self._now[1]
+            dead = [i for i, f in enumerate(self.faults) if 'down' in f.facts and f.first == self._now[1]
                     and f.facts['down'] in free]
             here = nodes if nodes and not elsewhere else tuple(sorted(
                 self.rng.choice(free, min(cells[0].nodes, len(free)), replace=False)))
-            if dead and not nodes and self.rng.random() < 0.12:      # a job dies there, and it is free again
-                here = (dead[0], *here[1:])
+            # a job dies there, and it is free again: the first of the night, and some of the others
+            if dead and not nodes and (self.rng.random() < 0.12
+                                       or not any(dead[0] in by for by in self.hit.values())):
+                here = (self.faults[dead[0]].facts['down'], *here[1:])
             if not nodes:
                 self._note(cells, self.faults, here)
             self._jobs += 1
