@@ -25,17 +25,13 @@ from parity.session import imported
 from parity.stats import detect
 from parity.system import systems
 
-#: Columns of the form of `parity detect`, and those that a file with other names may state.
-DETECT = ('series', 'night', 'kind', 'run', 'value')
+#: Columns that a file with other names than those of `parity detect` may state.
 NAMED = ('series', 'night', 'value', 'group', 'unit')
 #: Columns that are taken for the night where none is stated.
 _NIGHTS = ('night', 'date', 'day', 'time', 'timestamp')
 #: A date, perhaps with a time and a zone; a whole number.
 _DATE = r'^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ][0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})?)?$'
 _WHOLE = '^-?[0-9]{1,9}$'
-_NUMBER = r'^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$'
-#: Nothing is measured in more, as for `parity detect`.
-_LARGEST = 1e100
 #: Units, without a prefix, of which less is better, and of which more is; words for the first.
 _LESS, _MORE = ('s', 'J', 'W', 'B'), ('Hz', 'flops', 'FLOPS', 'ops', 'IOPS', 'HOPS', 'QOPS')
 _WORDS = {'seconds': 's', 'second': 's', 'sec': 's', 'bytes': 'B', 'joules': 'J', 'watts': 'W'}
@@ -89,7 +85,7 @@ def of_system(name: str, since: str, directions: Directions) -> Source:
         frame = frame.filter(pl.col('night').cast(pl.String) >= since)
     if not frame.height:
         raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}')
-    return _source(name, f'stored nights of {name}', _cells(frame, directions))
+    return _source(name, f'stored nights of {name}', _cells(frame), directions)
 
 
 def _of_reframe(path: Path, directions: Directions) -> Source:
@@ -98,10 +94,10 @@ def _of_reframe(path: Path, directions: Directions) -> Source:
             mock.patch.dict(os.environ, {'PARITY_RESULTS': folder}):
         imported.run(path, False, anywhere=True)
         names = history.rows(database.uuids()).select(pl.col('system').unique()).collect()['system'].to_list()
-        frame = pl.concat([_cells(history.load(name), directions) for name in names])
+        frame = pl.concat([_cells(history.load(name)) for name in names])
     if not frame.height:
         raise NothingMeasured(f'{path}: no figure is stored there')
-    return _source(str(path), "ReFrame's results", frame)
+    return _source(str(path), "ReFrame's results", frame, directions)
 
 
 def _of_asv(path: Path, directions: Directions) -> Source:
@@ -122,9 +118,8 @@ def _of_asv(path: Path, directions: Directions) -> Source:
     frame = pl.DataFrame(rows, ['series', 'night', 'value', 'unit', 'group'], orient='row', strict=False)
     if not rows or not (frame := frame.filter(pl.col('value').is_finite())).height:
         raise NothingMeasured(f'{path}: no result of asv is in a folder below it')
-    frame = frame.with_columns(event=pl.lit(''), node=pl.lit(''), again=False, stated=pl.lit(''),
-                               value=pl.col('value').cast(float))
-    return _source(str(path), 'results of asv, a night a commit', _signed(frame, directions))
+    frame = frame.with_columns(stated=pl.lit(''), value=pl.col('value').cast(float))
+    return _source(str(path), 'results of asv, a night a commit', frame, directions)
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -134,37 +129,28 @@ def _json(file: Path) -> dict[str, Any]:
         raise UsageError(f'{file}: this is no JSON: {err}') from None
 
 
-def _cells(frame: pl.DataFrame, directions: Directions) -> pl.DataFrame:
-    """Return the figures of stored sessions as rows for `detect.of_rows`; ``sign`` may be 0."""
+def _cells(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the figures of stored sessions as rows for `_source`."""
     words = pl.col('case', 'metric', 'system', 'partition', 'environ', 'unit', 'better', 'check', 'night')
     text = frame.select(words.cast(pl.String), 'value')
     series = pl.format('{}.{}@{}:{}+{}', 'case', 'metric', 'system', 'partition', 'environ')
-    return _signed(text.filter(pl.col('metric') != PASSED).select(
-        series=series, group=pl.format('{}.{}@{}:{}', 'check', 'metric', 'system', 'partition'), event=pl.lit(''),
-        node=pl.lit(''), night=pl.col('night').str.slice(0, 10), again=False, value='value', unit='unit',
-        stated='better').filter(pl.col('value').is_finite()), directions)
-
-
-def _signed(rows: pl.DataFrame, directions: Directions) -> pl.DataFrame:
-    """Give each series its sign, and each run of a night its number."""
-    each = rows.group_by('series').agg(pl.col('unit', 'stated').first())
-    signs = {name: directions.sign(name, unit or '', stated or '') for name, unit, stated in each.iter_rows()}
-    return rows.with_columns(
-        sign=pl.col('series').replace_strict(signs, return_dtype=pl.Int8),
-        run=pl.int_range(pl.len()).over('series', 'night')).drop('unit', 'stated')
+    return text.filter(pl.col('metric') != PASSED).select(
+        series=series, group=pl.format('{}.{}@{}:{}', 'check', 'metric', 'system', 'partition'),
+        night=pl.col('night').str.slice(0, 10), value='value', unit='unit', stated='better').filter(
+        pl.col('value').is_finite())
 
 
 def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> Source:
     raw = files.unpacked(path)
     header = [name.strip() for name in raw.partition(b'\n')[0].decode('utf-8', errors='replace').split(',')]
-    if not columns and set(DETECT) <= set(header):
+    if not columns and set(detect.COLUMNS) <= set(header):
         return Source(str(path), 'CSV of parity detect', detect.read(raw, str(path)), 0)
     if strange := [f'{key}={name}' for key, name in columns.items() if name not in header]:
         raise UsageError(f'{path}:1: no column for {strange[0]}; the columns are {", ".join(header)}')
     night = columns.get('night') or next((n for n in header if n.lower() in _NIGHTS), '')
     if not night:
-        raise UsageError(f'{path}:1: the form of this file is not known. Looked for: {",".join(DETECT)} (parity '
-                         f'detect); a column {", ".join(_NIGHTS)} or --columns night=NAME; SQLite of ReFrame')
+        raise UsageError(f'{path}:1: the form of this file is not known. Looked for: {",".join(detect.COLUMNS)} '
+                         f'(parity detect); a column {", ".join(_NIGHTS)} or --columns night=NAME; SQLite of ReFrame')
     long = {key: columns.get(key) or (key if key in header else '') for key in NAMED} | {'night': night}
     if long['value']:
         table = Table(raw, str(path), [name for name in long.values() if name], others=True)
@@ -177,14 +163,14 @@ def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> S
         rows = text.unpivot([n for n in header if n != night], index=['line', night], variable_name='series') \
             .rename({night: 'night'}).with_columns(group=pl.lit(''), unit=pl.lit(''))
         form = 'CSV, a column a series'
-    return _source(str(path), form, _signed(_valid(rows, path, wide=not long['value']), directions))
+    return _source(str(path), form, _valid(rows, path, wide=not long['value']), directions)
 
 
 def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
     """Return rows of text with nights and values that are valid. UsageError names the first line that is not."""
     if wide:        # a column of words is no series
         numbers = rows.group_by('series').agg(ok=(pl.col('value') == '').all() | ~pl.col('value').filter(
-            pl.col('value') != '').str.contains(_NUMBER).any())
+            pl.col('value') != '').str.contains(detect.NUMBER).any())
         rows = rows.join(numbers.filter('ok'), on='series', how='anti')
     rows = rows.filter(pl.col('value') != '').sort('line', maintain_order=True)
     if not rows.height:
@@ -200,9 +186,9 @@ def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
             whole != whole.first(),
         'night {night!r}: times with and without a zone; must be one form':
             timed & (zone.is_null() != zone.filter(timed).first().is_null()),
-        'value {value!r} is no number, such as 71.2 or 7.12e4': ~pl.col('value').str.contains(_NUMBER),
-        f'value {{value}} is too large to be a figure; must be below {_LARGEST:g}':
-            value.is_infinite() | (value.abs() >= _LARGEST),
+        'value {value!r} is no number, such as 71.2 or 7.12e4': ~pl.col('value').str.contains(detect.NUMBER),
+        f'value {{value}} is too large to be a figure; must be below {detect.LARGEST:g}':
+            value.is_infinite() | (value.abs() >= detect.LARGEST),
         'value {value} is not above 0; a run without a figure is left out of the file': value <= 0}
     found = [(rows['line'][at], at, what) for what, mask in wrong.items()
              if (at := rows.select(pl.arg_where(mask).first()).item()) is not None]
@@ -211,16 +197,24 @@ def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
         raise UsageError(f'{path}:{line}: {what.format(**rows.row(at, named=True))}')
     dates = not rows.select(whole.all()).item()
     return rows.select(
-        'series', 'group', 'unit', event=pl.lit(''), node=pl.lit(''), again=False, value=value, stated=pl.lit(''),
+        'series', 'group', 'unit', value=value, stated=pl.lit(''),
         night=pl.col('night').str.slice(0, 10) if dates else pl.col('night').str.to_integer())
 
 
-def _source(name: str, form: str, rows: pl.DataFrame) -> Source:
-    """Judge a series of unknown direction both ways, under two names."""
+def _source(name: str, form: str, rows: pl.DataFrame, directions: Directions) -> Source:
+    """Return the history of rows with series, group, night, value, unit and stated, the direction or ''.
+
+    A series of unknown direction is judged both ways, under two names."""
+    units = rows.group_by('series').agg(pl.col('unit', 'stated').first())
+    signs = {series: directions.sign(series, unit or '', stated or '')
+             for series, unit, stated in units.iter_rows()}
+    rows = rows.select(
+        'series', 'group', 'night', 'value', event=pl.lit(''), node=pl.lit(''), again=False,
+        run=pl.int_range(pl.len()).over('series', 'night'),
+        sign=pl.col('series').replace_strict(signs, return_dtype=pl.Int8))
     unknown = rows.filter(pl.col('sign') == 0)
     both = [unknown.with_columns(series=pl.format('{} (if {} is better)', 'series', pl.lit(word)),
                                  sign=pl.lit(sign, pl.Int8)) for word, sign in (('more', 1), ('less', -1))]
-    rows = pl.concat([rows.filter(pl.col('sign') != 0), *both]).select(
-        'series', 'group', 'event', 'node', 'night', 'again', pl.col('run').cast(pl.Int64), 'value', 'sign')
+    rows = pl.concat([rows.filter(pl.col('sign') != 0), *both])
     return Source(name, form, detect.of_rows(rows), unknown['series'].n_unique())
 

@@ -15,13 +15,13 @@ from parity.stats.nights import Nights
 
 STATED = f'stated rate: 1 new false alarm in {1 / RATE:.0f} nights of a series'
 
-_COLUMNS, _OPTIONAL = ('series', 'night', 'kind', 'run', 'value'), ('direction', 'group', 'event', 'node')
+COLUMNS, _OPTIONAL = ('series', 'night', 'kind', 'run', 'value'), ('direction', 'group', 'event', 'node')
 #: direction: an empty one is the default, higher.
 _SIGNS = {'higher': 1, 'lower': -1, '': 1}
 _WHOLE = '^-?[0-9]{1,18}$'
-_NUMBER = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$'
+NUMBER = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$'
 #: Nothing is measured in more, and the squares of more are no numbers.
-_LARGEST = 1e100
+LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def of_rows(rows: pl.DataFrame) -> History:
 def _read(raw: bytes, name: str) -> pl.DataFrame:
     """Return the rows of a file as series, night, again (a rerun's), run, value and sign."""
 
-    table = Table(raw, name, _COLUMNS, _OPTIONAL, others=True, blank=False)
+    table = Table(raw, name, COLUMNS, _OPTIONAL, others=True, blank=False)
     text = table.frame()
     whole = pl.col('night').str.contains(_WHOLE)
     night = pl.col('night').str.to_integer(strict=False) if text.select(whole.all()).item() else pl.col('night')
@@ -95,7 +95,7 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
                        run=pl.col('run').str.to_integer(strict=False),
                        value=pl.col('value').cast(pl.Float64, strict=False),
                        sign=pl.col('direction').replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
-    number, size = pl.col('value').str.contains(_NUMBER), rows['value'].abs()
+    number, size = pl.col('value').str.contains(NUMBER), rows['value'].abs()
     table.refuse(text, {
         'series is empty; must be a name': pl.col('series') == '',
         'night {night!r} is neither a whole number nor a date such as 2026-11-20':
@@ -106,7 +106,7 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
         'value {value} is not finite; a run without a figure is left out of the file':
             pl.col('value').str.contains('^(?i)[+-]?(nan|inf|infinity)$') | number & size.is_infinite(),
         'value {value!r} is no number, such as 71.2 or 7.12e4': ~number,
-        f'value {{value}} is too large to be a figure; must be below {_LARGEST:g}': number & (size >= _LARGEST),
+        f'value {{value}} is too large to be a figure; must be below {LARGEST:g}': number & (size >= LARGEST),
         'direction {direction!r}; valid: higher, lower, or empty for higher': rows['sign'].is_null(),
         f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty': ~pl.col('event').is_in(['', *EVENTS]),
         'series {series!r}, night {night} has another event on an earlier line; must be one a night':
