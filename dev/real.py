@@ -26,7 +26,7 @@ from parity.base import errors, files
 from parity.base.errors import UsageError
 from parity.stats import detect, levels
 from parity.stats.bounds import WANTED
-from parity.stats.hindsight import FLOOR, drops, fresh, neighbours_sd, robust_sd
+from parity.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
 from parity.stats.nights import Nights
 
 #: Nights that do not count; the shortest series; the scatter of the last 60 nights of a calm one.
@@ -77,7 +77,7 @@ def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scor
         if len(here) < SHORTEST or history.nights.counts[k]:
             continue
         x, state = history.nights.value[here], outcome.state[here]
-        lasting = [d for d in drops(x) if d[0] >= FIRST]
+        lasting = [d for d in drops(x, boundaries(x)) if d[0] >= FIRST]
         slow, known = (np.isin(state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN))
         delays = [int(np.append(np.flatnonzero(slow[at - LATE:at + max(WITHIN)]), 99 + LATE)[0]) - LATE
                   for at, _ in lasting]
@@ -97,9 +97,7 @@ def _follow(history: detect.History, accept_after: int, rate: float, group: int 
             until: int | None = None) -> levels.Outcome:
     """Judge every night, or those of one group up to a night."""
     nights, groups = history.nights, history.groups
-    events, nodes = history.events, None
-    if history.nodes is not None:
-        nodes = np.unique(history.nodes, return_inverse=True)[1]
+    events, nodes = history.events, history.places
     if group is not None:
         series = np.repeat(np.arange(len(groups)), np.diff(nights.start))
         keep = (groups[series] == group) & (nights.when <= until)

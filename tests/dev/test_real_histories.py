@@ -26,7 +26,7 @@ def history(*levels: tuple[int, float], noise: float = 0.003) -> np.ndarray:
 
 def test_hindsight_finds_a_lasting_drop_and_no_other_change():
     x = history((60, 0.0), (60, -0.08), (60, 0.0), (3, -0.3), (57, 0.0), (60, -0.03))
-    (at, change), = real.drops(x)
+    (at, change), = real.drops(x, real.boundaries(x))
     assert abs(at - 60) <= 1
     assert change == pytest.approx(-0.08, abs=0.005)
 
@@ -36,7 +36,7 @@ def test_hindsight_finds_a_lasting_drop_and_no_other_change():
     (history((80, 0.0), (5, -0.08), (40, 0.0)), 81, 'short'), (history((120, 0.0)), 80, 'nothing'),
     (history((80, 0.0), (3, -0.08)), 81, 'short'), (history(*[(1, -0.0002 * n) for n in range(200)]), 180, 'drift')])
 def test_an_alarm_has_the_kind_of_the_nights_around_it(x, at, kind):
-    assert real.kind(x, at, real.drops(x)) == kind
+    assert real.kind(x, at, real.drops(x, real.boundaries(x))) == kind
 
 
 def test_an_alarm_is_new_after_three_nights_without_one():

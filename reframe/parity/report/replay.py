@@ -10,15 +10,17 @@ from parity.base.figures import counted
 from parity.base.text import visible
 from parity.session.histories import Source
 from parity.stats.bounds import WANTED
-from parity.stats.replay import Incident, Life, blind
+from parity.stats.hindsight import LEAST
+from parity.stats.replay import LONG, Incident, Life
+from parity.verdict.budget import NIGHTS
 
-#: Nights of a month; incidents and missed drops that are named.
-MONTH, NAMED = 30, 8
+#: Incidents and missed drops that are named.
+NAMED = 8
 
 
 def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
     """Yield the lines of one history, the answer first."""
-    count, months = len(life.incidents), max(life.nights / MONTH, 1 / MONTH)
+    count, months = len(life.incidents), max(life.nights, 1) / NIGHTS
     yield (f'{visible(source.name)}: {count / months:.1f} slowdowns a month would have been told, '
            f'{counted(count, "incident")} in {counted(life.nights, "night")}; '
            f'at most {a_month:g} a month by chance.')
@@ -29,7 +31,8 @@ def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iter
                'PATTERN states it')
     worst = sorted(life.incidents, key=lambda i: -i.slowdowns[0].loss)
     yield from _part('incidents', (_incident(i) for i in worst[:NAMED]), len(worst))
-    told = f'{life.drops - len(life.missed)} of {life.drops} lasting drops of 5 % were told within 30 nights'
+    count = life.drops - len(life.missed)
+    told = f'{count} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights'
     missed = (f'{-m.loss:7.1%}  {m.night}  {visible(m.series)}: {m.why}' for m in life.missed[:NAMED])
     yield from _part('missed', missed, len(life.missed), told)
     yield from ('', f'shows      {_shows(life)}')
@@ -58,7 +61,7 @@ def _incident(incident: Incident) -> str:
 
 
 def _shows(life: Life) -> str:
-    hidden = [s for s in life.series if blind(s)]
+    hidden = [s for s in life.series if s.blind]
     short = [s for s in hidden if s.visible is None and s.judged == 0]
     noisy = [s for s in hidden if s not in short]
     parts = [f'{len(life.series) - len(hidden)} of {len(life.series)} series would show a drop of {WANTED:.0%} '

@@ -149,8 +149,9 @@ def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> S
         raise UsageError(f'{path}:1: no column for {strange[0]}; the columns are {", ".join(header)}')
     night = columns.get('night') or next((n for n in header if n.lower() in _NIGHTS), '')
     if not night:
-        raise UsageError(f'{path}:1: the form of this file is not known. Looked for: {",".join(detect.COLUMNS)} '
-                         f'(parity detect); a column {", ".join(_NIGHTS)} or --columns night=NAME; SQLite of ReFrame')
+        raise UsageError(f'{path}:1: the form of this file is not known. Looked for: '
+                         f'{",".join(detect.COLUMNS)} (parity detect); a column {", ".join(_NIGHTS)} '
+                         'or --columns night=NAME; SQLite of ReFrame')
     long = {key: columns.get(key) or (key if key in header else '') for key in NAMED} | {'night': night}
     if long['value']:
         table = Table(raw, str(path), [name for name in long.values() if name], others=True)

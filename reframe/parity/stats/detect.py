@@ -43,6 +43,11 @@ class History(NamedTuple):
     events: np.ndarray | None
     nodes: list[str] | None
 
+    @property
+    def places(self) -> np.ndarray | None:
+        """Return the number of the nodes of each night; None where a file has none."""
+        return None if self.nodes is None else np.unique(self.nodes, return_inverse=True)[1]
+
 
 def of_file(raw: bytes, name: str) -> dict[str, Series]:
     """Judge every series in the bytes of the CSV ``name``, each for itself: the stated rate is that of one series.

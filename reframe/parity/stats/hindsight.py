@@ -43,9 +43,11 @@ def boundaries(x: np.ndarray) -> list[int]:
     return sorted(cuts)
 
 
-def drops(x: np.ndarray) -> list[tuple[int, float]]:
-    """Return the lasting drops of the logarithms ``x`` [nights], higher is better: the night, and the change."""
-    found, edges = [], [0, *boundaries(x), len(x)]
+def drops(x: np.ndarray, cuts: list[int]) -> list[tuple[int, float]]:
+    """Return the lasting drops of the logarithms ``x`` [nights], higher is better: the night, and the change.
+
+    ``cuts`` are the boundaries of ``x``."""
+    found, edges = [], [0, *cuts, len(x)]
     for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
         begin, end = max(before, at - FAR), min(after, at + FAR)
         left, right = np.median(x[begin:at]), np.median(x[at:end])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -67,7 +67,12 @@ class Series:
     first: int                      # nights before the first that was judged; -1: none was
     visible: float | None
     noise: float                    # standard deviation of a night, a share
-    alarms: list[int | str] = field(default_factory=list)
+    alarms: list[int | str]         # the nights on which a slowdown was found
+
+    @property
+    def blind(self) -> bool:
+        """Return whether a slowdown of 5 % would not show."""
+        return self.visible is None or self.visible > WANTED
 
 
 @dataclass
@@ -86,8 +91,7 @@ class Life:
 
 def live(history: History, accept_after: int, rate: float) -> Life:
     """Judge every night with what was known on it."""
-    nodes = None if history.nodes is None else np.unique(history.nodes, return_inverse=True)[1]
-    outcome = levels.follow(history.nights, history.groups, rate, history.events, nodes, accept_after)
+    outcome = levels.follow(history.nights, history.groups, rate, history.events, history.places, accept_after)
     every, slowdowns, missed, drops = [], [], [], 0
     for k, name in enumerate(history.names):
         here = np.arange(*history.nights.start[k:k + 2])
@@ -105,10 +109,12 @@ def live(history: History, accept_after: int, rate: float) -> Life:
                       for at in fresh]
         if len(here) < SHORTEST or history.nights.counts[k]:
             continue
-        for at, change in hindsight.drops(x):
+        cuts = hindsight.boundaries(x)
+        for at, change in hindsight.drops(x, cuts):
             drops += 1
             if not slow[max(0, at - LATE):at + LONG].any():
-                missed.append(_missed(name, labels, x, outcome.state[here], at, change))
+                why = _hidden(x, outcome.state[here[at]], at, cuts)
+                missed.append(Missed(name, labels[at], float(-np.expm1(change)), why))
     order = np.argsort(history.nights.when, kind='stable')
     return Life(every, _joined(slowdowns), sorted(missed, key=lambda m: -m.loss), drops,
                 len(np.unique(history.nights.when)), history.labels[order[0]], history.labels[order[-1]], rate)
@@ -125,15 +131,14 @@ def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np
     return Slowdown(name, int(when[at]), labels[at], end, loss, accepted)
 
 
-def _missed(name: str, labels: list, x: np.ndarray, state: np.ndarray, at: int, change: float) -> Missed:
+def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:
+    """Return what hid a drop on the night ``at``."""
+    if state == levels.TOO_FEW:
+        return 'too few nights before it'
+    if (moves := sum(abs(at - edge) < 100 for edge in cuts)) > 2:
+        return f'the level moved {moves} times in the 100 nights around it'
     noise = max(hindsight.robust_sd(x[max(0, at - BEFORE):at]), hindsight.FLOOR)
-    if state[at] == levels.TOO_FEW:
-        why = 'too few nights before it'
-    elif (moves := sum(abs(at - edge) < 100 for edge in hindsight.boundaries(x))) > 2:
-        why = f'the level moved {moves} times in the 100 nights around it'
-    else:
-        why = f'nights before it scatter by {np.expm1(noise):.1%}'
-    return Missed(name, labels[at], float(-np.expm1(change)), why)
+    return f'nights before it scatter by {np.expm1(noise):.1%}'
 
 
 def _joined(slowdowns: list[tuple[int, Slowdown]]) -> list[Incident]:
@@ -150,8 +155,3 @@ def _joined(slowdowns: list[tuple[int, Slowdown]]) -> list[Incident]:
     for incident in incidents:
         incident.slowdowns.sort(key=lambda s: -s.loss)
     return incidents
-
-
-def blind(series: Series) -> bool:
-    """Return whether a slowdown of 5 % would not show."""
-    return series.visible is None or series.visible > WANTED
