@@ -39,7 +39,7 @@ def run(paths: list[Path] = PATHS, system: str = SYSTEM, since: str = SINCE, col
         raise UsageError('--since needs --system')
     directions = histories.Directions(_pattern('--higher', higher), _pattern('--lower', lower))
     sources = [histories.of_system(system, since, directions)] if system else [
-        *histories.of_paths(paths, _named(columns, histories.NAMED), directions)]
+        *histories.of_paths(paths, _columns(columns, histories.NAMED), directions)]
     documents = []
     for source in sources:
         rate = budget.of(a_month, len(source.history.names), 0, 0).rate
@@ -62,12 +62,12 @@ def _pattern(option: str, text: str) -> str:
     return text
 
 
-def _named(columns: str, valid: tuple[str, ...]) -> dict[str, str]:
-    """Return the columns that the option names. UsageError for another key than ``valid`` or without a name."""
-    found = {}
+def _columns(columns: str, valid: tuple[str, ...]) -> dict[str, str]:
+    """Return the columns that the option names, by key. UsageError for another key than ``valid``, or no name."""
+    names = {}
     for word in filter(None, columns.split(',')):
         key, _, name = word.partition('=')
         if key not in valid or not name:
             raise UsageError(f'--columns {word!r}: valid is KEY=NAME, with KEY one of {", ".join(valid)}')
-        found[key] = name
-    return found
+        names[key] = name
+    return names

@@ -186,7 +186,7 @@ def _of_modes(of: Wanted, answers: Sequence[Answer], files: Mapping[str, str]) -
     for case, place, answer in zip(of.cases, of.places, answers, strict=True):
         reason = case.reason or answer.reason if place else of.lacking.get(of.study.side(case), '')
         job = JOB.get(schedulers.get(place, ''), JOB[''])
-        seconds, guessed = times.of(of.study, case, f'{of.system}:{place}', job) if place else (0.0, True)
+        seconds, guessed = times.cost(of.study, case, f'{of.system}:{place}', job) if place else (0.0, True)
         found['quick' if case.quick else 'full'].append(
             Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check]))
     return found
@@ -284,7 +284,7 @@ class _Times:
         #: By system:partition: the seconds that a job costs beside its case, the median of the sessions.
         self.costs = {place: median(cost for _, cost in of) for place, of in costs.items()}
 
-    def of(self, study: Study, case: Case, place: str, job: float) -> tuple[float, bool]:
+    def cost(self, study: Study, case: Case, place: str, job: float) -> tuple[float, bool]:
         """Return the seconds of a case with its job on system:partition, and whether they are a guess.
 
         ``job``: what a job costs where none was measured."""

@@ -172,7 +172,7 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
         point in lists[other] for other in lists if axes[other] == axes[name])] for name, points in lists.items()}
     functions = formula.functions(study.functions)
 
-    def of(changed: Cell | None = None, factor: float = 1.0) -> Estimate:
+    def estimate(changed: Cell | None = None, factor: float = 1.0) -> Estimate:
         for name, mine in used.items():
             values = [_figure(c) * (factor if c is changed else 1.0) for c in mine]
             names[name] = values if axes[name] else values[0]
@@ -180,8 +180,8 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
 
     figures = [c for mine in used.values() for c in mine]
     try:
-        found = of()
-        found = found if found.low is not None else _with_interval(found.value, figures, of)
+        found = estimate()
+        found = found if found.low is not None else _with_interval(found.value, figures, estimate)
     except (ArithmeticError, ValueError) as err:
         return None, str(err), ''
     flags = (f'{c.name} is flagged: {c.flagged[0][1]}' for c in figures if not c.values)
@@ -192,7 +192,8 @@ def _figure(cell: Cell) -> float:
     return cell.mean if cell.values else cell.flagged[0][0]
 
 
-def _with_interval(value: float, cells: Sequence[Cell], of: Callable[[Cell, float], Estimate]) -> Estimate:
+def _with_interval(value: float, cells: Sequence[Cell],
+                   estimate: Callable[[Cell, float], Estimate]) -> Estimate:
     """Give a number its 95 % interval by the propagation of error, where each figure has 3 runs or more."""
     from scipy.special import stdtrit
     runs = [len(cell.values) for cell in cells]
@@ -202,6 +203,6 @@ def _with_interval(value: float, cells: Sequence[Cell], of: Callable[[Cell, floa
     for cell in {id(cell): cell for cell in cells}.values():
         logs = [math.log(v.value) for v in cell.values]
         error = stdev(logs) / math.sqrt(len(logs))
-        variance += (of(cell, math.exp(error)).value / value - 1) ** 2 if error else 0.0
+        variance += (estimate(cell, math.exp(error)).value / value - 1) ** 2 if error else 0.0
     half = stdtrit(min(runs) - 1, 0.975) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), min(runs) - 1)
