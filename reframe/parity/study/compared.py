@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from parity.base import units
@@ -103,7 +102,7 @@ def like(one: Row | None, other: Row | None, margin: float, several: int = 1) ->
     if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
         return 'cannot tell'
     half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
-    half *= NormalDist().inv_cdf(1 - 0.025 / several) / NormalDist().inv_cdf(0.975)
+    half *= figures.at_once(several)
     apart = abs(math.log(other.ratio / one.ratio))
     return 'like' if apart + half <= math.log1p(margin) else 'unlike' if apart - half > math.log1p(margin) else \
         'cannot tell'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -254,6 +255,13 @@ def widened(low: float, value: float, high: float, factor: float) -> tuple[float
     if low <= 0:
         return value - factor * (value - low), value + factor * (high - value)
     return value * (low / value) ** factor, value * (high / value) ** factor
+
+
+def at_once(several: int, freedom: float = math.inf) -> float:
+    """Return how many times as wide so many 95 % intervals are if all hold at once with 95 % (Bonferroni)."""
+    from scipy.special import stdtrit
+    freedom = min(freedom, 1e6)
+    return stdtrit(freedom, 1 - 0.025 / several) / stdtrit(freedom, 0.975)
 
 
 def stretched(*cells: Cell) -> tuple[float, str]:

@@ -12,7 +12,7 @@ from parity.base.figures import counted, number
 from parity.base.strict import Strict
 from parity.study import derived
 from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
-from parity.study.figures import FIGURE, Cell, quotient, widened
+from parity.study.figures import FIGURE, Cell, at_once, quotient, widened
 from parity.study.model import Study, filled
 from parity.study.statements import Finding
 
@@ -200,12 +200,9 @@ def _general(parts: Sequence[Part]) -> Part:
 
 def _at_once(part: Part, several: int) -> Part:
     """Widen a part's interval from 95 % by itself to 95 % for so many at once."""
-    from scipy.special import stdtrit
     if part.low is None:
         return part
-    freedom = min(part.freedom, 1e6)
-    factor = stdtrit(freedom, 1 - 0.025 / several) / stdtrit(freedom, 0.975)
-    low, high = widened(part.low, part.value, part.high, factor)
+    low, high = widened(part.low, part.value, part.high, at_once(several, part.freedom))
     return part._replace(low=low, high=high)
 
 
