@@ -437,16 +437,19 @@ static int collective(size_t bytes, int times)
     static void *comms[MOST];
     const char *lacks = api != &cuda ? "OpenCL has no NCCL"
         : find_library("libnccl", "PARITY_NCCL", load_nccl) ? NULL : "no NCCL: the loader finds no libnccl.so.2";
-    int places[MOST], bad = 0, version = 0;
+    int places[MOST], bad = 0, version;
     int64_t part = (int64_t)bytes / 4 / count, numbers = part * count;
+    for (int row = 0; lacks && row < 2 * count; row++, printed++)
+        say("%s device %d none %s\n", names[row / count], row % count, lacks);
+    if (lacks)
+        return 0;
     for (int i = 0; i < count; i++)
         places[i] = i;
-    if (!lacks)
-        check_nccl(NULL, "ncclGetVersion", ncclGetVersion(&version));
-    if (!lacks)
-        check_nccl(NULL, "ncclCommInitAll", ncclCommInitAll(comms, count, places));
-    #pragma omp parallel num_threads(count) if (!lacks)
-    for (struct device *d = lacks ? NULL : my_device(); d; d = NULL) {
+    check_nccl(NULL, "ncclGetVersion", ncclGetVersion(&version));
+    check_nccl(NULL, "ncclCommInitAll", ncclCommInitAll(comms, count, places));
+    EVERY_DEVICE
+    {
+        struct device *d = my_device();
         int me = (int)(d - devices);
         int32_t *host = room((size_t)numbers * 4);
         void *from = api->memory(d, (size_t)numbers * 4), *to = api->memory(d, (size_t)numbers * 4);
@@ -470,12 +473,9 @@ static int collective(size_t bytes, int times)
     for (int gather = 0; gather < 2; gather++)
         for (int i = 0; i < count; i++) {
             char whom[99];
-            snprintf(whom, sizeof whom, lacks ? "%d" : "%d nccl %d", i, version);
-            if (!lacks)
-                bad += told_transfer(names[gather], whom, (size_t)numbers * 4, times, own[i].seconds[gather],
-                                     own[i].wrong[gather]);
-            else if (++printed)
-                say("%s device %s none %s\n", names[gather], whom, lacks);
+            snprintf(whom, sizeof whom, "%d nccl %d", i, version);
+            bad += told_transfer(names[gather], whom, (size_t)numbers * 4, times, own[i].seconds[gather],
+                                 own[i].wrong[gather]);
         }
     return bad;
 }
