@@ -51,7 +51,7 @@ def asked(words: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize('words, said', [
     ('', 'VERB'), ('begin', 'invalid choice'), ('up --nodes 0', 'valid are 1 to 16 nodes'), ('up --nodes 2;id', 'valid are 1 to 16'),
     ('up --cpus 99', 'valid are 1 to'), ('up --virtual-rate fast', 'valid are 1mbit to 100gbit'), ('up --physical-rate 0kbit', 'valid are'), ('up --second-network 1', 'valid are'),
-    ('up --shared /etc', 'a folder of the system'), ('up --shared /tmp/a,b', 'a comma')])
+    ('up --slurm /etc', 'no program sbin/slurmctld'), ('up --slurm', 'expected one argument'), ('up --shared /etc', 'a folder of the system'), ('up --shared /tmp/a,b', 'a comma')])
 def test_a_bad_option_is_refused_before_anything_starts(words, said):
     done = asked(words)
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr

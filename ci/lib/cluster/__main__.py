@@ -3,7 +3,9 @@
 import argparse
 import sys
 
+import model
 import options
+import process
 import program
 import report
 import verbs
@@ -20,6 +22,10 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument('--physical-rate', type=options.rate, metavar='RATE', help="link of p nodes, such as 1gbit")
     up.add_argument('--virtual-rate', type=options.rate, metavar='RATE', help='link of v nodes')
     up.add_argument('--second-network', type=options.rate, metavar='RATE', help='eth1 on a network of its own')
+    up.add_argument('--slurm', type=options.slurm, metavar='PREFIX',
+                    help="another Slurm than the distribution's")
+    up.add_argument('--site', action='store_true', default=None,
+                    help='what sites set: enforced accounts, closed partitions, cloud nodes, false GPUs')
     logs = sub.add_parser('logs', help='list the logs, or print the end of one')
     logs.add_argument('name', nargs='?', metavar='NODE', help='a node or a daemon')
     kill = sub.add_parser('kill', help='kill -9 a node, or slurmctld, slurmdbd, mariadbd, to try a fault')
@@ -30,6 +36,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 args = program.parsed(parser())
+cluster = model.load()
+process.prefer(str(getattr(args, 'slurm', None) or (cluster.slurm if cluster else '')))
 sys.exit(program.run('ci/cluster', {
     'up': lambda: verbs.up(args),
     'down': verbs.down,

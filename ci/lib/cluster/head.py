@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import network
+import nodes
 import process
-from errors import Ended
+import slurm_conf
+from errors import Ended, say
 from model import STATE, Cluster
 
 #: Each needs the ones before it.
 DAEMONS = ('mariadbd', 'slurmdbd', 'slurmctld')
 FILES = STATE / 'head'
-PORTS = {'mariadbd': 3306, 'slurmdbd': 6819, 'slurmctld': 6817}
+PORTS = {'mariadbd': 3306, 'slurmdbd': 6819}
 MARIADB = ['--no-defaults', '--user=mysql', f'--datadir={FILES}/mysql', '--innodb-log-file-size=8M',
            # the files live no longer than the cluster does
            '--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=0']
@@ -47,16 +50,31 @@ def ensure_database() -> None:
     (STATE / 'init.sql').rename(FILES / 'mysql/init.sql')
 
 
-def ensure_daemons() -> None:
+def ensure_daemons(cluster: Cluster) -> None:
     for name in DAEMONS:
         ensure_daemon(name)
+    for words in slurm_conf.ACCOUNTS if cluster.site else ():
+        nodes.ask('sacctmgr', '-i', *words.split())
 
 
 def ensure_daemon(name: str) -> None:
     if not process.alive(name):
-        pid = process.alive('head')
-        process.spawn(name, [*process.inside(pid, *process.NODE), *WORDS[name]], inner=True)
-    process.wait(30, lambda: _listens(name), f'{name} does not answer', name)
+        _spawn(name)
+    # slurmctld listens before it reads its state
+    ready = nodes.slurm_states if name == 'slurmctld' else lambda: _listens(name)
+    try:
+        process.wait(30, ready, f'{name} does not answer', name)
+    except Ended as wrong:
+        if name != 'slurmctld' or not re.search("fatal: .*(to recover|'-i')", str(wrong)):
+            raise
+        say('slurmctld was killed before it had saved its state: it starts without what is lost (-i)')
+        _spawn(name, '-i')
+        process.wait(30, ready, f'{name} does not answer', name)
+
+
+def _spawn(name: str, *more: str) -> None:
+    pid = process.alive('head')
+    process.spawn(name, [*process.inside(pid, *process.NODE), *WORDS[name], *more], inner=True)
 
 
 def _listens(name: str) -> bool:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 #: All processes keep their files here; `down` removes the folder. ci/pbs has its own.
 STATE = Path(os.environ.get('PARITY_CLUSTER_STATE', '/run/parity-cluster'))
 RECORD = STATE / 'state.json'
+#: The cloud nodes of a site that come when a job wants them; four more never come.
+CLOUD = 2
 #: A node's memory: the same for both kinds, so that they fit the same problem sizes.
 MEMORY_MIB = 1200
 #: A guest's memory: its kernel and daemons take the rest.
@@ -38,7 +40,7 @@ class Link(NamedTuple):
 @dataclass(frozen=True)
 class Node:
     name: str
-    kind: str               # head, physical or virtual
+    kind: str               # head, physical, virtual or cloud
     address: str
     cpus: int
     cores: list[int]        # of this machine; nodes may share them
@@ -64,6 +66,8 @@ class Cluster:
     network: str            # the first three numbers of its addresses
     why: str = ''           # the reason against a better backend
     second_network: str | None = None       # the rate of eth1; None: the nodes have eth0 only
+    slurm: str = ''         # the prefix of its Slurm; '': the one of the distribution
+    site: bool = False      # it has the settings of slurm_conf.SITE
 
     def head(self) -> Node:
         return Node('head', 'head', f'{self.network}.1', 1, self._cores(0, 1), None)
@@ -76,7 +80,9 @@ class Cluster:
         virtual = [Node(f'v{i + 1}', 'virtual', f'{self.network}.{30 + i + 1}', cpus,
                         self._cores(i * cpus, cpus), self.virtual_rate, self.second_network)
                    for i in range(self.virtual_nodes)]
-        return physical + virtual
+        cloud = [Node(f'nid{i:06}', 'cloud', f'{self.network}.{50 + i}', 1, self._cores(i, 1), None)
+                 for i in (range(1, CLOUD + 1) if self.site else ())]
+        return physical + virtual + cloud
 
     def all(self) -> list[Node]:
         return [self.head(), *self.computes()]

@@ -68,12 +68,19 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
     run, etc = STATE / 'etc' / node.name, _etc(node.name)
     own = run / 'parity-cluster'
     for folder in (run / 'slurm/spool', run / 'lock', etc / 'slurm', own / 'munge', own / 'shared', own / 'head',
-                   own / 'checkout'):
+                   own / 'checkout', own / 'slurm'):
         folder.mkdir(parents=True)
     (own / 'mail').mkdir(mode=0o700)
     _secret(own / 'munge/key', key)
     (etc / 'slurm/slurm.conf').write_text(slurm_conf.slurm_conf(cluster))
     (etc / 'slurm/cgroup.conf').write_text(slurm_conf.cgroup_conf(node))
+    if cluster.site:
+        (etc / 'slurm/gres.conf').write_text(slurm_conf.GRES if node.kind == 'physical' else '')
+        for number in range(4):
+            (run / f'slurm/gpu{number}').touch()
+        resume = etc / 'slurm/resume'
+        resume.write_text(slurm_conf.RESUME.format(prefix=cluster.slurm or '/usr', shared=cluster.shared))
+        resume.chmod(0o755)
     (etc / 'hosts').write_text(_hosts(cluster))
     (etc / 'nsswitch.conf').write_text(nsswitch())
     (etc / 'openmpi-mca-params.conf').write_text(OPENMPI)
@@ -83,9 +90,10 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
 
 def _facts(cluster: Cluster, node: Node) -> None:
     """Write the facts that a node's own start script reads."""
-    facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'shared': cluster.shared,
+    facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'slurm': cluster.slurm,
+             'shared': cluster.shared,
              'files': cluster.files, 'server': cluster.files_address, 'address': node.address,
-             'second': '', 'second_rate': '', 'second_burst': ''}
+             'cloud': 'yes' if node.kind == 'cloud' else '', 'second': '', 'second_rate': '', 'second_burst': ''}
     for link, name in zip(node.links, ('', 'second_'), strict=False):
         burst = network.burst(link.rate) if link.rate else ''
         facts |= {f'{name}rate': link.rate or '', f'{name}burst': str(burst)}

@@ -67,40 +67,46 @@ def resume() -> None:
     for name, state in partition_states().items():
         if state != 'up':
             say(f'partition {name} was {state}: resumed')
-            _ask('scontrol', 'update', f'partitionname={name}', 'state=up')
+            ask('scontrol', 'update', f'partitionname={name}', 'state=up')
     for name, state in slurm_states().items():
         if process.alive(name) and {'drain', 'down'} & set(re.split(r'[+*]', state)):
             say(f'{name} was {state}: resumed')
-            _ask('scontrol', 'update', f'nodename={name}', 'state=resume')
+            ask('scontrol', 'update', f'nodename={name}', 'state=resume')
 
 
 def cancel_jobs() -> None:
     """Cancel all jobs, so that no srun waits for ever for its job."""
-    if jobs := _ask('squeue', '-h', '-o', '%A').split():
-        _ask('scancel', '--quiet', *jobs)
+    if jobs := ask('squeue', '-h', '-o', '%A').split():
+        ask('scancel', '--quiet', *jobs)
         deadline = time.monotonic() + 5
-        while _ask('squeue', '-h', '-o', '%A') and time.monotonic() < deadline:
+        while ask('squeue', '-h', '-o', '%A') and time.monotonic() < deadline:
             time.sleep(0.1)
 
 
 def slurm_states() -> dict[str, str]:
     """Return the controller's state of each node; nothing if it does not answer."""
     wanted = r'(NodeName|State|SlurmdStartTime)=(\S+)'
-    facts = [dict(re.findall(wanted, line)) for line in _ask('scontrol', '-o', 'show', 'node').splitlines()]
+    facts = [dict(re.findall(wanted, line)) for line in ask('scontrol', '-o', 'show', 'node').splitlines()]
     return {node['NodeName']: _state(**node) for node in facts if 'NodeName' in node}
+
+
+def versions() -> set[str]:
+    """Return the versions of the controller and of the nodes that have registered."""
+    shown = ask('scontrol', 'show', 'config') + ask('scontrol', '-o', 'show', 'node')
+    return set(re.findall(r'\b(?:SLURM_VERSION *= *|Version=)(\S+)', shown))
 
 
 def partition_states() -> dict[str, str]:
     """Return the controller's state of each partition; nothing if it does not answer."""
-    told = _ask('scontrol', '-o', 'show', 'partition')
+    told = ask('scontrol', '-o', 'show', 'partition')
     return {name: state.lower() for name, state in re.findall(r'PartitionName=(\S+) .* State=(\S+)', told)}
 
 
 def jobs_run() -> bool:
-    return bool(_ask('squeue', '--noheader', '--states=running'))
+    return bool(ask('squeue', '--noheader', '--states=running'))
 
 
-def _ask(*words: str) -> str:
+def ask(*words: str) -> str:
     """Return Slurm's answer; nothing if there is none."""
     try:
         return subprocess.run(words, capture_output=True, text=True, timeout=5, env=process.ENVIRON).stdout

@@ -35,6 +35,14 @@ def bits(text: str) -> int:
     return int(text[:-4]) * UNITS[text[-4:]]
 
 
+def slurm(text: str) -> Path:
+    """Check the prefix of a Slurm: it has its daemons in sbin."""
+    path = Path(text).resolve()
+    if not os.access(path / 'sbin/slurmctld', os.X_OK):
+        raise ArgumentTypeError(f'{text!r}: no program sbin/slurmctld in it; valid is a prefix of Slurm')
+    return path
+
+
 def folder(text: str) -> Path:
     """Check a folder that nodes mount at the same path: mount's options end at a comma."""
     path = Path(text).resolve()

@@ -14,12 +14,18 @@ from model import STATE
 
 #: A mark in the environment of every process that the cluster starts here: `down` finds them without a record.
 MARK = f'PARITY_CLUSTER={STATE}'
-#: The daemons' environment, without the caller's.
+#: The daemons' environment, without the caller's. `prefer` puts another Slurm first.
 ENVIRON = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LANG': 'C.UTF-8', 'PARITY_CLUSTER': str(STATE)}
 
 
 #: The namespaces that a node has of its own.
 NODE = ('net', 'uts', 'ipc', 'mount', 'pid')
+
+
+def prefer(prefix: str) -> None:
+    """Take Slurm's programs from the bin and sbin of this prefix."""
+    if prefix:
+        ENVIRON['PATH'] = f'{prefix}/sbin:{prefix}/bin:{ENVIRON["PATH"]}'
 
 
 def log(name: str) -> Path:
@@ -94,7 +100,7 @@ def wait(seconds: float, ready: Callable, otherwise: str, needs: str | None = No
 
 def run(*argv: str, text: str | None = None) -> str:
     """Run a command that must succeed; return its output."""
-    done = subprocess.run(argv, input=text, capture_output=True, text=True)
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, env=ENVIRON)
     if done.returncode:
         raise Ended(4, f'{" ".join(argv)}: {done.stderr.strip() or f"exit code {done.returncode}"}')
     return done.stdout

@@ -38,7 +38,8 @@ ReturnToService=2
 # an srun that no longer answers ends its job; so does one that a restarted controller takes for running
 InactiveLimit=30
 KillWait=3
-UnkillableStepTimeout=10
+# at least five times MessageTimeout: a shorter one drains nodes (KillTaskFailed)
+UnkillableStepTimeout=100
 # a job whose node died must fail visibly, not queue again in silence
 JobRequeue=0
 # whoever follows jobs may ask late
@@ -50,6 +51,37 @@ AccountingStoragePass={SOCKET}
 MailProg=/bin/true
 # all nodes share this machine's cores: a measurement takes the one licence
 Licenses=machine:1
+"""
+
+#: What sites set, beside that. Each line has made parity fail somewhere.
+SITE = """\
+AccountingStorageEnforce=associations,limits,qos
+PrivateData=jobs,nodes,usage,users
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+GresTypes=gpu
+ResumeProgram=/etc/slurm/resume
+SuspendProgram=/bin/true
+ResumeTimeout=20
+NodeName=nid[000003-000006] NodeAddr=192.0.2.1 CPUs=1 RealMemory=1200 Feature=cloud State=CLOUD
+PartitionName=all Nodes=ALL PreemptMode=OFF
+PartitionName=cloud Nodes=nid[000001-000006] PreemptMode=OFF SuspendTime=3600
+PartitionName=spare Nodes=p1 PriorityTier=0 PreemptMode=CANCEL
+PartitionName=urgent Nodes=p1 PriorityTier=10 PreemptMode=OFF
+PartitionName=secret Nodes=p1 PreemptMode=OFF Hidden=YES
+PartitionName=whole Nodes=p1 PreemptMode=OFF OverSubscribe=EXCLUSIVE
+PartitionName=others Nodes=p1 PreemptMode=OFF AllowAccounts=others
+PartitionName=noqos Nodes=p1 PreemptMode=OFF DenyQos=normal
+PartitionName=elsewhere Nodes=p1 PreemptMode=OFF AllocNodes=p1
+"""
+#: Who may do what there (sacctmgr).
+ACCOUNTS = ('add account staff,others', 'add qos night', 'modify qos night set MaxSubmitJobsPerUser=1',
+            'add user nobody,root account=staff', 'modify user nobody,root set defaultaccount=staff qos+=night')
+#: The GPUs of the physical nodes are plain files.
+GRES = 'Name=gpu Type=a100 File=/run/slurm/gpu[0-3]\n'
+RESUME = """\
+#!/bin/sh
+for node in $({prefix}/bin/scontrol show hostnames "$1"); do : >'{shared}'/.wake-$node; done
 """
 
 CGROUP = """\
@@ -74,15 +106,18 @@ StoragePass={{password}}
 def slurm_conf(cluster: Cluster) -> str:
     head = cluster.head().address  # numbers: this machine knows the name of no node
     lines = [COMMON, f'SlurmctldHost=head({head})', f'AccountingStorageHost={head}']
-    for kind, feature in (('physical', 'physical,namespaces'), ('virtual', f'virtual,{cluster.backend}')):
+    for kind, feature in (('physical', 'physical,namespaces'), ('virtual', f'virtual,{cluster.backend}'),
+                          ('cloud', 'cloud')):
         nodes = [node for node in cluster.computes() if node.kind == kind]
         names = ','.join(node.name for node in nodes)
-        lines += [f'NodeName={n.name} NodeAddr={n.address} CPUs={n.cpus} RealMemory={MEMORY_MIB} Feature={feature}'
-                  for n in nodes]
-        if nodes:
+        more = {'cloud': ' State=CLOUD', 'physical': ' Gres=gpu:a100:4'}.get(kind, '') if cluster.site else ''
+        lines += [f'NodeName={n.name} NodeAddr={n.address} CPUs={n.cpus} RealMemory={MEMORY_MIB} '
+                  f'Feature={feature}{more}' for n in nodes]
+        if nodes and kind != 'cloud':
             default = 'YES' if kind == 'physical' else 'NO'
-            lines.append(f'PartitionName={kind} Nodes={names} Default={default} State=UP')
-    return '\n'.join(lines) + '\n'
+            mode = ' PreemptMode=OFF' if cluster.site else ''
+            lines.append(f'PartitionName={kind} Nodes={names} Default={default} State=UP{mode}')
+    return '\n'.join(lines) + '\n' + (SITE if cluster.site else '')
 
 
 def cgroup_conf(node: Node) -> str:

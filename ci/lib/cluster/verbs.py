@@ -32,7 +32,7 @@ def up(args: Namespace) -> int:
         cluster = model.load()
         if cluster:
             machine.demand_same(ME, cluster, args, ('nodes', 'cpus', 'physical_rate', 'virtual_rate', 'shared',
-                                                    'second_network'))
+                                                    'second_network', 'slurm', 'site'))
             if not process.alive('switch'):
                 say('its network is gone: starting it anew')
                 cluster = _new(cluster)
@@ -44,6 +44,8 @@ def up(args: Namespace) -> int:
         trial.demand(cluster)
     say(f'up in {time.monotonic() - begun:.1f} s: {cluster.nodes} physical nodes, {cluster.virtual_nodes} virtual '
         f'({cluster.backend}); shared folder {cluster.shared}')
+    if cluster.slurm:
+        say(f'its commands: export PATH={cluster.slurm}/bin:$PATH')
     return 0
 
 
@@ -94,7 +96,7 @@ def _stated(args: Namespace) -> Cluster:
         say('virtual nodes: one CPU each: a User-mode Linux kernel has no more')
     return Cluster(nodes=wanted, virtual_nodes=virtual.count, cpus=args.cpus or 1,
                    physical_rate=args.physical_rate, virtual_rate=args.virtual_rate, shared=str(shared),
-                   second_network=args.second_network,
+                   second_network=args.second_network, slurm=str(args.slurm or ''), site=bool(args.site),
                    backend=virtual.backend, network=network.free(), files=fileserver.how(virtual.backend),
                    why=virtual.why)
 
@@ -122,10 +124,11 @@ def _ensure(cluster: Cluster) -> None:
 def _ensure_head(cluster: Cluster) -> None:
     head.ensure_node(cluster)
     head.ensure_database()
-    head.ensure_daemons()
+    head.ensure_daemons(cluster)
 
 
 def _demand_well(cluster: Cluster, names: list[str]) -> None:
+    names = [name for name in names if cluster.node(name).kind != 'cloud']      # they sleep
     bad = nodes.wait_until_well(names, cluster.patience)
     if bad:
         raise Ended(4, f'not ready: {", ".join(bad)}; see ci/cluster logs')
