@@ -381,7 +381,7 @@ def test_the_figures_of_liu2017_are_used_as_far_as_they_go():
     assert ratio['baseline'] is None and ratio['ratio'] == pytest.approx(8.95e7 / 9.06e6), 'no figure that cannot be in MB/s'
     assert rows['hpl', 'gflops']['reason'] == '0.1179 Gflop/s, flagged N_35; 0.1399 Gflop/s, flagged N_35' and rows['network %protocol=TCP %path=2_nodes %at_once=1', 'rate']['baseline'] == 98.19761525
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {id for id, word in words.items() if word != 'holds'} == {'disk-latency-falls', 'iozone-average', 'udp-above-tcp', 'rewriter-above-everywhere'}
+    assert {id for id, word in words.items() if word != 'holds'} == {'disk-latency-falls', 'disk-rises', 'iozone-average', 'udp-above-tcp', 'rewriter-above-everywhere'}
     assert '(1 of 8)' in next(f['why_published'] for f in printed['findings'] if f['id'] == 'udp-above-tcp')
 
 
@@ -741,6 +741,34 @@ def test_runs_that_depend_on_the_one_before_widen_an_interval():
     factor, why = figures.stretched(cells[0])
     row = figures.quotient(cells[1], cells[0])
     assert factor > 2 and why in row.notes and row.verdict == 'undecided' and figures.stretched(figures.Cell('', '', {}, '', '', apart(runs(1)))) == (1, '')
+
+
+ONCE = STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: [rate], rate_sd: []}')
+
+
+@pytest.mark.parametrize('low, high, deviation, bound, word, said', [
+    ('100', '300', '', 'above: 1', 'holds', 'b/a 3 [1.5, 6.5], printed once: rounding only,'),        # 50 to 150 and 250 to 350: zeros are no digits
+    ('100', '300', '', 'above: 2', 'not testable', 'b/a 3 [1.5, 6.5], printed once: rounding only, straddles'),
+    ('10.0', '30.0', '', 'above: 2', 'holds', 'b/a 3 [2.98, 3.02], printed once: rounding only,'),
+    ('1.0E+2', '3.0E+2', '', 'above: 2', 'holds', 'b/a 3 [2.81, 3.21], printed once: rounding only,'),
+    ('100.00', '300.00', '', 'above: 2', 'holds', 'b/a 3, printed once: no interval,'),
+    ('100.0', '300.0', '30', 'above: 2', 'not testable', 'b/a 3 [1.664, 5.40], printed once: by its standard deviation, straddles'),
+    ('100.0', '300.0', '10', 'above: 2', 'holds', 'b/a 3 [2.46, 3.65], printed once: by its standard deviation,')])
+def test_a_figure_that_is_printed_once_has_the_interval_that_print_leaves_open(site, low, high, deviation, bound, word, said):
+    rows = [f'one,rate,s,higher,{side},X,1,{value},,\n' for side, value in (('a', low), ('b', high))]
+    rows += [f'one,rate_sd,s,lower,a,X,1,{deviation},,\n'] if deviation else []
+    trial(site, ONCE.replace('above: 1', bound), HEAD + ''.join(rows))
+    found, = compared.of_study('trial').analysis.findings
+    assert (found.published, compared.judged(found)[1].startswith(f'code X {said}')) == (word, True), found
+
+
+def test_a_number_of_figures_printed_once_has_the_interval_of_their_digits_and_a_setting_is_exact(site):
+    rows = 'one,rate,s,higher,a,X,1,8,,\none,link,s,,a,X,1,10,,\none,rate,s,higher,b,X,1,9,,\n'
+    text = STUDY.replace('rate: [rate]', 'rate: [rate], link: []').replace('one.rate %code=X b / a, above: 1', 'share, above: .7')
+    trial(site, text + 'numbers: [{name: share, let: {x: one.rate %side=a %code=X, y: one.link %side=a %code=X}, formula: x / y}]\n', HEAD + rows)
+    share, = (of := compared.of_study('trial')).analysis.numbers
+    assert (share.value, share.low, share.high) == pytest.approx((.8, .75, .85)) and share.note == 'printed once: rounding only'
+    assert [(f.published, f.why_published) for f in of.analysis.findings] == [('holds', '0.8 [0.75, 0.85], printed once: rounding only')]
 
 
 def test_a_quote_is_found_in_its_document_and_a_changed_one_is_named(site, tmp_path):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import stdev
 from typing import Literal
 
 from pydantic import Field
 
-from parity.base.figures import amount
+from parity.base.figures import amount, number
 from parity.base.groups import grouped
 from parity.base.strict import Strict
 from parity.study import formula
@@ -45,6 +45,7 @@ class NumberRow(Strict):
     low: float | None = None            # its 95 % interval: of a geometric mean, or of 3 runs of each figure
     high: float | None = None
     freedom: float = Field(default=math.inf, exclude=True)      # the interval's degrees of freedom
+    why: str = Field(default='', exclude=True)      # what it is of, where no figure has runs
     unit: str
     formula: str
     published: float | None             # in print
@@ -137,7 +138,8 @@ def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[
             value=value.value if value else None, low=value.low if value else None,
             high=value.high if value else None, unit=derived.unit,
             freedom=value.freedom if value else math.inf, formula=worked.formula,
-            note='; '.join(filter(None, (label, derived.note, why, flag))), label=label,
+            note='; '.join(filter(None, (label, derived.note, why, flag, value and value.why))), label=label,
+            why=value.why if value else '',
             published=derived.published.get(' '.join(over.values()), printed))
 
 
@@ -174,31 +176,31 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
 
     def estimate(changed: Cell | None = None, factor: float = 1.0) -> Estimate:
         for name, mine in used.items():
-            values = [_figure(c) * (factor if c is changed else 1.0) for c in mine]
+            values = [c.figure * (factor if c is changed else 1.0) for c in mine]
             names[name] = values if axes[name] else values[0]
         return formula.value(worked.formula, names, functions)
 
     figures = [c for mine in used.values() for c in mine]
     try:
         found = estimate()
-        found = found if found.low is not None else _with_interval(found.value, figures, estimate)
+        found = found if found.low is not None else with_interval(found.value, figures, estimate)
     except (ArithmeticError, ValueError) as err:
         return None, str(err), ''
     flags = (f'{c.name} is flagged: {c.flagged[0][1]}' for c in figures if not c.values)
     return found, '; '.join(flags), labels(figures)
 
 
-def _figure(cell: Cell) -> float:
-    return cell.mean if cell.values else cell.flagged[0][0]
+def with_interval(value: float, cells: Sequence[Cell],
+                  estimate: Callable[[Cell, float], Estimate]) -> Estimate:
+    """Give a number its interval by the propagation of error. ``estimate``: the number with a figure changed.
 
-
-def _with_interval(value: float, cells: Sequence[Cell],
-                   estimate: Callable[[Cell, float], Estimate]) -> Estimate:
-    """Give a number its 95 % interval by the propagation of error, where each figure has 3 runs or more."""
+    Where each figure has 3 runs or more it is that of 95 %, else what figures that are printed once leave open."""
     from scipy.special import stdtrit
     runs = [len(cell.values) for cell in cells]
-    if value <= 0 or not runs or min(runs) < 3 or any(v.value <= 0 for cell in cells for v in cell.values):
+    if value <= 0 or not runs or any(v.value <= 0 for cell in cells for v in cell.values):
         return Estimate(value)
+    if min(runs) < 3:
+        return _open(value, {cell.name: cell for cell in cells if cell.text}.values(), estimate)
     variance = 0.0
     for cell in {id(cell): cell for cell in cells}.values():
         logs = [math.log(v.value) for v in cell.values]
@@ -206,3 +208,19 @@ def _with_interval(value: float, cells: Sequence[Cell],
         variance += (estimate(cell, math.exp(error)).value / value - 1) ** 2 if error else 0.0
     half = stdtrit(min(runs) - 1, 0.975) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), min(runs) - 1)
+
+
+def _open(value: float, cells: Collection[Cell], estimate: Callable[[Cell, float], Estimate]) -> Estimate:
+    """Give a number the ends that figures printed once leave open: 95 % of the runs by their standard deviations
+    in print, and half of each last digit."""
+    def moved(sign: int, factor: Callable[[Cell, int], float]) -> list[float]:
+        return [max(0.0, *(sign * (estimate(cell, factor(cell, by)).value - value) for by in (-1, 1)))
+                for cell in cells]
+
+    low, high = (value + sign * (math.fsum(moved(sign, lambda cell, by: 1 + by * cell.rounding)) + math.hypot(
+        *moved(sign, lambda cell, by: math.exp(by * 1.96 * cell.deviation)))) for sign in (-1, 1))
+    if number(low) == number(high):
+        return Estimate(value)
+    if any(cell.deviation for cell in cells):
+        return Estimate(value, low, high, why='printed once: by its standard deviation')
+    return Estimate(value, low, high, 0.0, 'printed once: rounding only')

@@ -48,6 +48,7 @@ class Cell:
     label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
     line: str = ''                  # in print: file and line
     text: str = ''                  # in print, of one figure: as it stands there, 166.20 s
+    deviation: float = 0.0          # in print: the standard deviation of its runs over their mean
 
     @property
     def mean(self) -> float:
@@ -56,10 +57,26 @@ class Cell:
         return float(f'{geometric_mean(values):.12g}') if len(values) > 1 and min(values) > 0 else fmean(values)
 
     @property
+    def figure(self) -> float:
+        """Return the mean, or the flagged figure where there is no other."""
+        return self.mean if self.values else self.flagged[0][0] if self.flagged else 0.0
+
+    @property
     def limits(self) -> tuple[float, float] | tuple[None, None]:
         """Return the interval of the mean, as wide as dependent runs make it; None of fewer than 3 runs."""
         low, high = join.limits(self.values)
         return (low, high) if low is None else widened(low, self.mean, high, stretched(self)[0])
+
+    @property
+    def rounding(self) -> float:
+        """Return half of the last digit of a figure that is printed once, over the figure.
+
+        The last zeros of a whole number are no digits. A setting or a count, which has no direction, is exact."""
+        digits = self.text.partition(' ')[0]
+        if not digits or not self.better or not (figure := Decimal(digits)):
+            return 0.0
+        place = (figure if '.' in digits else figure.normalize()).as_tuple().exponent
+        return abs(0.5 * 10.0 ** int(place) / float(figure))
 
     @property
     def name(self) -> str:
@@ -104,7 +121,12 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
             cell.flagged.append((value, row['flag']))
         else:
             runs[row['run']] = Value(value, session=f'{cell.name} {row["run"]}')      # no run shares another's
-    return _joined(study, cells.values())
+    found, notes = _joined(study, cells.values())
+    deviations = {cell.name: cell.figure for cell in found if cell.metric.endswith('_sd')}
+    for cell in found:
+        of = named(cell.experiment, f'{cell.metric.removesuffix("_mean")}_sd', cell.point)
+        cell.deviation = deviations.get(of, 0.0) / (cell.figure or 1.0)
+    return found, notes
 
 
 def _wrong(study: Study, row: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ from parity.base.strict import Strict
 from parity.study import derived
 from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
 from parity.study.figures import FIGURE, Cell, at_once, quotient, widened
+from parity.study.formula import Estimate
 from parity.study.model import Study, filled
 from parity.study.statements import Finding
 
@@ -149,7 +150,7 @@ def _word(finding: Finding, of: Of, parts: Sequence[Part]) -> tuple[Word, str]:
     lost = [part for part in parts if part.absent]
     if finding.rule == 'general' and len(values := [part for part in there if part.value]) > 1:
         there = [_general(values), *(part for part in there if not part.value)]
-    several = sum(part.low is not None for part in there)
+    several = sum(part.low is not None and part.freedom > 0 for part in there)
     if several > 1:
         there = [_at_once(part, several) for part in there]
     states = [_state(finding, of, part) for part in there]
@@ -179,8 +180,8 @@ def _state(finding: Finding, of: Of, part: Part) -> tuple[bool | None, str]:
     ends = (part.value,) * 2 if part.low is None else (part.low, part.high)
     met = [[_BOUNDS[name](end, bound) for end in ends] for name, bound in bounds.items()]
     holds = True if all(map(all, met)) else None if all(map(any, met)) else False
-    more = (f'straddles: {_repeats(part, bounds)}' if of == 'here' else 'straddles') if holds is None else part.why
-    return holds, str(part._replace(why=more))
+    more = (f'straddles: {_repeats(part, bounds)}' if of == 'here' else 'straddles') if holds is None else ''
+    return holds, str(part._replace(why=', '.join(filter(None, (part.why, more)))))
 
 
 def _bounds(finding: Finding) -> dict[str, float]:
@@ -200,7 +201,7 @@ def _general(parts: Sequence[Part]) -> Part:
 
 def _at_once(part: Part, several: int) -> Part:
     """Widen a part's interval from 95 % by itself to 95 % for so many at once."""
-    if part.low is None:
+    if part.low is None or not part.freedom:
         return part
     low, high = widened(part.low, part.value, part.high, at_once(several, part.freedom))
     return part._replace(low=low, high=high)
@@ -244,9 +245,18 @@ def _ratio(of: Of, above: Cell, below: Cell, name: str) -> Iterator[Part]:
         few = of == 'here' and min(row.sessions_baseline, row.sessions_candidate) < REPEATS
         yield Part(name, row.ratio, row.low, row.high, max(1, sessions - 2), '; '.join(row.notes), row.label) \
             if not few else Part(name, row.ratio, why=f'{REPEATS} repeats are the least')
+    elif of == 'here':
+        yield Part(name, row.ratio, why=row.reason, label=row.label)
     else:
-        yield Part(name, row.ratio, why='printed once: no interval' if of == 'published' else row.reason,
-                   label=row.label)
+        yield _once(name, row.ratio, [above, below], lambda cell, factor: Estimate(
+            row.ratio * factor if cell is above else row.ratio / factor), row.label)
+
+
+def _once(name: str, value: float, cells: Sequence[Cell], estimate: Callable[[Cell, float], Estimate],
+          label: str) -> Part:
+    """Return the part of figures that are printed once, with what print leaves open."""
+    found = derived.with_interval(value, cells, estimate)
+    return Part(name, *found[:4], found.why or 'printed once: no interval', label)
 
 
 def _neighbours(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
@@ -317,8 +327,8 @@ def _value(study: Study, finding: Finding, of: Of, name: str, group: list[Cell])
     for cell in group:
         if cell.values:
             low, high = cell.limits
-            yield Part(name, cell.mean, low, high, max(1, len(cell.values) - 1),
-                       '' if low else 'printed once: no interval', cell.unit)
+            yield Part(name, cell.mean, low, high, max(1, len(cell.values) - 1), label=cell.unit) if low else \
+                _once(name, cell.mean, [cell], lambda cell, factor: Estimate(cell.mean * factor), cell.unit)
 
 
 def _count(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
@@ -333,7 +343,7 @@ def _of_number(text: str, numbers: Iterable[NumberRow]) -> Iterator[Part]:
         if {*text.split(' %')} <= {*row.name.split(' %')} and row.value is not None:
             over = ' '.join(row.name.split(' %')[1:]).replace('=', ' ')
             yield Part(over, row.value, row.low, row.high, row.freedom,
-                       'without an interval' if row.low is None else '', row.label)
+                       row.why or ('without an interval' if row.low is None else ''), row.label)
 
 
 _KINDS: dict[str, Callable[[Study, Finding, Of, str, list[Cell]], Iterator[Part]]] = {

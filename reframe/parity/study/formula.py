@@ -20,12 +20,14 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 
 class Estimate(NamedTuple):
-    """``low`` and ``high`` are the 95 % interval, with its degrees of freedom; None of one value."""
+    """``low`` and ``high`` are the 95 % interval, with its degrees of freedom; None of one value. With freedom 0
+    they are certain: what printed digits leave open. ``why`` says what an interval is of that no runs have."""
 
     value: float
     low: float | None = None
     high: float | None = None
     freedom: float = math.inf
+    why: str = ''
 
 
 def _law(name: str) -> Callable[..., Any]:
