@@ -181,7 +181,7 @@ def tables(of: Compared) -> Iterator[tuple[str, list[list[str]]]]:
     where = {'published': '', 'here': ' here'}
     yield 'fits', [[f'{fit.name}{where[fit.of]}', law(fit), fit.reason] for fit in of.analysis.fits]
     yield 'numbers', [[f'{n.name}{where[n.of]}', f'{number(n.value)}{_interval(n)} {n.unit}'.strip(),
-                       '' if n.published is None else f'in print {n.published:.10g}', n.note]
+                       n.text and f'in print {n.text}', n.note]
                       for n in of.analysis.numbers]
 
 

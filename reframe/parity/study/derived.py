@@ -49,6 +49,7 @@ class NumberRow(Strict):
     unit: str
     formula: str
     published: float | None             # in print
+    text: str = Field(default='', exclude=True)     # the same as it stands there
     note: str
     label: str = ''                     # 'cached figures': it is not what it seems
 
@@ -132,7 +133,9 @@ def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[
     """Yield a number for these values of its axes, if its figures are there."""
     value, why, label = _value(study, worked, over, cells)
     if value or of == 'published' and why:
-        printed, flag = _printed(study, derived, over, cells) if of == 'published' else (None, '')
+        cell = _printed(study, derived, over, cells) if of == 'published' else None
+        printed = derived.published.get(' '.join(over.values()), cell and cell.figure)
+        flag = f'in print: {cell.flagged[0][1]}' if cell and not cell.values else ''
         yield NumberRow(
             of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()),
             value=value.value if value else None, low=value.low if value else None,
@@ -140,18 +143,14 @@ def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[
             freedom=value.freedom if value else math.inf, formula=worked.formula,
             note='; '.join(filter(None, (label, derived.note, why, flag, value and value.why))), label=label,
             why=value.why if value else '',
-            published=derived.published.get(' '.join(over.values()), printed))
+            published=printed, text=cell.text if cell else '' if printed is None else f'{printed:.10g}')
 
 
 def _printed(study: Study, derived: Derived, over: dict[str, str],
-             cells: Sequence[Cell]) -> tuple[float | None, str]:
-    """Return a number as it stands in print, and a note where that figure is flagged."""
-    for cell in chosen(cells, study.series(filled(derived.printed, over))) if derived.printed else ():
-        if cell.values:
-            return cell.mean, ''
-        if cell.flagged:
-            return cell.flagged[0][0], f'in print: {cell.flagged[0][1]}'
-    return None, ''
+             cells: Sequence[Cell]) -> Cell | None:
+    """Return the figure that is a number as it stands in print."""
+    series = study.series(filled(derived.printed, over)) if derived.printed else None
+    return next((c for c in chosen(cells, series) if c.values or c.flagged), None) if series else None
 
 
 def _value(study: Study, worked: Formula, over: dict[str, str],
