@@ -24,6 +24,7 @@ from parity.base.figures import NOTHING
 from parity.compare.model import Value
 from parity.plan import Answer, Plan
 from parity.report import drawings
+from parity.stats import interval
 from parity.study import campaign, compared, conditions, figures, findings, problems, wording
 from parity.study.model import Axis, Case, Study
 from sessions import STUDY_HEAD, case, planned
@@ -738,9 +739,9 @@ def test_ratios_are_like_within_a_margin_that_their_intervals_show(apart, spread
 def test_runs_that_depend_on_the_one_before_widen_an_interval():
     walk = [100.0, 101, 102, 101, 100, 99, 98, 97, 98, 99, 100, 101]
     cells = [figures.Cell('one', 'rate', {'side': side}, 's', 'higher', apart(of)) for side, of in (('a', walk), ('b', [v * 1.02 for v in sorted(walk, key=lambda v: hash((v, 'x')) % 7)]))]
-    factor, why = figures.stretched(cells[0])
+    factor, why = interval.stretched([v.value for v in cells[0].values])
     row = figures.quotient(cells[1], cells[0])
-    assert factor > 2 and why in row.notes and row.verdict == 'undecided' and figures.stretched(figures.Cell('', '', {}, '', '', apart(runs(1)))) == (1, '')
+    assert factor > 2 and why in row.notes and row.verdict == 'undecided' and interval.stretched(runs(1)) == (1, '')
 
 
 ONCE = STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: [rate], rate_sd: []}')

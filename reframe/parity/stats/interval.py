@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from statistics import fmean, median
+from statistics import correlation, fmean, median
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ CONFIDENCE = 0.95
 NIGHTS = 4
 #: No interval is narrower than this share to either side: no benchmark repeats so well.
 FLOOR = 0.001
+#: Fewer runs tell nothing of whether one depends on the one before.
+DEPENDENT = 8
 #: So much of all sessions may have measured one side only, where sides are compared in each session.
 _ALONE = 0.2
 #: A factor of e^300 is no noise, and no number that can be calculated with.
@@ -157,3 +159,29 @@ def spread(values: Sequence[float]) -> float | None:
     if len(values) < 2 or not (middle := median(values)):
         return None
     return 0.7413 * float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / abs(middle)
+
+
+def widened(low: float, value: float, high: float, factor: float) -> tuple[float, float]:
+    """Return an interval so many times as wide: of logarithms where all is above 0."""
+    if low <= 0:
+        return value - factor * (value - low), value + factor * (high - value)
+    return value * (low / value) ** factor, value * (high / value) ** factor
+
+
+def at_once(several: int, freedom: float = math.inf) -> float:
+    """Return how many times as wide so many 95 % intervals are if all hold at once with 95 % (Bonferroni)."""
+    freedom = min(freedom, 1e6)
+    return scipy.special.stdtrit(freedom, 1 - 0.025 / several) / scipy.special.stdtrit(freedom, 0.975)
+
+
+def stretched(*series: Sequence[float]) -> tuple[float, str]:
+    """Return how many times as wide dependent runs make an interval, and a sentence; 1 and '' for others.
+
+    Of runs whose neighbours correlate by r, n count as n (1 - r) / (1 + r) (Bartlett, 1946)."""
+    found = 0.0
+    for values in series:
+        if len(values) >= DEPENDENT and len(set(values[1:])) > 1 < len(set(values[:-1])):
+            r = correlation(values[1:], values[:-1])
+            found = max(found, r if r > 1.96 / len(values) ** 0.5 else 0.0)
+    factor = ((1 + found) / (1 - found)) ** 0.5
+    return factor, f'dependent runs ({found:.2f}): interval {factor:.1f} times as wide' if found else ''

@@ -12,6 +12,7 @@ from parity.base.figures import NOTHING, counted, number
 from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare.model import Comparison, Row
+from parity.stats import interval
 from parity.study import figures, findings, measured
 from parity.study.derived import FitRow, NumberRow
 from parity.study.findings import Analysis, Judged
@@ -102,7 +103,7 @@ def like(one: Row | None, other: Row | None, margin: float, several: int = 1) ->
     if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
         return 'cannot tell'
     half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
-    half *= figures.at_once(several)
+    half *= interval.at_once(several)
     apart = abs(math.log(other.ratio / one.ratio))
     return 'like' if apart + half <= math.log1p(margin) else 'unlike' if apart - half > math.log1p(margin) else \
         'cannot tell'

@@ -13,9 +13,9 @@ from pydantic import Field
 from parity.base.figures import amount, number
 from parity.base.groups import grouped
 from parity.base.strict import Strict
-from parity.study import formula
+from parity.stats import formula
+from parity.stats.formula import Estimate
 from parity.study.figures import Cell, named
-from parity.study.formula import Estimate
 from parity.study.model import Series, Study, filled
 from parity.study.statements import Derived, Formula
 
@@ -105,10 +105,10 @@ def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
 
 def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axis: str) -> FitRow:
     """Fit a law to the means along an axis; ``reason`` says why there is none."""
-    from parity.study import laws
+    from parity.stats import fits
     points = along(study, cells, axis)
     try:
-        fit = getattr(laws, law)([numeric(c, axis) for c in points], [c.mean for c in points])
+        fit = getattr(fits, law)([numeric(c, axis) for c in points], [c.mean for c in points])
     except ValueError as err:
         return FitRow(of=of, name=name, law=law, along=axis, points=len(points), reason=str(err))
     fields = {name: value for name, value in fit._asdict().items() if name in FitRow.model_fields}

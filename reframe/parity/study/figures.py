@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from statistics import correlation, fmean, geometric_mean
+from statistics import fmean, geometric_mean
 from typing import Literal
 
 from parity.base import csvfile, files, paths, units
@@ -17,13 +16,12 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Measured, Row, Side, Value
+from parity.stats import interval
 from parity.study.model import Experiment, Point, Study, filled
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'
 _COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
-#: Fewer runs tell nothing of whether one depends on the one before.
-DEPENDENT = 8
 #: Units, for a message.
 _UNITS = ('s', 'ms', 'B', 'MiB', 'MB/s', 'Mb/s', 'Gflop/s', '%')
 #: The column `use`: how far a figure in print can be used -> the label that it has.
@@ -65,7 +63,8 @@ class Cell:
     def limits(self) -> tuple[float, float] | tuple[None, None]:
         """Return the interval of the mean, as wide as dependent runs make it; None of fewer than 3 runs."""
         low, high = join.limits(self.values)
-        return (low, high) if low is None else widened(low, self.mean, high, stretched(self)[0])
+        return (low, high) if low is None else interval.widened(
+            low, self.mean, high, interval.stretched([v.value for v in self.values])[0])
 
     @property
     def rounding(self) -> float:
@@ -272,39 +271,12 @@ def quotient(above: Cell, below: Cell) -> Row:
     return _widened(join.compare(*sides, label=True).rows[0], above, below)
 
 
-def widened(low: float, value: float, high: float, factor: float) -> tuple[float, float]:
-    """Return an interval so many times as wide: of logarithms where all is above 0."""
-    if low <= 0:
-        return value - factor * (value - low), value + factor * (high - value)
-    return value * (low / value) ** factor, value * (high / value) ** factor
-
-
-def at_once(several: int, freedom: float = math.inf) -> float:
-    """Return how many times as wide so many 95 % intervals are if all hold at once with 95 % (Bonferroni)."""
-    from scipy.special import stdtrit
-    freedom = min(freedom, 1e6)
-    return stdtrit(freedom, 1 - 0.025 / several) / stdtrit(freedom, 0.975)
-
-
-def stretched(*cells: Cell) -> tuple[float, str]:
-    """Return how many times as wide dependent runs make an interval, and a sentence; 1 and '' for others.
-
-    Of runs whose neighbours correlate by r, n count as n (1 - r) / (1 + r) (Bartlett, 1946)."""
-    found = 0.0
-    for values in ([v.value for v in cell.values] for cell in cells):
-        if len(values) >= DEPENDENT and len(set(values[1:])) > 1 < len(set(values[:-1])):
-            r = correlation(values[1:], values[:-1])
-            found = max(found, r if r > 1.96 / len(values) ** 0.5 else 0.0)
-    factor = ((1 + found) / (1 - found)) ** 0.5
-    return factor, f'dependent runs ({found:.2f}): interval {factor:.1f} times as wide' if found else ''
-
-
 def _widened(row: Row, *cells: Cell) -> Row:
     """Return a row with the interval that dependent runs leave it, and its word."""
-    factor, why = stretched(*cells)
+    factor, why = interval.stretched(*([v.value for v in cell.values] for cell in cells))
     if row.ratio is None or row.low is None or row.high is None or not why:
         return row
-    low, high = widened(row.low, row.ratio, row.high, factor)
+    low, high = interval.widened(row.low, row.ratio, row.high, factor)
     word = row.verdict if row.label else join.word(low, high, row.better, join.MARGIN)
     return row.model_copy(update={'low': low, 'high': high, 'verdict': word, 'notes': [*row.notes, why]})
 

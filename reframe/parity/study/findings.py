@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple
 
 from parity.base.figures import counted, number
 from parity.base.strict import Strict
+from parity.stats import interval
+from parity.stats.formula import Estimate
 from parity.study import derived
 from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
-from parity.study.figures import FIGURE, Cell, at_once, quotient, widened
-from parity.study.formula import Estimate
+from parity.study.figures import FIGURE, Cell, quotient
 from parity.study.model import Study, filled
 from parity.study.statements import Finding
 
@@ -203,7 +204,7 @@ def _at_once(part: Part, several: int) -> Part:
     """Widen a part's interval from 95 % by itself to 95 % for so many at once."""
     if part.low is None or not part.freedom:
         return part
-    low, high = widened(part.low, part.value, part.high, at_once(several, part.freedom))
+    low, high = interval.widened(part.low, part.value, part.high, interval.at_once(several, part.freedom))
     return part._replace(low=low, high=high)
 
 
@@ -285,7 +286,7 @@ def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -
 
 
 def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
-    from parity.study import laws
+    from parity.stats import fits
     if not (points := derived.along(study, group, finding.along)):
         return
     rates = [1 / c.mean if c.better == 'lower' else c.mean for c in points if c.mean > 0]
@@ -298,7 +299,7 @@ def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) 
         elif of == 'here' and (fewest := min(len(c.values) for c in points)) < REPEATS:
             yield Part(name, why=f'{counted(fewest, "run")} at a point: {REPEATS} repeats are the least')
         else:
-            knee = laws.knee(sizes, rates) or math.inf
+            knee = fits.knee(sizes, rates) or math.inf
             yield Part(f'{name} knee at'.strip(), knee, knee, knee, label=labels(points))
     except ValueError as err:
         yield Part(name, why=str(err))
@@ -306,7 +307,7 @@ def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) 
 
 def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
     """Yield the quotient of two coefficients of variation."""
-    from parity.study import laws
+    from parity.stats import fits
     ends = study.series(finding.text).ends
     sides = [[c for c in group if {**c.point, **end} == c.point] for end in ends]
     above, below = ([v.value for c in side for v in c.values] for side in sides)
@@ -314,7 +315,7 @@ def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Ce
     if not (above and below) and of == 'published':
         return
     try:
-        found = laws.variation(above, below)
+        found = fits.variation(above, below)
     except ValueError as err:
         yield Part(name, why=str(err))
         return

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from parity.base.errors import unknown
-from parity.study import formula
+from parity.stats import formula
 from parity.study.model import Study, filled
 from parity.study.statements import Derived, Formula
 

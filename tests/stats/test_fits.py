@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import replay
 from parity.check import Wrong
+from parity.stats.fits import clusters, geometric_mean, inverse, knee, power, variation
 from parity.stats.laws import lu_messages, outliers
-from parity.study.laws import clusters, geometric_mean, inverse, knee, power, variation
 
 RANKS = (4, 8, 16, 32, 64, 128)
 #: The study tessera, section 3: computation time a0 / p of NPB class A, seconds.

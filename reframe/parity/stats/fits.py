@@ -15,8 +15,8 @@ from scipy.cluster.vq import ClusterError, kmeans2
 from scipy.special import fdtri, stdtrit
 
 from parity.base.figures import counted
+from parity.stats.formula import Estimate
 from parity.stats.laws import finite, moments
-from parity.study.formula import Estimate
 
 #: Starts of a clustering.
 STARTS = 50

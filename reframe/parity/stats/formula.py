@@ -1,4 +1,4 @@
-"""Arithmetic of a study's numbers: + - * / **, names, and a few functions, over figures and lists."""
+"""Arithmetic of numbers that follow from others: + - * / **, names, and a few functions, of figures and lists."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Estimate(NamedTuple):
 
 
 def _law(name: str) -> Callable[..., Any]:
-    """Return a function of `parity.study.laws`, which loads scipy only where it is called."""
+    """Return a function of `parity.stats.fits`, which loads scipy only where it is called."""
     def law(*given: Any) -> Any:
-        from parity.study import laws
-        return getattr(laws, name)(*given)
+        from parity.stats import fits
+        return getattr(fits, name)(*given)
     return law
 
 
@@ -44,7 +44,7 @@ def _lu(which: str) -> Callable[[float, float, float], float]:
 
 
 def _group(k: float, number: float, *lists: Any) -> Any:
-    """Return one of k groups of the points, the largest first (`parity.study.laws.clusters`)."""
+    """Return one of k groups of the points, the largest first (`parity.stats.fits.clusters`)."""
     return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
 
 
