@@ -27,7 +27,6 @@ from parity.base.errors import UsageError
 from parity.stats import detect, levels
 from parity.stats.bounds import WANTED
 from parity.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
-from parity.stats.nights import Nights
 
 #: Nights that do not count; the shortest series; the scatter of the last 60 nights of a calm one.
 FIRST, SHORTEST, CALM = 40, 60, 0.015
@@ -93,28 +92,16 @@ def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scor
     return scored
 
 
-def _follow(history: detect.History, accept_after: int, rate: float, group: int | None = None,
-            until: int | None = None) -> levels.Outcome:
-    """Judge every night, or those of one group up to a night."""
-    nights, groups = history.nights, history.groups
-    events, nodes = history.events, history.places
-    if group is not None:
-        series = np.repeat(np.arange(len(groups)), np.diff(nights.start))
-        keep = (groups[series] == group) & (nights.when <= until)
-        some = np.flatnonzero(groups == group)
-        start = np.append(0, np.bincount(series[keep], minlength=len(groups))[some].cumsum())
-        columns = (nights.when, nights.value, nights.again, nights.total)
-        nights = Nights(start, *(column[keep] for column in columns), nights.counts[some])
-        groups = groups[some]
-        events, nodes = (each if each is None else each[keep] for each in (events, nodes))
-    return levels.follow(nights, groups, rate, events=events, nodes=nodes, accept_after=accept_after)
+def _follow(history: detect.History, accept_after: int, rate: float) -> levels.Outcome:
+    return levels.follow(history.nights, history.groups, rate, events=history.events, nodes=history.places,
+                         accept_after=accept_after)
 
 
 def _visible(history: detect.History, k: int, until: int, accept_after: int, rate: float) -> float:
     """Return the log of the slowdown that would show in series ``k``, as known on the night ``until``."""
-    group = history.groups[k]
-    visible = _follow(history, accept_after, rate, group, until).cells.visible
-    return float(np.nan_to_num(visible[np.flatnonzero(history.groups == group) == k][0], nan=np.inf))
+    part = history.part(history.groups[k], until)
+    visible = _follow(part, accept_after, rate).cells.visible
+    return float(np.nan_to_num(visible[part.names.index(history.names[k])], nan=np.inf))
 
 
 def row(name: str, scored: list[Scored]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from commands import parity
 from conftest import TOP
 from parity.base.errors import NothingMeasured, UsageError
-from parity.report import replay as words
+from parity.nightly import replay as words
 from parity.session import histories, imported
 from parity.stats import replay
 
@@ -101,14 +101,75 @@ def test_results_of_asv_are_replayed_by_commit(tmp_path):
     where = '@vm:existing-py_usr_bin_python3'
     assert source.form == 'results of asv, a night a commit' and sorted(source.history.names) == [
         f'b.Sum.time_sum(10){where}', f'b.Sum.time_sum(1000){where}', f'b.peakmem_list(){where}', f'b.track_answer(){where}']
-    assert source.history.signs == [-1, -1, -1, 1] and set(source.history.labels) == {f'2026-11-0{i}T10:00:00' for i in (1, 2, 3)}
+    assert source.history.signs == [-1, -1, -1, 1] and set(source.history.labels) == {f'2026-11-0{i}' for i in (1, 2, 3)}
     (tmp_path / 'benchmarks.json').write_text('{}')
-    with pytest.raises(NothingMeasured, match='no result of asv'):
+    with pytest.raises(NothingMeasured, match='no result of a benchmark'):
         [*histories.of_paths([tmp_path], {}, ANY)]
     (tmp_path / 'vm').mkdir()
     (tmp_path / 'vm' / 'ab-env.json').write_text('{"date": 1}')
     with pytest.raises(UsageError, match='this is no result of asv, version 2'):
         [*histories.of_paths([tmp_path], {}, ANY)]
+
+
+RECORDED = TOP / 'tests' / 'recorded'
+
+
+@pytest.mark.parametrize('path, form, name, form_given', [
+    ('otava', "CSV of Otava, as its otava.yaml names it", 'halo: latency', 'otava'),
+    ('otava/otava.yaml', "CSV of Otava, as its otava.yaml names it", 'halo: rate', 'otava'),
+    ('benchmark-action/data.js.gz', 'results of github-action-benchmark, a night a run of it', 'times: halo exchange', 'benchmark-action'),
+    ('conbench', 'results of Conbench, a night a commit', 'copy(size=large)@vm:3e35efa1', 'conbench'),
+    ('conbench/benchmark-results.json.gz', 'results of Conbench, a night a commit', 'scan(size=large)@vm:d6690f3a', 'conbench')])
+def test_results_of_other_trackers_are_found_by_looking_and_their_direction_is_known(path, form, name, form_given):
+    for given in ('', form_given):
+        source, = histories.of_paths([RECORDED / path], {}, ANY, given)
+        assert source.form == form and source.unknown == 0 and source.history.labels[0] == '2026-09-01'
+    lived = replay.live(source.history, 7, 1 / 3000)
+    begin = {s.series: s.begin for i in lived.incidents for s in i.slowdowns}
+    assert begin[name] in ('2026-09-21', '2026-09-22') and not {'times: checkpoint', 'rates: stencil'} & set(begin)
+
+
+def test_the_csv_of_conbench_is_a_series_by_its_name(tmp_path):
+    source, = histories.of_paths([RECORDED / 'conbench' / 'scan.csv'], {}, histories.Directions(lower='scan'))
+    assert source.form == 'CSV of Conbench, a night a commit' and source.history.names == ['scan(size=large)']
+    (tmp_path / 'cut.csv').write_text('# original URL: x\n# benchmark name: scan\ncommit_time,svs\n2026-01-01,1\nyesterday,2\n')
+    with pytest.raises(UsageError, match="cut.csv:5: night 'yesterday'"):
+        [*histories.of_paths([tmp_path / 'cut.csv'], {}, ANY)]
+
+
+def test_several_nights_of_one_date_are_nights_by_their_time(tmp_path):
+    nights = [{'date': 1788228000000 + 3600000 * i, 'tool': 'go', 'benches': [{'name': 'b', 'value': 7.5, 'unit': 'ns/op'}]} for i in range(30)]
+    (tmp_path / 'x.json').write_text(json.dumps({'entries': {'s': nights}}))
+    source, = histories.of_paths([tmp_path / 'x.json'], {}, ANY)
+    assert source.history.labels[:2] == ['2026-09-01T02:00:00', '2026-09-01T03:00:00'] and source.history.signs == [-1]
+
+
+@pytest.mark.parametrize('unit, sign', [('ns/op', -1), ('iter/sec', 1), ('GB/s', 1), ('us', -1), ('Mcell/s', 1), ('', 0), ('%', 0), ('ops', 1)])
+def test_a_unit_tells_the_direction(unit, sign):
+    assert ANY.sign('x', unit) == sign
+
+
+@pytest.mark.parametrize('name, text, why', [
+    ('x.json', '{"entries": {"s": [{"date": 1}]}}', 'x.json: this is no data.js or JSON of github-action-benchmark'),
+    ('data.js', 'window.BENCHMARK_DATA = {"entries": ', 'data.js: this is no JSON'),
+    ('x.json', '{"data": [{"id": 1}]}', 'x.json: this is no JSON of Conbench'), ('x.json', '7', 'x.json:1: the form of this file is not known'),
+    ('x.json', '{"data": []}', 'no result of a benchmark'),
+    ('otava.yaml', 'tests: [', 'no otava.yaml'), ('otava.yaml', 'tests: {a: {type: csv, file: none.csv, metrics: [x]}}', 'none.csv: No such file'),
+    ('otava.yaml', 'tests: {a: {type: csv, file: otava.yaml, metrics: [x]}}', 'otava.yaml:1: no column time')])
+def test_files_of_other_trackers_that_are_none_are_refused_by_name(tmp_path, name, text, why):
+    (tmp_path / name).write_text(text)
+    done = parity('replay', str(tmp_path / name))
+    assert done.returncode == (3 if 'no result' in why else 2) and why in done.stderr and done.stderr.count('\n') == 1
+
+
+def test_the_page_draws_the_map_and_the_curves(tmp_path):
+    (tmp_path / 'h.csv').write_text(detect_form(**{'m<g': series(1, drop=0.1), 'cg': series(2), 'counts': [0.0] * 120}))
+    done = parity('replay', str(tmp_path / 'h.csv'), '--page', str(tmp_path / 'h.html'))
+    page = (tmp_path / 'h.html').read_text()
+    assert done.stdout.endswith('h.html\n') and page.count('class="plot"') == 2 and 'm&lt;g' in page and 'm<g' not in page
+    assert 'V10M81 0V10"' in page and 'class="change"' in page
+    refused = parity('replay', str(tmp_path / 'h.csv'), str(tmp_path / 'h.csv'), '--page', str(tmp_path / 'h.html'))
+    assert refused.returncode == 2 and '--page is for one history; 2 were found' in refused.stderr
 
 
 def test_a_system_s_own_nights_are_replayed(tmp_path, results):
@@ -123,6 +184,8 @@ def test_a_system_s_own_nights_are_replayed(tmp_path, results):
 @pytest.mark.parametrize('text, why', [
     ('a,b\n1,2\n', ':1: the form of this file is not known. Looked for: series,night,kind,run,value'),
     ('date,b\n2026-01-01,2\n2026-01-02T00:00:00,3\n2026-01-03T00:00:00Z,3\n', ":4: night '2026-01-03T00:00:00Z': times with and without a zone"),
+    ('date,b\n2026-01-01,2\n2026.01.02,3\n', ":3: night '2026.01.02': dates in two forms"),
+    ('date,b\n2026-01-01,2\n2026-01-02,3\n2026-01-02,3\n', ":4: night '2026-01-02' stands on an earlier line"),
     ('date,b\n2026-01-01,2\n01/02/2026,3\n', ":3: night '01/02/2026' is neither"), ('date,b\n2026-01-01,2\n2026-13-02,3\n', ':3: night'),
     ('date,b\n2026-01-01,2\n7,3\n', ':3: night'), ('date,b\n2026-01-01,2\n2026-01-02,-3\n', ':3: value -3 is not above 0'),
     ('date,b\n2026-01-01,2\n2026-01-02,1e308\n', ':3: value 1e308 is too large'), ('date,b\n2026-01-01,x\n', 'no column has numbers'),
@@ -136,9 +199,10 @@ def test_bad_files_end_with_2_and_name_the_line(tmp_path, text, why):
 @pytest.mark.parametrize('words, code, why', [
     ([], 2, 'name files or folders, or a system'), (['/nowhere'], 2, '/nowhere: no such file or folder'),
     (['x.csv', '--columns', 'foo=bar'], 2, 'KEY one of series, night'), (['x.csv', '--higher', '('], 2, "--higher '('"),
-    (['x.csv', '--since', '2026-01-01'], 2, '--since needs --system')])
-def test_a_mistake_in_the_command_line_is_told(words, code, why):
-    done = parity('replay', *words)
+    (['x.csv', '--since', '2026-01-01'], 2, '--since needs --system'),
+    (['x.csv', '--format', 'xml'], 2, '--format xml: valid are csv, perflog'), (['{folder}'], 2, 'no history is in this folder. Looked for: *.csv')])
+def test_a_mistake_in_the_command_line_is_told(tmp_path, words, code, why):
+    done = parity('replay', *(word.format(folder=tmp_path) for word in words))
     assert done.returncode == code and why in done.stderr
 
 

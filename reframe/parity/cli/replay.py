@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from parity.base.errors import OK, UsageError
 
+if TYPE_CHECKING:
+    from parity.stats import detect, replay
+
 PATHS = typer.Argument(None, metavar='FILE|DIR',
-                       help="A CSV, perflogs or a results.db of ReFrame, results of asv; or a folder.")
+                       help='A CSV; perflogs or a results.db of ReFrame; results of asv, github-action-benchmark, '
+                            'Otava or Conbench; or a folder.')
+FORMAT = typer.Option('', '--format', metavar='FORMAT',
+                      help='csv, perflog, reframe, asv, benchmark-action, otava or conbench; found by looking '
+                           'if not given.')
 SYSTEM = typer.Option('', '--system', help="Replay this system's stored nights instead of files.")
 SINCE = typer.Option('', '--since', metavar='DATE', help='With --system: begin with this date.')
 COLUMNS = typer.Option('', '--columns', metavar='KEY=NAME,...',
@@ -22,36 +33,66 @@ ACCEPT = typer.Option(7, '--accept-after', min=0, metavar='N',
                       help='Nights after which the operator accepts a slowdown; 0: never.')
 A_MONTH = typer.Option(1.0, '--a-month', min=0.01, max=100, metavar='N',
                        help='False alarms a month, of all series.')
+PAGE = typer.Option('', '--page', metavar='FILE',
+                      help='Write a page: a map of the nights, a curve of each series.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 
-def run(paths: list[Path] = PATHS, system: str = SYSTEM, since: str = SINCE, columns: str = COLUMNS,
-        higher: str = HIGHER, lower: str = LOWER, accept_after: int = ACCEPT, a_month: float = A_MONTH,
-        as_json: bool = JSON) -> int:
+def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, since: str = SINCE,
+        columns: str = COLUMNS, higher: str = HIGHER, lower: str = LOWER,
+        accept_after: int = ACCEPT, a_month: float = A_MONTH, page: str = PAGE, as_json: bool = JSON) -> int:
     """Live through a history night by night: what parity would have told, and what it would have missed."""
-    from parity.report import replay as words
-    from parity.session import histories
-    from parity.stats import replay
+    from parity.base import files
+    from parity.base.figures import several
+    from parity.nightly import replay as words
+    from parity.nightly import replay_page
+    from parity.session import histories, tables
     from parity.verdict import budget
     if bool(paths) == bool(system):
         raise UsageError('name files or folders, or a system by --system NAME')
+    if form and form not in histories.FORMATS:
+        raise UsageError(f'--format {form}: valid are {", ".join(histories.FORMATS)}')
     if since and not system:
         raise UsageError('--since needs --system')
     directions = histories.Directions(_pattern('--higher', higher), _pattern('--lower', lower))
     sources = [histories.of_system(system, since, directions)] if system else [
-        *histories.of_paths(paths, _columns(columns, histories.NAMED), directions)]
+        *histories.of_paths(paths, _columns(columns, tables.NAMED), directions, form)]
+    if page and len(sources) > 1:
+        raise UsageError(f'--page is for one history; {len(sources)} were found: '
+                         f'{several([s.name for s in sources])}')
     documents = []
     for source in sources:
         rate = budget.of(a_month, len(source.history.names), 0, 0).rate
-        lived = replay.live(source.history, accept_after, rate)
+        life = _live(source.history, accept_after, rate)
+        if page:
+            files.write(Path(page), replay_page.page(source, life, a_month, accept_after))
         if as_json:
-            documents.append(words.document(source, lived))
+            documents.append(words.document(source, life))
         else:
             typer.echo('\n'.join([*([''] if source is not sources[0] else []),
-                                  *words.lines(source, lived, a_month, accept_after)]))
+                                  *words.lines(source, life, a_month, accept_after)]))
     if as_json:
         typer.echo(json.dumps(documents, indent=1))
+    elif page:
+        typer.echo(f'\n{page}')
     return OK
+
+
+def _live(history: detect.History, accept_after: int, rate: float) -> replay.Life:
+    """Live through a history; on a terminal, show how far, and the time left."""
+    from parity.base import console, figures
+    from parity.stats import replay
+    done, total, begin = 0, len(history.names), time.monotonic()
+
+    def state() -> console.Progress:
+        left = (time.monotonic() - begin) * (total - done) / done if done else None
+        return done, total, f'{done} of {total} series' + (f', {figures.duration(left)} left' if left else '')
+
+    def count(series: int) -> None:
+        nonlocal done
+        done = series
+    with console.progress(state) if sys.stdout.isatty() else contextlib.nullcontext():
+        return replay.live(history, accept_after, rate, count)
 
 
 def _pattern(option: str, text: str) -> str:

@@ -59,7 +59,7 @@ def run(file: Path, dry_run: bool, anywhere: bool = False) -> list[str]:
         for report in _stored(file, taken) if stored else _logged(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect()            # likewise
-        left = taken.left()
+        left = [f'not imported: {each}' for each in taken.left()]
         if not taken.counts['cases']:
             raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
         if not dry_run:
@@ -118,8 +118,7 @@ class _Import:
 
     def left(self) -> list[str]:
         """A sentence for each reason to leave something."""
-        return [visible(f'not imported: {count} x {why} (first: {where})')
-                for why, (count, where) in self._left.items()]
+        return [visible(f'{count} x {why} (first: {where})') for why, (count, where) in self._left.items()]
 
     def fits(self, case: Case, system: str, where: str) -> bool:
         """Leave in the case what parity can judge; return whether that is anything."""
@@ -154,6 +153,25 @@ class _Import:
             bounds = [None] * 3
         return [value, *bounds, unit or '', None]
 
+    def fitting(self, where: str, blob: bytes) -> tuple[Report, list[Case]]:
+        """Return a stored report and its cases that parity can judge. MALFORMED for one that it cannot read."""
+        report = json.loads(blob)
+        cases = [case for run in report['runs'] for case in run['testcases']]
+        if plan_file.of_report(report) or any(case.get('parity') for case in cases):
+            self.leave("session of parity's own: parity merge takes it", where)
+            return report, []
+        first = next((case['system'] for case in cases if not case.get('fixture')), '')
+        return report, [case for case in cases if self.fits(case, first, where)]
+
+    @contextlib.contextmanager
+    def noting(self, where: str) -> Iterator[None]:
+        """Leave a session that is not of ReFrame's form."""
+        try:
+            yield
+        except database.MALFORMED as err:
+            why = f'{type(err).__name__}: {" ".join(str(err).split())[:80]}'
+            self.leave(f"session that is not of ReFrame's form ({why})", where)
+
     def take(self, number: str, cases: list[Case], made: Callable[[list[Case]], Report]) -> bytes:
         """Return the report that ``made`` makes of the cases that are not stored yet, as JSON; b'' without any.
         MALFORMED for one that parity cannot read."""
@@ -165,52 +183,70 @@ class _Import:
             record.of_report(report)
             text = json.dumps(report, ensure_ascii=False).encode()
         for case in cases:
-            for name, (_, ref, low, up, unit, *_) in case['perfvalues'].items():
-                metric, check = name.rpartition(':')[2], case['name'].partition(' ')[0]
-                self.metrics[_key(case)][metric] = {
-                    'unit': unit, 'better': adopt.better(check, metric, unit, (ref, low, up))}
+            for metric, _, unit, better in figures(case):
+                self.metrics[_key(case)][metric] = {'unit': unit, 'better': better}
         self.counts.update(cases=len(cases), figures=sum(len(case['perfvalues']) for case in cases),
                            old=len(cases) - len(new), here=int(not new))
         return text
 
 
-def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
-    """The new sessions of a results database."""
+def cases(file: Path) -> tuple[Iterator[tuple[str, Case]], Callable[[], list[str]]]:
+    """Return the day and the case of each run in a results.db, a perflog or a folder of these, of any system.
+
+    The function beside says, at the end, what was left out and why."""
+    taken = _Import(True)
+
+    def dated() -> Iterator[tuple[str, Case]]:
+        if not is_database(file):
+            yield from ((_day(case), case) for case in _of_logs(file, taken))
+            return
+        for where, blob in _blobs(file):
+            with taken.noting(where):
+                report, fitting = taken.fitting(where, blob)
+                day = f'{datetime.datetime.fromtimestamp(report["session_info"]["time_start_unix"]):%Y-%m-%d}'
+                yield from ((day, case) for case in fitting)
+    return dated(), taken.left
+
+
+def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
+    """Yield name, value, unit and better side of each metric of a case."""
+    check = case['name'].partition(' ')[0]
+    for name, (value, *reference, unit, _) in case['perfvalues'].items():
+        metric = name.rpartition(':')[2]
+        yield metric, value, unit, adopt.better(check, metric, unit, reference)
+
+
+def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name of each session of a results database, and its JSON."""
     try:
         with closing(sqlite3.connect(f'{file.resolve().as_uri()}?mode=ro', uri=True)) as conn:
             conn.text_factory = bytes
             for name, blob in conn.execute('SELECT uuid, json_blob FROM sessions ORDER BY rowid'):
                 where = f'session {str(name, errors="replace")[:8]}' if isinstance(name, bytes) else 'a session'
-                try:
-                    report = json.loads(blob)
-                    cases = [case for run in report['runs'] for case in run['testcases']]
-                    if plan_file.of_report(report) or any(case.get('parity') for case in cases):
-                        taken.leave("session of parity's own: parity merge takes it", where)
-                        continue
-                    first = next((case['system'] for case in cases if not case.get('fixture')), '')
-                    fitting = [case for case in cases if taken.fits(case, first, where)]
-                    def made(cases: list[Case], report: Report = report) -> Report:
-                        return {**report, 'runs': [{**report['runs'][0], 'testcases': cases}]}
-                    if fitting and (text := taken.take(report['session_info']['uuid'], fitting, made)):
-                        yield text
-                except database.MALFORMED as err:
-                    why = f'{type(err).__name__}: {" ".join(str(err).split())[:80]}'
-                    taken.leave(f"session that is not of ReFrame's form ({why})", where)
+                yield where, blob
     except sqlite3.DatabaseError as err:
         raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
 
 
+def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
+    """The new sessions of a results database."""
+    for where, blob in _blobs(file):
+        text = b''
+        with taken.noting(where):
+            report, fitting = taken.fitting(where, blob)
+            def made(cases: list[Case], report: Report = report) -> Report:
+                return {**report, 'runs': [{**report['runs'][0], 'testcases': cases}]}
+            if fitting:
+                text = taken.take(report['session_info']['uuid'], fitting, made)
+        if text:
+            yield text
+
+
 def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:
     """A session for each system and day of the perflogs, of the lines that are not stored yet."""
-    for log in sorted(file.rglob('*.log')) if file.is_dir() else [file]:
-        if not log.is_file():
-            taken.leave('file that is no regular file', str(log))
-            continue
-        for case in _lines(log, taken):
-            ended = case['job_completion_time_unix']
-            waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', (
-                _digest(case), case['system'], f'{datetime.datetime.fromtimestamp(ended):%Y-%m-%d}', ended,
-                json.dumps(case)))
+    for case in _of_logs(file, taken):
+        waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', (
+            _digest(case), case['system'], _day(case), case['job_completion_time_unix'], json.dumps(case)))
     rows = waiting.execute('SELECT system, day, json, digest FROM lines ORDER BY day, system, ended, digest')
     for (system, day), lines in groupby(rows, key=lambda row: row[:2]):
         while part := [*islice(lines, _CASES)]:
@@ -219,6 +255,19 @@ def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator
             made = functools.partial(_report, number, day)
             if text := taken.take(number, [json.loads(row[2]) for row in part], made):
                 yield text
+
+
+def _of_logs(file: Path, taken: _Import) -> Iterator[Case]:
+    """Yield the cases of perflogs that parity can judge."""
+    for log in sorted(file.rglob('*.log')) if file.is_dir() else [file]:
+        if log.is_file():
+            yield from _lines(log, taken)
+        else:
+            taken.leave('file that is no regular file', str(log))
+
+
+def _day(case: Case) -> str:
+    return f'{datetime.datetime.fromtimestamp(case["job_completion_time_unix"]):%Y-%m-%d}'
 
 
 def _report(number: str, day: str, cases: list[Case]) -> Report:

@@ -48,6 +48,19 @@ class History(NamedTuple):
         """Return the number of the nodes of each night; None where a file has none."""
         return None if self.nodes is None else np.unique(self.nodes, return_inverse=True)[1]
 
+    def part(self, groups: np.ndarray, until: int | None = None) -> History:
+        """Return the series of some groups, up to a time."""
+        of = np.flatnonzero(np.isin(self.groups, groups))
+        series = np.repeat(np.arange(len(self.groups)), np.diff(self.nights.start))
+        keep = np.isin(series, of) if until is None else np.isin(series, of) & (self.nights.when <= until)
+        at, nights = np.flatnonzero(keep), self.nights
+        start = np.append(0, np.bincount(series[at], minlength=len(self.groups))[of].cumsum())
+        columns = (each[at] for each in (nights.when, nights.value, nights.again, nights.total))
+        return History([self.names[k] for k in of], Nights(start, *columns, nights.counts[of]),
+                       [self.signs[k] for k in of], self.groups[of], [self.labels[i] for i in at],
+                       None if self.events is None else self.events[at],
+                       None if self.nodes is None else [self.nodes[i] for i in at])
+
 
 def of_file(raw: bytes, name: str) -> dict[str, Series]:
     """Judge every series in the bytes of the CSV ``name``, each for itself: the stated rate is that of one series.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,6 +17,8 @@ LATE, LONG = 2, 30
 APART = 6
 #: Nights before a slowdown that its size is measured from; the shortest series of which hindsight says anything.
 BEFORE, SHORTEST = 40, 60
+#: Series that are judged at once, groups of more aside.
+AT_ONCE = 200
 
 
 @dataclass
@@ -68,6 +71,12 @@ class Series:
     visible: float | None
     noise: float                    # standard deviation of a night, a share
     alarms: list[int | str]         # the nights on which a slowdown was found
+    when: np.ndarray                # the order of each night
+    values: np.ndarray              # figures, as measured
+    slow: np.ndarray                # bool: a slowdown was known that night
+    places: list[int]               # of the alarms
+    cuts: list[int]                 # where the level moved, in hindsight
+    lower: bool                     # lower is better
 
     @property
     def blind(self) -> bool:
@@ -89,35 +98,59 @@ class Life:
     rate: float
 
 
-def live(history: History, accept_after: int, rate: float) -> Life:
-    """Judge every night with what was known on it."""
-    outcome = levels.follow(history.nights, history.groups, rate, history.events, history.places, accept_after)
-    every, slowdowns, missed, drops = [], [], [], 0
-    for k, name in enumerate(history.names):
-        here = np.arange(*history.nights.start[k:k + 2])
-        here = here[np.isfinite(history.nights.value[here])]
-        slow = np.isin(outcome.state[here], levels.KNOWN)
-        labels, x = [history.labels[i] for i in here], history.nights.value[here]
-        judged = np.flatnonzero(outcome.state[here] != levels.TOO_FEW)
-        visible = -np.expm1(-outcome.cells.visible[k])
-        fresh = hindsight.fresh(slow)
-        every.append(Series(name, len(here), len(judged), int(judged[0]) if len(judged) else -1,
-                            float(visible) if np.isfinite(visible) and visible < 1 else None,
-                            float(np.expm1(outcome.cells.scale[k])), [labels[i] for i in fresh]))
-        when = history.nights.when[here]
-        slowdowns += [(int(history.groups[k]), _slowdown(name, labels, x, when, slow, at, accept_after))
-                      for at in fresh]
-        if len(here) < SHORTEST or history.nights.counts[k]:
-            continue
-        cuts = hindsight.boundaries(x)
-        for at, change in hindsight.drops(x, cuts):
-            drops += 1
-            if not slow[max(0, at - LATE):at + LONG].any():
-                why = _hidden(x, outcome.state[here[at]], at, cuts)
-                missed.append(Missed(name, labels[at], float(-np.expm1(change)), why))
-    order = np.argsort(history.nights.when, kind='stable')
-    return Life(every, _joined(slowdowns), sorted(missed, key=lambda m: -m.loss), drops,
-                len(np.unique(history.nights.when)), history.labels[order[0]], history.labels[order[-1]], rate)
+@dataclass
+class _Record:
+    """All that is gathered while series are judged."""
+
+    series: list[Series] = field(default_factory=list)
+    slowdowns: list[tuple[int, Slowdown]] = field(default_factory=list)       # by group
+    missed: list[Missed] = field(default_factory=list)
+    drops: int = 0
+
+
+def live(history: History, accept_after: int, rate: float,
+         done: Callable[[int], None] = lambda series: None) -> Life:
+    """Judge every night with what was known on it. ``done`` takes how many series are ready."""
+    record = _Record()
+    for part in _parts(history):
+        outcome = levels.follow(part.nights, part.groups, rate, part.events, part.places, accept_after)
+        for k in range(len(part.names)):
+            _one(record, part, k, outcome, accept_after)
+        done(len(record.series))
+    order, when = np.argsort(history.nights.when, kind='stable'), history.nights.when
+    return Life(sorted(record.series, key=lambda s: s.name), _joined(record.slowdowns),
+                sorted(record.missed, key=lambda m: -m.loss), record.drops, len(np.unique(when)),
+                history.labels[order[0]], history.labels[order[-1]], rate)
+
+
+def _parts(history: History) -> Iterator[History]:
+    """Yield the history in parts of some groups: groups are judged each for itself."""
+    groups, sizes = np.unique(history.groups, return_counts=True)
+    part = (np.cumsum(sizes) - sizes) // AT_ONCE
+    yield from (history.part(groups[part == number]) for number in np.unique(part))
+
+
+def _one(record: _Record, part: History, k: int, outcome: levels.Outcome, accept_after: int) -> None:
+    """Gather what series ``k`` would have been told."""
+    name, nights = part.names[k], part.nights
+    here = np.arange(*nights.start[k:k + 2])
+    here = here[np.isfinite(nights.value[here])]
+    x, state, when = nights.value[here], outcome.state[here], nights.when[here]
+    slow, labels, judged = np.isin(state, levels.KNOWN), [part.labels[i] for i in here], state != levels.TOO_FEW
+    visible, fresh = -np.expm1(-outcome.cells.visible[k]), hindsight.fresh(slow)
+    long = len(here) >= SHORTEST and not nights.counts[k]
+    cuts = hindsight.boundaries(x) if long else []
+    record.series.append(Series(
+        name, len(here), int(judged.sum()), int(judged.argmax()) if judged.any() else -1,
+        float(visible) if np.isfinite(visible) and visible < 1 else None, float(np.expm1(outcome.cells.scale[k])),
+        [labels[i] for i in fresh], when, np.exp(part.signs[k] * x), slow, fresh, cuts, part.signs[k] < 0))
+    record.slowdowns += [(int(part.groups[k]), _slowdown(name, labels, x, when, slow, at, accept_after))
+                        for at in fresh]
+    for at, change in hindsight.drops(x, cuts) if long else ():
+        record.drops += 1
+        if not slow[max(0, at - LATE):at + LONG].any():
+            why = _hidden(x, state[at], at, cuts)
+            record.missed.append(Missed(name, labels[at], float(-np.expm1(change)), why))
 
 
 def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np.ndarray, at: int,

@@ -11,15 +11,15 @@ from parity.base.text import visible
 from parity.session.histories import Source
 from parity.stats.bounds import WANTED
 from parity.stats.hindsight import LEAST
-from parity.stats.replay import LONG, Incident, Life
+from parity.stats.replay import LONG, Incident, Life, Missed, Series
 from parity.verdict.budget import NIGHTS
 
 #: Incidents and missed drops that are named.
 NAMED = 8
 
 
-def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
-    """Yield the lines of one history, the answer first."""
+def answer(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
+    """Yield what was replayed, and the answer in one line before it."""
     count, months = len(life.incidents), max(life.nights, 1) / NIGHTS
     yield (f'{visible(source.name)}: {count / months:.1f} slowdowns a month would have been told, '
            f'{counted(count, "incident")} in {counted(life.nights, "night")}; '
@@ -29,19 +29,36 @@ def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iter
     if source.unknown:
         yield (f'{source.unknown} series of no known direction are judged both ways; --higher PATTERN or --lower '
                'PATTERN states it')
-    worst = sorted(life.incidents, key=lambda i: -i.slowdowns[0].loss)
-    yield from _part('incidents', (_incident(i) for i in worst[:NAMED]), len(worst))
-    count = life.drops - len(life.missed)
-    told = f'{count} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights'
-    missed = (f'{-m.loss:7.1%}  {m.night}  {visible(m.series)}: {m.why}' for m in life.missed[:NAMED])
-    yield from _part('missed', missed, len(life.missed), told)
-    yield from ('', f'shows      {_shows(life)}')
-    judged = [s.first for s in life.series if s.first >= 0]
-    if judged:
-        yield (f'judged     from night {min(judged) + 1} on at the earliest; half of the series from '
+    yield from source.notes
+    yield _shows(life)
+    if judged := [s.first for s in life.series if s.first >= 0]:
+        yield (f'judged from night {min(judged) + 1} on at the earliest; half of the series from '
                f'{median(judged) + 1:.0f} on')
-    yield (f'operator   accepts a slowdown {counted(accept_after, "night")} after it was told' if accept_after
-           else 'operator   accepts nothing: a slowdown lasts until the figures are back')
+    yield (f'the operator accepts a slowdown {counted(accept_after, "night")} after it was told' if accept_after
+           else 'the operator accepts nothing: a slowdown lasts until the figures are back')
+
+
+def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
+    """Yield the lines of one history, the answer first."""
+    yield from answer(source, life, a_month, accept_after)
+    worst = sorted(life.incidents, key=lambda i: -i.slowdowns[0].loss)
+    yield from _part('incidents', map(incident, worst[:NAMED]), len(worst))
+    count = life.drops - len(life.missed)
+    told = f'{count} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights' \
+        if life.drops else f'nothing: no drop of {100 * LEAST:g} % lasted'
+    yield from _part('missed', map(hidden, life.missed[:NAMED]), len(life.missed), told)
+
+
+def hidden(missed: Missed) -> str:
+    """Say which drop was never told, and why."""
+    return f'{-missed.loss:7.1%}  {missed.night}  {visible(missed.series)}: {missed.why}'
+
+
+def about(series: Series) -> str:
+    """Say what the rule knew of a series at its end."""
+    shows = 'no slowdown shows' if series.visible is None else \
+        f'a slowdown of {series.visible:.1%} shows in three nights'
+    return f'{counted(series.nights, "night")}, {"lower" if series.lower else "higher"} is better; {shows}'
 
 
 def _part(title: str, named: Iterator[str], count: int, head: str = '') -> Iterator[str]:
@@ -53,10 +70,11 @@ def _part(title: str, named: Iterator[str], count: int, head: str = '') -> Itera
         yield f'{"":10} and {count - NAMED} more (--json)'
 
 
-def _incident(incident: Incident) -> str:
+def incident(incident: Incident) -> str:
+    """Say how much an incident took, when, and of which series."""
     worst, more = incident.slowdowns[0], len(incident.slowdowns) - 1
     others = f' and {more} more' if more else ''
-    end = f'{incident.end}, accepted' if worst.accepted else incident.end or 'the end'
+    end = 'the end' if incident.end is None else f'{incident.end}, accepted' if worst.accepted else incident.end
     return f'{-worst.loss:7.1%}  {incident.begin} to {end}  {visible(worst.series)}{others}'
 
 
@@ -66,9 +84,9 @@ def _shows(life: Life) -> str:
     noisy = [s for s in hidden if s not in short]
     parts = [f'{len(life.series) - len(hidden)} of {len(life.series)} series would show a drop of {WANTED:.0%} '
              'in three nights']
-    parts += [f'{len(short)} have too few nights'] if short else []
+    parts += [f'too few nights: {len(short)}'] if short else []
     if noisy:
-        parts.append(f'{len(noisy)} scatter too much, by {median(s.noise for s in noisy):.1%} a night (median)')
+        parts.append(f'too noisy: {len(noisy)}, by {median(s.noise for s in noisy):.1%} a night (median)')
     return '; '.join(parts)
 
 
