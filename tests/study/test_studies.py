@@ -21,6 +21,7 @@ from parity import plan, study
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.figures import NOTHING
+from parity.compare import join
 from parity.compare.model import Value
 from parity.plan import Answer, Plan
 from parity.report import drawings
@@ -733,7 +734,7 @@ def test_a_list_says_why_an_experiment_cannot_be_tested():
 @pytest.mark.parametrize('apart, spread, word', [(1.0, .001, 'like'), (1.1, .001, 'unlike'), (1.1, .05, 'cannot tell'), (1.0, .05, 'cannot tell'), (1.0, None, 'cannot tell')])
 def test_ratios_are_like_within_a_margin_that_their_intervals_show(apart, spread, word):
     rows = [types.SimpleNamespace(ratio=ratio, low=spread and ratio * (1 - spread), high=spread and ratio * (1 + spread), label='') for ratio in (1.0, apart)]
-    assert compared.like(*rows, .05) == word and compared.like(rows[0], None, .05) == ''
+    assert join.like(*rows, .05) == word and join.like(rows[0], None, .05) == ''
 
 
 def test_runs_that_depend_on_the_one_before_widen_an_interval():

@@ -210,6 +210,20 @@ def word(low: float | None, high: float | None, better: str, margin: float) -> W
     return 'faster' if (low > 1) == (better == 'higher') else 'slower'
 
 
+def like(one: Row | None, other: Row | None, margin: float, several: int = 1) -> str:
+    """Return like: the ratios differ by no more than the margin; unlike: by more; or cannot tell. The intervals of
+    several rows are as wide as lets all hold at once with 95 %."""
+    if not one or not other or one.ratio is None or other.ratio is None:
+        return ''
+    if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
+        return 'cannot tell'
+    half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
+    half *= interval.at_once(several)
+    apart = abs(math.log(other.ratio / one.ratio))
+    return 'like' if apart + half <= math.log1p(margin) else 'unlike' if apart - half > math.log1p(margin) else \
+        'cannot tell'
+
+
 def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Callable[..., Row]) -> Iterator[Row]:
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
     stands = max(filter(expected.is_baseline, baseline.cells), default=None,

@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -190,6 +191,18 @@ def of_rows(name: str, kind: str, rows: pl.LazyFrame) -> Side:
             facts[fact][value] = None
     return Side(name, kind, [_cell(row) for row in cells.iter_rows(named=True)], sessions['session'].to_list(),
                 {fact: [*values] for fact, values in facts.items()})
+
+
+def with_disturbed(name: str, rows: pl.LazyFrame) -> Side:
+    """Make one side of a session's rows. Figures of disturbed runs, labelled, stand where a cell has no others."""
+    disturbed = (pl.col('status') == 'disturbed') & pl.col('value').is_not_null()
+    shown = of_rows(name, 'session', rows.filter(disturbed).with_columns(
+        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.lit('')))      # one label: all runs count together
+    also = {(cell.case, cell.metric, cell.place): cell for cell in shown.cells}
+    of = of_rows(name, 'session', rows)
+    return replace(of, cells=[
+        cell if cell.values else replace(also.get((cell.case, cell.metric, cell.place), cell), reason=cell.reason)
+        for cell in of.cells])
 
 
 def _cell(row: dict[str, Any]) -> Measured:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,8 +10,8 @@ from parity.base import units
 from parity.base.figures import NOTHING, counted, number
 from parity.base.groups import grouped
 from parity.base.reasons import Kind
+from parity.compare import join
 from parity.compare.model import Comparison, Row
-from parity.stats import interval
 from parity.study import figures, findings, measured
 from parity.study.derived import FitRow, NumberRow
 from parity.study.findings import Analysis, Judged
@@ -91,22 +90,8 @@ def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
             both += [(row, None), (None, other)] if apart else [(row, other)]
     both += [(None, row) for rows in ours.values() for row in rows if of.study.candidate or row.n]
     several = sum(bool(one and other and one.low and other.low) for one, other in both)
-    return [(one, other, like(one, other, of.study.margin, several) if of.study.candidate else '')
+    return [(one, other, join.like(one, other, of.study.margin, several) if of.study.candidate else '')
             for one, other in both]
-
-
-def like(one: Row | None, other: Row | None, margin: float, several: int = 1) -> str:
-    """Return like: the ratios differ by no more than the margin; unlike: by more; or cannot tell. The intervals of
-    several rows are as wide as lets all hold at once with 95 %."""
-    if not one or not other or one.ratio is None or other.ratio is None:
-        return ''
-    if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
-        return 'cannot tell'
-    half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
-    half *= interval.at_once(several)
-    apart = abs(math.log(other.ratio / one.ratio))
-    return 'like' if apart + half <= math.log1p(margin) else 'unlike' if apart - half > math.log1p(margin) else \
-        'cannot tell'
 
 
 # ---- as text, for the terminal and the page

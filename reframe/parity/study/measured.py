@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -108,7 +108,7 @@ def _sessions(name: str, word: str) -> Infos:
 def _read(found: Campaign, side: str, cases: Sequence[Case],
           sessions: Infos) -> Iterator[tuple[Case, list[Measured]]]:
     """Yield the cases of one side, each with its measured figures."""
-    of_sessions = cache(lambda *uuids: _of_rows(side, history.rows(list(uuids)).lazy()) if uuids
+    of_sessions = cache(lambda *uuids: resolve.with_disturbed(side, history.rows(list(uuids)).lazy()) if uuids
                         else Side(side, 'session', []))
     for uuids, of_them in _as_stated(sessions, cases):
         of = of_sessions(*uuids)
@@ -122,18 +122,6 @@ def _read(found: Campaign, side: str, cases: Sequence[Case],
         stored = [(cell, plan_file.parameters(cell.case)) for cell in of.cells]
         yield from ((case, [cell for cell, having in stored if case.is_case(cell.check, having)])
                     for case in of_them)
-
-
-def _of_rows(side: str, rows: pl.LazyFrame) -> Side:
-    """Return the figures of rows; those of disturbed runs, labelled, where a cell has no others."""
-    disturbed = (pl.col('status') == 'disturbed') & pl.col('value').is_not_null()
-    shown = resolve.of_rows(side, 'session', rows.filter(disturbed).with_columns(
-        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.lit('')))      # one label: all runs count together
-    also = {(cell.case, cell.metric, cell.place): cell for cell in shown.cells}
-    of = resolve.of_rows(side, 'session', rows)
-    return replace(of, cells=[
-        cell if cell.values else replace(also.get((cell.case, cell.metric, cell.place), cell), reason=cell.reason)
-        for cell in of.cells])
 
 
 def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:
