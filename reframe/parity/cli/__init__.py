@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, export, files, jobs, nodes, refs, scaling, sessions, software, study, summary
+from parity.cli import compare, export, files, jobs, nodes, plan, refs, scaling, sessions, software, study, summary
 from parity.cli import replay as replays
 
 #: The commands as `parity --help` groups them.
@@ -18,7 +18,7 @@ GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'level', 'nodes',
           'References': ('refs', 'detect', 'replay'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
-          'Site': ('doctor', 'probe', 'jobs', 'prune', 'merge', 'import')}
+          'Site': ('doctor', 'probe', 'jobs', 'plan', 'prune', 'merge', 'import')}
 
 
 class Commands(typer.core.TyperGroup):
@@ -206,6 +206,7 @@ app.command('parse')(files.parse)
 app.command('detect')(files.detect)
 app.command('export')(export.run)
 app.command('replay')(replays.run)
+app.command('plan')(plan.run)
 app.command('summary')(summary.run)
 
 
