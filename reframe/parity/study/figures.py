@@ -134,7 +134,7 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
     for kind, name, valid in (('experiment', row['experiment'], study.experiments),
                               ('metric', row['metric'], experiment.metrics if experiment else ()),
                               ('direction', row['better'], ('higher', 'lower', '')),
-                              ('unit', row['unit'], ('', *_UNITS, units.stem(row['unit']) and row['unit'])),
+                              ('unit', row['unit'], {'', *_UNITS, units.stem(row['unit']) and row['unit']}),
                               ('use', row.get('use', ''), USES)):
         if name not in valid:
             return unknown(kind, name, [known or 'nothing' for known in valid])
