@@ -64,3 +64,11 @@ def test_too_few_peers_say_nothing():
     assert peers.relative_speed(np.array([[0.0], [0.0], [-0.7]]), 2, 0.01) is None
     own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])
     assert [each and each.slower for each in (peers.relative_speed(own, at, 0.01) for at in range(5))] == [None, False, False, False, True]
+
+
+@pytest.mark.parametrize('good, share, found', [(2, 0.9, True), (1, 0.9, False), (2, 0.99, False)])
+def test_two_nights_clear_of_its_former_speed_show_a_node_mended(good, share, found):
+    logs = np.tile(np.linspace(-0.004, 0.004, 8), (10, 1))
+    logs[0, good:] = np.log(share)
+    assert peers.mended(logs, np.full(logs.shape, 0.01), 0, share) == found
+    assert not peers.mended(logs[:2], np.full((2, 8), 0.01), 0, share), 'one peer says nothing'

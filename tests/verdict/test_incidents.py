@@ -340,10 +340,10 @@ def test_work_grows_as_the_number_of_open_incidents_does():
 
 # ---- which faults are one: cells as a verdict has them, night after night
 
-def slower(case: str, begin: int, kind: str = '', name: str = '', part: str = '', changes: tuple = (), **other):
-    """A slower cell whose level began in a night, with its cause."""
+def slower(case: str, begin: int, kind: str = '', name: str = '', part: str = '', changes: tuple = (), on: tuple = (), **other):
+    """A slower cell whose level began in a night, with its cause. ``on``: the nodes of its changes."""
     cause = Attribution(where=Where(kind=kind, name=name), subsystem=Subsystem(name=part), changes=[
-        Change(fact=fact, old='1', new='2', since=start(begin)) for fact in changes])
+        Change(fact=fact, old='1', new='2', nodes=[*on], since=start(begin)) for fact in changes])
     partition = name.partition(',')[0] if kind == 'partition' else 'virtual'
     return cell(case=case, metric='rate', **{'partition': partition, 'begin': start(begin), 'detected': start(begin), 'state': 'slow', 'level': 90.0, 'value': 91.0,
                                              'usual': 100.0, 'cause': cause, **other})
@@ -385,6 +385,12 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 6,
       [slower('Npb', 7, 'partition', 'fat', 'compute', ['gcc']), slower('Npb', 7, changes=['gcc'], part='compute', partition='gpu')]],
      ['c3: memory 10 % slower', 'fat, gpu: compute 10 % slower']),
+    # a kernel's change: two parts that show it at once, and one that is found seven nights later
+    ([[slower('Ior', 0, 'partition', 'fat', 'storage', ['kernel'], on=['c1']), slower('Hpl', 0, 'partition', 'virtual', 'compute', ['kernel'], on=['c1'])]],
+     ['fat, virtual: storage 10 % slower']),
+    ([[slower('Ior', 0, 'partition', 'fat', 'storage', ['kernel'], on=['c1'])], *[[]] * 6,
+      [slower('Imb', 0, 'partition', 'virtual', 'network', ['kernel'], on=['c1'], detected=start(7))]],
+     ['onebox:fat: storage 10 % slower', 'onebox:virtual: network 10 % slower']),
     # one node in several codes, whose part nobody knows; two nodes; two parts of a partition
     ([[slower('Hpl', 0, 'node', 'c3', subsystem='compute'), slower('Stream', 0, 'node', 'c3'), slower('Osu', 0, 'node', 'c3', subsystem='network')]],
      ['c3: compute and memory and network 10 % slower']),
@@ -540,7 +546,9 @@ def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stor
 def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_its_number(site, stored, results, tmp_path, monkeypatch):
     site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
+    mended: list[tuple[str, str]] = []
     monkeypatch.setattr(listing, 'twice', lambda system: listed)
+    monkeypatch.setattr(listing, 'mended', lambda system, slow: {*mended} & slow.keys())
 
     def night(**clock):
         own = notify.prepared('local')
@@ -567,6 +575,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     assert night(time_start_unix=start(0) - 86400, time_end_unix=start(0) - 86300)[0] == 1      # its clock is wrong
     assert code == 1 and 'the acknowledgement of incident 1 by ana expired on 2020-01-01 (it runs hot): it counts again' in ' '.join(printed.split())
     assert parity('ack', '1', '--until', '2999-01-01', '--why', 'it runs hot').returncode == 0
+    mended += listed
     listed.clear()
     code, printed, _ = night()
     assert code == 0 and printed.startswith(f'Incident 1 is over: {title}.')
@@ -597,11 +606,14 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
         assert table.of_system('local')[0].state == state
 
 
-def test_a_listing_that_names_a_node_no_longer_has_measured_it():
+@pytest.mark.parametrize('over, mended', [(2, True), (9, False)])
+def test_a_listing_has_measured_its_node_where_it_is_mended_or_not_named_for_eight_days(over, mended):
     known = []
-    for number, (cells, slow) in enumerate([([SLOW], {('c3', 'memory'): 0.93}), *[([fine('Stream', 'c1')], {})] * 4]):
+    for number in range(over + 1):
         assert [each.state for each in known] == ['open'] * (number > 0)
-        night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow)
+        cells, slow = ([fine('Stream', 'c1')], {}) if number else ([SLOW], {('c3', 'memory'): 0.93})
+        night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow,
+                                     mended=[('c3', 'memory')] if mended and number == over else [])
         known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())
     assert [(each.state, each.waits, len(each.faults)) for each in known] == [('over', [], 2)]
 
@@ -609,7 +621,8 @@ def test_a_listing_that_names_a_node_no_longer_has_measured_it():
 def test_a_node_that_two_listings_name_is_an_incident_until_they_do_not():
     known, titles = [], []
     for number, slow in enumerate([{}, {('c3', 'memory'): 0.93}, {('c3', 'memory'): 0.93}, {}]):
-        night = incidents.of_verdict(verdict_of([cell('ok', value=1.0, ran_on=['c3'])], exit_code=0), 'onebox', start(number), slow=slow)
+        night = incidents.of_verdict(verdict_of([cell('ok', value=1.0, ran_on=['c3'])], exit_code=0), 'onebox', start(number), slow=slow,
+                                     mended=[('c3', 'memory')] if number == 3 else [])
         known = incidents.after([each for each in known if not each.closed], night, incidents.near())
         known = [each.model_copy(update={'number': 1}) for each in known]
         titles += [(each.title, each.state, each.events[-1].what) for each in known]

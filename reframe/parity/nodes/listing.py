@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -110,6 +110,16 @@ def twice(system: str) -> dict[tuple[str, str], float]:
                 found[names[at], part] = min(now[at], found.get((names[at], part), 1.0))
             left = np.array([at for at in left if (names[at], part) not in found], int)
     return found
+
+
+def mended(system: str, slow: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
+    """Return the nodes whose newest nights show that they are not ``slow`` any more, by (node, part).
+
+    ``slow``: their speeds as a share of their peers'."""
+    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS) if slow else {}
+    return {(node, part) for (_, part), (names, logs, errors) in tables.items()
+            for (node, of), share in slow.items()
+            if of == part and node in names and peers.mended(logs, errors, names.index(node), share)}
 
 
 def _tables(rows: pl.DataFrame, nights: int) -> dict[tuple[str, str], tuple[list[str], np.ndarray, np.ndarray]]:

@@ -79,17 +79,11 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     from the weighted median. Three things make a node slower. Its score is below its peers' by more than their
     scores scatter (Student's t). As many nights drawn from its peers' would have so low a median at ``chance``
     only. And its newest nights do not show that it is mended."""
-    known = np.isfinite(logs)
-    weights = np.where(known, errors ** -2.0, 0.0)
-    some = known.any(1)
+    known, some = np.isfinite(logs), np.isfinite(logs).any(1)
     found: list[RelativeSpeed | None] = [None] * len(logs)
     if some.sum() <= FEWEST:
         return found
-    middles = _median(logs, weights)
-    near = np.clip(logs, middles[:, None] - _CLIP * errors, middles[:, None] + _CLIP * errors)
-    with np.errstate(invalid='ignore', divide='ignore'):
-        score = np.where(known, weights * near, 0.0).sum(1) / weights.sum(1)
-        error = np.sqrt(_MORE / weights.sum(1))
+    score, error, middles = _scores(logs, errors)
     for node in range(len(logs)) if only is None else only:
         if not some[node]:
             continue
@@ -100,10 +94,29 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
         if each.slower:
             pool = np.sort((logs[others] / errors[others])[known[others]])
             own = logs[node, known[node]], errors[node, known[node]]
-            mended = _mended(logs[node, :_NEWEST] - centre, errors[node, :_NEWEST], float(np.log(each.share)))
+            mended = _mended(logs[node] - centre, errors[node], float(np.log(each.share)))
             each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance and not mended)
         found[node] = each
     return found
+
+
+def mended(logs: np.ndarray, errors: np.ndarray, node: int, share: float) -> bool:
+    """Return whether the newest nights of a node show that it is not at ``share`` of its peers' speed any more.
+    The arrays are those of `listed`."""
+    score = np.delete(_scores(logs, errors)[0], node)
+    centre = np.median(score[np.isfinite(score)]) if np.isfinite(score).sum() >= FEWEST else np.nan
+    return _mended(logs[node] - centre, errors[node], float(np.log(share)))
+
+
+def _scores(logs: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the score of each node, its error, and the weighted median of its nights."""
+    known = np.isfinite(logs)
+    weights = np.where(known, errors ** -2.0, 0.0)
+    middles = _median(logs, weights)
+    near = np.clip(logs, middles[:, None] - _CLIP * errors, middles[:, None] + _CLIP * errors)
+    with np.errstate(invalid='ignore', divide='ignore'):
+        score = np.where(known, weights * near, 0.0).sum(1) / weights.sum(1)
+        return score, np.sqrt(_MORE / weights.sum(1)), middles
 
 
 def _median(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -126,9 +139,10 @@ def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarra
     return float(np.where(low, each, 1 - each).prod(1).sum())
 
 
-def _mended(newest: np.ndarray, errors: np.ndarray, slow: float) -> bool:
+def _mended(nights: np.ndarray, errors: np.ndarray, slow: float) -> bool:
     """Return whether each of the newest nights is nearer to the peers than to the score ``slow``, and their mean
-    clear of that. ``newest``: distances from the peers, NaN where there was no night."""
+    clear of that. ``nights``: distances from the peers, the newest first, NaN where there was no night."""
+    newest, errors = nights[:_NEWEST], errors[:_NEWEST]
     return bool((newest > slow / 2).all() and newest.mean() - slow > _CLIP * np.linalg.norm(errors) / len(errors))
 
 

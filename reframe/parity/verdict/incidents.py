@@ -35,8 +35,10 @@ NEWS = ('new', 'also', 'worse', 'due', 'over')
 WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
-#: The level of a slowdown, and a listing of nodes, are sure after so long.
+#: The level of a slowdown is sure after so long.
 _SETTLED_SECONDS = acks.BEGAN_WITHIN.total_seconds()
+#: A node that the listing did not name for so long is not slow: the nights of a listing are newer.
+_LISTING_SECONDS = 8 * 86400.0
 
 
 # ---- a night
@@ -67,7 +69,11 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
     from parity.nodes import listing  # it loads polars
-    tonight = of_verdict(verdict, system, start, interrupted, listing.twice(system) if verdict else {})
+    slow = listing.twice(system) if verdict else {}
+    before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in table.of_system(system) if not each.closed
+              for fault in each.left.values() if fault.listed} if verdict else {}
+    mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow})
+    tonight = of_verdict(verdict, system, start, interrupted, slow, mended)
     together = near()
     held = [ack for ack in acks.read(system) if ack.holds(datetime.date.today())]
     holding = {of for ack in held for of in (ack.cell, ack.incident)}
@@ -75,11 +81,12 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
 
 
 def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
-               slow: Mapping[tuple[str, str], float] | None = None) -> Night:
+               slow: Mapping[tuple[str, str], float] | None = None,
+               mended: Collection[tuple[str, str]] = ()) -> Night:
     """Return what a night measured: cells, named with their size, pairs, and the night itself.
 
     A cell that was skipped, or that is disturbed tonight, was not measured. ``slow``: nodes by (node, part), which
-    two listings of other jobs name, and their share of their peers' speed."""
+    two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes, which were slow."""
     night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
 
     def note(name: str, word: str, title: str) -> None:
@@ -101,6 +108,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
         if node not in night.retired:
             bad = _of_node(node, part, share, start)
             night.bad[bad.name] = bad
+    night.well.update({_of_node(node, part, 1.0, start).name: Well([node]) for node, part in mended})
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
@@ -333,21 +341,20 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
         gone = name if name in night.retired else ', '.join(fault.nodes)
         return fault.model_copy(update={'well': True, 'retired': gone})
     well, bad = night.well.get(name), night.bad.get(name)
-    well = Well([]) if fault.listed and night.session else well
+    if fault.listed and night.session and night.start - fault.measured > _LISTING_SECONDS:
+        well = Well([])
     ended = well and (well.state not in acks.LASTING or fault.word != 'regressed') or \
         bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
     return fault.model_copy(update={'well': bool(ended)})
 
 
 def _measured(incident: Incident, node: str, night: Night) -> bool:
-    """Return whether a node was measured after it was bad and is in order: tonight, by a turn, or at the gate; or
-    the listing has not named it for three nights, having named it before."""
-    listed = [fault.measured for fault in incident.faults.values() if fault.listed and node in fault.nodes]
-    if all(fault.listed for fault in incident.faults.values()) or \
-            listed and night.start - max(listed) > _SETTLED_SECONDS:
+    """Return whether a node was measured after it was bad and is in order: tonight, by a turn, at the gate, or by
+    the listing, if that was the last to name it."""
+    last = max(fault.measured for fault in incident.faults.values())
+    if any(fault.listed and node in fault.nodes and fault.measured == last for fault in incident.faults.values()):
         return True
     from parity.nodes import figures as of_nodes  # it loads polars
-    last = max(fault.measured for fault in incident.faults.values())
     found = of_nodes.since(night.system, node, last) | {
         name: each.value for name, each in night.well.items() if node in each.ran_on}
     left = [_left(found[name], fault) for name, fault in incident.faults.items() if name in found]

@@ -44,6 +44,13 @@ class Bad(NamedTuple):
         where = self.cause.where
         return where.name if where.kind == 'node' else _WIDE if where.kind else ''
 
+    @property
+    def changes(self) -> set[tuple]:
+        """Return the changes by which it joins others. A maintenance of nodes explains only what shows at once."""
+        at_once = self.fault.detected - self.fault.since < NIGHTS * 86400
+        return _of_changes((change for change in self.cause.changes if at_once or not change.nodes),
+                           self.cause.where.kind == 'node')
+
 
 def _times(fault: Fault) -> tuple[float, float]:
     return fault.since, fault.detected or fault.since
@@ -126,7 +133,7 @@ def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
         where = each.cause.where
         if where.kind == 'node':
             nodes[where.name].append(each)
-        for mark in _of_changes(each.cause.changes, where.kind == 'node'):
+        for mark in each.changes:
             alike[mark].append(each)
         for partition, part in _areas(each.fault, each.cause.subsystem.name) if each.row else ():
             areas[partition, part].append(each)
@@ -208,9 +215,8 @@ class _Stored:
             return self._first([tuple(each.key)], lambda one: ever or self.takes(one, each))
         if number := self._first([('node', each.place)], lambda one: True):
             return number
-        changes = _of_changes(each.cause.changes, where.kind == 'node')
         areas = _areas(each.fault, each.cause.subsystem.name) if each.row and each.place == _WIDE else set()
-        return self._first(changes, lambda one: self.takes(one, each)) \
+        return self._first(each.changes, lambda one: self.takes(one, each)) \
             or self._first(areas, lambda one: self.takes(one, each, LATE if one.left else NIGHTS)) \
             or self._first([('everything', part) for _, part in areas], lambda one: self.takes(one, each)
                            and 'everything' in (where.kind, one.where.kind))
