@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parity import plan
-from parity.cli import ack
+from parity.cli import ack, level
 from parity.compare import join
 from parity.nightly import run
 from parity.nightly.notify import Notifier
@@ -189,10 +189,16 @@ class Site:
         _quietly(lambda: ack.add(str(number), str(until), why, 'operator', ''))
 
     def accept(self, chosen: Callable[[str], bool], why: str, since: str = '') -> int:
-        """Accept what is proposed for the chosen cells, by name; return how many."""
-        names = [cell.id for cell, _ in propose.run(SYSTEM, since=since).proposals if chosen(cell.id)]
+        """Accept what is proposed for the chosen cells, by name; return how many.
+
+        ``since``: of a change. What cannot be proposed begins a level there."""
+        found = propose.run(SYSTEM, since=since)
+        names = [cell.id for cell, _ in found.proposals if chosen(cell.id)]
         if names:
             accept.run(SYSTEM, names, accept.reason(why, 'operator'))
+        for cell, _ in found.refused if since else ():
+            if chosen(cell.id):
+                _quietly(lambda name=cell.id: level.add(name, since, why, 'operator', SYSTEM))
         return len(names)
 
 
