@@ -583,6 +583,12 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     assert code == 0 and 'incident 1 is over: parity unack 1 (until 2999-01-01' in ' '.join(printed.split()) and 'is over: it can go' in parity('ack', '--list').stdout
 
 
+def test_an_outlier_on_the_night_that_finds_a_level_is_no_further_drop():
+    first, second = ({'value': 95.0}, {'value': 75.0, 'detected': start(1)})
+    _, events = live(*([slower('Stream', 0, level=95.0, **each)] for each in (first, second)))
+    assert events == [['1 new'], []]
+
+
 def test_an_acknowledged_incident_that_waits_for_its_node_is_not_in_order_again(site, stored):
     for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
         incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')

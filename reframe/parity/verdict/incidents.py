@@ -158,10 +158,10 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
 
 
 def _slow_level(cell: Cell, start: float) -> float | None:
-    """Return the level of a slow cell; tonight's figure where it is worse and found the slowdown."""
+    """Return the level of a slow cell; tonight's figure where it is worse and the slowdown began tonight."""
     if not cell.begin or cell.level is None:
         return cell.value
-    known = (cell.level, cell.value) if cell.detected == start else (cell.level,)
+    known = (cell.level, cell.value) if cell.begin == start else (cell.level,)
     return max(known, key=lambda value: loss(cell, value))
 
 
