@@ -59,9 +59,9 @@ def answers() -> dict[str, dict[str, str]]:
     """Return the answers of each command, by its arguments."""
     config = re.sub(r'(MpiDefault +)= .*', r'\1= none', (RECORDED / 'config.txt').read_text()).replace('= onebox', '= thousand')
     return {
-        'scontrol': {'--oneliner show node': '\n'.join(line for kind in THOUSAND for line in kind.lines()) + '\n', 'show config': config,
-                     '--oneliner show partition': '\n'.join(PARTITIONS) + '\n', '--oneliner show licenses': ''},
-        'sacctmgr': {'-nP show user *': 'bench|bench\nbench|shared\n'}, 'srun': {'--mpi=list': (RECORDED / 'mpi-list.txt').read_text()}}
+        'scontrol': {'-a --oneliner show node': '\n'.join(line for kind in THOUSAND for line in kind.lines()) + '\n', 'show config': config,
+                     '-a --oneliner show partition': '\n'.join(PARTITIONS) + '\n', '--oneliner show licenses': ''},
+        'sbatch': {'--test-only *': ''}, 'sacctmgr': {'-nP show user *': 'bench|bench\nbench|shared\n'}, 'srun': {'--mpi=list': (RECORDED / 'mpi-list.txt').read_text()}}
 
 
 def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:

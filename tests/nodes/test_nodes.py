@@ -35,6 +35,15 @@ def test_the_word_of_the_scheduler_on_its_nodes():
     p4 = found['p4']
     assert (p4.state, p4.takes, p4.reason, p4.by, p4.queues) == ('idle+drain', False, 'DIMM B2 reports errors, ticket 4711', 'root', ('physical',))
     assert datetime.datetime.fromtimestamp(p4.since).year == 2026
+    others = {'IDLE+DRAIN Reason=disk: State=IDLE soon [root@2026-11-26T20:34:39] Comment=Reason=none': (False, 'disk: State=IDLE soon', 'root'),
+              'IDLE Comment=old Reason': (True, '', ''), 'ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP': (True, '', ''), 'IDLE+BLOCKED': (True, '', ''),
+              'IDLE+NOT_RESPONDING': (False, '', '')}
+    for state, expected in others.items():
+        node, = slurm.nodes(f'NodeName=p1 State={state} \n')
+        assert (node.takes, node.reason, node.by) == expected, state
+    for version in ('22.05', '26.05'):
+        site = {node.name: node for node in slurm.nodes((RECORDED / 'slurm' / f'site-nodes-{version}.txt').read_text())}
+        assert (site['old1'].takes, site['old1'].reason, site['old1'].by) == (False, 'fan is broken, RMA 12', ''), 'slurm.conf gave it'
     told = 'n1\n     state = offline,down\n     comment = node down: communication closed\n     resources_available.host = n1\n'
     node, = pbs.nodes(told)
     assert (node.name, node.takes, node.state, node.reason) == ('n1', False, 'down,offline', 'node down: communication closed')

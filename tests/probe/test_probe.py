@@ -30,8 +30,8 @@ HERE = Host('login1', {}, ['lustre at /lustre/fs1'], codes=('filecopy',))
 
 def thousand() -> Cluster:
     told = slurm_site.answers()
-    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(login.slurm_nodes(told['scontrol']['--oneliner show node'])),
-                   tuple(login.slurm_queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench'})), 'bench', mpi_type='pmix')
+    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(login.slurm_nodes(told['scontrol']['-a --oneliner show node'])),
+                   tuple(login.slurm_queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench': []})), 'bench', mpi_type='pmix')
 
 
 def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
@@ -47,12 +47,55 @@ def test_a_real_slurm():
     assert [n.name for n in told] == ['p1', 'p2', 'p3', 'p4', 'v1', 'v2', 'v3', 'v4']
     assert {(n.cores, n.threads, n.memory_bytes, n.gpus, n.up) for n in told} == {(1, 1, 1200 << 20, (), True)}
     assert told[0].labels == ('namespaces', 'physical') and told[4].queues == ('virtual',)
-    queues = login.slurm_queues(recorded['partition'], {'root'}, {'root'})
+    queues = login.slurm_queues(recorded['partition'], {'root'}, {'root': []})
     assert queues == [Queue('physical', default=True), Queue('virtual')]
     shown = login.configured(recorded['config'])
     assert (shown['ClusterName'], shown['SLURM_VERSION'], login.licences(recorded['licenses'])) == ('onebox', '22.05.8', ['machine:1'])
     _, parts = written(Cluster('slurm', 'Slurm', 'x', tuple(told), tuple(queues)))
     assert [p['features'] for p in parts.values()] == [['cpu', 'physical'], ['cpu', 'virtual']], 'the operator calls the nodes so'
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """The partitions of a site with settings of all kinds, and its nodes where they may be seen; they have no GPUs here."""
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    clouds = [f'nid00000{i}' for i in range(1, 7)]
+    names = {'nid[000001-000006]': clouds, 'p[1-4]': ['p1', 'p2', 'p3', 'p4'], 'p1': ['p1'], 'nid[000001-000006],old1,p[1-4]': [*clouds, 'old1', 'p1', 'p2', 'p3', 'p4']}
+    slurm_site.install(tmp_path, {'scontrol': {f'show hostnames {text}': '\n'.join(found) for text, found in names.items()}})
+
+    def cluster(version: str, seen: bool = True, qos=None) -> Cluster:
+        text = {name: (slurm_site.RECORDED / f'site-{name}-{version}.txt').read_text() for name in ('nodes', 'partitions')}
+        nodes = login.slurm_nodes(text['nodes'].replace('gpu:a100:4', '(null)')) if seen else []
+        nodes += login.unseen(text['partitions'], nodes)
+        return Cluster('slurm', 'Slurm', 'x', tuple(nodes), tuple(login.slurm_queues(text['partitions'], set(), qos or {'staff': ['normal', 'night']})))
+    return cluster
+
+
+@pytest.mark.parametrize('version', ['22.05', '26.05'])
+def test_cloud_and_other_nodes_are_two_partitions_and_sleeping_ones_exist(site, version):
+    """Slurm 22.05 shows no cloud node that is powered down."""
+    cluster = site(version)
+    assert len(cluster.nodes) == 11 and sum(node.name.startswith('nid') and node.up for node in cluster.nodes) == 6
+    found, left = write.like_nodes(cluster)
+    kinds = {k.name: (len(k.nodes), k.mixed) for k in found}       # and a queue for old1
+    assert kinds.pop('physical') == (4, '') and kinds.pop('cloud') == (6, '') and len(kinds) == 1
+    assert left['secret'] == 'its nodes are those of physical' and left['others'] == 'AllowAccounts=others' and left['elsewhere'].startswith('AllocNodes=p1, not')
+    assert [q.name for q in cluster.queues if q.exclusive] == ['whole']
+
+
+@pytest.mark.parametrize('version', ['22.05', '26.05'])
+def test_of_nodes_that_a_user_may_not_see_the_partitions_tell_what_they_know(site, version):
+    cluster = site(version, seen=False)
+    assert {(n.cores, n.memory_bytes) for n in cluster.nodes} == {(1, 1200 << 20)} and len(cluster.nodes) == 11
+    assert {'physical', 'cloud'} <= {k.name for k in write.like_nodes(cluster)[0]}
+
+
+def test_the_rules_of_a_partition_refuse_an_account_or_a_qos():
+    told, qos = login.accounts('staff|staff|night,normal|\nstaff|debug|night,gold|gold\n')
+    assert told == 'staff' and qos == {'staff': ['normal', 'night'], 'debug': ['gold', 'night']}
+    assert login.refused({'DenyQos': 'normal,x'}, ['staff'], ['normal']) == 'DenyQos=normal,x'
+    assert not login.refused({'DenyQos': 'normal'}, ['staff'], ['normal', 'night']) and not login.refused({'AllowQos': 'a'}, ['staff'], [])
+    assert login.refused({'AllowAccounts': 'others'}, ['staff'], []) == 'AllowAccounts=others' and not login.refused({'AllowQos': 'gold'}, [], ['gold'])
 
 
 def test_words_of_slurm():
@@ -232,9 +275,21 @@ def test_what_a_partition_can_never_have_is_configuration(tmp_path, slurm, chang
     assert all(f.fix for f in found if f.word == 'lacking')
 
 
+def test_a_job_that_its_qos_or_the_site_would_refuse_is_told_beforehand(tmp_path, slurm):
+    slurm('sacctmgr', '-nP show user *', 'bench|bench|night,normal|')
+    slurm('scontrol', '-a --oneliner show partition', '\n'.join(p.replace('AllowQos=ALL', 'DenyQos=normal') for p in slurm_site.PARTITIONS))
+    for change, what in (('--account=bench', 'batch starts no job of account bench with QOS normal: DenyQos=normal'),
+                         ('--qos=gold', "QOS 'gold' is none of yours with account 'bench'"), ('--qos=night', '')):
+        found = examined(tmp_path, ('--account=bench', change))
+        assert [f.what for f in found if f.word == 'lacking'] == ([what] if what else []) and exit_code(found) == (2 if what else 0)
+    slurm('sbatch', '', 'echo "sbatch: error: use a GPU or go away" >&2; exit 1')      # a site's job_submit.lua
+    found = examined(tmp_path, ('--account=bench', '--qos=night'))
+    assert exit_code(found) == 2 and any(f.what == 'sbatch refuses a job: sbatch: error: use a GPU or go away' for f in found)
+
+
 @pytest.mark.parametrize('answer, what', [
-    (('scontrol', '--oneliner show partition', '\n'.join(p.replace('State=UP', 'State=DOWN') for p in slurm_site.PARTITIONS)), 'batch is not up'),
-    (('scontrol', '--oneliner show node', '\n'.join(slurm_site.Nodes('c', 3, 'batch', state='DOWN*').lines())), 'none of the 3 nodes of batch is up'),
+    (('scontrol', '-a --oneliner show partition', '\n'.join(p.replace('State=UP', 'State=DOWN') for p in slurm_site.PARTITIONS)), 'batch is not up'),
+    (('scontrol', '-a --oneliner show node', '\n'.join(slurm_site.Nodes('c', 3, 'batch', state='DOWN*').lines())), 'none of the 3 nodes of batch is up'),
     (('sacct', '', 'echo "sacct: error: slurm_persist_conn_open: Connection refused" >&2; exit 1'), 'Connection refused'),
     (('scontrol', '', 'echo "slurm_load_node error: Unable to contact slurm controller" >&2; exit 1'), 'Unable to contact')])
 def test_a_batch_system_that_is_down_is_infrastructure(tmp_path, slurm, answer, what):

@@ -6,7 +6,7 @@ import time
 from types import SimpleNamespace as Made
 
 import pytest
-from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
+from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError, SpawnedProcessTimeout
 from reframe.core.schedulers import slurm as reframe_slurm
 from reframe.frontend.executors import policies
 
@@ -91,6 +91,28 @@ def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
     assert str(caught.value) == ' '.join(refusal.split())
 
 
+def test_sbatch_before_a_full_queue_is_left_before_it_sleeps(tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+
+    def stub(text: str) -> None:
+        (tmp_path / 'sbatch').write_text(f'#!/bin/sh\n{text}\n')
+        (tmp_path / 'sbatch').chmod(0o755)
+    stub('echo "sbatch: error: Slurm job queue full, sleeping and retrying" >&2; sleep 20; echo Submitted batch job 9')
+    with pytest.raises(SpawnedProcessError) as left:
+        queues.sbatch('sbatch x.sh', timeout=60)
+    assert queues._FULL.search(left.value.stderr)
+    stub('echo "sbatch: a hint" >&2; echo Submitted batch job 9')
+    done = queues.sbatch('sbatch x.sh', timeout=60)
+    assert (done.stdout, done.stderr) == ('Submitted batch job 9\n', 'sbatch: a hint\n')
+    stub('echo "sbatch: error: invalid partition" >&2; exit 3')
+    with pytest.raises(SpawnedProcessError) as refused:
+        queues.sbatch('sbatch x.sh')
+    assert refused.value.exitcode == 3 and 'invalid partition' in refused.value.stderr
+    stub('sleep 20')
+    with pytest.raises(SpawnedProcessTimeout):
+        queues.sbatch('sbatch x.sh', timeout=0.2)
+
+
 JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
 #: `sacct -n -X -P -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End` of the same job.
 SACCT = '4|COMPLETED|0:0|Licenses|p1|00:00:13|2026-11-22T11:40:22|2026-11-22T11:41:18|2026-11-22T11:41:31\n'
@@ -135,6 +157,30 @@ def test_a_job_that_waits_is_told_with_slurms_reason_and_a_blocked_one_is_cancel
         assert (told.waits, told.reason) == (waits, reason)
     scheduler('PENDING', squeue={SQUEUE: '4|BadConstraints\n'}, scancel={'4': ''}).poll(job)
     assert job.is_cancelling and 'BadConstraints' in str(job._exception)
+
+
+@pytest.mark.parametrize('reason', ['PartitionConfig', "Job's QOS not permitted to use this partition (noqos denies normal including normal)"])
+def test_a_job_that_never_starts_is_cancelled_with_slurms_reason(scheduler, job, reason):
+    backend = scheduler('PENDING', squeue={SQUEUE: f'4|{reason}\n'}, scancel={'4': ''})
+    backend.poll(job)
+    assert not job.is_cancelling, 'slurmctld may just be starting'
+    job._submit_time -= queues.NEVER_WAIT
+    backend.poll(job)
+    assert job.is_cancelling and str(job._exception).endswith(f'can never run; {reason}')
+
+
+def test_a_job_without_accounting_that_was_preempted_is_known_so_by_the_controller(scheduler, job, tmp_path, monkeypatch):
+    for name in ('slurm_state_completed', 'slurm_state_pending'):
+        monkeypatch.setattr(reframe_slurm, name, getattr(reframe_slurm, name))
+    patches.end_preempted_jobs()
+    line = slurm_site.recorded('job-completed', 0, JobState='PREEMPTED')
+    scheduler('COMPLETED', scontrol={'--oneliner show job 4': line})
+    backend = object.__new__(queues.Squeue)
+    monkeypatch.setattr(reframe_slurm.SqueueJobScheduler, 'poll', lambda self, *jobs: setattr(job, '_state', 'COMPLETED'))
+    backend.poll(job)
+    assert backend.finished(job) and job.state == 'PREEMPTED'
+    job.nodelist = ['p1']
+    assert scheduled.ended(job)[1] == 'preempted by another job (job 4 on p1: PREEMPTED)'
 
 
 @pytest.mark.parametrize('accounting, lost', (

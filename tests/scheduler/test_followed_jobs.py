@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import pbs_server
@@ -17,9 +19,9 @@ from pbs_server import COMMANDS, RECORDED, printed
 CONTROLLER = ('JobId=8 JobName=parity-build UserId=root(0) GroupId=root(0) JobState={} Reason={} Dependency=(null) '
               'Requeue=1 ExitCode={} RunTime=00:00:07 TimeLimit=04:00:00 Partition=physical NodeList=p1 BatchHost=p1 '
               'Command=/a folder/with NodeCnt=9 in it.sh\n')
-ARRAY = ('JobId=12 ArrayJobId=11 ArrayTaskId=0 ArrayTaskThrottle=1 JobName=parity-campaign JobState=COMPLETED Reason=None '
+ARRAY = ('JobId=12 ArrayJobId=11 ArrayTaskId=0 ArrayTaskThrottle=1 JobName=parity-campaign UserId=root(0) JobState=COMPLETED Reason=None '
          'ExitCode=0:0 RunTime=00:00:01 NodeList=p1\n'
-         'JobId=11 ArrayJobId=11 ArrayTaskId=1-14%1 ArrayTaskThrottle=1 JobName=parity-campaign JobState=PENDING '
+         'JobId=11 ArrayJobId=11 ArrayTaskId=1-14%1 ArrayTaskThrottle=1 JobName=parity-campaign UserId=root(0) JobState=PENDING '
          'Reason=JobArrayTaskLimit ExitCode=0:0 RunTime=00:00:00 NodeList=(null)\n')
 FORGOTTEN = 'Invalid job id specified'
 #: sacct of such a job.
@@ -66,8 +68,42 @@ def test_states_of_slurm(stands, state, reason, code, phase, exit_code):
     stands(CONTROLLER.format(state, reason, code))
     found, = slurm.states('8')
     assert (found.id, found.word, found.phase, found.exit_code) == ('8', state, phase, exit_code)
-    assert found.reason == ('' if reason == 'None' else reason)
+    assert found.reason == ('' if reason == 'None' else 'its folder, or that of its output, is not on the node' if code == '0:53' else reason)
     assert bool(found.never) is (reason in ('PartitionNodeLimit', 'BadConstraints', 'DependencyNeverSatisfied'))
+
+
+#: By the name of a recorded job: its word, its exit code, and its reason while the controller knows it.
+SITE = {
+    'exit139': ('FAILED', 11, 'NonZeroExitCode'), 'exit11': ('FAILED', 11, 'NonZeroExitCode'), 'segv': ('FAILED', 139, '.*'),
+    'exit7': ('FAILED', 7, 'NonZeroExitCode'), 'nofolder': ('FAILED', 4, 'its folder, or that of its output, is not on the node'),
+    'trick': ('FAILED', 3, 'NonZeroExitCode'), 'user-cancels': ('CANCELLED', 4, '(p1 is idle.*)?'), 'admin-cancels': ('CANCELLED', 4, 'by root'),
+    'user-cancels-queued': ('CANCELLED', 4, 'JobHeldUser'), 'admin-cancels-queued': ('CANCELLED', 4, 'JobHeldUser; by root'),
+    'preempted': ('PREEMPTED', 4, ''), 'cloud-never': ('NODE_FAIL', 4, 'NodeDown; nid000003 is down.*: ResumeTimeout reached'),
+    'prolog': ('CANCELLED', 4, 'by root; p1 is idle[+]drain: Prolog error'),
+    'partition-config': ('PENDING', None, "PartitionConfig|Job's_account_not_permitted.*"), 'noqos': ('PENDING', None, "Job's_QOS_not_permitted.*")}
+NODES = {'p1': 'IDLE+DRAIN ThreadsPerCore=1 Reason=Prolog error [root@2026-11-26T20:38:17]',
+         'nid000003': 'DOWN+CLOUD+POWERED_DOWN ThreadsPerCore=1 Reason=ResumeTimeout reached [root@2026-11-26T20:32:49]'}
+
+
+@pytest.mark.parametrize('version', ['22.05', '26.05'])
+@pytest.mark.parametrize('name', SITE)
+def test_a_job_has_one_answer_at_every_age_and_of_every_version(tmp_path, monkeypatch, version, name):
+    """What real Slurms said of the same jobs; the user is daemon."""
+    told = (slurm_site.RECORDED / f'jobs-{version}.txt').read_text().partition(f'== {name}\n')[2].split('\n')[:2]
+    nodes = {f'-a --oneliner show node {node}': f'NodeName={node} State={state}\n' for node, state in NODES.items()}
+    monkeypatch.setattr(slurm.os, 'getuid', lambda: 1)
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    word, code, reason = SITE[name]
+    for known in (True, False) if word != 'PENDING' else (True,):
+        slurm_site.install(tmp_path, {'scontrol': {'--oneliner show job 8': told[0], **nodes} if known else nodes,
+                                      'sacct': {'-n -P -X *': told[1], '-n -X -P -o State *': told[1].split('|')[1]}})
+        if not known:
+            stub = tmp_path / 'scontrol'
+            stub.write_text(stub.read_text().replace('unknown question: $*', 'Invalid job id specified'))
+        state, = slurm.states('8')
+        assert (state.word, state.exit_code) == (word, code)
+        assert not known or re.fullmatch(reason, state.reason), state.reason
+        assert bool(state.never) is (word == 'PENDING')
 
 
 def test_an_array_of_slurm_is_told_by_its_elements(stands):
@@ -94,6 +130,16 @@ def test_a_scheduler_that_refuses_is_told_in_its_words_with_its_exit_code_and_no
     with pytest.raises(SchedulerError, match='run this on a machine that can submit jobs') as caught:
         command.answer(['no-such-sbatch'])
     assert caught.value.exit_code == 4
+
+
+def test_a_folder_of_path_that_may_not_be_entered_is_no_error_and_a_silent_command_is_quoted(tmp_path, monkeypatch):
+    def closed(*_, **__):
+        raise PermissionError(13, 'Permission denied')
+    with monkeypatch.context() as patch, pytest.raises(SchedulerError, match='no-such-sbatch is not on PATH'):
+        patch.setattr(command.subprocess, 'run', closed)
+        command.answer(['no-such-sbatch'])
+    with pytest.raises(SchedulerError, match='did not answer within 1 s: queue full, sleeping'):
+        command.run(['sh', '-c', 'echo queue full, sleeping >&2; exec sleep 20'], seconds=1)
 
 
 @pytest.mark.parametrize('printed, name', [

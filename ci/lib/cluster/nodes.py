@@ -86,7 +86,8 @@ def cancel_jobs() -> None:
 def slurm_states() -> dict[str, str]:
     """Return the controller's state of each node; nothing if it does not answer."""
     wanted = r'(NodeName|State|SlurmdStartTime)=(\S+)'
-    facts = [dict(re.findall(wanted, line)) for line in ask('scontrol', '-o', 'show', 'node').splitlines()]
+    lines = ask('scontrol', '-o', 'show', 'node').splitlines()
+    facts = [dict(reversed(re.findall(wanted, line))) for line in lines]
     return {node['NodeName']: _state(**node) for node in facts if 'NodeName' in node}
 
 

@@ -64,6 +64,7 @@ ResumeProgram=/etc/slurm/resume
 SuspendProgram=/bin/true
 ResumeTimeout=20
 NodeName=nid[000003-000006] NodeAddr=192.0.2.1 CPUs=1 RealMemory=1200 Feature=cloud State=CLOUD
+NodeName=old1 NodeAddr=192.0.2.1 CPUs=1 RealMemory=1200 State=DOWN Reason="fan is broken, RMA 12"
 PartitionName=all Nodes=ALL PreemptMode=OFF
 PartitionName=cloud Nodes=nid[000001-000006] PreemptMode=OFF SuspendTime=3600
 PartitionName=spare Nodes=p1 PriorityTier=0 PreemptMode=CANCEL
@@ -76,7 +77,7 @@ PartitionName=elsewhere Nodes=p1 PreemptMode=OFF AllocNodes=p1
 """
 #: Who may do what there (sacctmgr).
 ACCOUNTS = ('add account staff,others', 'add qos night', 'modify qos night set MaxSubmitJobsPerUser=1',
-            'add user nobody,root account=staff', 'modify user nobody,root set defaultaccount=staff qos+=night')
+            'add user daemon,root account=staff', 'modify user daemon,root set defaultaccount=staff qos+=night')
 #: The GPUs of the physical nodes are plain files.
 GRES = 'Name=gpu Type=a100 File=/run/slurm/gpu[0-3]\n'
 RESUME = """\

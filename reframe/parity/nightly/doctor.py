@@ -360,8 +360,19 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         yield note(area, f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
                          f'{part.extras.max_pending_time or LONGEST_WAIT}',
                    f'extras: nodes: {up}, for as long as that lasts')
+    elif kind == 'slurm' and (why := _refusal(part)):
+        yield lacking(area, f'sbatch refuses a job: {why}', 'correct access, or ask its operator', USAGE)
     else:
         yield ok(area, f'{queue.name} is up: {up} of {counted(len(nodes), "node")}')
+
+
+def _refusal(part: Partition) -> str:
+    """Return why Slurm refuses a job of the partition; no job is submitted."""
+    try:
+        answer(['sbatch', '--test-only', *part.access, '--wrap', 'true'])
+    except SchedulerError as err:
+        return '' if 'not on PATH' in str(err) else str(err).removeprefix('sbatch: ')
+    return ''
 
 
 def _wrong(part: Partition, queue: Queue, nodes: list[Node], asked: dict[str, str],
@@ -379,6 +390,14 @@ def _wrong(part: Partition, queue: Queue, nodes: list[Node], asked: dict[str, st
     account = asked.get('account')
     if account and cluster.accounts and account not in cluster.accounts:
         yield f'account {account!r} is none of yours', f'access: name one of {", ".join(cluster.accounts)}'
+    account = account or cluster.account
+    own = cluster.qos.get(account, [])
+    qos = [asked['qos']] if 'qos' in asked else own[:1]
+    if own and not {*qos} <= {*own}:
+        yield f'QOS {qos[0]!r} is none of yours with account {account!r}', f'access: name one of {", ".join(own)}'
+    elif not queue.closed and (rule := login.refused(queue.rules, [account] if account else [], qos)):
+        yield (f'{queue.name} starts no job of account {account or "?"} with QOS {", ".join(qos) or "?"}: {rule}',
+               'access: name another --account or --qos, or another queue')
     known = [licence.partition(':')[0] for licence in cluster.licences]
     for option in part.access:
         licence = re.fullmatch(r'(?:--licenses=|-L\s*)(\w[^:@,]*).*', option)

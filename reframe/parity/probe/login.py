@@ -6,9 +6,10 @@ import contextlib
 import getpass
 import grp
 import os
+import platform
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ class Queue(NamedTuple):
     exclusive: bool = False             # jobs have whole nodes without asking
     up: bool = True                     # whether it takes and starts jobs today
     memory: str = ''                    # of a job that asks for none, where that is not all
+    rules: Mapping[str, str] = {}       # of Slurm: those of _RULES that it has
 
 
 class Cluster(NamedTuple):
@@ -59,6 +61,7 @@ class Cluster(NamedTuple):
     queues: tuple[Queue, ...]
     account: str = ''                   # this user's default
     accounts: tuple[str, ...] = ()      # all of this user's; () where none is known
+    qos: Mapping[str, list[str]] = {}   # of Slurm: this user's by account, first that of a job that names none
     licences: tuple[str, ...] = ()
     mpi_type: str = ''                  # for srun, which does not know it
     notes: tuple[str, ...] = ()
@@ -88,13 +91,22 @@ def cluster() -> Cluster:
 
 def slurm_cluster() -> Cluster:
     """Ask Slurm. SchedulerError where it does not answer."""
-    nodes = slurm_nodes(answer(['scontrol', '--oneliner', 'show', 'node']))
     shown = configured(answer(['scontrol', 'show', 'config']))
-    default, own = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
-                                  'format=defaultaccount,account'))
-    queues = slurm_queues(answer(['scontrol', '--oneliner', 'show', 'partition']), _groups(), own)
-    known = licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
+    default, qos = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
+                                  'format=defaultaccount,account,qos,defaultqos'))
+    partitions = answer(['scontrol', '-a', '--oneliner', 'show', 'partition'])     # -a: hidden ones, too
+    queues = slurm_queues(partitions, _groups(), qos)
     plugins, notes = maybe('srun', '--mpi=list'), []
+    try:
+        nodes = slurm_nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node']))
+    except SchedulerError as err:
+        if 'denied' not in str(err):
+            raise
+        nodes = []
+        notes.append('Slurm shows you no nodes (PrivateData): cores, memory and states are guesses by the size '
+                     'of each partition')
+    nodes += unseen(partitions, nodes)
+    known = licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
     if 'slurmdbd' not in shown.get('AccountingStorageType', ''):
         notes.append("Slurm keeps no accounting here (AccountingStorageType), and ReFrame's backend slurm needs "
                      'sacct; scheduler: squeue does not, and reads no exit code')
@@ -105,8 +117,8 @@ def slurm_cluster() -> Cluster:
         notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
     return Cluster(
         'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
-        tuple(queues), default, tuple(sorted(own)), tuple(known), mpi_type(plugins, shown.get('MpiDefault', '')),
-        tuple(notes))
+        tuple(queues), default, tuple(sorted(qos)), qos, tuple(known),
+        mpi_type(plugins, shown.get('MpiDefault', '')), tuple(notes))
 
 
 def pbs_cluster() -> Cluster:
@@ -149,7 +161,7 @@ def slurm_nodes(text: str) -> list[Node]:
                  memory_bytes=int(r['RealMemory']) - int(r.get('MemSpecLimit', 0)) << 20,
                  gpus=gpus(r.get('Gres', '')),
                  labels=tuple(sorted(set(r.get('AvailableFeatures', '').split(',')) - {'', '(null)'})),
-                 up=set(r['State'].upper().split('+')) <= slurm.TAKES, state=r['State'].lower())
+                 up=slurm.takes(r['State']), state=r['State'].lower())
             for r in slurm.records(text, 'NodeName') if r.get('Partitions')]
 
 
@@ -165,28 +177,62 @@ def gpus(gres: str) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((kind, int(count)) for kind, count in found if int(count)))
 
 
-def slurm_queues(text: str, groups: set[str], accounts: set[str]) -> list[Queue]:
-    """Read the partitions of `scontrol --oneliner show partition`, and why this user cannot use one."""
+def unseen(partitions: str, seen: list[Node]) -> list[Node]:
+    """Return the nodes of partitions that Slurm does not show: all where the user may not see nodes, else in old
+    versions the cloud nodes that are powered down. Each has its share of the smallest partition that it is in."""
+    queues: dict[str, list[str]] = {}
+    found, known = {}, {node.name for node in seen}
+    for r in sorted(slurm.records(partitions, 'PartitionName'), key=lambda r: int(r.get('TotalNodes', 0))):
+        total = int(r.get('TotalNodes', 0))
+        if total > sum(r['PartitionName'] in node.queues for node in seen):
+            for name in set(maybe('scontrol', 'show', 'hostnames', r.get('Nodes', '')).split()) - known:
+                queues.setdefault(name, []).append(r['PartitionName'])
+                memory = re.search(r'\bmem=(\d+(?:\.\d+)?)([MGTP])', r.get('TRES', ''))
+                mib = float(memory[1]) * 1024 ** 'MGTP'.index(memory[2]) if memory else 0
+                found.setdefault(name, (max(1, int(r.get('TotalCPUs', 0)) // total), 1, int(mib / total) << 20))
+    state = 'cloud+powered_down' if seen else ''
+    return [Node(name, tuple(queues[name]), *found[name], state=state) for name in sorted(found)]
+
+
+def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> list[Queue]:
+    """Read the partitions of `scontrol --oneliner show partition`, and why this user cannot use one. ``qos``: of
+    `accounts`."""
     return [Queue(r['PartitionName'], default=r.get('Default') == 'YES', longest=seconds(r.get('MaxTime', '')),
                   most_nodes=int(most) if (most := r.get('MaxNodes', '')).isdecimal() else None,
-                  closed=_slurm_closed(r, groups, accounts), up=r.get('State') == 'UP',
-                  exclusive=r.get('OverSubscribe') == 'EXCLUSIVE',
+                  closed=_slurm_closed(r, groups, qos), up=r.get('State') == 'UP',
+                  exclusive='EXCLUSIVE' in r.get('OverSubscribe', '') or r.get('Exclusive') == 'NODE',
                   memory=next((f'{key}={r[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
-                               if r.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), ''))
+                               if r.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), ''),
+                  rules={key: r[key] for key in _RULES if r.get(key, 'ALL') != 'ALL'})
             for r in slurm.records(text, 'PartitionName')]
 
 
-def _slurm_closed(record: dict[str, str], groups: set[str], accounts: set[str]) -> str:
+#: The rules of a partition about a job's account and QOS.
+_RULES = ('AllowAccounts', 'DenyAccounts', 'AllowQos', 'DenyQos')
+
+
+def refused(rules: Mapping[str, str], accounts: Iterable[str], qos: Iterable[str]) -> str:
+    """Return the rule that refuses a job with any of these accounts, or any of these QOS; '' for none."""
+    for key, rule in rules.items():
+        own, named = set(accounts if key.endswith('Accounts') else qos), set(rule.split(','))
+        if own and (not own & named if key.startswith('Allow') else own <= named):
+            return f'{key}={rule}'
+    return ''
+
+
+def _slurm_closed(record: dict[str, str], groups: set[str], qos: Mapping[str, list[str]]) -> str:
     # DOWN and DRAIN are of today: parity doctor says so
     for key, value in (('State', 'INACTIVE'), ('RootOnly', 'YES'), ('ReqResv', 'YES')):
         if record.get(key) == value:
             return f'{key}={value}'
-    for key, own in (('AllowGroups', groups), ('AllowAccounts', accounts)):
-        allowed = record.get(key, 'ALL')
-        if allowed != 'ALL' and own and not own & set(allowed.split(',')):
-            return f'{key}={allowed}'
-    denied = record.get('DenyAccounts', '')
-    return f'DenyAccounts={denied}' if accounts and accounts <= set(denied.split(',')) else ''
+    allowed = record.get('AllowGroups', 'ALL')
+    if allowed != 'ALL' and not groups & set(allowed.split(',')):
+        return f'AllowGroups={allowed}'
+    hosts = record.get('AllocNodes', 'ALL')
+    if hosts != 'ALL' and platform.node() not in maybe('scontrol', 'show', 'hostnames', hosts).split():
+        return f'AllocNodes={hosts}, not {platform.node()}'
+    rules = {key: record[key] for key in _RULES if record.get(key, 'ALL') != 'ALL'}
+    return refused(rules, qos, {name for names in qos.values() for name in names})
 
 
 def configured(text: str) -> dict[str, str]:
@@ -205,10 +251,13 @@ def mpi_type(listed: str, default: str) -> str:
     return '' if default.startswith(_PLUGINS) else next((plugin for plugin in _PLUGINS if plugin in offered), '')
 
 
-def accounts(text: str) -> tuple[str, set[str]]:
-    """Read the default account and all others of `sacctmgr -nP ... format=defaultaccount,account`."""
-    rows = [line.split('|') for line in text.splitlines() if '|' in line]
-    return (rows[0][0] if rows else ''), {account for _, account, *_ in rows if account}
+def accounts(text: str) -> tuple[str, dict[str, list[str]]]:
+    """Read `sacctmgr -nP ... format=defaultaccount,account,qos,defaultqos`: the default account, and the QOS of
+    each account, first that of a job that names none."""
+    rows = [[*line.split('|'), '', ''] for line in text.splitlines() if '|' in line]
+    return (rows[0][0] if rows else ''), {
+        account: sorted(filter(None, qos.split(',')), key=lambda name: name != (default or 'normal'))
+        for _, account, qos, default, *_ in rows if account}
 
 
 #: Resources that every node has, and that say nothing about its kind.

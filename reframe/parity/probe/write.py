@@ -132,8 +132,12 @@ def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
     left |= {name: 'it has no nodes' for name, nodes in members.items() if not nodes}
     found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], slurm)]
     count = Counter(like.queue.name for like in found)
-    found.sort(key=lambda k: (-len(k.nodes), count[k.queue.name], not k.queue.default,
-                              -(k.queue.longest or 1 << 40), k.name))
+    def rank(like: Like) -> tuple:
+        """A queue of one kind comes before one of many kinds that shows up to twice as many of its nodes."""
+        alone = count[like.queue.name] == 1 and not like.mixed
+        return (-len(like.nodes) * (1 + alone) / (1 + like.mixed.count(';')), count[like.queue.name],
+                not like.queue.default, -(like.queue.longest or 1 << 40), like.name)
+    found.sort(key=rank)
     taken, covered = [], {}
     for like in found:
         if new := {n.name for n in like.nodes} - set(covered):
@@ -151,7 +155,7 @@ def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
     """Return the kinds of a queue's nodes that its jobs can ask for, and the other nodes together as one kind."""
     kinds: dict[tuple, list[Node]] = {}
     for node in sorted(nodes, key=lambda n: n.memory_bytes):
-        fixed = node.cores, node.gpus, *filter(_names_processor, node.labels)
+        fixed = node.cores, node.gpus, _kind(node), *filter(_names_processor, node.labels)
         near = next((k for k in kinds if k[0] == fixed and node.memory_bytes <= k[1] * (1 + _MEMORY)), None)
         kinds.setdefault(near or (fixed, node.memory_bytes), []).append(node)
     base = re.sub(_NO_NAME, '-', queue.name)
@@ -174,6 +178,15 @@ def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
                          for kind in (rest if len(rest) > 1 else kinds.values()))
         found.append(Like(base, queue, tuple(n for members in rest for n in members), mixed=told))
     return found
+
+
+def _kind(node: Node) -> str:
+    """Return physical, virtual or cloud, by the operator's words or Slurm's state; '' where neither says it. Of a
+    node that Slurm does not show only the name is known."""
+    words = {*node.labels, *node.state.split('+')}
+    if not node.state:
+        return re.sub(r'\d.*', '', node.name)
+    return 'cloud' if 'cloud' in words else next((_KINDS[word] for word in sorted(words) if word in _KINDS), '')
 
 
 def _names_processor(label: str) -> bool:

@@ -34,8 +34,8 @@ def install(results: Path) -> None:
     allow_spaces(results)
     logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
-    for change in (skip_silenced_warnings, describe_variables_once, read_references_once,
-                   read_nodes_here, end_preempted_jobs, cancel_together, cut_reasons, tell_skips,
+    for change in (skip_silenced_warnings, describe_variables_once, read_references_once, read_nodes_here,
+                   end_preempted_jobs, leave_full_queues, cancel_together, cut_reasons, tell_skips,
                    take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
@@ -130,6 +130,13 @@ def end_preempted_jobs() -> None:
 
     slurm.slurm_state_completed = lambda state: bool(state) and (not others(state) or completed(others(state)))
     slurm.slurm_state_pending = lambda state: pending(others(state))
+
+
+def leave_full_queues() -> None:
+    """End an sbatch that sleeps before a full queue. For upstream: `resubmit_on_errors` while sbatch runs."""
+    strict = slurm._run_strict
+    slurm._run_strict = lambda command, **options: (
+        queues.sbatch if command.startswith('sbatch ') else strict)(command, **options)
 
 
 def cancel_together() -> None:

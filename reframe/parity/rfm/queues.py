@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
+import signal
+import subprocess
 import time
 
-from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
+from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError, SpawnedProcessTimeout
 from reframe.core.schedulers import slurm as reframe_slurm
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
@@ -22,8 +25,30 @@ CANCEL_WAIT = 10
 TRY_EVERY = 15.0
 #: Answers of qsub and sbatch where a limit on the number of jobs, or on their total size, is reached.
 _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
-                   r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*|'
-                   r'Slurm (?:job queue full|temporarily unable to accept job), sleeping')     # MaxJobCount
+                   r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*|sleeping and retrying')
+#: What sbatch says of a full queue (MaxJobCount) before it sleeps for two minutes.
+_SLEEPS = b'sleeping and retrying'
+
+
+def sbatch(command, timeout=None):
+    """Run sbatch as ReFrame's run_command does, but only until it sleeps: every other case would sleep with it."""
+    process = osext.run_command_async(command, start_new_session=True)
+    said, until = b'', time.monotonic() + (timeout or 3600)
+    while select.select([process.stderr], [], [], max(0.0, until - time.monotonic()))[0]:
+        more = os.read(process.stderr.fileno(), 4096)
+        said += more
+        if not more or _SLEEPS in said:
+            break
+    else:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise SpawnedProcessTimeout(command, process.communicate()[0], said.decode(errors='replace'), timeout)
+    if _SLEEPS in said:
+        os.killpg(process.pid, signal.SIGKILL)
+    done = subprocess.CompletedProcess(command, 0, process.communicate()[0], said.decode(errors='replace'))
+    done.returncode = process.returncode
+    if done.returncode:
+        raise SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
+    return done
 
 
 class Patient:
@@ -334,9 +359,14 @@ class _Timed(Patient):
         return reasons
 
     def _cancel_if_blocked(self, jobs, reasons=None):
-        """Cancel the jobs that wait for one of the reasons that ReFrame takes for a block."""
+        """Cancel the jobs that wait for a reason that ReFrame takes for a block, or that no waiting mends."""
         if reasons := self._note_reasons(jobs, reasons):
             super()._cancel_if_blocked(jobs, reasons)
+            for job in jobs:
+                why = next(filter(slurm.never_starts, reasons.get(job.jobid, [])), '')
+                if why and not job.is_cancelling and time.time() - job.submit_time >= NEVER_WAIT:
+                    self.cancel_many([job])
+                    job._exception = JobError(f'can never run; {why}', job.jobid)
 
 
 def _pending(job) -> bool:
@@ -348,7 +378,15 @@ class Slurm(_Timed, SlurmJobScheduler):
 
 
 class Squeue(_Timed, SqueueJobScheduler):
-    """The backend for a site without accounting."""
+    """The backend for a site without accounting. squeue forgets a job that has ended; the controller still knows
+    that it was preempted, or killed."""
+
+    def _over(self, job, times=None):
+        if not getattr(job, 'over', False) and job.state == 'COMPLETED':
+            with contextlib.suppress(SchedulerError):
+                ends = [state.word for state in slurm.states(job.jobid) if state.phase == 'ended']
+                job._state = ends[0] if ends else job.state
+        super()._over(job, times)
 
 
 def _queued(jobid: str) -> bool:

@@ -48,11 +48,12 @@ def run(command: list[str], folder: Path | None = None, seconds: int = SECONDS) 
         # other bytes than UTF-8 are replaced: qstat garbles every path with a letter beyond ASCII
         return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=seconds,
                               stdin=subprocess.DEVNULL, cwd=folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):        # or a folder of PATH may not be entered
         raise SchedulerError(f'{command[0]} is not on PATH: run this on a machine that can submit jobs') from None
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as err:
+        said = ' '.join((err.stderr or b'').decode(errors='replace').split())
         raise SchedulerError(f'{command[0]} did not answer within {seconds} s: '
-                             'check that its controller is up') from None
+                             f'{said or "check that its controller is up"}') from None
 
 
 def controller() -> str:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from parity.base.reasons import Kind
-from parity.scheduler import command, pbs, placement
+from parity.scheduler import command, pbs, placement, slurm
 
 #: A measurement that begins again on another node is another measurement, and writes into the same output.
 _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
@@ -134,6 +134,8 @@ def ended(job, complaints: str = '') -> tuple[Kind, str]:
     word = f'Exit_status {status}'
     if words:
         (kind, what), word = _ENDED[words[0]], words[0]
+        if word in slurm.BLAMED and (more := slurm.blame(job.jobid, word, ','.join(job.nodelist or []))):
+            word += f' {more}' if more.startswith('by ') else f'; {more}'
     elif record.get('substate') == pbs.DELETED:
         (kind, what), word = _ENDED['CANCELLED'], record.get('comment') or word
     elif status < 0:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import datetime
 import os
+import pwd
 import re
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE, OK
-from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, run, seconds
 
-PENDING = {'PENDING', 'EXPEDITING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
+#: CONFIGURING: a node boots for the job.
+PENDING = {'PENDING', 'CONFIGURING', 'EXPEDITING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT',
+           'RESV_DEL_HOLD'}
 #: Words that end a job. A job with a word that nobody here knows has not ended.
 ENDED = {'COMPLETED', 'FAILED', 'TIMEOUT', 'DEADLINE', 'OUT_OF_MEMORY', 'NODE_FAIL', 'BOOT_FAIL', 'PREEMPTED',
          'CANCELLED', 'REVOKED'}
-#: Reasons that no waiting mends (squeue(1), JOB REASON CODES).
-_NEVER = {'BadConstraints', 'PartitionNodeLimit', 'PartitionTimeLimit', 'DependencyNeverSatisfied',
-          'InvalidAccount', 'InvalidQOS', 'AccountNotAllowed', 'QOSNotAllowed', 'ReservationDeleted'}
-#: Slurm's own in place of a signal: the job's folder, or the file for its output, is not on the node.
+#: Ends of which an administrator or a node is the cause.
+BLAMED = {'CANCELLED', 'NODE_FAIL', 'BOOT_FAIL'}
+#: Reasons that no waiting mends (squeue(1), JOB REASON CODES); a site's accounts and QOS stand in whole sentences.
+_NEVER = re.compile('(?:BadConstraints|Partition(?:Config|NodeLimit|TimeLimit)|DependencyNeverSatisfied|'
+                    'InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|ReservationDeleted)$|'
+                    "Job's[ _](?:account|QOS)[ _]not[ _]permitted")
+#: Slurm's own in place of a signal.
 _NOT_STARTED = '53'
+_NO_FOLDER = 'its folder, or that of its output, is not on the node'
 
 
 #: The id of a job; of another cluster's, with its name (sbatch -M). A site's sbatch may print more around it.
@@ -55,7 +64,7 @@ def states(job: str) -> list[State]:
     Forgotten also where only the accounting knows a job, and not its end: a killed controller lost the job."""
     try:
         said = answer(_asked('scontrol', job, '--oneliner', 'show', 'job'))
-        return [_controller(line) for line in said.splitlines() if line]
+        return _blamed(job, [_controller(line) for line in said.splitlines() if line])
     except SchedulerError as err:
         unknown = 'Invalid job id' in str(err)
         fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
@@ -68,28 +77,64 @@ def states(job: str) -> list[State]:
         told = [line.split('|') for line in lines if line.count('|') == fields.count(',')]
         found = [_state(name, word.split()[0], *said) for name, word, *said in told]
         if found and not (unknown and any(each.phase != 'ended' for each in found)):
-            return found
+            return _blamed(job, found)
         raise (Forgotten(str(err), err.exit_code) if unknown else err) from None
 
 
+def _blamed(job: str, found: list[State]) -> list[State]:
+    """Return the state of a single job with what `blame` adds to its reason."""
+    if len(found) == 1 and found[0].word in BLAMED:
+        more = blame(job, found[0].word, found[0].nodes)
+        return [replace(found[0], reason='; '.join(filter(None, (found[0].reason, more))))]
+    return found
+
+
 def _controller(line: str) -> State:
-    # values may hold spaces (a job's name); those that are read here do not
-    facts = dict(word.partition('=')[::2] for word in line.split())
-    name = f'{facts["ArrayJobId"]}_{facts["ArrayTaskId"]}' if 'ArrayTaskId' in facts else facts['JobId']
+    """Read a job by its own keys: its name comes before UserId; what else its user wrote comes behind them."""
+    name = re.match(r'JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\S+))?', line)
+    facts = dict(reversed(re.findall(r'(\w+)=(\S*)', line.partition(' UserId=')[2])))
     keys = ('ExitCode', 'Reason', 'NodeList', 'RunTime', 'SubmitTime', 'StartTime', 'EndTime')
-    return _state(name, facts['JobState'], *(facts.get(key, '') for key in keys))
+    return _state(f'{name[2]}_{name[3]}' if name[2] else name[1], facts['JobState'],
+                  *(facts.get(key, '') for key in keys))
 
 
 def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> State:
     """Return the state of a job; ``at`` are the times of its submission, start and end."""
     phase = 'pending' if word in PENDING else 'ended' if word in ENDED else 'running'
+    reason = _NO_FOLDER if code == f'0:{_NOT_STARTED}' else reason
     reason, nodes = ('' if text in ('None', '(null)', 'None assigned') else text for text in (reason, nodes))
-    never = f'{reason}: no waiting mends it' if phase == 'pending' and reason in _NEVER else ''
+    never = f'{reason}: no waiting mends it' if phase == 'pending' and never_starts(reason) else ''
     # a job that was cancelled in the queue may have no start
     ran, (submitted, began, ended) = seconds(elapsed), map(_unix, at)
     known = phase != 'pending' and None not in (ran, submitted, began or ended)
     return State(name, phase, word, _exit_code(word, code) if phase == 'ended' else None, reason, nodes, elapsed,
                  never, ((began or ended) - submitted, float(ran)) if known else None)
+
+
+def never_starts(reason: str) -> bool:
+    return bool(_NEVER.match(reason))
+
+
+def blame(job: str, word: str, names: str) -> str:
+    """Return who cancelled a job, if another user did, and why its nodes take no jobs."""
+    found = []
+    with suppress(SchedulerError):
+        if word == 'CANCELLED':
+            said = run(_asked('sacct', job, '-n', '-X', '-P', '-o', 'State', '-j')).stdout
+            found += [f'by {_user(int(uid))}' for uid in re.findall(r'CANCELLED by (\d+)', said)[:1]
+                      if int(uid) != os.getuid()]
+        if names:
+            shown = nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node', names]))
+            found += [f'{node.name} is {node.state}: {node.reason}' for node in shown
+                      if not node.takes and node.reason]
+    return '; '.join(found)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f'user {uid}'
 
 
 def _unix(text: str) -> float | None:
@@ -113,9 +158,16 @@ def _exit_code(word: str, code: str) -> int:
 
 #: States in which a node takes jobs, now or when its jobs are done (sinfo(1), NODE STATE CODES).
 TAKES = {'IDLE', 'ALLOCATED', 'MIXED', 'COMPLETING', 'PLANNED', 'RESERVED', 'CLOUD', 'POWERED_DOWN',
-         'POWERING_UP', 'POWERING_DOWN', 'POWERED_UP', 'DYNAMIC_NORM'}
-#: The reason of a state comes last in a line, with who gave it and when.
-_REASON = re.compile(r'\bReason=(.*?) \[(\S*)@(\S+)\]')
+         'POWERING_UP', 'POWERING_DOWN', 'POWERED_UP', 'DYNAMIC_NORM', 'BLOCKED'}
+#: The reason of a state comes last in a line, with who gave it and when (not where slurm.conf gave it), or before
+#: other text of an administrator's.
+_REASON = re.compile(r'\sReason=(.*?)(?: \[(\S*)@(\S+)\])? *(?:$|\s(?:Comment|Extra|InstanceId|ReservationName)=)')
+
+
+def takes(state: str) -> bool:
+    """Return whether a node takes jobs, now or later; one that boots answers nobody yet."""
+    words = set(state.upper().split('+'))
+    return words - ({'NOT_RESPONDING'} if 'POWERING_UP' in words else set()) <= TAKES
 
 
 def records(text: str, first: str) -> list[dict[str, str]]:
@@ -126,12 +178,11 @@ def records(text: str, first: str) -> list[dict[str, str]]:
 
 def nodes(text: str = '') -> list[NodeState]:
     """Read the nodes of `scontrol --oneliner show node`, which is asked for where no text is given."""
-    text, found = text or answer(['scontrol', '--oneliner', 'show', 'node']), []
+    text, found = text or answer(['scontrol', '-a', '--oneliner', 'show', 'node']), []
     lines = [line for line in text.splitlines() if line.startswith('NodeName=')]
     for line, record in zip(lines, records(text, 'NodeName'), strict=True):
         said = _REASON.search(line)
-        reason, by, when = said.groups() if said else ('', '', '')
-        found.append(NodeState(record['NodeName'], record['State'].lower(),
-                               set(record['State'].upper().split('+')) <= TAKES,
+        reason, by, when = said.groups('') if said else ('', '', '')
+        found.append(NodeState(record['NodeName'], record['State'].lower(), takes(record['State']),
                                tuple(record.get('Partitions', '').split(',')), reason, by, _unix(when)))
     return found
