@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parity import plan
-from parity.cli import ack, level
+from parity.cli import ack
 from parity.compare import join
 from parity.nightly import run
 from parity.nightly.notify import Notifier
@@ -22,7 +22,7 @@ from parity.plan import Plan, PlannedCase
 from parity.records import plan_file
 from parity.records.incidents import Incident, of_system
 from parity.records.plan_file import cell_id, parameters
-from parity.refs import accept, accepted, propose
+from parity.refs import accept, accepted, levels, propose
 from parity.rfm import store
 from parity.system import systems
 from parity.verdict import judge, nights
@@ -196,9 +196,9 @@ class Site:
         names = [cell.id for cell, _ in found.proposals if chosen(cell.id)]
         if names:
             accept.run(SYSTEM, names, accept.reason(why, 'operator'))
-        for cell, _ in found.refused if since else ():
-            if chosen(cell.id):
-                _quietly(lambda name=cell.id: level.add(name, since, why, 'operator', SYSTEM))
+        if since:
+            levels.write(SYSTEM, [levels.Level(cell=cell.id, since=since, why=why, by='operator')
+                                  for cell, _ in found.refused if chosen(cell.id)])
         return len(names)
 
 
