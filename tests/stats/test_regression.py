@@ -54,6 +54,7 @@ def test_an_event_begins_a_level():
     accepted, by_hand = (judge(after(*slow, events=events)) for events in ({65: 'accepted'}, {60: 'level'}))
     assert accepted.verdict == by_hand.verdict == 'ok' and 'began with the value accepted of n61' in accepted.why
     assert 'began with the level begun by hand of n61' in by_hand.why
+    assert 'begun by hand of n61' in judge(after(*slow, (5, 0.94), events={58: 'maintenance', 60: 'level'})).why
     assert judge(after(*slow, (3, 0.89), events={65: 'accepted'})).verdict == 'regressed', 'a later slowdown is told'
     for word, changed, began in (('software', 'the software changed', 'the software change'), ('maintenance', 'maintenance was', 'the maintenance'),
                                  ('hardware', 'the hardware changed', 'the change of hardware')):

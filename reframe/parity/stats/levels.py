@@ -448,7 +448,7 @@ class _Follow:
         if word in MAY:
             self.changed[c], self.change[c], self.pending[c] = t, word, True
             return
-        e = self.episode.pop(c, None)
+        e, self.pending[c] = self.episode.pop(c, None), False
         self.comes.pop(c, None)
         if word == 'accepted' and e and e.depth < 0:
             self.normal[c, e.begin:t] = True
