@@ -26,7 +26,7 @@ from parity.compare.model import Value
 from parity.plan import Answer, Plan
 from parity.report import drawings
 from parity.stats import interval
-from parity.study import campaign, compared, conditions, figures, findings, problems, wording
+from parity.study import campaign, compared, conditions, figures, findings, page, problems, wording
 from parity.study.model import Axis, Case, Study
 from sessions import STUDY_HEAD, case, planned
 from stored import Stored
@@ -721,6 +721,21 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
     said = 'trial, quick on onebox: User-mode Linux; 4 nodes on 2 cores: no figures of a cluster; local disk is memory (b / a)'
     text = parity('study', 'compare', 'trial', 'last').stdout.splitlines()
     assert text[0] == said and any(line.startswith('  here (User-mode Linux; 4 nodes on 2 cores') for line in text)
+
+
+@pytest.mark.parametrize('experiment, extent, why', [
+    ('check: C, metrics: {rate: [r]}', '1 whole, 0 in part, 0 missing', ''), ('metrics: {rate: [r]}', '0 whole, 0 in part, 1 missing', 'rate: nothing here measures it'),
+    ('metrics: {rate: []}, here: worked out by n', '1 whole, 0 in part, 0 missing', 'worked out by n'), ('metrics: {rate: []}, lacks: ["a: b"]', '0 whole, 0 in part, 1 missing', 'a: b'),
+    ('check: C, metrics: {rate: [r], also: []}', '0 whole, 1 in part, 0 missing', 'also: nothing here measures it'),
+    ('check: C, metrics: {rate: [r]}, lacks: ["a: b", "c: d"]', '0 whole, 1 in part, 0 missing', 'a: b; c: d')])
+def test_a_study_says_which_experiments_are_whole_in_part_and_missing(site, experiment, extent, why):
+    trial(site, STUDY.replace('metrics: {rate: [rate]}', experiment))
+    read = study.read('trial')
+    counts, ((name, word, lacking),) = compared.experiments(read)
+    assert (counts, name, lacking) == (extent, 'one', why) and f'1 {word}' in counts
+    text = [line for line in wording.shown('trial', read, [], None) if isinstance(line, str) and line.startswith('  one')]
+    assert text and word in text[0] and why in text[0]
+    assert f'Experiments: {extent}' in page.page(compared.of_study('trial'))
 
 
 def test_a_list_says_why_an_experiment_cannot_be_tested():

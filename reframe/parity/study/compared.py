@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -186,6 +187,14 @@ def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
     word, why = (finding.here, finding.why_here) if here else (finding.published, finding.why_published)
     return 'not testable here' if here and word in ('not testable', '') else word, \
         ', '.join(filter(None, (why, f'needs {finding.needs}')))
+
+
+def experiments(study: Study) -> tuple[str, list[list[str]]]:
+    """Return how many experiments are whole, in part and missing here, and a row for each, with what it lacks."""
+    rows = [[key, (of := experiment.extent)[0], '; '.join(of[1]) or experiment.here]
+            for key, experiment in study.experiments.items()]
+    counts = Counter(extent for _, extent, _ in rows)
+    return ', '.join(f'{counts[extent]} {extent}' for extent in ('whole', 'in part', 'missing')), rows
 
 
 def flagged(cells: Sequence[figures.Cell]) -> list[str]:

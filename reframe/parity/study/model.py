@@ -110,8 +110,20 @@ class Experiment(Strict):
     nodes: Annotated[int, Field(ge=1)] = 1      # not used any longer: the check knows how many nodes it needs
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
     differs: list[str] = []
+    here: str = ''                      # what stands for it here, where no check of its own does
+    lacks: list[str] = []               # what of it nothing here stands for, and why
     row: str = ''
     compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
+
+    @property
+    def extent(self) -> tuple[str, list[str]]:
+        """Return whether it is whole, in part or missing here, and what it lacks."""
+        unnamed = [metric for metric, names in self.metrics.items() if not (names and self.check)]
+        lacks = self.lacks
+        if unnamed and not (self.here or lacks):
+            lacks = [f'{", ".join(unnamed)}: nothing here measures it']
+        stands = self.here or len(unnamed) < len(self.metrics)
+        return 'in part' if lacks and stands else 'missing' if lacks else 'whole', lacks
 
     def taken(self, quick: bool) -> Experiment | Quick:
         """Return what has the repeats and seconds that are taken."""

@@ -54,7 +54,9 @@ def _folder() -> Path:
 
 def page(of: Compared) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    tables = [*((heading.capitalize(), rows) for heading, rows in compared.tables(of)),
+    counts, experiments = compared.experiments(of.study)
+    tables = [(f'Experiments: {counts}', experiments),
+              *((heading.capitalize(), rows) for heading, rows in compared.tables(of)),
               ('What else differs between the sides', [(c.what, c.why) for c in of.study.confounders]),
               ('What differs here', [(key, text) for key, experiment in of.study.experiments.items()
                                      for text in experiment.differs]),

@@ -111,6 +111,8 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
     yield from ((f'{name}: {study.title}', 'bold'), study.source, study.what, '', ('axes', 'bold'))
     yield from columns([[name, ' '.join(axis.values), axis.what, f'here: {axis.here}']
                         for name, axis in study.axes.items()])
+    counts, rows = compared.experiments(study)
+    yield from ('', (f'experiments: {counts}', 'bold'), *columns(rows))
     for key in study.experiments:
         yield from ('', (key, 'bold'))
         yield from _experiment(study, key, cells, [p for p in planned or () if p.case.experiment == key])
