@@ -1,4 +1,4 @@
-"""Measure the rule of regression on real histories: python -m dev.real PATH... [--accept-after N] [--json]
+"""Measure the rule of regression on real histories: python -m dev.real PATH... [--beside] [--json]
 
 A PATH is a CSV in the form of `parity detect`, gzipped if its name ends with .gz, or a folder of such files.
 Nobody knows the truth of a real history. Here it is hindsight's, by a method that has nothing of the rule:
@@ -8,20 +8,24 @@ Nobody knows the truth of a real history. Here it is hindsight's, by a method th
   lower by 1 % and two robust standard deviations. `drift`: lower than 60 to 200 nights before. `short`: some
   nights, gone. `end`: the series ends soon after. `nothing`: an operator would call it false.
 
-An alarm is new after three nights without one. The first 40 nights of a series do not count.
+--beside and --otava PYTHON measure other rules, too (dev.plain_rules). An alarm is new after three nights without
+one. The first 40 nights of a series do not count.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from dev import plain_rules
 from parity.base import errors, files
 from parity.base.errors import UsageError
 from parity.stats import detect, levels
@@ -32,6 +36,8 @@ from parity.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_s
 FIRST, SHORTEST, CALM = 40, 60, 0.015
 #: Drops are counted that were told within so many nights; the segmentation may place a drop two nights late.
 WITHIN, LATE = (3, 7, 30), 2
+#: The rule of parity.
+PARITY = 'parity'
 KINDS = ('nothing', 'short', 'small step', 'drift', 'step', 'end')
 
 
@@ -65,21 +71,33 @@ class Scored(NamedTuple):
     calm: bool
 
 
-def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scored]:
-    """Score the rule on every series of a file that is long enough. UsageError names the file and line."""
-    history = detect.read(files.unpacked(path), str(path))
-    outcome = _follow(history, accept_after, rate)
-    scored = []
+class Long(NamedTuple):
+    """A series that is long enough to be scored."""
+
+    number: int
+    name: str
+    here: np.ndarray                 # the places of its nights in the history
+    x: np.ndarray                    # logarithms, higher is better
+    lasting: list[tuple[int, float]]
+
+
+def series_of(history: detect.History) -> Iterator[Long]:
+    """Yield the series that are long enough."""
     for k, name in enumerate(history.names):
         here = np.arange(*history.nights.start[k:k + 2])
         here = here[np.isfinite(history.nights.value[here])]
-        if len(here) < SHORTEST or history.nights.counts[k]:
-            continue
-        x, state = history.nights.value[here], outcome.state[here]
-        lasting = [d for d in drops(x, boundaries(x)) if d[0] >= FIRST]
+        if len(here) >= SHORTEST and not history.nights.counts[k]:
+            x = history.nights.value[here]
+            yield Long(k, name, here, x, [d for d in drops(x, boundaries(x)) if d[0] >= FIRST])
+
+
+def score(history: detect.History, accept_after: int, rate: float = levels.RATE) -> list[Scored]:
+    """Score parity's rule on every series of a history that is long enough."""
+    outcome, scored = _follow(history, accept_after, rate), []
+    for k, name, here, x, lasting in series_of(history):
+        state = outcome.state[here]
         slow, known = (np.isin(state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN))
-        delays = [int(np.append(np.flatnonzero(slow[at - LATE:at + max(WITHIN)]), 99 + LATE)[0]) - LATE
-                  for at, _ in lasting]
+        delays = _delays(np.flatnonzero(slow), lasting)
         said = [_visible(history, k, int(history.nights.when[here[at - 1]]), accept_after, rate)
                 for at, _ in lasting]
         kept = [delay < levels.WITHIN for delay, (_, change), least in zip(delays, lasting, said, strict=True)
@@ -90,6 +108,31 @@ def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scor
             not -np.expm1(-outcome.cells.visible[k]) <= WANTED,
             max(robust_sd(x[-60:]), neighbours_sd(x[-60:])) < CALM))
     return scored
+
+
+def _delays(slow: np.ndarray, lasting: list[tuple[int, float]]) -> list[int]:
+    """Return the nights from each drop to the first of the nights ``slow``; 99 where none is near."""
+    near = ([night - at for night in slow if at - LATE <= night < at + max(WITHIN)] for at, _ in lasting)
+    return [max(0, int(nights[0])) if nights else 99 for nights in near]
+
+
+def others(history: detect.History, accept_after: int, otava: Path | None) -> Iterator[tuple[str, list[Scored]]]:
+    """Yield the name of each other rule, and its scores."""
+    long = list(series_of(history))
+    for name, rule in (('fixed -5 %', plain_rules.fixed), ('median of three', plain_rules.three)):
+        slow = [rule(each.x, accept_after) for each in long]
+        yield name, [_scored(each, fresh(nights), np.flatnonzero(nights))
+                     for each, nights in zip(long, slow, strict=True)]
+    if otava:
+        found = plain_rules.otava(otava, {each.name: (
+            history.signs[each.number], np.exp(history.signs[each.number] * each.x).tolist()) for each in long})
+        yield 'Otava', [_scored(each, [place for _, place in found[each.name]],
+                                np.array([night for night, _ in found[each.name]], dtype=int)) for each in long]
+
+
+def _scored(of: Long, new: list[int], slow: np.ndarray) -> Scored:
+    kinds = Counter(kind(of.x, i, of.lasting) for i in new if i >= FIRST)
+    return Scored(of.name, new, len(of.x) - FIRST, kinds, _delays(slow, of.lasting), [], False, False)
 
 
 def _follow(history: detect.History, accept_after: int, rate: float) -> levels.Outcome:
@@ -104,16 +147,17 @@ def _visible(history: detect.History, k: int, until: int, accept_after: int, rat
     return float(np.nan_to_num(visible[part.names.index(history.names[k])], nan=np.inf))
 
 
-def row(name: str, scored: list[Scored]) -> str:
+def row(name: str, rule: str, scored: list[Scored]) -> str:
     """Return a row of the table for the series of one file, or of all."""
     judged, delays = sum(s.judged for s in scored), [d for s in scored for d in s.delays]
     kinds, kept = sum((s.kinds for s in scored), Counter()), [k for s in scored for k in s.kept]
     told = [str(sum(d < within for d in delays)) for within in WITHIN]
     alarms = [f'{1000 * n / max(judged, 1):.2f}' for n in (kinds.total(), *(kinds[k] for k in KINDS))]
     blind = [s for s in scored if s.blind]
-    return ' | '.join((f'| {name}', str(len(scored)), str(judged), *alarms, str(len(delays)), *told,
-                       f'{sum(kept)} of {len(kept)}', f'{len(blind)}', f'{sum(s.calm for s in blind)} of '
-                       f'{sum(s.calm for s in scored)}')) + ' |'
+    shows = [f'{sum(kept)} of {len(kept)}', f'{len(blind)}',
+             f'{sum(s.calm for s in blind)} of {sum(s.calm for s in scored)}'] if rule == PARITY else ['-'] * 3
+    return ' | '.join((f'| {name}', rule, str(len(scored)), str(judged), *alarms, str(len(delays)), *told,
+                       *shows)) + ' |'
 
 
 def main() -> None:
@@ -123,23 +167,32 @@ def main() -> None:
                         help='nights until an operator accepts an alarm; 0: never (default %(default)s)')
     parser.add_argument('--rate', type=float, default=levels.RATE, metavar='R',
                         help='stated false alarms a cell-night (default 1/3000)')
+    parser.add_argument('--beside', action='store_true', help='also a fixed -5 %%, and the median of three nights')
+    parser.add_argument('--otava', type=Path, metavar='PYTHON', help='also Otava: a Python with apache-otava')
     parser.add_argument('--json', action='store_true', help='each series: its alarms, and whether 5 %% would show')
     chosen = parser.parse_args()
-    found = {path: score(path, chosen.accept_after, chosen.rate) for given in chosen.paths
-             for path in (sorted(given.glob('*.csv*')) if given.is_dir() else [given])}
-    if not found:
+    files_of = {path: detect.read(files.unpacked(path), str(path)) for given in chosen.paths
+                for path in (sorted(given.glob('*.csv*')) if given.is_dir() else [given])}
+    if not files_of:
         raise UsageError(f'{chosen.paths[0]}: no file *.csv or *.csv.gz in this folder')
     if chosen.json:
-        print(json.dumps({str(path): {s.series: {'found': s.slowdowns, 'blind': s.blind} for s in scored}
-                          for path, scored in found.items()}, indent=1))
+        print(json.dumps({str(path): {s.series: {'found': s.slowdowns, 'blind': s.blind}
+                                      for s in score(history, chosen.accept_after, chosen.rate)}
+                          for path, history in files_of.items()}, indent=1))
         return
-    head = ('data', 'series', 'nights judged', 'new alarms per 1000', *KINDS, 'lasting drops',
+    head = ('data', 'rule', 'series', 'nights judged', 'new alarms per 1000', *KINDS, 'lasting drops',
             *(f'told in {n}' for n in WITHIN), '`visible` kept', 'cannot show 5 %', 'calm ones')
-    print('| ' + ' | '.join(head) + ' |\n|---' + '|---:' * (len(head) - 1) + '|')
-    for path, scored in found.items():
-        print(row(path.name.partition('.')[0], scored), flush=True)
-    if len(found) > 1:
-        print(row('all', [s for scored in found.values() for s in scored]))
+    print('| ' + ' | '.join(head) + ' |\n|---|---' + '|---:' * (len(head) - 2) + '|', flush=True)
+    of_all: dict[str, list[Scored]] = {}
+    for path, history in files_of.items():
+        rules = others(history, chosen.accept_after, chosen.otava) if chosen.beside or chosen.otava else ()
+        parity = PARITY, score(history, chosen.accept_after, chosen.rate)
+        for rule, scored in itertools.chain([parity], rules):
+            print(row(path.name.partition('.')[0], rule, scored), flush=True)
+            of_all.setdefault(rule, []).extend(scored)
+    if len(files_of) > 1:
+        for rule, scored in of_all.items():
+            print(row('all', rule, scored))
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from dev import real
+from dev import plain_rules, real
 from parity.base import paths
 
 
@@ -47,12 +47,32 @@ def test_the_command_finds_a_drop_in_a_gzipped_file_and_names_the_nights(tmp_pat
     file = tmp_path / 'made.csv.gz'
     rows = [f'stream,{night},run,0,{value}' for night, value in enumerate(np.exp(history((60, 0.0), (30, -0.08))))]
     file.write_bytes(gzip.compress('\n'.join(['series,night,kind,run,value', *rows]).encode()))
-    table = run(str(tmp_path)).stdout.splitlines()[-1].split(' | ')
-    assert table[:3] == ['| made', '1', '50']
-    assert table[10:14] == ['1', '1', '1', '1']
+    lines = [line.split(' | ') for line in run(str(tmp_path), '--beside').stdout.splitlines()[2:]]
+    assert [line[:4] for line in lines] == [['| made', rule, '1', '50'] for rule in ('parity', 'fixed -5 %', 'median of three')]
+    assert [line[11:15] for line in lines] == [['1', '1', '1', '1']] * 3
     found = json.loads(run(str(file), '--json').stdout)[str(file)]['stream']
     assert found['found'][0] in (60, 61, 62)
     assert found['blind'] is False
+
+
+def test_plain_rules_alarm_below_five_percent_until_the_operator_accepts():
+    x = history((60, 0.0), (40, -0.08), (40, -0.16))
+    for rule, first in ((plain_rules.fixed, 60), (plain_rules.three, 61)):
+        slow = rule(x, 7)
+        assert np.flatnonzero(slow)[0] == first and 100 <= np.flatnonzero(slow)[7] <= 101 + 1 and slow.sum() == 14
+        assert rule(x, 0)[first:].all()
+
+
+def test_otava_gives_a_night_and_a_place_and_a_python_without_it_is_refused(tmp_path):
+    file = tmp_path / 'made.csv'
+    file.write_text('series,night,kind,run,value\n' + ''.join(f'a,{night},run,0,{value}\n' for night, value in enumerate(np.exp(history((60, 0.0), (30, -0.08))))))
+    refused = run(str(file), '--otava', sys.executable)
+    assert refused.returncode == 2 and "No module named 'otava'; valid is a Python with apache-otava" in refused.stderr
+    fake = tmp_path / 'python'
+    fake.write_text('#!/bin/sh\ncat > /dev/null\necho \'{"a": [[64, 61]]}\'\n')
+    fake.chmod(0o755)
+    assert run(str(file), '--otava', str(fake)).stdout.splitlines()[-1].split(' | ')[1:2] + \
+        run(str(file), '--otava', str(fake)).stdout.splitlines()[-1].split(' | ')[12:15] == ['Otava', '0', '1', '1']
 
 
 def test_a_file_cut_off_and_an_empty_folder_end_with_2(tmp_path):

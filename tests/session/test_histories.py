@@ -182,7 +182,7 @@ def test_a_system_s_own_nights_are_replayed(tmp_path, results):
 
 
 @pytest.mark.parametrize('text, why', [
-    ('a,b\n1,2\n', ':1: the form of this file is not known. Looked for: series,night,kind,run,value'),
+    ('a,b\n1,2\n', ":1: the form of this file is not known. It begins 'a,b'. Looked for: series,night,kind,run,value"),
     ('date,b\n2026-01-01,2\n2026-01-02T00:00:00,3\n2026-01-03T00:00:00Z,3\n', ":4: night '2026-01-03T00:00:00Z': times with and without a zone"),
     ('date,b\n2026-01-01,2\n2026.01.02,3\n', ":3: night '2026.01.02': dates in two forms"),
     ('date,b\n2026-01-01,2\n2026-01-02,3\n2026-01-02,3\n', ":4: night '2026-01-02' stands on an earlier line"),
@@ -200,8 +200,11 @@ def test_bad_files_end_with_2_and_name_the_line(tmp_path, text, why):
     ([], 2, 'name files or folders, or a system'), (['/nowhere'], 2, '/nowhere: no such file or folder'),
     (['x.csv', '--columns', 'foo=bar'], 2, 'KEY one of series, night'), (['x.csv', '--higher', '('], 2, "--higher '('"),
     (['x.csv', '--since', '2026-01-01'], 2, '--since needs --system'),
-    (['x.csv', '--format', 'xml'], 2, '--format xml: valid are csv, perflog'), (['{folder}'], 2, 'no history is in this folder. Looked for: *.csv')])
+    (['x.csv', '--format', 'xml'], 2, '--format xml: valid are csv, perflog'), (['{folder}'], 2, 'no history is in this folder. Looked for: *.csv'),
+    (['{folder}/two.csv'], 2, 'two.csv: the longest series has 2 nights; a series is judged from night 11 on')])
 def test_a_mistake_in_the_command_line_is_told(tmp_path, words, code, why):
+    if words == ['{folder}/two.csv']:
+        (tmp_path / 'two.csv').write_text('date,b\n2026-01-01,2\n2026-01-02,3\n')
     done = parity('replay', *(word.format(folder=tmp_path) for word in words))
     assert done.returncode == code and why in done.stderr
 

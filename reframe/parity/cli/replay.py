@@ -15,6 +15,7 @@ import typer
 from parity.base.errors import OK, UsageError
 
 if TYPE_CHECKING:
+    from parity.session import histories
     from parity.stats import detect, replay
 
 PATHS = typer.Argument(None, metavar='FILE|DIR',
@@ -43,23 +44,18 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
         accept_after: int = ACCEPT, a_month: float = A_MONTH, page: str = PAGE, as_json: bool = JSON) -> int:
     """Live through a history night by night: what parity would have told, and what it would have missed."""
     from parity.base import files
-    from parity.base.figures import several
     from parity.nightly import replay as words
     from parity.nightly import replay_page
-    from parity.session import histories, tables
     from parity.verdict import budget
     if bool(paths) == bool(system):
         raise UsageError('name files or folders, or a system by --system NAME')
-    if form and form not in histories.FORMATS:
-        raise UsageError(f'--format {form}: valid are {", ".join(histories.FORMATS)}')
     if since and not system:
         raise UsageError('--since needs --system')
-    directions = histories.Directions(_pattern('--higher', higher), _pattern('--lower', lower))
-    sources = [histories.of_system(system, since, directions)] if system else [
-        *histories.of_paths(paths, _columns(columns, tables.NAMED), directions, form)]
+    patterns = _pattern('--higher', higher), _pattern('--lower', lower)
+    sources = _sources(paths, form, system, since, columns, patterns)
     if page and len(sources) > 1:
         raise UsageError(f'--page is for one history; {len(sources)} were found: '
-                         f'{several([s.name for s in sources])}')
+                         f'{", ".join(source.name for source in sources)}')
     documents = []
     for source in sources:
         rate = budget.of(a_month, len(source.history.names), 0, 0).rate
@@ -76,6 +72,24 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
     elif page:
         typer.echo(f'\n{page}')
     return OK
+
+
+def _sources(paths: list[Path], form: str, system: str, since: str, columns: str, patterns: tuple[str, str]
+             ) -> list[histories.Source]:
+    """Return the histories. UsageError where none has a night that can be judged."""
+    from parity.base.figures import counted, several
+    from parity.session import histories, tables
+    from parity.stats.bounds import FIRST
+    if form and form not in histories.FORMATS:
+        raise UsageError(f'--format {form}: valid are {", ".join(histories.FORMATS)}')
+    directions = histories.Directions(*patterns)
+    sources = [histories.of_system(system, since, directions)] if system else [
+        *histories.of_paths(paths, _columns(columns, tables.NAMED), directions, form)]
+    longest = max(source.history.longest for source in sources)
+    if longest <= FIRST:
+        raise UsageError(f'{several([s.name for s in sources])}: the longest series has '
+                         f'{counted(longest, "night")}; a series is judged from night {FIRST + 1} on')
+    return sources
 
 
 def _live(history: detect.History, accept_after: int, rate: float) -> replay.Life:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
-from parity.base import files
+from parity.base import files, text
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted
 from parity.base.units import stem
@@ -103,11 +104,11 @@ def _head(path: Path) -> bytes:
 
 
 def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Directions) -> Source:
-    if columns and form != 'csv':
+    if columns and form not in ('csv', 'otava'):
         raise UsageError(f'{path}: --columns is for a CSV; this is read as {form}')
     if form in ('perflog', 'reframe'):
         return _of_reframe(path, directions)
-    if form == 'csv':
+    if form == 'csv' or form == 'otava' and path.is_file() and path.suffix not in ('.yaml', '.yml'):
         return _of_csv(path, columns, directions)
     if form == 'asv' and not (path / 'benchmarks.json').is_file():
         raise UsageError(f'{path}: no benchmarks.json is in it; name the results folder of asv')
@@ -159,9 +160,11 @@ def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> S
     raw = files.unpacked(path)
     header = tables.header(raw)
     if not columns and set(detect.COLUMNS) <= set(header):
-        return Source(str(path), 'CSV of parity detect', detect.read(raw, str(path)), 0, [])
+        found = detect.read(raw, str(path))
+        return Source(str(path), 'CSV of parity detect', found, 0, [*_left_out(found)])
     if not columns.get('night') and not any(name.lower() in tables.NIGHTS for name in header):
-        raise UsageError(f'{path}:1: the form of this file is not known. Looked for: '
+        begins = text.brief(','.join(header), 40)
+        raise UsageError(f'{path}:1: the form of this file is not known. It begins {begins!r}. Looked for: '
                          f'{",".join(detect.COLUMNS)} (parity detect); a column {", ".join(tables.NIGHTS)} '
                          'or --columns night=NAME; SQLite or a *.log of ReFrame; asv; data.js or JSON of '
                          'github-action-benchmark; otava.yaml; CSV or JSON of Conbench')
@@ -186,8 +189,13 @@ def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] 
     both = [unknown.with_columns(series=pl.format('{} (if {} is better)', 'series', pl.lit(word)),
                                  sign=pl.lit(sign, pl.Int8)) for word, sign in (('more', 1), ('less', -1))]
     frame = pl.concat([frame.filter(pl.col('sign') != 0), *both])
-    if none := frame.filter(pl.col('value') <= 0).height:
-        notes = [*notes, f'{counted(none, "figure", "are")} not above 0: only counts of faults are judged then'
-                 ]
-    return Source(name, form, detect.of_rows(frame), unknown['series'].n_unique(), [*notes])
+    made = detect.of_rows(frame)
+    return Source(name, form, made, unknown['series'].n_unique(), [*notes, *_left_out(made)])
+
+
+def _left_out(made: detect.History) -> Iterator[str]:
+    """Say how many nights have no logarithm: only counts of faults may be 0."""
+    counts = np.repeat(made.nights.counts, np.diff(made.nights.start))
+    if none := int((np.isnan(made.nights.value) & ~counts).sum()):
+        yield f'{counted(none, "night", "are")} not judged: a figure there is not above 0'
 

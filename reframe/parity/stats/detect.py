@@ -48,6 +48,11 @@ class History(NamedTuple):
         """Return the number of the nodes of each night; None where a file has none."""
         return None if self.nodes is None else np.unique(self.nodes, return_inverse=True)[1]
 
+    @property
+    def longest(self) -> int:
+        """Return how many nights the longest series has."""
+        return int(np.diff(self.nights.start).max(initial=0))
+
     def part(self, groups: np.ndarray, until: int | None = None) -> History:
         """Return the series of some groups, up to a time."""
         of = np.flatnonzero(np.isin(self.groups, groups))
