@@ -111,7 +111,7 @@ class Experiment(Strict):
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
     differs: list[str] = []
     here: str = ''                      # what stands for it here, where no check of its own does
-    lacks: list[str] = []               # what of it nothing here stands for, and why
+    lacks: list[str] = []               # what nothing here stands for, and why
     row: str = ''
     compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
 
