@@ -30,12 +30,10 @@ from parity.base.strict import Strict
 from parity.records.incidents import numbers
 from parity.records.plan_file import cell_id
 from parity.refs.listed import CellName, Entry, Listed
-from parity.verdict.model import Cell, names
+from parity.verdict.model import BEGAN_WITHIN, Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
-#: A fault is known with the incident that it joins if it began so soon after the acknowledgement.
-BEGAN_WITHIN = datetime.timedelta(days=3)
 #: A share that is no further drop.
 _NEAR = 0.01
 #: Words of cells whose fault is over.

@@ -17,7 +17,7 @@ from parity.base import codes
 from parity.base.figures import counted, several
 from parity.records import changes, database, history
 from parity.records.record import Session
-from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names
+from parity.verdict.model import BEGAN_WITHIN, Attribution, Cell, Change, Subsystem, Where, names
 
 #: Words of cells that are as fast as they should be.
 FINE = ('ok', 'improved')
@@ -107,8 +107,8 @@ ENOUGH = 6
 #: A drop is clear of the noise beyond so many standard deviations, and beyond this share of the median
 #: (on the series of the study of 2012 this found 84 % of 5 % slowdowns in a night, once confirmed by a rerun).
 _SIGMAS, _SHARE = 4.0, 0.03
-#: Of a slow node's figures so many are slow, at least. Slowdowns begin together within so many seconds (3 days).
-_MOST, _APART = 0.75, 3 * 86400.0
+#: Of a slow node's figures so many are slow, at least.
+_MOST = 0.75
 
 
 def edge(rows: Iterable[Mapping[str, Any]], good: float) -> float | None:
@@ -259,7 +259,7 @@ def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: f
     def subsystem(place: tuple[str, str], begin: float) -> Subsystem:
         down: dict[str, list[str]] = {}
         for began, name, group in slower[place]:
-            if abs(began - begin) <= _APART:
+            if abs(began - begin) <= BEGAN_WITHIN.total_seconds():
                 down.setdefault(group, []).append(name)
         return part(down, fine.get(place[0], set()))
     return [cause.model_copy(update={'subsystem': subsystem(places[id(cell)], cell.begin or bad)})

@@ -23,7 +23,7 @@ from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.joining import Bad, Near, grouped, matched, near
-from parity.verdict.model import TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
+from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
 BAD = (*acks.BAD, 'missing')
@@ -35,8 +35,6 @@ NEWS = ('new', 'also', 'worse', 'due', 'over')
 WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
-#: The level of a slowdown is sure after so long.
-_SETTLED_SECONDS = acks.BEGAN_WITHIN.total_seconds()
 #: A node that the listing did not name for so long is not slow: the nights of a listing are newer.
 _LISTING_SECONDS = 8 * 86400.0
 
@@ -328,7 +326,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 def _worse(old: Fault, new: Fault) -> bool:
     return new.detected > old.detected > 0 and acks.further(
-        old.loss, new.loss, old.detected - old.since >= _SETTLED_SECONDS)
+        old.loss, new.loss, old.detected - old.since >= BEGAN_WITHIN.total_seconds())
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:

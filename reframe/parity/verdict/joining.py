@@ -14,10 +14,10 @@ from typing import NamedTuple
 from parity.base import codes
 from parity.records import database
 from parity.records.incidents import Change, Fault, Incident, Where
-from parity.verdict.model import Attribution, Row
+from parity.verdict.model import BEGAN_WITHIN, Attribution, Row
 
 #: Faults that began within so many nights began together; so many nights later one may join its partition's.
-NIGHTS, LATE = 3, 14
+NIGHTS, LATE = BEGAN_WITHIN.days, 14
 #: Words in the name of a part that are no part themselves, and the part that a group of cells tells of.
 _NO_PART, _PART = {'and', 'alike', 'clock'}, {'memory-bound codes': 'memory'}
 #: Facts that change without slowing a machine.
@@ -47,7 +47,7 @@ class Bad(NamedTuple):
     @property
     def changes(self) -> set[tuple]:
         """Return the changes by which it joins others. A maintenance of nodes explains only what shows at once."""
-        at_once = self.fault.detected - self.fault.since < NIGHTS * 86400
+        at_once = self.fault.detected - self.fault.since < BEGAN_WITHIN.total_seconds()
         return _of_changes((change for change in self.cause.changes if at_once or not change.nodes),
                            self.cause.where.kind == 'node')
 

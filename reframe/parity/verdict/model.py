@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ WORDS: tuple[Word, ...] = get_args(Word)
 State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3
+#: Slowdowns that begin within so long began together; after so long the level of one is sure.
+BEGAN_WITHIN = datetime.timedelta(days=3)
 
 
 class Subsystem(Strict):
