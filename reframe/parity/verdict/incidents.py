@@ -156,10 +156,10 @@ def _bad(row: Row, start: float, failures: Failures) -> Bad:
 
 
 def _slow_level(cell: Cell, start: float) -> float | None:
-    """Return the level of a slow cell; tonight's figure where it is worse and the slowdown began tonight."""
+    """Return the level of a slow cell; tonight's figure where it is worse and found the slowdown."""
     if not cell.begin or cell.level is None:
         return cell.value
-    known = (cell.level, cell.value) if cell.begin == start else (cell.level,)
+    known = (cell.level, cell.value) if cell.detected == start else (cell.level,)
     return max(known, key=lambda value: loss(cell, value))
 
 
@@ -297,7 +297,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
             also.append(each)
         elif not old.well:
             new = new.model_copy(update={'since': old.since})
-            worse += [each] if _worse(old, new) and not new.acknowledged else []
+            worse += [each] if _worse(old, each) and not new.acknowledged else []
         faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
     now = incident.model_copy(update={'faults': faults})
     states = {night.well[name].state if name in night.well else '' for name in now.left}
@@ -324,9 +324,11 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
         'events': incident.events + [_event(what, night, said) for what, said in events]})
 
 
-def _worse(old: Fault, new: Fault) -> bool:
-    return new.detected > old.detected > 0 and acks.further(
-        old.loss, new.loss, old.detected - old.since >= BEGAN_WITHIN.total_seconds())
+def _worse(old: Fault, bad: Bad) -> bool:
+    """Return whether a further drop was found: of the level, as tonight's figure alone may be an outlier."""
+    now = loss(bad.row.cell, bad.row.cell.level) if bad.row and bad.row.cell.level else bad.fault.loss
+    return bad.fault.detected > old.detected > 0 and acks.further(
+        old.loss, now, old.detected - old.since >= BEGAN_WITHIN.total_seconds())
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
