@@ -156,11 +156,23 @@ def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
     UsageError for an unknown system or partition."""
     sides, lacking = _sides(study, systems.read(system), partitions) if system else ({'': ''}, {})
     cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
+    if not system:
+        cases = list(_each_value(cases))
     if system and (why := _one_directory(study, systems.read(system), sides, names or {})):
         cases = [case.model_copy(update={'reason': case.reason or why})
                  if len(study.values(case.experiment, study.contrast)) > 1 else case for case in cases]
     return Wanted(name, study, system, cases, [sides.get(study.side(case), sides.get('', '')) for case in cases],
                   lacking)
+
+
+def _each_value(cases: Sequence[Case]) -> Iterator[Case]:
+    """Yield cases that have each value of each axis of an experiment: enough of them to check names."""
+    there: set[tuple] = set()
+    for case in cases:
+        values = {(case.experiment, case.quick, *pair) for pair in (('', ''), *case.point.items())}
+        if values - there:
+            there |= values
+            yield case
 
 
 def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
