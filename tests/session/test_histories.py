@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gzip
 import json
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from commands import parity
 from conftest import TOP
+from parity.base import console
 from parity.base.errors import NothingMeasured, UsageError
+from parity.cli import replay as command
 from parity.nightly import replay as words
 from parity.session import histories, imported
 from parity.stats import replay
@@ -160,6 +165,30 @@ def test_files_of_other_trackers_that_are_none_are_refused_by_name(tmp_path, nam
     (tmp_path / name).write_text(text)
     done = parity('replay', str(tmp_path / name))
     assert done.returncode == (3 if 'no result' in why else 2) and why in done.stderr and done.stderr.count('\n') == 1
+
+
+def test_a_terminal_shows_how_far_it_is_and_the_time_left(monkeypatch):
+    states, texts = [], []
+
+    @contextlib.contextmanager
+    def progress(state):
+        states.append(state)
+        yield
+
+    def live(history, accept_after, rate, done):
+        texts.append(states[0]())
+        time.sleep(0.02)
+        done(1)
+        texts.append(states[0]())
+    monkeypatch.setattr(console, 'progress', progress)
+    monkeypatch.setattr(replay, 'live', live)
+    source, = histories.of_paths([RECORDED / 'otava'], {}, ANY)
+    with monkeypatch.context() as terminal:
+        terminal.setattr('sys.stdout', SimpleNamespace(isatty=lambda: True))
+        command._live(source.history, 7, 1 / 3000)
+    assert texts[0] == (0, 2, '0 of 2 series') and texts[1] == (1, 2, '1 of 2 series, 0.0 s left')
+    command._live(source.history, 7, 1 / 3000)
+    assert len(states) == 1, 'no progress in a pipe'
 
 
 def test_the_page_draws_the_map_and_the_curves(tmp_path):

@@ -96,15 +96,15 @@ def _live(history: detect.History, accept_after: int, rate: float) -> replay.Lif
     """Live through a history; on a terminal, show how far, and the time left."""
     from parity.base import console, figures
     from parity.stats import replay
-    done, total, begin = 0, len(history.names), time.monotonic()
+    done, total, begin, last = 0, len(history.names), time.monotonic(), 0.0
 
     def state() -> console.Progress:
-        left = (time.monotonic() - begin) * (total - done) / done if done else None
-        return done, total, f'{done} of {total} series' + (f', {figures.duration(left)} left' if left else '')
+        left = (last - begin) * total / done - (time.monotonic() - begin) if done else 0.0
+        return done, total, f'{done} of {total} series' + (f', {figures.duration(left)} left' if left > 0 else '')
 
     def count(series: int) -> None:
-        nonlocal done
-        done = series
+        nonlocal done, last
+        done, last = series, time.monotonic()
     with console.progress(state) if sys.stdout.isatty() else contextlib.nullcontext():
         return replay.live(history, accept_after, rate, count)
 
