@@ -229,6 +229,7 @@ def test_bad_files_end_with_2_and_name_the_line(tmp_path, text, why):
     ([], 2, 'name files or folders, or a system'), (['/nowhere'], 2, '/nowhere: no such file or folder'),
     (['x.csv', '--columns', 'foo=bar'], 2, 'KEY one of series, night'), (['x.csv', '--higher', '('], 2, "--higher '('"),
     (['x.csv', '--since', '2026-01-01'], 2, '--since needs --system'),
+    (['--system', 'local', '--since', 'yesterday'], 2, "--since 'yesterday': this is no date"),
     (['x.csv', '--format', 'xml'], 2, '--format xml: valid are csv, perflog'), (['{folder}'], 2, 'no history is in this folder. Looked for: *.csv'),
     (['{folder}/two.csv'], 2, 'two.csv: the longest series has 2 nights; a series is judged from night 11 on')])
 def test_a_mistake_in_the_command_line_is_told(tmp_path, words, code, why):

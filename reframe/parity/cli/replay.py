@@ -38,6 +38,8 @@ PAGE = typer.Option('', '--page', metavar='FILE',
                       help='Write a page: a map of the nights, a curve of each series.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
+_DATE = re.compile('[0-9]{4}-[0-9]{2}-[0-9]{2}')
+
 
 def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, since: str = SINCE,
         columns: str = COLUMNS, higher: str = HIGHER, lower: str = LOWER,
@@ -51,6 +53,8 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
         raise UsageError('name files or folders, or a system by --system NAME')
     if since and not system:
         raise UsageError('--since needs --system')
+    if since and not _DATE.fullmatch(since):
+        raise UsageError(f'--since {since!r}: this is no date, such as 2026-01-01')
     patterns = _pattern('--higher', higher), _pattern('--lower', lower)
     sources = _sources(paths, form, system, since, columns, patterns)
     if page and len(sources) > 1:
