@@ -84,13 +84,13 @@ def test_a_column_a_series_and_an_unknown_direction_is_judged_both_ways(tmp_path
     assert source.unknown == 0 and source.history.names == ['triad']
 
 
-def perflog(folder, system='daint', partition='gpu'):
+def perflog(folder, system='daint', partition='gpu', name='Stream'):
     words = ('job_completion_time_unix', 'display_name', 'system', 'partition', 'environ', 'jobid', 'result',
              *(f'copy_{column}' for column in ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')))
     start = int(datetime.datetime(2026, 1, 1, 12).timestamp())
-    rows = [(start + 86400 * i, 'Stream', system, partition, 'gnu', i, 'pass', f'{value:.3f}', None, None, None, 'MB/s')
+    rows = [(start + 86400 * i, name, system, partition, 'gnu', i, 'pass', f'{value:.3f}', None, None, None, 'MB/s')
             for i, value in enumerate(series(8, nights=30, drop=0.15, at=20))]
-    (folder / 'stream.log').write_text('\n'.join('|'.join(map(str, row)) for row in [words, *rows]) + '\n')
+    (folder / f'{name}.log').write_text('\n'.join('|'.join(map(str, row)) for row in [words, *rows]) + '\n')
     return folder
 
 
@@ -99,6 +99,14 @@ def test_perflogs_of_a_system_that_parity_does_not_know_are_replayed(tmp_path, r
     lived = replay.live(source.history, 7, 1 / 3000)
     assert source.form == "ReFrame's results" and source.history.names == ['Stream.copy@daint:gpu+gnu'] and len(lived.incidents) == 1
     assert not (results / 'results.db').exists(), 'nothing is stored'
+
+
+def test_slowdowns_of_one_partition_that_began_together_are_one_incident(tmp_path):
+    for name, partition in (('Alpha', 'gpu'), ('Beta', 'gpu'), ('Gamma', 'cpu')):
+        perflog(tmp_path, partition=partition, name=name)
+    source, = histories.of_paths([tmp_path], {}, ANY)
+    names = [{s.series.partition('.')[0] for s in i.slowdowns} for i in replay.live(source.history, 7, 1 / 3000).incidents]
+    assert sorted(map(len, names)) == [1, 2] and {'Alpha', 'Beta'} in names
 
 
 def test_results_of_asv_are_replayed_by_commit(tmp_path):

@@ -197,6 +197,12 @@ def group_of(cell: str, subsystem: str) -> str:
     return groups[found.lastgroup] if found and found.lastgroup else subsystem
 
 
+def part_of(cell: str, subsystem: str) -> str:
+    """Return the part of the machine that the cell tells of."""
+    group = group_of(cell, subsystem)
+    return 'memory' if group == 'memory-bound codes' else group
+
+
 @cache
 def _groups(_: str | None) -> tuple[re.Pattern, dict[str, str]]:
     """Return one pattern of the parts of all codes, the first that fits, and the part of each of its groups."""

@@ -78,7 +78,8 @@ def _drawn(series: Series, times: np.ndarray, source: Source) -> Drawn:
         spread = _WIDE * max(hindsight.robust_sd(x), hindsight.FLOOR)
         middle = float(np.median(x))
         level[begin:end], low[begin:end], high[begin:end] = np.exp([middle, middle - spread, middle + spread])
-    values = np.clip(values, low.min() / _ROOM, high.max() * _ROOM)
+    seen = np.concatenate((low, high, values[series.slow]))
+    values = np.clip(values, seen.min() / _ROOM, seen.max() * _ROOM)
     curve = drawings.history(at.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
     starts = [0, *series.cuts]
     ends = [*(int(at[cut]) for cut in series.cuts), int(at[-1])]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from parity.base import files, text
+from parity.base import codes, files, text
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted
 from parity.base.units import stem
@@ -128,7 +128,8 @@ def of_system(name: str, since: str, directions: Directions) -> Source:
         frame = frame.filter(pl.col('night').cast(pl.String) >= since)
     if not frame.height:
         raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}')
-    words = pl.col('case', 'metric', 'system', 'partition', 'environ', 'unit', 'better', 'check', 'night')
+    words = pl.col('case', 'metric', 'system', 'partition', 'environ', 'unit', 'better', 'check', 'night',
+                   'subsystem')
     rows = frame.select(words.cast(pl.String), 'value')
     return _source(name, Rows(f'stored nights of {name}', _cells(rows)), directions)
 
@@ -144,16 +145,23 @@ def _of_reframe(path: Path, directions: Directions) -> Source:
     names = ('case', 'check', 'system', 'partition', 'environ', 'night', 'ended',
              'metric', 'value', 'unit', 'better')
     frame = pl.DataFrame(rows, names, orient='row', infer_schema_length=None).unique(maintain_order=True)
+    frame = frame.with_columns(subsystem=pl.lit('other'))
     return _source(str(path), Rows("ReFrame's results", _cells(frame)), directions, left())
 
 
 def _cells(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the figures of cells as rows for `_source`."""
-    return frame.filter(pl.col('metric') != PASSED, pl.col('value').is_finite()).select(
+    """Return the figures of cells as rows for `_source`.
+
+    The area of a cell is what the nightly joins incidents by: its partition, and the part of the machine."""
+    frame = frame.filter(pl.col('metric') != PASSED, pl.col('value').is_finite())
+    names = frame.select('case', 'metric', 'subsystem').unique()
+    parts = names.with_columns(part=pl.Series([codes.part_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+                                               for case, metric, subsystem in names.iter_rows()], dtype=pl.String))
+    return frame.join(parts, on=['case', 'metric', 'subsystem'], maintain_order='left').select(
         series=pl.format('{}.{}@{}:{}+{}', 'case', 'metric', 'system', 'partition', 'environ'),
         group=pl.format('{}.{}@{}:{}', 'check', 'metric', 'system', 'partition'),
         night=pl.col('night').str.slice(0, 10), value=pl.col('value').cast(pl.Float64), unit='unit',
-        stated='better')
+        stated='better', area=pl.format('{}:{} {}', 'system', 'partition', 'part'))
 
 
 def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> Source:
@@ -182,7 +190,8 @@ def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] 
     signs = {series: directions.sign(series, unit or '', stated or '')
              for series, unit, stated in units.iter_rows()}
     frame = frame.select(
-        'series', 'group', 'night', 'value', event=pl.lit(''), node=pl.lit(''), again=False,
+        'series', 'group', 'night', 'value', *({'area'} & {*frame.columns}),
+        event=pl.lit(''), node=pl.lit(''), again=False,
         run=pl.int_range(pl.len()).over('series', 'night'),
         sign=pl.col('series').replace_strict(signs, return_dtype=pl.Int8))
     unknown = frame.filter(pl.col('sign') == 0)

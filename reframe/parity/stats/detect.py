@@ -42,6 +42,7 @@ class History(NamedTuple):
     labels: list[int | str]
     events: np.ndarray | None
     nodes: list[str] | None
+    areas: list[str] | None = None     # slowdowns of one area that begin together are one; None: of one group
 
     @property
     def places(self) -> np.ndarray | None:
@@ -64,7 +65,8 @@ class History(NamedTuple):
         return History([self.names[k] for k in of], Nights(start, *columns, nights.counts[of]),
                        [self.signs[k] for k in of], self.groups[of], [self.labels[i] for i in at],
                        None if self.events is None else self.events[at],
-                       None if self.nodes is None else [self.nodes[i] for i in at])
+                       None if self.nodes is None else [self.nodes[i] for i in at],
+                       None if self.areas is None else [self.areas[k] for k in of])
 
 
 def of_file(raw: bytes, name: str) -> dict[str, Series]:
@@ -104,7 +106,8 @@ def of_rows(rows: pl.DataFrame) -> History:
     events = frame.select('event', at=pl.Series(at)).group_by('at').agg(pl.col('event').max()).sort('at')['event']
     return History(each['series'].to_list(), nights, signs.tolist(), names.rank('dense').to_numpy().astype(int),
                    labels.to_list(), events.to_numpy() if (frame['event'] != '').any() else None,
-                   nodes.to_list() if frame['node'].n_unique() > 1 else None)
+                   nodes.to_list() if frame['node'].n_unique() > 1 else None,
+                   each['area'].to_list() if 'area' in each.columns else None)
 
 
 def _read(raw: bytes, name: str) -> pl.DataFrame:

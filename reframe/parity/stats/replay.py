@@ -103,7 +103,7 @@ class _Record:
     """All that is gathered while series are judged."""
 
     series: list[Series] = field(default_factory=list)
-    slowdowns: list[tuple[int, Slowdown]] = field(default_factory=list)       # by group
+    slowdowns: list[tuple[int | str, Slowdown]] = field(default_factory=list)     # by area, or group
     missed: list[Missed] = field(default_factory=list)
     drops: int = 0
 
@@ -144,7 +144,8 @@ def _one(record: _Record, part: History, k: int, outcome: levels.Outcome, accept
         name, len(here), int(judged.sum()), int(judged.argmax()) if judged.any() else -1,
         float(visible) if np.isfinite(visible) and visible < 1 else None, float(np.expm1(outcome.cells.scale[k])),
         [labels[i] for i in fresh], when, np.exp(part.signs[k] * x), slow, fresh, cuts, part.signs[k] < 0))
-    record.slowdowns += [(int(part.groups[k]), _slowdown(name, labels, x, when, slow, at, accept_after))
+    area = part.areas[k] if part.areas else int(part.groups[k])
+    record.slowdowns += [(area, _slowdown(name, labels, x, when, slow, at, accept_after))
                         for at in fresh]
     for at, change in hindsight.drops(x, cuts) if long else ():
         record.drops += 1
@@ -174,17 +175,17 @@ def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:
     return f'nights before it scatter by {np.expm1(noise):.1%}'
 
 
-def _joined(slowdowns: list[tuple[int, Slowdown]]) -> list[Incident]:
-    """Join the slowdowns of like series that were found less than APART nights apart."""
+def _joined(slowdowns: list[tuple[int | str, Slowdown]]) -> list[Incident]:
+    """Join the slowdowns of an area that were found less than APART nights apart."""
     incidents: list[Incident] = []
-    newest: dict[int, Incident] = {}
-    for group, one in sorted(slowdowns, key=lambda pair: (pair[1].when, -pair[1].loss)):
-        last = newest.get(group)
+    newest: dict[int | str, Incident] = {}
+    for area, one in sorted(slowdowns, key=lambda pair: (pair[1].when, -pair[1].loss)):
+        last = newest.get(area)
         if last and one.when - last.slowdowns[0].when < APART:
             last.slowdowns.append(one)
         else:
-            newest[group] = Incident([one])
-            incidents.append(newest[group])
+            newest[area] = Incident([one])
+            incidents.append(newest[area])
     for incident in incidents:
         incident.slowdowns.sort(key=lambda s: -s.loss)
     return incidents

@@ -18,8 +18,8 @@ from parity.verdict.model import BEGAN_WITHIN, Attribution, Row
 
 #: Faults that began within so many nights began together; so many nights later one may join its partition's.
 NIGHTS, LATE = BEGAN_WITHIN.days, 14
-#: Words in the name of a part that are no part themselves, and the part that a group of cells tells of.
-_NO_PART, _PART = {'and', 'alike', 'clock'}, {'memory-bound codes': 'memory'}
+#: Words in the name of a part that are no part themselves.
+_NO_PART = {'and', 'alike', 'clock'}
 #: Facts that change without slowing a machine.
 HARMLESS = ('nodes', 'parity', 'ReFrame')
 #: The place of cells that are slow on all nodes alike, and so many that say so for others.
@@ -79,8 +79,8 @@ def _day(unix: float) -> int:
 
 def _areas(fault: Fault, part: str) -> set[tuple[str, str]]:
     """Return the partition of a slow cell with each part of the machine that it tells of."""
-    group = codes.group_of(fault.cell, fault.part)
-    return {(fault.partition, word) for word in ({*part.split()} - _NO_PART) | {_PART.get(group, group)}}
+    words = {*part.split()} - _NO_PART | {codes.part_of(fault.cell, fault.part)}
+    return {(fault.partition, word) for word in words}
 
 
 def _wider(where: Where, partition: str, part: str) -> Iterator[tuple]:
