@@ -788,6 +788,38 @@ def test_a_number_of_figures_printed_once_has_the_interval_of_their_digits_and_a
     assert [(f.published, f.why_published) for f in of.analysis.findings] == [('holds', '0.8 [0.75, 0.85], printed once: rounding only')]
 
 
+WIDE = 'board,BLAS,nodes,rate (Gflop/s),time (s)\npi4,atlas,1,10.50,3.2\npi4,openblas,1,12.5,\npi5,atlas,1,21.00,2\npi5,openblas,1,30,1\npi5,openblas,1,31,1\n'
+LONG = 'metric,unit,better,board,value\nrate,MB/s,higher,pi4,5\nrate,MB/s,higher,pi5,6.0\ntime,s,lower,pi4,1\n'
+
+
+@pytest.mark.parametrize('table, row, said', [
+    (WIDE, 'boards,rate,Gflop/s,,pi4,atlas,1,1,10.50,,boards.csv:2', r'%BLAS=atlas %nodes=1: rate +10\.50 Gflop/s +21\.00 Gflop/s +2\n'),
+    (WIDE, 'boards,time,s,,pi5,openblas,1,2,1,,boards.csv:6', r'%BLAS=openblas %nodes=1: rate +12\.5 Gflop/s +30\.5 Gflop/s'),
+    (LONG, 'boards,rate,MB/s,higher,pi5,1,6.0,,boards.csv:3', r'boards: rate +5 MB/s +6\.0 MB/s +1\.2'), ('a,b\n1,2\n1,3\n', 'boards,b,,,1,2,3,,boards.csv:3', r'boards %a=1: b +2\.45'),
+    ('', 'boards,rate,MB/s,,old,1,100.2,,the example:2', r'boards: rate +100\.2 MB/s +120\.4 MB/s')])
+def test_a_study_is_made_of_a_table_outside_the_checkout(site, tmp_path, table, row, said):
+    (tmp_path / 'boards.csv').write_text(table)
+    outside = ['--studies', str(tmp_path / 'mine')]
+    made = parity('study', 'new', 'boards', *(['--from', str(tmp_path / 'boards.csv')] if table else []), *outside)
+    assert made.returncode == 0 and f'next: parity study compare boards --studies {tmp_path}/mine' in made.stdout
+    assert row in (tmp_path / 'mine' / 'boards' / 'published.csv').read_text().splitlines()
+    assert re.search(said, parity('study', 'compare', 'boards', *outside).stdout)
+    again = parity('study', 'new', 'boards', *outside)
+    assert again.returncode == 2 and 'it is there already' in again.stderr
+
+
+@pytest.mark.parametrize('words, table, said', [
+    (['new', '../x'], None, "'../x': the name of a study has letters"), (['new', 'x', '--from', 'no.csv'], None, 'no.csv: No such file'),
+    (['new', 'x', '--from', 'x.csv'], '', 'x.csv:1: no rows'), (['new', 'x', '--from', 'x.csv'], 'a,b (s)\n1,two\n', "x.csv:2: b (s) 'two' must be a finite number"),
+    (['new', 'x', '--from', 'x.csv'], 'a,b (furlong)\n1,2\n', "x.csv:2: 'furlong' is no unit"), (['new', 'x', '--from', 'x.csv'], 'a,b\n1\n', 'x.csv:2: 1 fields'),
+    (['new', 'trial'], None, 'it is there already'), (['compare', 'trial', '--studies', 'nowhere'], None, 'nowhere: no such folder')])
+def test_a_study_that_cannot_be_made_or_found_is_named(site, tmp_path, words, table, said):
+    trial(site)
+    (tmp_path / 'x.csv').write_text(table or '')
+    done = parity('study', *(str(tmp_path / word) if word == 'x.csv' else word for word in words))
+    assert done.returncode == 2 and said in done.stderr and not (site.parents[2] / 'studies' / 'x').exists(), done.stderr
+
+
 def test_a_quote_is_found_in_its_document_and_a_changed_one_is_named(site, tmp_path):
     document = tmp_path / 'document.txt'
     document.write_text('It was *much*\nfast-\n\ner: about $18\\mu s$ in 1.5 of\nall cases.')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import typer
@@ -17,6 +18,18 @@ SYSTEM = typer.Option('', '--system', help='Print what this system can run, and 
 STUDY = typer.Argument('', metavar='[NAME]', help='A folder of studies/; all if not given.')
 PARTITION = typer.Option([], '--partition', help='Baseline, then candidate; else by the features of the study.')
 AS = typer.Option([], '--as', metavar='AXIS.VALUE=NAME', help='The network or file system that stands for VALUE.')
+
+
+def _outside(folder: str) -> str:
+    """Have all of this command, and what it starts, find the studies of a folder, too."""
+    if folder:
+        from parity.study import FOLDER
+        os.environ[FOLDER] = os.path.abspath(folder)
+    return folder
+
+
+STUDIES = typer.Option('', '--studies', metavar='DIR', callback=_outside, is_eager=True,
+                       help='A folder of studies outside the checkout; also PARITY_STUDIES.')
 SESSION = typer.Argument('', metavar='[SESSION|last]', help='What was measured: a uuid or its beginning, or last.')
 
 
@@ -26,7 +39,7 @@ def of_studies():
 
 
 @app.command('list')
-def list_studies(system: str = SYSTEM):
+def list_studies(system: str = SYSTEM, studies: str = STUDIES):
     """List the studies. With --system: how much of each can run there, and how long it takes."""
     from parity import study
     from parity.base import console
@@ -48,7 +61,7 @@ def list_studies(system: str = SYSTEM):
 
 
 @app.command('show')
-def show_study(name: str = NAME, system: str = SYSTEM):
+def show_study(name: str = NAME, system: str = SYSTEM, studies: str = STUDIES):
     """Print what a study asked, and what runs here.
 
     Each experiment in print and here, findings, confounders, what is dropped."""
@@ -61,8 +74,28 @@ def show_study(name: str = NAME, system: str = SYSTEM):
     console.lines(wording.shown(name, read, cells, modes.get('full')))
 
 
+@app.command('new')
+def new_study(name: str = NAME, table: str = typer.Option('', '--from', metavar='CSV', help='A table of figures.'),
+              studies: str = STUDIES):
+    """Write the folder of a new study: an example, or the figures of a table.
+
+    \b
+    parity study new boards --from boards.csv --studies ~/studies
+    parity study compare boards --studies ~/studies
+
+    Exit code: 0 written; 2 a name that is taken, a table that cannot be read."""
+    from parity.study import draft, figures, read
+    if studies:
+        Path(studies).mkdir(parents=True, exist_ok=True)
+    print(*draft.written(name, Path(table) if table else None), sep='\n')
+    cells, _ = figures.published(read(name), name)
+    print(counted(sum(len(cell.values) for cell in cells), 'figure'))
+    print(f'next: parity study compare {name}' + (f' --studies {studies}' if studies else ''))
+
+
 @app.command('check')
-def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document', help='The text.')):
+def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document', help='The text.'),
+                 studies: str = STUDIES):
     """Find each quote of a study in its document. Line breaks, hyphens and spaces do not count.
 
     Exit code: 0 all are found; 2 one is not, with file and line."""
@@ -81,7 +114,8 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
               partition: list[str] = PARTITION, given: list[str] = AS,
               dry_run: bool = typer.Option(False, '--dry-run', help='Print what would be measured.'),
               submit: bool = typer.Option(False, '--submit', help='Submit a job that measures it.'),
-              again: bool = typer.Option(False, '--again', help='Measure again what was measured.')):
+              again: bool = typer.Option(False, '--again', help='Measure again what was measured.'),
+              studies: str = STUDIES):
     """Measure what a system can run of a study: its sides take turns. Interrupted, the same command goes on.
 
     \b
@@ -95,7 +129,7 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
 
 
 @app.command('compare')
-def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON):
+def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON, studies: str = STUDIES):
     """Compare a study's sides, in print and as measured here.
 
     Judge its findings on both. Without a session: in print only.
@@ -115,7 +149,7 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 
 
 @app.command('report')
-def report_study(name: str = STUDY):
+def report_study(name: str = STUDY, studies: str = STUDIES):
     """Write page, CSV and JSON of a study, with what was measured last; of all studies, an index, too."""
     from parity import study
     from parity.base import paths

@@ -166,7 +166,7 @@ def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
 
 
 def _each_value(cases: Sequence[Case]) -> Iterator[Case]:
-    """Yield cases that have each value of each axis of an experiment: enough of them to check names."""
+    """Yield cases that have each value of each axis of an experiment: enough to check names."""
     there: set[tuple] = set()
     for case in cases:
         values = {(case.experiment, case.quick, *pair) for pair in (('', ''), *case.point.items())}

@@ -8,7 +8,7 @@ from decimal import Decimal
 from statistics import fmean, geometric_mean
 from typing import Literal
 
-from parity.base import csvfile, files, paths, units
+from parity.base import csvfile, files, units
 from parity.base.csvfile import Table
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import number
@@ -17,6 +17,7 @@ from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Measured, Row, Side, Value
 from parity.stats import interval
+from parity.study import folder
 from parity.study.model import Experiment, Point, Study, filled
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
@@ -89,7 +90,7 @@ def named(experiment: str, metric: str, point: dict[str, str]) -> str:
 
 def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
     """Return the cells of published.csv, in its order, and notes. UsageError with file, line and what is valid."""
-    file = paths.root() / 'studies' / name / 'published.csv'
+    file = folder(name) / 'published.csv'
     cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
     seen: set[tuple] = set()
     stated: dict[tuple, tuple[str, str]] = {}

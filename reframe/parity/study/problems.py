@@ -11,7 +11,7 @@ from parity.study.model import Study, filled
 from parity.study.statements import Derived, Formula
 
 #: Of published.csv, beside the axes; an axis `unit` is the column of this name.
-_COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
+COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
 #: How a series must end, by the number of its ends.
 _ENDS = {0: 'be a series alone', 1: 'end in VALUE', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
 Problem = tuple[tuple, str]
@@ -19,7 +19,7 @@ Problem = tuple[tuple, str]
 
 def of_study(study: Study) -> Iterator[Problem]:
     """Yield (keys, sentence) for every name that means nothing."""
-    if taken := sorted({*study.axes} & _COLUMNS):
+    if taken := sorted({*study.axes} & COLUMNS):
         yield ('axes', taken[0]), f'{taken[0]} is a column of published.csv: name the axis otherwise'
     if study.contrast not in study.axes:
         yield ('contrast',), unknown('axis', study.contrast, list(study.axes))

@@ -6,6 +6,7 @@ results/studies/NAME/run.json has the id of each command's campaign. How far one
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import time
@@ -22,7 +23,7 @@ from parity.base.figures import counted, figure
 from parity.jobs import sent, write
 from parity.records import database
 from parity.session import runner
-from parity.study import campaign, conditions, measured, read, refuse, wording
+from parity.study import FOLDER, campaign, conditions, measured, read, refuse, wording
 from parity.study.conditions import Planned
 from parity.study.model import Study
 
@@ -52,7 +53,9 @@ class Command:
 
     @property
     def words(self) -> list[str]:
+        outside = os.environ.get(FOLDER)
         return [self.name, '--system', self.system, *(['--quick'] if self.quick else []),
+                *(['--studies', outside] if outside else []),
                 *(word for part in self.partitions for word in ('--partition', part)),
                 *(word for text in self.given for word in ('--as', text))]
 
