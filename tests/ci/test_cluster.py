@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 import uuid
@@ -242,27 +243,31 @@ def test_why_a_cancelled_job_waited_is_known_where_sacct_forgets_it(night, monke
 
 
 @pytest.fixture
-def preempt(night):
-    """Restart slurmctld with a partition `urgent` that preempts the jobs of `physical`, in the mode asked for."""
+def configured(night):
+    """Restart slurmctld with another slurm.conf, made of its own; the nodes named read it, too. The former one comes back."""
     before = cluster('exec', 'head', 'cat', '/etc/slurm/slurm.conf').stdout
+    told = ['head']
 
-    def configure(text: str) -> None:
+    def configure(change, *nodes: str) -> None:
         time.sleep(6)    # slurmctld saves the ends of jobs some seconds late
-        subprocess.run([TOP / 'ci' / 'cluster', 'exec', 'head', 'tee', '/etc/slurm/slurm.conf'], input=text, text=True, check=True, timeout=PATIENCE,
-                       stdout=subprocess.DEVNULL)
-        assert cluster('kill', 'slurmctld').returncode == cluster('start', 'slurmctld').returncode == 0
-
-    def mode(name: str) -> None:
-        configure(re.sub('^PartitionName=physical.*', rf'\g<0> PriorityTier=1 PreemptMode={name}', before, flags=re.M)
-                  + 'PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nPartitionName=urgent Nodes=p1 PriorityTier=10 PreemptMode=OFF\n')
-    yield mode
-    shell('scancel -u root', TOP)
-    configure(before)
+        told.extend(nodes)
+        for node in told:
+            subprocess.run([TOP / 'ci' / 'cluster', 'exec', node, 'tee', '/etc/slurm/slurm.conf'], input=change(before), text=True, check=True,
+                           timeout=PATIENCE, stdout=subprocess.DEVNULL)
+        assert cluster('kill', 'slurmctld').returncode == 0
+        done = cluster('start', 'slurmctld')
+        assert done.returncode == 0, done.stderr
+        if len(told) > 1:
+            shell('scontrol reconfigure; sleep 3', TOP)
+    yield configure
+    shell('scancel -u root; ' + '; '.join(f'scontrol update nodename={node} state=resume' for node in told[1:]), TOP)
+    configure(lambda conf: conf)
 
 
 @pytest.mark.parametrize('mode', ['CANCEL', 'REQUEUE'])
-def test_a_preempted_case(night, preempt, mode):
-    preempt(mode)
+def test_a_preempted_case(night, configured, mode):
+    configured(lambda conf: re.sub('^PartitionName=physical.*', lambda line: f'{line[0].replace(" PreemptMode=OFF", "")} PriorityTier=1 PreemptMode={mode}', conf, flags=re.M)
+               + 'PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nPartitionName=urgent Nodes=p1 PriorityTier=10 PreemptMode=OFF\n')
     process = begin(f'onebox:physical -n Hpcc {BESIDE}')
     once_it_runs()
     if mode == 'REQUEUE':       # a site's job_submit.lua may allow what the job forbids
@@ -285,3 +290,70 @@ if read hpcc <{night}/hpcc; then sed -E "/^$hpcc/!s/^([0-9]+)[|][A-Z]+/\\1|HIBER
     cells = ended(process, 4)
     assert any(c['value'] is not None for c in of(cells, 'Hpcc'))
     assert all('the run was stopped before this case ended' in c['reason'] for c in of(cells, 'FileCopy'))
+
+
+def test_a_prolog_that_fails_is_told_beside_the_job(night, configured):
+    configured(lambda conf: conf + 'Prolog=/bin/false\n', 'p1')
+    failed(ended(begin('onebox:physical -n Hpcc -J nodelist=p1 -S time_limit=1m'), 4),
+           r'cancelled \(job \d+ on p1: CANCELLED; p1 is idle[+]drain: Prolog error\)')
+
+
+def test_a_full_slurm_holds_up_no_other_case(night, configured):
+    """MaxJobCount: sbatch itself sleeps for two minutes, and ReFrame with it."""
+    configured(lambda conf: conf + 'MaxJobCount=2\nMinJobAge=2\n')
+    held = shell('for i in 1 2; do sbatch --parsable -H -o /dev/null --wrap true; done', TOP).stdout.split()
+    process = begin(f'onebox:physical {BESIDE}')
+    eventually(lambda: any('sleeping and retrying' in file.read_text() for file in night.rglob('queue.json')))
+    assert not shell('pgrep -x sbatch', TOP).stdout, 'it sleeps'
+    shell(f'scancel {" ".join(held)}', TOP)
+    assert any(c['value'] is not None for c in ended(process, 0))
+
+
+# ---- a site's settings: ci/cluster up --site
+
+@pytest.fixture
+def site(night):
+    """Write a system `site`: one partition a name, with these options of sbatch."""
+    if not json.loads(STATE.read_text())['site']:
+        pytest.skip('a cluster without the settings of a site: ci/cluster up --site')
+    folder = TOP / 'systems' / f'site-{night.name}'
+    folder.mkdir()
+
+    def write(**access: str) -> str:
+        lines = [f"  - {{name: {name}, scheduler: slurm, sched_options: {{use_nodes_option: true}}, launcher: srun, access: [{options}, '--licenses=machine:1'], "
+                 'time_limit: 10m, features: [cpu, physical], extras: {nodes: 1, cores: 1, memory_bytes: 1_258_291_200, max_pending_time: 5m, '
+                 'filesystems: {scratch: $PARITY_RESULTS/scratch, local: /tmp}}}' for name, options in access.items()]
+        (folder / 'system.yaml').write_text('\n'.join([f'name: {folder.name}', 'descr: a site', "hostnames: ['.']", 'detect: host', 'requires: []', 'environments: []',
+                                                       'partitions:', *lines, '']))
+        return folder.name
+    yield write
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize('options', ['--partition=secret', '--partition=noqos, --qos=night', '--partition=spare', '--partition=cloud, --nodelist=nid000001'],
+                         ids=['hidden', 'another QOS', 'preemptible', 'cloud'])
+def test_a_case_in_a_partition_of_a_site(night, site, options):
+    assert any(c['value'] is not None for c in ended(begin(f'{site(one=options)} {BESIDE}'), 0))
+
+
+@pytest.mark.parametrize('options, reason', [
+    ('--partition=elsewhere', 'Access/permission denied'), ('--partition=physical, --account=none', 'Invalid account or account/partition combination'),
+    ('--partition=physical, --qos=gold', 'Invalid qos specification'),
+    ('--partition=noqos', r"can never run; Job's QOS not permitted to use this partition"),
+    ('--partition=cloud, --nodelist=nid000004', r'a node failed \(job \d+ on nid000004: NODE_FAIL|ReqNodeNotAvail')],
+    ids=['host', 'account', 'QOS', 'never', 'cloud node that never comes'])
+def test_a_case_that_a_site_refuses(night, site, options, reason):
+    cells = of(ended(begin(f'{site(one=options)} {BESIDE}'), 4), 'FileCopy')
+    assert cells and all(c['verdict'] == 'failed' and re.search(reason, c['reason']) for c in cells), {c['reason'] for c in cells}
+
+
+def test_the_doctor_says_beforehand_what_a_site_refuses(night, site):
+    system = site(physical='--partition=physical', secret='--partition=secret', others='--partition=others', noqos='--partition=noqos',
+                  night='--partition=noqos, --qos=night', elsewhere='--partition=elsewhere', gold='--partition=physical, --qos=gold')
+    night.chmod(0o777)
+    for user in '', 'HOME=/tmp setpriv --reuid daemon --regid daemon --clear-groups ':      # env between them might not reach a Python of root's
+        done = shell(f'. ci/activate; {user}parity doctor --system {system}', TOP)
+        words = {name: word for word, name in re.findall(r'^(\w+) +partition (\w+) ', done.stdout, re.M)}
+        lacking = {name for name, word in words.items() if word == 'lacking'}
+        assert lacking == {'others', 'noqos', 'elsewhere', 'gold'} and {'physical', 'secret', 'night'} <= words.keys(), done.stdout + done.stderr
+        assert ('PrivateData' in done.stdout) is bool(user)

@@ -291,7 +291,12 @@ class _Timed(Patient):
                 self._over(job)
             elif job.state:
                 pending = _pending(job) and 'COMPLETING' not in job.state
-                command.note_standing(job, pending, job.standing.reason if pending and job.standing.waits else '')
+                why = job.standing.reason if pending and job.standing.waits else ''
+                command.note_standing(job, pending, why)
+                late = time.time() - job.submit_time >= NEVER_WAIT
+                if late and slurm.never_starts(why) and not job.is_cancelling:
+                    self.cancel_many([job])
+                    job._exception = JobError(f'can never run; {why}', job.jobid)
 
     def _end_requeued(self, job):
         """Cancel a job that Slurm queues again, although its options forbid that: it would measure twice. The word
@@ -359,14 +364,9 @@ class _Timed(Patient):
         return reasons
 
     def _cancel_if_blocked(self, jobs, reasons=None):
-        """Cancel the jobs that wait for a reason that ReFrame takes for a block, or that no waiting mends."""
+        """Cancel the jobs that wait for one of the reasons that ReFrame takes for a block."""
         if reasons := self._note_reasons(jobs, reasons):
             super()._cancel_if_blocked(jobs, reasons)
-            for job in jobs:
-                why = next(filter(slurm.never_starts, reasons.get(job.jobid, [])), '')
-                if why and not job.is_cancelling and time.time() - job.submit_time >= NEVER_WAIT:
-                    self.cancel_many([job])
-                    job._exception = JobError(f'can never run; {why}', job.jobid)
 
 
 def _pending(job) -> bool:
