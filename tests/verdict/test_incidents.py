@@ -612,12 +612,19 @@ def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
         assert table.of_system('local')[0].state == state
 
 
+def test_a_dead_node_is_over_once_anything_ran_there():
+    dead, elsewhere = 'a node failed (job 1 on c7: NODE_FAIL)', [fine('Hpl', 'c1'), fine('Npb', 'c1')]
+    _, events = live([broken('Hpl', 'c7', reason=dead), broken('Npb', 'c7', reason=dead), fine('Stream', 'c1')],
+                     [*elsewhere, fine('Stream', 'c2')], [*elsewhere, fine('Stream', 'c7')])
+    assert events == [['1 new'], [], ['1 over']]
+
+
 @pytest.mark.parametrize('over, mended', [(2, True), (9, False)])
 def test_a_listing_has_measured_its_node_where_it_is_mended_or_not_named_for_eight_days(over, mended):
     known = []
     for number in range(over + 1):
         assert [each.state for each in known] == ['open'] * (number > 0)
-        cells, slow = ([fine('Stream', 'c1')], {}) if number else ([SLOW], {('c3', 'memory'): 0.93})
+        cells, slow = ([fine('Stream', 'c1')], {}) if number > mended else ([SLOW], {('c3', 'memory'): 0.93} if number == 0 else {})
         night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow,
                                      mended=[('c3', 'memory')] if mended and number == over else [])
         known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())

@@ -69,7 +69,7 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     from parity.nodes import listing  # it loads polars
     slow = listing.twice(system) if verdict else {}
     before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in table.of_system(system) if not each.closed
-              for fault in each.left.values() if fault.listed} if verdict else {}
+              for fault in each.faults.values() if fault.listed} if verdict else {}
     mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow})
     tonight = of_verdict(verdict, system, start, interrupted, slow, mended)
     together = near()
@@ -350,13 +350,16 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
 
 def _measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, at the gate, or by
-    the listing, if that was the last to name it."""
+    the listing: that calls it mended tonight, or was the last to name it. Where nothing ran, any figure does."""
     last = max(fault.measured for fault in incident.faults.values())
-    if any(fault.listed and node in fault.nodes and fault.measured == last for fault in incident.faults.values()):
+    if any(fault.listed and node in fault.nodes and (name in night.well or fault.measured == last)
+           for name, fault in incident.faults.items()):
         return True
     from parity.nodes import figures as of_nodes  # it loads polars
     found = of_nodes.since(night.system, node, last) | {
         name: each.value for name, each in night.well.items() if node in each.ran_on}
+    if all(fault.word in ('failed', 'missing') for fault in incident.faults.values()):
+        return bool(found)
     left = [_left(found[name], fault) for name, fault in incident.faults.items() if name in found]
     return bool(left) and median(left) < 0.5
 
