@@ -300,7 +300,8 @@ def test_the_local_rates_of_raicu_follow_from_what_is_extrapolated():
         'local.extrapolated %mode=read %nodes=64': pytest.approx(76)}
     assert {(f['points'], f['reason']) for f in printed['fits']} == {(0, 'not printed')}
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {words.pop(id) for id in ('local-twice', 'read-faster', 'local-passes-shared', 'local-above-shared')} == {'holds'} and {*words.values()} == {'not printed'}
+    assert {words.pop(id) for id in ('local-twice', 'read-faster', 'local-passes-shared', 'local-above-shared', 'small-files-almost-plateau')} == {'holds'}
+    assert {*words.values()} == {'not printed'} and numbers['plateau.rate_100KB_over_rate'] == pytest.approx(3 / 3.4)
 
 
 def test_a_study_of_file_systems_is_compared_with_its_own_figures():
