@@ -346,7 +346,9 @@ def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
     assert (out['low'], out['value'], out['high']) == pytest.approx([math.exp(fmean(ratios) + k * half) for k in (-1, 0, 1)], rel=1e-5)
     assert value['transfer.at_once_over_alone %GiB=1.5 %direction=outbound'] == pytest.approx(1.01400, abs=1e-5)
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {id for id, word in words.items() if word == 'does not hold'} == {'two-segments-standard', 'jumbo-over-standard'}
+    assert {id for id, word in words.items() if word == 'does not hold'} == {'two-segments-standard', 'jumbo-over-standard', 'average-unacked', 'maxima-outbound'}
+    assert value['transfer.over_the_rest_outbound %mode=at-once %pair=1'] == pytest.approx(32.79 / 33.06) and value['transfer.deviation %mode=alone %GiB=1.5 %direction=inbound'] == pytest.approx(stdev(
+        [rows['alone', '1.5', 'inbound', str(p)] for p in range(1, 11)]))
     assert words['between-288-and-380'] == words['flamejets-below-range'] == 'holds' and value['transfer.rate %direction=outbound'] == pytest.approx(287.936, abs=1e-3)
     assert 'in print 95.35' in (text := parity('study', 'compare', 'murphy2007').stdout) and 'in print 18192.35' in text
     assert 'needs rising (print)' in parity('study', 'show', 'liu2017').stdout
