@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import time
 
 import numpy as np
 import polars as pl
@@ -14,9 +15,9 @@ from commands import parity
 from conftest import TOP
 from nights import figure, frame, start
 from parity.base.errors import UsageError
-from parity.nodes import figures, gate, listing, turns
+from parity.nodes import figures, gate, listing, turns, words
 from parity.plan.identity import case_name
-from parity.records import database, history, record
+from parity.records import changes, database, history, record
 from parity.records.incidents import Fault
 from parity.records.record import Session
 from parity.scheduler import pbs, slurm
@@ -59,6 +60,18 @@ def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch
     assert [(each.name, each.asked) for each in known_nodes(monkeypatch, NodeState(full, 'idle', takes=True), system=system)] == [(address, address), ('c3', full)]
     assert [each.name for each in listing.of_system(system, full)[0]] == ['c3']
     assert Fault(word='regressed', since=0, measured=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
+
+
+def test_a_node_that_came_back_with_other_hardware_is_told_with_its_first_night(stored, site):
+    for microcode, firmware in (('0x1', 'A 1'), ('0x2', 'A 1')):
+        stored.add(sessions.case(job_nodelist=['c3'], parity={'node': {'node': 'c3', 'microcode': microcode, 'firmware': firmware, 'kernel': microcode}}))
+    found = changes.steps(database.sessions('local'), '')
+    at = {fact.fact: fact for fact in found}
+    assert set(at) == {'microcode', 'kernel'}
+    told = [str(line) for line in words.lines(systems.read('local'), [], '', [at['microcode'].model_copy(update={'since': time.time() - day * 86400}) for day in (3, 40)])]
+    assert sum('other hardware under the same name: microcode 0x1 -> 0x2 on c3 since' in line for line in told) == 1, told
+    said = parity('nodes', '--system', 'local').stdout
+    assert said.count('other hardware') == (time.time() - at['microcode'].since < 30 * 86400), said
 
 
 def known_nodes(monkeypatch, *states: NodeState, system=None) -> list[listing.ListedNode]:

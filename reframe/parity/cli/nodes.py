@@ -31,8 +31,10 @@ def nodes(system: str = SYSTEM):
     """List the nodes: last measured, speed beside their peers by part, state, incidents."""
     from parity.base import console
     from parity.nodes import listing, words
+    from parity.records import changes, database
     known = _system(system)
-    console.lines(words.lines(known, *listing.of_system(known)))
+    nights = database.sessions(known.name, changes.SESSIONS)
+    console.lines(words.lines(known, *listing.of_system(known), changes.steps(nights, '')))
 
 
 @app.command()

@@ -22,11 +22,17 @@ _DAY = 86400
 _NIGHTS, _RECENT = 14, 30
 
 
-def lines(system: System, nodes: list[ListedNode], unknown: str) -> Iterator[Line]:
-    """Yield which nodes are slower, out of service or unmeasured, then a line for each. ``unknown``: why the
-    scheduler does not tell their states."""
+#: Facts of a node's hardware; another one under its name is another node.
+_HARDWARE = ('processor', 'memory', 'microcode', 'firmware')
+
+
+def lines(system: System, nodes: list[ListedNode], unknown: str, changes: Iterable[Change] = ()) -> Iterator[Line]:
+    """Yield which nodes are slower, out of service, unmeasured or of other hardware, then a line for each.
+    ``unknown``: why the scheduler does not tell their states; ``changes``: of its nights."""
     now, incidents = time.time(), [one for one in of_system(system.name) if one.state != 'over']
     yield from ((text, 'bold') for text in coverage(system.name, nodes, unknown))
+    yield from ((f'other hardware under the same name: {visible(fact.what)} since {fact.when}', 'yellow')
+                for fact in changes if fact.fact in _HARDWARE and fact.nodes and now - fact.since < _RECENT * _DAY)
     yield from ((warning, 'yellow') for warning in listing.retired_problems(system, now, set()))
     if gone := systems.gone(system, now):
         yield f'retired: {several(sorted(gone))}'
