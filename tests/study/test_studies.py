@@ -361,7 +361,7 @@ def test_a_case_of_several_experiments_takes_its_time_once():
     assert one.runs == other.runs
     ready = [conditions.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
     assert conditions.seconds([campaign.Step('alone', 1, [one, other])], ready) == conditions.SESSION + 20
-    assert 'quick: 2 cases, 60 s' in '\n'.join(map(str, wording.listed('murphy2007', murphy, {'quick': ready})))
+    assert 'quick: 2 cases, 75 s' in '\n'.join(map(str, wording.listed('murphy2007', murphy, {'quick': ready})))
 
 
 def test_lists_of_a_number_count_the_points_that_all_have():

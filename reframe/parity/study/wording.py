@@ -9,7 +9,7 @@ from parity.base.console import Line
 from parity.base.figures import counted, duration
 from parity.base.groups import grouped
 from parity.base.text import brief, columns
-from parity.study import compared, figures
+from parity.study import campaign, compared, conditions, figures
 from parity.study.campaign import Key, Status, Step
 from parity.study.compared import Compared
 from parity.study.conditions import Planned
@@ -98,11 +98,9 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
         yield f'  in print only: {", ".join(printed)}'
     for mode, planned in cases.items():
         if ready := [p for p in planned if not p.reason]:
-            repeats = {key: of.taken(mode == 'quick').repeats for key, of in study.experiments.items()}
-            times = {(p.partition, study.side(p.case), p.case.runs): p.seconds * repeats[p.case.experiment]
-                     for p in ready}
+            steps = campaign.steps(study, [p.case for p in ready], mode == 'quick')
             guess = ' (a guess where nothing was measured yet)' if any(p.guessed for p in ready) else ''
-            yield f'  {mode}: {counted(len(ready), "case")}, {duration(sum(times.values()))}{guess}'
+            yield f'  {mode}: {counted(len(ready), "case")}, {duration(conditions.seconds(steps, ready))}{guess}'
 
 
 def shown(name: str, study: Study, cells: Sequence[figures.Cell],
