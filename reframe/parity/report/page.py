@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import os
@@ -140,14 +139,9 @@ def _links(outputdir: str, directory: Path, root: Path) -> Links:
     folder = text.link(outputdir, directory, root)
     if not folder or not os.path.isdir(outputdir):
         return []
-    files = [(word, name) for word, name in _FILES.items() if _filled(os.path.join(outputdir, name))]
+    places = ((word, name, os.path.join(outputdir, name)) for word, name in _FILES.items())
+    files = [(word, name) for word, name, file in places if os.path.isfile(file) and os.path.getsize(file)]
     return [('run', folder), *((word, folder + name) for word, name in files)]
-
-
-def _filled(file: str) -> bool:
-    with contextlib.suppress(OSError):
-        return os.path.getsize(file) > 0
-    return False
 
 
 # ---- the table of cells
