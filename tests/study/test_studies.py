@@ -387,7 +387,8 @@ def test_the_figures_of_liu2017_are_used_as_far_as_they_go():
     assert ratio['baseline'] is None and ratio['ratio'] == pytest.approx(8.95e7 / 9.06e6), 'no figure that cannot be in MB/s'
     assert rows['hpl', 'gflops']['reason'] == '0.1179 Gflop/s, flagged N_35; 0.1399 Gflop/s, flagged N_35' and rows['network %protocol=TCP %path=2_nodes %at_once=1', 'rate']['baseline'] == 98.19761525
     words = {f['id']: f['published'] for f in printed['findings']}
-    assert {id for id, word in words.items() if word != 'holds'} == {'disk-latency-falls', 'disk-rises', 'iozone-average', 'rewriter-above-everywhere'}
+    assert {id for id, word in words.items() if word != 'holds'} == {'disk-latency-falls', 'disk-rises', 'disk-average-latency', 'stream-average', 'few-dips', 'iozone-average', 'rewriter-above-everywhere'}
+    assert words['few-dips'] == 'not printed' and words['disk-rises'] == 'not testable' and numbers['stream.mean']['value'] == pytest.approx(13241.225)
     assert '(7 of 8)' in next(f['why_published'] for f in printed['findings'] if f['id'] == 'udp-above-tcp')
 
 
@@ -582,6 +583,15 @@ def test_what_could_not_be_measured_has_the_checks_reason_beside_the_figures(sit
         Stored().add(case(1.0, case='Ops %threads=all %thread_count=2', system='onebox', partition='physical'), system='onebox', study='liu2017', mode='quick', run='1', side='node', repeat='1')
     rows = json.loads(parity('study', 'compare', 'liu2017', 'last', '--json').stdout)['here']['rows']
     assert '4 threads: a node has 2 cores' in {row['reason'] for row in rows if row['benchmark'].startswith('ops ')}
+
+
+@pytest.mark.parametrize('runs, deviations', [(3, [1.0]), (2, [])])
+def test_a_printed_standard_deviation_stands_beside_that_of_the_repeats(site, stored, kept, runs, deviations):
+    trial(site, MEASURED.replace('{rate: [hpl, latency]}', '{rate: [hpl], rate_sd: [hpl]}'), HEAD + ROW)
+    for n in range(1, runs + 1):
+        kept.add(case(float(n), 'Toy', case='Toy %code=X %nodes=2'), study='trial', mode='full', run='full', side='a', repeat=str(n), uuid=f'{n}-0')
+    rows = json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)['here']['rows']
+    assert [r['baseline'] for r in rows if r['metric'] == 'rate_sd'] == deviations and rows[0]['n_baseline'] == runs
 
 
 def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):

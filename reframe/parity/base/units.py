@@ -13,7 +13,8 @@ _POWERS = {'': 1.0, **_SMALL, **_LARGE}
 _DIVIDED = {'s': 'seconds', 'W': 'watts', 'J': 'joules', 'Hz': 'hertz'}
 _COUNTED = {'B': 'bytes', 'b': 'bytes', 'bit': 'bytes', 'flop': 'flop', 'flops': 'flop_per_second',
             'op': 'operations', 'ops': 'operations', 'up': 'updates', 'UP': 'updates', 'atom-step': 'atom_steps',
-            'FLOPS': 'flop_per_second', **dict.fromkeys(('IOPS', 'HOPS', 'QOPS'), 'operations_per_second')}
+            **dict.fromkeys(('FLOPS', 'HOPS'), 'flop_per_second'),      # HOPS: of half precision
+            **dict.fromkeys(('IOPS', 'QOPS'), 'operations_per_second')}
 _BITS = ('b', 'bit')
 _UNIT = re.compile(rf'({"|".join(sorted(_POWERS, key=len, reverse=True))})({"|".join(_DIVIDED)})'
                    rf'|({"|".join(sorted(["", *_LARGE], key=len, reverse=True))})({"|".join(_COUNTED)})')

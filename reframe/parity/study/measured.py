@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from statistics import stdev
 from typing import Any
 
 import polars as pl
@@ -18,6 +19,7 @@ from parity.records import database, history, plan_file
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
 from parity.study.figures import FIGURE, Cell
+from parity.study.findings import REPEATS
 from parity.study.model import Case, Study
 from parity.system import systems
 from parity.system.systems import Partition
@@ -165,8 +167,17 @@ def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
                                 Measured('', '', '', name, '', '', reason=why))
                     at = {axis: point[axis] for axis in experiment.axes if axis in point}
                     at |= {FIGURE: name} if len(wanted) > 1 else {}
-                    yield Cell(case.experiment, metric, at, cell.unit, cell.better, list(cell.values),
-                               label=cell.label, status=cell.status, reason=cell.reason)
+                    found = Cell(case.experiment, metric, at, cell.unit, cell.better, list(cell.values),
+                                 label=cell.label, status=cell.status, reason=cell.reason)
+                    yield _deviation(found) if found.values and metric.endswith('_sd') else found
+
+
+def _deviation(cell: Cell) -> Cell:
+    """Return the standard deviation of a cell's runs; of fewer than 3 there is none."""
+    values = [v.value for v in cell.values]
+    if len(values) < REPEATS:
+        return replace(cell, values=[], reason=f'{REPEATS} repeats are the least')
+    return replace(cell, better='lower', values=[replace(cell.values[0], value=stdev(values))])
 
 
 def _partitions(system: str) -> Sequence[Partition]:
