@@ -133,7 +133,7 @@ def options(places, mode='read', **more):
              'files': 20, 'iterations': 2, **more}
     if mode == 'read' and 'destination' not in more:
         del given['destination']
-    flags = [f'--{name}' for name in ('durable', 'overwrite', 'process-a-file') if given.pop(name.replace('-', '_'), False)]
+    flags = [f'--{name}' for name in ('durable', 'one-file', 'overwrite', 'process-a-file') if given.pop(name.replace('-', '_'), False)]
     return [part for name, value in given.items() for part in (f'--{name}'.replace('_', '-'), value)] + flags
 
 
@@ -324,6 +324,25 @@ def test_clients_on_nodes_begin_together_and_each_tells_its_seconds(mpi, places,
     assert said['nodes'] == '2' and len(rows) == 2 and empty(places)
     assert all(one < 0.4 <= other for one, other in rows)
     assert metrics['client_seconds'] == pytest.approx(sum(map(sum, rows)) / 4) and metrics['seconds'] >= 0.4
+
+
+def test_clients_of_all_nodes_copy_one_file(mpi, places, tmp_path):
+    """The first client of the first node makes it; a node that does not see it ends the run on all."""
+    paths = tmp_path / 'paths'
+    log = f'''
+def read(path, *rest):
+    with open({str(paths)!r}, 'a') as log:
+        'source' in path and log.write(ascii(path) + ' ')
+    return true_read(path, *rest)
+true_read, m.read = m.read, read'''
+    done = run(options(places, 'large-copy', nodes=2, clients=2, one_file=True), ranks=2, before=TWO_NODES % 1, after=log)
+    _, said = READ['filecopy'](done.stdout)
+    read = re.findall("'.*?'", paths.read_text())
+    assert done.returncode == 0 and said['one file'] == 'yes' and empty(places)
+    assert len(read) == 2 * 2 * 2 and len({*read}) == 1 and '/source-0/' in read[0]
+    blind = "true_exists = os.path.exists\nos.path.exists = lambda path: not (rank and 'source-0' in str(path)) and true_exists(path)"
+    done = run(options(places, 'large-copy', nodes=2, one_file=True), ranks=2, before=f'{TWO_NODES % 1}\n{blind}')
+    assert done.returncode == 2 and 'is not one folder for all nodes' in done.stderr and empty(places)
 
 
 @pytest.mark.parametrize('before, fault, code, error, why', [

@@ -11,7 +11,7 @@ import shlex
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from filecopy_output import read
+from filecopy_output import PASSES, read
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Budget, Code, Kind, Metric, Workload, Wrong
@@ -31,7 +31,8 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     """Copy or write files between two named file systems, 1 or more clients at once.
 
     ``client_nodes`` starts them together on so many nodes, and gives the mean of every client's own seconds.
-    ``bytes``, ``files`` and ``passes`` replace what the size states. ``overwrite`` writes the small files of the
+    ``bytes``, ``files`` and ``passes`` replace what the size states. ``one_file`` is copied by all clients.
+    ``overwrite`` writes the small files of the
     first pass again in the others; ``process_a_file`` starts cp or dd for each; ``pause`` seconds between passes
     are not timed."""
 
@@ -46,6 +47,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     bytes = variable(typ.Str[r'([1-9]\d{0,14})?'], value='')
     files = variable(typ.Str[r'([1-9]\d{0,7})?'], value='')
     passes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')
+    one_file = variable(typ.Bool, value=False)
     overwrite = variable(typ.Bool, value=False)
     process_a_file = variable(typ.Bool, value=False)
     pause = variable(float, value=0.0)
@@ -59,7 +61,8 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare_clients(self):
         names = ['client_seconds'] if self.client_nodes else []
-        names += [f'first_{name}' for name in ('seconds', *names)] if self.overwrite else []
+        later = [f'{when}_client_seconds' for when in PASSES] if names else []
+        names += [f'first_{name}' for name in ('seconds', *names)] + later if self.overwrite else []
         self.metrics = (*self.metrics, *(Metric(name, 's', 'lower') for name in names))
 
     def node_count(self):
@@ -72,6 +75,8 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
             self.skip_case('one core: the same as clients=one', Kind.SAME)
         if self.mode == 'large-copy' and (self.overwrite or self.process_a_file):
             self.skip_case('overwrite and process_a_file are of small files')
+        if self.mode != 'large-copy' and self.one_file:
+            self.skip_case('one_file is of the large copy')
         nodes = int(self.client_nodes or 1)
         if nodes > 1:
             self.launch(placement.Asked(nodes, nodes, 'none'))
@@ -90,14 +95,15 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
             self.skip_case(f'overwrite needs 2 passes: {plan.why}')
         self.wanted = {'mode': self.mode, 'iterations': plan.repetitions, 'clients': clients,
                        'files': 1 if large else files, 'file bytes': size if large else 1024,
-                       'nodes': self.client_nodes, 'overwrite': 'yes' if self.overwrite else '',
+                       'nodes': self.client_nodes, 'one file': 'yes' if self.one_file else '',
+                       'overwrite': 'yes' if self.overwrite else '',
                        'process a file': 'yes' if self.process_a_file else '', 'pause': self.pause or ''}
         options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': plan.repetitions,
                    'clients': clients, 'pause': self.pause, 'nodes': self.client_nodes or 0,
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
         self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
         self.executable_opts += [f'--{flag}' for flag, there in (
-            ('durable', self.sync == 'durable'), ('overwrite', self.overwrite),
+            ('durable', self.sync == 'durable'), ('one-file', self.one_file), ('overwrite', self.overwrite),
             ('process-a-file', self.process_a_file)) if there]
 
     def parse(self, text):
@@ -108,6 +114,9 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
         if self.overwrite and 'first_seconds' not in values:
             first = [m.name for m in self.metrics if m.name.startswith('first_')]
             self.leave_out(first, 'the first pass did not write all')
+        if self.overwrite and self.client_nodes:
+            for name in {*(f'{when}_client_seconds' for when in PASSES)} - {*values}:
+                self.leave_out([name], f'{facts["iterations"]} passes: none of these wrote all')
         self.note(facts)
         for end in ('destination', 'source'):
             if facts.get(f'{end} cached') == 'yes':

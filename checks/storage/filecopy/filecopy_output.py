@@ -12,12 +12,15 @@ START, SEAL = 'filecopy: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
 _ABOVE = ('host', 'source', 'source device', 'destination', 'destination device')
 _ROW = r'iteration (\d+) client-max-seconds (\S+) aggregate-rate (\S+) MB/s hung (\d+) failed (\d+)'
 _CLIENTS = r'iteration (\d+) clients (.+)'
+#: Of passes that overwrite: which are early, and which are late.
+PASSES = {'early': slice(1, 7), 'late': slice(7, None)}
 _NEAR = 1e-5        # rates have six digits
 
 
 def read(text: str) -> Read:
     """Seconds and rates over the iterations that wrote everything; hangs and failed writes over all.
-    client_seconds, of clients on nodes: the median of their means. first_...: of the iteration before overwriting.
+    client_seconds, of clients on nodes: the median of their means. first_...: of the iteration before overwriting;
+    early_ and late_client_seconds: of iterations 2 to 7, and of those from the eighth on.
     Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest."""
     above, _, out = sealed(text, START, SEAL)
     nodes = out.count('nodes: (.+)') if out.maybe('nodes: .*') else 0
@@ -49,6 +52,8 @@ def read(text: str) -> Read:
             **({'client_seconds': median(filter(None, means[first:]))} if means else {}),
             **{f'first_{name}': of[0] for name, of in (('seconds', every), ('client_seconds', means))
                if first and of and of[0]},
+            **{f'{when}_client_seconds': median(wrote) for when, part in PASSES.items()
+               if first and (wrote := [each for each in means[part] if each])},
             **{name: float(count) for name, count in counts.items()}}, _facts(above, out)
 
 

@@ -187,7 +187,7 @@ class Job:
         self.data = self.files * self.size * options.clients * (options.nodes or 1)  # of one iteration
         self.places = [options.source, options.destination] if self.copies else [options.destination]
         self.folders = {place: os.path.join(place, f'{NAME}{LEADER}') for place in self.places}
-        self.sums = {}                                                  # of the large sources
+        self.sums, self.shared = {}, ''         # of the large sources; the folder of the one file of all clients
 
     def at_once(self, work):
         return at_once(work, self.options.clients, self.options.hang_seconds, self.team)
@@ -197,13 +197,16 @@ class Job:
         return at_once(work, 1, self.options.hang_seconds, Team(mpi=False))
 
     def source(self, client, index):
-        return os.path.join(self.folders[self.options.source], f'source-{client}', f'{index:07d}')
+        own, client = (self.shared, 0) if self.shared else (self.folders[self.options.source], client)
+        return os.path.join(own, f'source-{client}', f'{index:07d}')
 
     def target(self, iteration, client):
         folder = f'iteration-{1 if self.options.overwrite else iteration}'
         return os.path.join(self.folders[self.options.destination], folder, f'client-{client}')
 
     def prepare(self, client, meet, tick):
+        if self.shared and (self.team.rank or client):
+            return b''
         digest, folder = hashlib.blake2b(), os.path.dirname(self.source(client, 0))
         os.mkdir(folder)
         for index in range(self.files):
@@ -309,6 +312,11 @@ def fit(job, tops):
         room(place, job.places, clients * size, clients * (job.files + 2))
 
 
+def see(job):
+    if not os.path.exists(job.source(0, 0)):
+        raise Trouble(2, f'--one-file: {plain(job.options.source)} is not one folder for all nodes')
+
+
 def iterate(job, number):
     """Print one iteration; (seconds, 0 unless all was written; hung; failed; wrong; share cached)."""
     if number > 1:
@@ -375,13 +383,18 @@ def measure(job):
         'hang seconds': options.hang_seconds, 'source filesystem': kinds[0] if job.copies else 'none',
         'destination filesystem': kinds[-1],
         **({'nodes': options.nodes} if options.nodes else {}),
+        **({'one file': 'yes'} if options.one_file else {}),
         **({'overwrite': 'yes'} if options.overwrite else {}),
         **({'process a file': 'yes'} if options.process_a_file else {}),
         **({'pause': options.pause} if options.pause else {})})
     if job.copies:
+        job.shared = job.team.gather(job.folders[options.source])[0] if options.one_file else ''
         sums = job.at_once(job.prepare)
         if min(job.team.gather(len(sums))) < options.clients:
             raise Trouble(1, f'no progress for {options.hang_seconds} s while the source was written')
+        if job.shared:
+            job.team.step(see, job)
+            sums = dict.fromkeys(sums, job.team.gather(sums)[0][0])
         job.sums = sums if job.large else {}
     rows = [iterate(job, number) for number in range(1, options.iterations + 1)]
     caches(job, kinds, max(row[4] for row in rows))
@@ -400,6 +413,7 @@ def arguments():
     parser.add_argument('--clients', type=int, default=1, help='processes at once on this host')
     parser.add_argument('--nodes', type=int, default=0, help='an MPI launcher starts it on each, if above 1; '
                         'the seconds of every client are told')
+    parser.add_argument('--one-file', action='store_true', help='all clients of all nodes copy one large file')
     parser.add_argument('--overwrite', action='store_true', help='write into the files of the first iteration')
     parser.add_argument('--process-a-file', action='store_true', help='a process for each file: cp -f, or dd')
     parser.add_argument('--pause', type=float, default=0.0, help='seconds between iterations, not timed (0)')
@@ -418,6 +432,8 @@ def arguments():
         parser.error('--overwrite needs at least 2 iterations')
     if options.mode == 'large-copy' and (options.overwrite or options.process_a_file):
         parser.error('--overwrite and --process-a-file are of small files')
+    if options.mode != 'large-copy' and options.one_file:
+        parser.error('--one-file is of the large copy')
     for name in ('source', 'destination')[1 if options.mode == 'small-write' else 0:]:
         if not getattr(options, name):
             parser.error(f'{options.mode} needs --{name}')
