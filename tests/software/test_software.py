@@ -243,7 +243,10 @@ def test_a_prefix_goes_before_path_and_a_changed_program_is_another_identity_of_
 
 # ---- modules
 
-SHELL = '''module() {
+# Lmod, where it is here, defines `module` again in each bash, by BASH_ENV
+SHELL = '''unset BASH_ENV
+export MODULEPATH=/m
+module() {
   echo "module $*" >> $LOG; shift
   for m in "$@"; do
     case "$m" in gone|*evil*) echo "Unable to locate $m" >&2; continue; esac
@@ -258,6 +261,8 @@ def site(place, monkeypatch):
     """A login shell with a module command whose modules bring programs in a folder of their own."""
     monkeypatch.setenv('SITE', str(place.home / 'site'))
     (place.home / '.bash_profile').write_text(f'PATH={place.bin}\n{SHELL}\n')
+    for tool in ('sed', 'head', 'grep', 'tr', 'sort', 'paste'):
+        (place.bin / tool).symlink_to(shutil.which(tool, path='/usr/bin:/bin'))
     for name, body in (('hpcc', HPCC), ('mpirun', MPIRUN)):
         script(place.home / 'site' / name, body)
     return place
@@ -275,14 +280,16 @@ def test_modules_offer_the_listed_codes_that_start(site):
 
 
 @pytest.mark.parametrize('module, code, note', [
-    ('gone', 'hpcc', 'modules g: module load did not load gone: nothing offered'), ('gcc', 'wrf', 'modules g: no way is known to try wrf: not offered'),
-    ('', 'hpcc', 'modules g: there is no module system here: nothing offered'),
-    ('$(touch $HOME/evil); touch $HOME/evil', 'hpcc', 'modules g: module load did not load $(touch $HOME/evil); touch $HOME/evil: nothing offered')])
+    ('gone', 'hpcc', 'modules g: module gone is not loaded: Unable to locate gone; a hierarchy shows it behind its compiler and MPI; MODULEPATH=/m'),
+    ('gcc', 'wrf', 'modules g: no way is known to try wrf: not offered'),
+    ('', 'hpcc', 'modules g: module gcc is not loaded: this login shell has no module command; a file of /etc/profile.d defines it'),
+    ('$(touch $HOME/evil); touch $HOME/evil', 'hpcc', 'modules g: module $(touch $HOME/evil); touch $HOME/evil is not loaded: Unable to locate $(touch $HOME/evil); touch $HOME/evil; '
+     'a hierarchy shows it behind its compiler and MPI; MODULEPATH=/m')])
 def test_modules_that_bring_nothing_offer_nothing_although_programs_are_on_path(site, module, code, note):
     for name in ('hpcc', 'mpirun'):
         (site.bin / name).symlink_to(site.home / 'site' / name)
     if not module:
-        (site.home / '.bash_profile').unlink()
+        (site.home / '.bash_profile').write_text(f'PATH={site.bin}\nunset BASH_ENV; unset -f module\n')
     found = find(site, {'name': 'g', 'modules': [module or 'gcc'], 'codes': [code]})
     assert set(found.environs[0].features) == {'hpcc', 'mpi'} and found.environs[1].features == [] and note in found.notes
     assert not (site.home / 'evil').exists()            # names are words to the shell

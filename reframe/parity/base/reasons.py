@@ -12,6 +12,8 @@ from itertools import islice
 LONGEST, COMPLAINT = 400, 240
 #: No line is searched further than this.
 _LINE = 2000
+#: How a program that parity brings into a job begins its own reason.
+OURS = 'parity: '
 _RULE = re.compile(r'[-=*_ ]{8,}')
 _ERROR = re.compile(
     r'\berrors?\b|\bfatal|\babort|\bfail(ed|ure|s)?\b|\bcan ?not\b|\bcan\'t\b|\bcouldn.t\b|\bcould not\b|'
@@ -81,10 +83,10 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def complaint(stderr: str) -> str:
-    """Return the first line of a job's standard error that tells an error, or else the last one."""
+    """Return parity's reason in a job's standard error, else the first line of an error, else the last line."""
     lines = [line.rstrip() for line in stderr.splitlines()]
     after = ''
-    for told in _telling(lines):
+    for told in (*(line for line in lines if line.startswith(OURS)), *_telling(lines)):
         if not _AFTER.search(told, 0, _LINE):
             return cut(told, COMPLAINT)
         after = after or told

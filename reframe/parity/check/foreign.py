@@ -141,6 +141,7 @@ class Adopted(rfm.RegressionTestPlugin):
         self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
+        scheduled.demand_modules(case)
         if why := submission.of_case(case):
             raise ReframeError(why)
         if Workload.runs_here(self):

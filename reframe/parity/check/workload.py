@@ -311,6 +311,7 @@ class Workload(rfm.RegressionTestPlugin):
             self.parity['before'] = machine.reading()
         scheduled.begin(self)
         watched.begin(self)
+        scheduled.demand_modules(self)
         if why := submission.of_case(self):
             raise ReframeError(why)
 

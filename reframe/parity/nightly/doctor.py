@@ -148,6 +148,13 @@ def _software(system: System) -> Iterator[Finding]:
         if mpi := next((e.software['mpi'] for e in here.environs if 'mpi' in e.software), None):
             yield ok('mpi', f'{mpi["name"]} {mpi["version"]} starts')
         yield from (note('software', text) for text in here.notes)
+    else:
+        yield from (note('software', why, 'the nodes may have other modules: cases whose modules do not load fail')
+                    for why in discover.not_loaded(system))
+    if system.modules_system != 'nomod' and 'purge' not in ' '.join(system.module_commands) \
+            and (loaded := discover.taken_along(os.environ)):
+        yield note('software', f'jobs take along what this shell has loaded, a timer has none: {" ".join(loaded)}',
+                   'module purge here, or in each partition: prepare_cmds: [module purge]')
 
 
 #: What brings a program to this machine.
@@ -157,7 +164,8 @@ _NO_ROOT = 'as root: ci/quickstart; without root: docs/without-root.md'
 def _here(system: System) -> discover.Software | None:
     """Return the software of this machine, whose programs are started; None where it is not the system."""
     cache = paths.results() / 'cache' / 'software.json'
-    return discover.discover(paths.root(), system.environments, cache, system.name) if system.detect else None
+    return discover.discover(paths.root(), system.environments, cache, system.name,
+                             system.module_commands) if system.detect else None
 
 
 def _can_build(system: System) -> bool:

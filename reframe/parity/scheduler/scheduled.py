@@ -57,6 +57,14 @@ _ENDED_BY_PBS = {
 }
 
 
+def demand_modules(case) -> None:
+    """Have a job end where a module did not load: programs on PATH would run in place of the module's."""
+    modules = [*case.current_partition.local_env.modules, *case.current_environ.modules, *case.modules]
+    if modules and not case.standalone:
+        case.stage_program('modules.sh')
+        case.prerun_cmds = [f'(. ./modules.sh {" ".join(modules)}) || exit 2', *case.prerun_cmds]
+
+
 def begin(case) -> None:
     """Set the options of every job; ``case`` is a ReFrame test after its set-up."""
     scheduler, job = case.current_partition.scheduler.registered_name, case.job

@@ -80,7 +80,8 @@ def _detected(system: System):
     from parity.software import discover
     cache = paths.results() / 'cache'
     return (machine.load(cache / 'machine.json'),
-            discover.discover(paths.root(), system.environments, cache / 'software.json', system.name))
+            discover.discover(paths.root(), system.environments, cache / 'software.json', system.name,
+                              system.module_commands))
 
 
 def _stated(system: System) -> Iterator:

@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from parity import __version__
-from parity.base import codes, files
+from parity.base import codes, files, reasons
+from parity.base.paths import programs as of_jobs
 from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
@@ -20,7 +21,7 @@ from parity.software.blas import attempt
 from parity.software.programs import Environ, Survey, features, paths, programs, survey
 from parity.software.spack import SpackFound
 from parity.system import systems
-from parity.system.systems import ModulesEnvironment
+from parity.system.systems import ModulesEnvironment, System
 
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
@@ -43,9 +44,10 @@ class _Kept(Strict):
 
 
 def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_file: Path,
-             system: str = '') -> Software:
+             system: str = '', before: Sequence[str] = ()) -> Software:
     """Find the software of this machine with this process's variables, and Spack's builds for ``system``.
-    ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
+    ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml,
+    ``before`` the commands that jobs run before they load modules."""
     env, flags = dict(os.environ), procfs.flags(Tree('/'))
     made = manifest.read(system) if system else None
     newer, views = (manifest.not_built(system, made), made.views) if made else ('', {})
@@ -55,7 +57,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
     key = {'parity': __version__, 'code': code, 'codes': _digest(repr(codes.every())), 'user': os.geteuid(),
            'cpu': _digest(' '.join(sorted(flags))), 'variables': {name: env.get(name) for name in _VARIABLES},
-           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated,
+           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated, 'before': list(before),
            'built': made and [made.stamp, made.view, newer, *map(manifest.changed, views.values())]}
     with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
         kept = _Kept.model_validate(store.read(cache_file, key))
@@ -64,7 +66,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     surveys = [*(manifest.environ(view, env, flags, name, newer) for name, view in views.items()),
                # PATH has the distribution's packages, and an operator's own programs beside them
                survey('distro', Environ(name='distro', provider='distro'), _on_path(), env, flags),
-               *(_modules(entry, env, flags, systems.line(system, ('environments', at)) if system else '')
+               *(_modules(entry, env, flags, before, systems.line(system, ('environments', at)) if system else '')
                  for at, entry in enumerate(stated))]
     installed, notes = spack.find(root, env)
     read = {file for found in surveys for file in found.read}
@@ -113,16 +115,18 @@ def lacking(where: str, prefix: str, missing: Mapping[str, list[str]]) -> str:
     return f'{where}: prefix: {prefix} lacks {said}; valid is a prefix that has it' if said else ''
 
 
-def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str], where: str) -> Survey:
+def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str], before: Sequence[str],
+             where: str) -> Survey:
     label, modules, prefix = f'modules {entry["name"]}', entry['modules'], entry['prefix']
     known = [code for code in entry['codes'] if code in features()]
     notes = [f'{label}: no way is known to try {code}: not offered' for code in entry['codes']
              if code not in known]
     environ = Environ(name=entry['name'], modules=modules,
                       provider='prefix' if prefix else 'modules' if modules else 'distro')
-    loaded, why = load_modules(modules, env) if modules else (dict(env), '')
+    loaded, why = load_modules(modules, env, before) if modules else (dict(env), '')
     if loaded is None:
-        return Survey(environ, [*notes, f'{label}: {why}: nothing offered'], False, [])
+        why = f'{where}: {label}: {why}' if where else f'{label}: {why}'
+        return Survey(environ.model_copy(update={'software': {'lacking': why}}), [*notes, why], False, [])
     if prefix:
         return _below(prefix, label, environ, known, loaded, flags, where)
     found = survey(label, environ, known, loaded, flags)
@@ -141,6 +145,21 @@ def _below(prefix: str, label: str, environ: Environ, known: list[str], env: Map
         'software': {**found.environ.software, 'view': view, 'prefix': prefix} | (why and {'lacking': why} or {})})
     return found._replace(environ=made, notes=found.notes + [why] * bool(why),
                           sound=found.sound and made.features == known)
+
+
+def not_loaded(system: System) -> Iterator[str]:
+    """Yield a sentence for each environment whose modules do not load on this machine."""
+    for at, entry in enumerate(system.environments):
+        if entry.modules and (why := load_modules(entry.modules, os.environ, system.module_commands)[1]):
+            yield f'{systems.line(system.name, ("environments", at))}: modules {entry.name}: {why}'
+
+
+def taken_along(env: Mapping[str, str]) -> list[str]:
+    """Return the modules that are loaded in this process and not in a new login shell: jobs take them along."""
+    mine = [name for name in env.get('LOADEDMODULES', '').split(':') if name]
+    bare = {name: env[name] for name in ('HOME', 'USER', 'PATH') if name in env}
+    new = attempt(['bash', '-lc', 'echo "$LOADEDMODULES"'], bare, _TIMEOUT).out.strip().split(':') if mine else []
+    return [name for name in mine if name not in new]
 
 
 def stated_below(environ: Environ, prefix: str, where: str) -> Environ:
@@ -203,24 +222,22 @@ def _contents(software: dict[str, Any]) -> str:
 
 
 _MARK = '--parity-environment--'
-_NO_MODULES = 40
 #: A login shell on a large site reads much before it answers.
 _TIMEOUT = 30.0
 
 
-def load_modules(modules: Collection[str], env: Mapping[str, str]) -> tuple[dict[str, str] | None, str]:
-    """Return a login shell's variables with ``modules``, or None and the reason. LOADEDMODULES tells what loaded:
-    the exit code may be 0 after a failure."""
-    words = ' '.join(shlex.quote(name) for name in modules)
-    script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
-             f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'
+def load_modules(modules: Collection[str], env: Mapping[str, str],
+                 before: Sequence[str] = ()) -> tuple[dict[str, str] | None, str]:
+    """Return a login shell's variables with ``modules``, or None and the reason. As in a job, each is loaded by a
+    command of its own, after ``before``, and modules.sh tells what loaded."""
+    words = [shlex.quote(name) for name in modules]
+    script = '\n'.join([*(f'{command} >&2' for command in (*before, *(f'module load {word}' for word in words))),
+                        f'(. {shlex.quote(str(of_jobs() / "modules.sh"))} {" ".join(words)}) || exit',
+                        f'printf %s {shlex.quote(_MARK)}; exec env -0'])
     said = attempt(['bash', '-lc', script], env, _TIMEOUT)
-    if said.code == _NO_MODULES:
-        return None, 'there is no module system here'
-    before, mark, after = said.out.partition(_MARK)
-    if not said.ok or not mark:
-        return None, said.why or 'the login shell did not get as far as printing its environment'
-    found = dict(entry.split('=', 1) for entry in after.split('\0') if '=' in entry)
-    loaded = found.get('LOADEDMODULES', '').split(':')
-    missing = [name for name in modules if not any(m == name or m.startswith(name + '/') for m in loaded)]
-    return (None, f'module load did not load {", ".join(missing)}') if missing else (found, '')
+    _, mark, after = said.out.partition(_MARK)
+    if said.ok and mark:
+        return dict(entry.split('=', 1) for entry in after.split('\0') if '=' in entry), ''
+    of_ours = [line for line in said.err.splitlines() if line.startswith(reasons.OURS)]
+    return None, of_ours[-1].removeprefix(reasons.OURS) if of_ours else \
+        said.why or 'the login shell did not get as far as printing its environment'

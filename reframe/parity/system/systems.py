@@ -399,6 +399,12 @@ class System(Strict):
     nightly: Nightly | None = None
     partitions: list[Partition] = Field(min_length=1)
 
+    @property
+    def module_commands(self) -> list[str]:
+        """The module commands of its partitions that jobs run before they load modules: `module purge`."""
+        return [*dict.fromkeys(line for part in self.partitions for line in part.prepare_cmds
+                               if line.startswith(('module ', 'ml ')))]
+
     @model_validator(mode='after')
     def _consistent(self) -> System:
         names = [p.name for p in self.partitions]
