@@ -2,14 +2,14 @@
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from npb_output import check, read, receive_seconds
+from npb_output import ROUTINES, check, read, receive_seconds
 from npb_sizes import class_of, memory_bytes, most_ranks
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Code, Metric, Mpi
 
 CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,D,W', binaries=('{names}.{classes}.x',),
-            requires=('mpirun',), units={'mops_.*': 'Mop/s', 'seconds': 's'},
+            requires=('mpirun',), units={'mops_.*': 'Mop/s', 'seconds': 's', '.*_com.*tion': 's'},
             parts={'memory-bound codes': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',),
                    'compute': ('Npb%benchmark=ep',)},
             headlines={r'Npb%benchmark=ep\.mops_total': 'NPB EP',
@@ -19,15 +19,18 @@ CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,D,W', bina
 
 #: Of LU with profile=yes: how long a rank is in MPI_Recv.
 RECEIVES = Metric('receive_seconds', 's', 'lower', zero=True)
+#: The same of its other calls.
+CALLS = {'send_seconds': ('Send',), 'nonblocking_seconds': ('Irecv', 'Wait')}
 
 
 @rfm.simple_test
 class Npb(rfm.RunOnlyRegressionTest, Mpi):
     """One rank a core, or as many as the benchmark's grid allows; the class goes by the size, or is
-    ``npb_class``."""
+    ``npb_class``. ``timers`` of BT are its own, by routine."""
 
     benchmark = parameter(['bt', 'cg', 'ep', 'ft', 'is', 'lu', 'mg', 'sp'])
     npb_class = variable(typ.Str['[SWABCDEF]?'], value='')
+    timers = variable(typ.Bool, value=False)
     metrics = (
         Metric('mops_total', 'Mop/s', 'higher'),
         Metric('mops_per_process', 'Mop/s', 'higher'),
@@ -37,10 +40,19 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('init')
     def profile_receives(self):
         if self.profile and self.benchmark == 'lu':
-            self.metrics = (*self.metrics, RECEIVES)
+            calls = (Metric(name, 's', 'lower', zero=True) for name in CALLS)
+            self.metrics = (*self.metrics, RECEIVES, *calls)
+
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
+    def declare_routines(self):
+        if self.timers:
+            self.metrics = (*self.metrics, *(Metric(name, 's', 'lower', zero=True) for name in ROUTINES))
 
     @run_after('setup')
     def place(self):
+        if self.timers and self.benchmark != 'bt':
+            self.skip_case('timers=yes: only those of BT are read')
+        self.env_vars.update({'NPB_TIMER_FLAG': 'on'} if self.timers else {})
         there, have = self.ranks_on(int(self.nodes)), int(self.nodes) * (self.extra('memory_bytes') or 0)
         self.letter = self.npb_class or class_of(self.size, self.benchmark, there, have)
         try:
@@ -64,4 +76,6 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
         if RECEIVES in self.metrics:
             calls = self.parity['profile']['calls']
             values[RECEIVES.name] = receive_seconds(calls, self.letter, self.num_tasks)
+            values |= {name: sum(call['mean_seconds'] for call in calls if call['call'] in of)
+                       for name, of in CALLS.items()}
         return values

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
-from parity.check import Incomplete, Lines, Read, Wrong, agree, half, same
+from parity.check import Incomplete, Lines, Read, Wrong, agree, half, number, ordered, same
 
 # Sentences with which the programs refuse a number of processes or a size (3.3.1 and 3.4).
 _REFUSED = (r'Expecting a .{1,40} number of processes|ERROR: [Nn]umber of processes |ERROR: requested for '
@@ -22,6 +23,11 @@ _TYPES = {'EP': 'Random numbers generated', 'IS': 'keys ranked'}
 _NO_MEMORY = 'Error encountered in allocating space|ERROR: memoy allocation failed|Error: integer overflow'
 _FAILED = (r'(?i:verification failed|no verification performed|^FAILURE:|UNSUCCESSFUL|NOT PERFORMED'
            r'|Failed partial verification|number of keys out of sort|(?<![\w.])(nan|inf|infinity)(?![\w.]))')
+
+#: Of BT with NPB_TIMER_FLAG: the seconds of a routine, by the timer that has them.
+ROUTINES = {'rhs_computation': 'rhs', 'rhs_communication': 'exch', **{
+    f'{axis}solve_{what}': f'{axis}{timer}' for axis in 'xyz'
+    for what, timer in (('computation', 'solve'), ('communication', 'comm'))}}
 
 
 def read(text: str) -> Read:
@@ -57,7 +63,23 @@ def read(text: str) -> Read:
     agree(rate, seconds, work, f'Mop/s of {name} class {ran["class"]}')
     values = {'mops_total': float(rate), 'mops_per_process': float(each),
               'seconds': float(seconds) or work / float(rate)}
+    if name == 'BT' and out.maybe(r'timer \d+\(total ?\) .*'):
+        values |= _routines(out)
     return values, {**ran, 'total_processes': total, 'active_processes': active}
+
+
+def _routines(out: Lines) -> dict[str, float]:
+    """Return the mean seconds of BT's routines over its ranks. Raise Wrong where timers contradict each other."""
+    mean: dict[str, Decimal] = {}
+    for timer in (*ROUTINES.values(), 'totcomp', 'totcomm'):
+        row = out.one(rf'timer \d+\( ?{timer} ?\) : (\S+) (\S+) (\S+)', f'timer ({timer})')
+        least, most, mean[timer] = (number(row[i], f'timer {timer}', zero=True, places=4) for i in (1, 2, 3))
+        ordered(f'timer {timer}', least, mean[timer], most)
+    for total, what, exact in (('totcomm', 'communication', True), ('totcomp', 'computation', False)):
+        parts = sum(mean[timer] for name, timer in ROUTINES.items() if name.endswith(what))
+        if (abs(parts - mean[total]) if exact else parts - mean[total]) > Decimal('0.00025'):
+            raise Wrong(f'timers: the routines make {parts} s of {what}, {total} is {mean[total]}')
+    return {name: float(mean[timer]) for name, timer in ROUTINES.items()}
 
 
 def check(facts: dict[str, int | str], benchmark: str, npb_class: str, ranks: int) -> None:
