@@ -209,3 +209,12 @@ def test_a_level_that_is_found_after_one_low_night_is_no_further_drop(top):
                           usual_low=97.0, history='regressed')
     cells = [acks.applied([tonight.model_copy(update={'level': level})], 'local', TODAY)[0][0] for level in (89.5, 80.0)]
     assert [bool(cell.acknowledged) for cell in cells] == [True, False]
+
+
+@pytest.mark.parametrize('level, known', [(85.0, True), (78.5, True), (76.0, False)])
+def test_what_joins_an_acknowledged_incident_later_is_known_up_to_its_slowdown(top, level, known):
+    written(top, {'cell': 'Toy.other@local:default', 'incident': 7, 'value': 12.0, 'expected': 10.0})
+    now = datetime.datetime.now().timestamp() + 9 * 86400
+    tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', incident=7, detected=now,
+                          begin=now, usual=100.0, usual_low=99.0, level=level, history='regressed')
+    assert bool(acks.applied([tonight], 'local', TODAY)[0][0].acknowledged) == known

@@ -35,7 +35,7 @@ from parity.verdict.model import BEGAN_WITHIN, Cell, names
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
 #: A share that is no further drop.
-_NEAR = 0.01
+_NEAR, _TENTH = 0.01, 0.1
 #: Words of cells whose fault is over.
 OVER = {'ok', 'blind', 'improved'}
 #: States of a cell whose slowdown is not over.
@@ -121,14 +121,15 @@ def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
 def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
 
-    One that names the cell holds until a further drop is found; one of its incident covers what began with it."""
+    One that names the cell holds until a further drop is found. One of its incident covers what began with it, or
+    is no slower than what is acknowledged there."""
     fits = [(ack, cell.detected) for ack in named] or [(ack, cell.begin) for ack in of_incident]
     late = ''
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
         elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * BEGAN_WITHIN \
-                and _worse(cell, ack):
+                and _worse(cell, [ack] if named else of_incident, bool(named)):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
@@ -136,26 +137,26 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
 
 
-def _worse(cell: Cell, ack: Ack) -> bool:
-    """Return whether the level is worse than the acknowledged figure.
+def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
+    """Return whether the level is worse than the worst of the acknowledged figures; ``own``: of this cell.
 
     A level that is found after one low night is no further drop."""
-    known = ack.value, ack.expected, cell.level, cell.expected, cell.usual, cell.usual_low
-    if None in known or not all(known):
+    losses = [ack.value / ack.expected - 1 for ack in known if ack.value and ack.expected]
+    if not losses or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
         return True
     noise = abs(cell.usual_low / cell.usual - 1) / 3
     side = -1 if cell.better == 'higher' else 1
-    was, now = (side * (value / expected - 1) for value, expected in (
-        (ack.value, ack.expected), (cell.level, cell.expected)))
-    settled = not cell.begin or ack.since - datetime.date.fromtimestamp(cell.begin) >= BEGAN_WITHIN
+    was, now = max(side * loss if own else abs(loss) for loss in losses), side * (cell.level / cell.expected - 1)
+    settled = not (own and cell.begin) or all(
+        ack.since - datetime.date.fromtimestamp(cell.begin) >= BEGAN_WITHIN for ack in known)
     return further(was, now, settled, noise)
 
 
 def further(was: float, now: float, settled: bool, noise: float = 0.0) -> bool:
-    """Return whether a loss is a further drop: by 1 % or the ``noise`` of a night. All are shares.
+    """Return whether a loss is a further drop: by 1 %, a tenth, or the ``noise`` of a night. All are shares.
 
     A loss that the first nights of a slowdown gave, not ``settled``, may be half the true one."""
-    return now > max(was if settled else 2 * was, was + max(_NEAR, noise))
+    return now > max(was if settled else 2 * was, was + max(_NEAR, noise, _TENTH * was))
 
 
 def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]
