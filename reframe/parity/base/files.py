@@ -43,7 +43,8 @@ def _replaced(file: Path) -> Iterator[Path]:
     """Yield a file that takes the place of ``file`` at the end. An OSError without a name names ``file``."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f'.{file.name}.{os.getpid()}')
+    # nodes that share the folder may have processes of one id
+    aside = file.with_name(f'.{file.name}.{socket.gethostname()}.{os.getpid()}')
     aside.unlink(missing_ok=True)
     try:
         aside.touch(exist_ok=False)     # a link that lies there is not followed
@@ -96,7 +97,7 @@ class Lock:
         try:
             file = _place(self.file)
             file.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            fd = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             needs = ': results need a file system with locks (PARITY_RESULTS; Lustre: mount option flock)'
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as err:
@@ -148,7 +149,7 @@ def alone(file: Path, what: str) -> Iterator[int]:
     """Hold a lock on ``file``, once no other process does ``what``. Yields its descriptor, for children."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o644), 'w') as lock:
+    with open(os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o666), 'w') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import sqlite3
@@ -255,7 +256,17 @@ def cached() -> set[str]:
 
 def cache() -> Path:
     """Return the folder of the sessions' files in the cache."""
-    return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}'
+    return _cache(paths.results())
+
+
+@functools.cache
+def _cache(results: Path) -> Path:
+    """Return the cache below the results, or one of the user's own: others may only read the results."""
+    folder = results / 'cache' / 'sessions' / f'v{_VERSION}'
+    if os.access(next(above for above in (folder, *folder.parents) if above.exists()), os.W_OK):
+        return folder
+    home = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
+    return home / 'parity' / hashlib.sha256(bytes(results)).hexdigest()[:12] / 'sessions' / f'v{_VERSION}'
 
 
 def cache_brief(session: Session) -> Session:
