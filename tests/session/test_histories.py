@@ -167,7 +167,7 @@ def test_a_unit_tells_the_direction(unit, sign):
     ('data.js', 'window.BENCHMARK_DATA = {"entries": ', 'data.js: this is no JSON'),
     ('x.json', '{"data": [{"id": 1}]}', 'x.json: this is no JSON of Conbench'), ('x.json', '7', 'x.json:1: the form of this file is not known'),
     ('x.json', '{"data": []}', 'no result of a benchmark'),
-    ('otava.yaml', 'tests: [', 'no otava.yaml'), ('otava.yaml', 'tests: {a: {type: csv, file: none.csv, metrics: [x]}}', 'none.csv: No such file'),
+    ('otava.yaml', 'tests: [', 'otava.yaml:1: expected the node content'), ('otava.yaml', 'tests: {a: {type: csv, file: none.csv, metrics: [x]}}', 'none.csv: No such file'),
     ('otava.yaml', 'tests: {a: {type: csv, file: otava.yaml, metrics: [x]}}', 'otava.yaml:1: no column time')])
 def test_files_of_other_trackers_that_are_none_are_refused_by_name(tmp_path, name, text, why):
     (tmp_path / name).write_text(text)

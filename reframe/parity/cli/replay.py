@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from parity.base.errors import OK, UsageError
+from parity.base.errors import OK, NothingMeasured, UsageError
 
 if TYPE_CHECKING:
     from parity.session import histories
@@ -80,7 +80,7 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
 
 def _sources(paths: list[Path], form: str, system: str, since: str, columns: str, patterns: tuple[str, str]
              ) -> list[histories.Source]:
-    """Return the histories. UsageError where none has a night that can be judged."""
+    """Return the histories. UsageError where none has a night that can be judged, NothingMeasured of a system."""
     from parity.base.figures import counted, several
     from parity.session import histories, tables
     from parity.stats.bounds import FIRST
@@ -91,8 +91,9 @@ def _sources(paths: list[Path], form: str, system: str, since: str, columns: str
         *histories.of_paths(paths, _columns(columns, tables.NAMED), directions, form)]
     longest = max(source.history.longest for source in sources)
     if longest <= FIRST:
-        raise UsageError(f'{several([s.name for s in sources])}: the longest series has '
-                         f'{counted(longest, "night")}; a series is judged from night {FIRST + 1} on')
+        few = f'{several([s.name for s in sources])}: the longest series has {counted(longest, "night")}; ' \
+              f'a series is judged from night {FIRST + 1} on'
+        raise NothingMeasured(few) if system else UsageError(few)
     return sources
 
 

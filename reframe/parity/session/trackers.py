@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import yaml
 
-from parity.base import files
+from parity.base import files, yamlfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.session import tables
 from parity.session.tables import Rows
@@ -114,12 +113,11 @@ def otava(path: Path) -> Rows:
 
     Otava takes a metric without one as better where it is higher."""
     try:
-        tests = {name: test for name, test in yaml.safe_load(files.read(path))['tests'].items()
-                 if test['type'] == 'csv'}
+        tests = {name: test for name, test in yamlfile.load(path)[0]['tests'].items() if test['type'] == 'csv'}
         if not tests:
             raise NothingMeasured(f'{path}: no test has the type csv; other types are no files')
         frames = [_otava(path, name, test) for name, test in tests.items()]
-    except (*_MALFORMED, yaml.YAMLError) as err:
+    except _MALFORMED as err:
         why = ' '.join(f'{type(err).__name__}: {err}'.split())
         raise UsageError(f'{path}: this is no otava.yaml with tests of the type csv ({why})') from None
     return Rows("CSV of Otava, as its otava.yaml names it", pl.concat(frames))
