@@ -80,8 +80,8 @@ def scontrol(folder: Path, *arguments: str) -> None:
     elif arguments[:3] == ('--oneliner', 'show', 'job'):
         for number, node, state, end in _asked(folder, arguments[3]):
             at = time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(end))
-            print(f'JobId={number} JobState={state.split()[0]} Reason=None ExitCode=0:0 RunTime=00:00:00 '
-                  f'SubmitTime={at} StartTime={at} EndTime={at} NodeList={node}')
+            print(f'JobId={number} JobName=bench UserId=root(0) JobState={state.split()[0]} Reason=None '
+                  f'ExitCode=0:0 RunTime=00:00:00 SubmitTime={at} StartTime={at} EndTime={at} NodeList={node}')
     else:
         sys.exit(f'scontrol: unknown question: {" ".join(arguments)}')
 

@@ -177,7 +177,7 @@ def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
     (checkout / 'systems' / 'example-slurm' / 'system.yaml').write_text(json.dumps(data))
     shell(". ci/activate && reframe -c checks/ --system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run", checkout)
     file, = scripts(checkout, 'example-slurm')
-    subprocess.run(['bash', '-c', 'module() { :; }; python3() { :; }; . ./rfm_job.sh'], cwd=file.parent, check=True)
+    subprocess.run(['bash', '-c', 'module() { [ "$1" != load ] || export LOADEDMODULES+=":$2"; }; python3() { :; }; . ./rfm_job.sh'], cwd=file.parent, check=True)
     assert not (file.parent / 'pwned').exists()
     assert "=/x;touch pwned'" in file.read_text()
 
