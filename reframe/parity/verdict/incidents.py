@@ -67,15 +67,16 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
     from parity.nodes import listing  # it loads polars
-    slow = listing.twice(system) if verdict else {}
-    before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in table.of_system(system) if not each.closed
-              for fault in each.faults.values() if fault.listed} if verdict else {}
-    mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow})
-    tonight = of_verdict(verdict, system, start, interrupted, slow, mended)
-    together = near()
+    slow, together = listing.twice(system) if verdict else {}, near()
     held = [ack for ack in acks.read(system) if ack.holds(datetime.date.today())]
     holding = {of for ack in held for of in (ack.cell, ack.incident)}
-    return table.record(system, session, start, lambda known: after(known, tonight, together, holding))
+
+    def changed(known: Sequence[Incident]) -> list[Incident]:
+        before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in known for fault in each.faults.values()
+                  if fault.listed and verdict}
+        mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow})
+        return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
+    return table.record(system, session, start, changed)
 
 
 def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
