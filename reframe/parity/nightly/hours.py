@@ -69,7 +69,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Worth:
     system: str
     budget: float
     cases: list[Case]
@@ -78,8 +78,8 @@ class Plan:
     best: Way                        # within the budget
 
 
-def of(system: str, budget: float) -> Plan:
-    """Return the plan for a system of so many node-hours a night. NothingMeasured where no run has a time."""
+def worth(system: str, budget: float) -> Worth:
+    """Return what so many node-hours a night buy a system. NothingMeasured where no run has a time."""
     verdict = judge.newest('', system)
     name = verdict.session.system
     frame = history.load(name).filter(pl.col('seconds').is_not_null())
@@ -90,7 +90,7 @@ def of(system: str, budget: float) -> Plan:
         raise NothingMeasured(f'{name}: no judged figure has a run with a time; a figure is judged after ten '
                               'nights')
     figures = sum(len(case.figures) for case in cases)
-    return Plan(name, budget, cases, len(measured) - figures, list(_ways(cases)), best(cases, budget))
+    return Worth(name, budget, cases, len(measured) - figures, list(_ways(cases)), best(cases, budget))
 
 
 def _cases(frame: pl.DataFrame, judged: list[Cell]) -> Iterator[Case]:
@@ -153,7 +153,7 @@ def best(cases: list[Case], budget: float) -> Way:
     return max(ways, key=lambda way: (way.count, -len(way.left_out), -abs(way.more)))
 
 
-def lines(plan: Plan) -> Iterator[str]:
+def lines(plan: Worth) -> Iterator[str]:
     """Yield the plan on one screen, the answer first."""
     now, figures = plan.ways[0], sum(len(case.figures) for case in plan.cases)
     word = 'are enough' if now.hours <= plan.budget else 'are too few'
@@ -197,7 +197,7 @@ def _hours(hours: float) -> str:
     return f'{hours:.0f}' if hours >= 100 else f'{hours:.2g}'
 
 
-def document(plan: Plan) -> dict[str, Any]:
+def document(plan: Worth) -> dict[str, Any]:
     """Return the same for --json. Shares; None: no slowdown shows."""
     def way(of: Way) -> dict[str, Any]:
         return {'name': of.name, 'more_runs': of.more, 'node_hours': of.hours, 'figures': of.count,
