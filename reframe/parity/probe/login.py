@@ -203,12 +203,16 @@ def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> l
                   exclusive='EXCLUSIVE' in r.get('OverSubscribe', '') or r.get('Exclusive') == 'NODE',
                   memory=next((f'{key}={r[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
                                if r.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), ''),
-                  rules={key: r[key] for key in _RULES if r.get(key, 'ALL') != 'ALL'})
+                  rules=_rules(r))
             for r in slurm.records(text, 'PartitionName')]
 
 
 #: The rules of a partition about a job's account and QOS.
 _RULES = ('AllowAccounts', 'DenyAccounts', 'AllowQos', 'DenyQos')
+
+
+def _rules(record: Mapping[str, str]) -> dict[str, str]:
+    return {key: record[key] for key in _RULES if record.get(key, 'ALL') != 'ALL'}
 
 
 def refused(rules: Mapping[str, str], accounts: Iterable[str], qos: Iterable[str]) -> str:
@@ -231,8 +235,7 @@ def _slurm_closed(record: dict[str, str], groups: set[str], qos: Mapping[str, li
     hosts = record.get('AllocNodes', 'ALL')
     if hosts != 'ALL' and platform.node() not in maybe('scontrol', 'show', 'hostnames', hosts).split():
         return f'AllocNodes={hosts}, not {platform.node()}'
-    rules = {key: record[key] for key in _RULES if record.get(key, 'ALL') != 'ALL'}
-    return refused(rules, qos, {name for names in qos.values() for name in names})
+    return refused(_rules(record), qos, {name for names in qos.values() for name in names})
 
 
 def configured(text: str) -> dict[str, str]:
