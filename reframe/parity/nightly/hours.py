@@ -52,6 +52,10 @@ class Case:
         """Return how many figures show a slowdown of 5 % with so many runs a night."""
         return sum(repeats.enough(figure.with_runs(self.runs, runs, nights)) for figure in self.figures)
 
+    def an_hour(self, runs: int) -> float:
+        """Return how many figures show a slowdown of 5 % for each of its node-hours, with so many runs a night."""
+        return self.count(runs) / max(self.hours * runs, 1e-9)
+
     @property
     def best(self) -> float | None:
         return min((figure.shows for figure in self.figures if figure.shows is not None), default=None)
@@ -139,11 +143,8 @@ def best(cases: list[Case], budget: float) -> Way:
 
     For each number of repeats it takes the cases that show most for an hour first, then the cheapest others."""
     def spent(more: int) -> Way:
-        def worth(case: Case) -> tuple[float, float]:
-            runs = max(1, case.runs + more)
-            return -case.count(runs) / max(case.hours * runs, 1e-9), case.hours
         taken, left, rest = [], [], budget
-        for case in sorted(cases, key=worth):
+        for case in sorted(cases, key=lambda case: (-case.an_hour(max(1, case.runs + more)), case.hours)):
             cost = case.hours * max(1, case.runs + more)
             (taken if cost <= rest else left).append(case)
             rest -= cost if cost <= rest else 0
@@ -171,17 +172,17 @@ def lines(plan: Worth) -> Iterator[str]:
     left = plan.best.left_out
     yield f'this plan      {more}' + (
         f', without {several([visible(case.name) for case in left])}' if left else ', nothing left out')
-    worth = sorted(plan.cases, key=lambda case: case.count(case.runs) / max(case.hours * case.runs, 1e-9))
-    shown = [f'{visible(case.name)} ({case.count(case.runs)} of {len(case.figures)})' for case in reversed(worth)
+    ranked = sorted(plan.cases, key=lambda case: case.an_hour(case.runs))
+    shown = [f'{visible(case.name)} ({case.count(case.runs)} of {len(case.figures)})' for case in reversed(ranked)
              if case.count(case.runs)]
     yield f'show {100 * WANTED:g} %       {several(shown) if shown else "none"}'
     title = 'cost most'
-    for case in sorted(worth[:_NAMED], key=attrgetter('hours'), reverse=True):
+    for case in sorted(ranked[:_NAMED], key=attrgetter('hours'), reverse=True):
         best = 'no slowdown shows' if case.best is None else f'the best shows {percent(case.best)}'
         yield (f'{title:14} {_hours(case.hours * case.runs)} node-hours: {visible(case.name)}: '
                f'{case.count(case.runs)} of {counted(len(case.figures), "figure")}; {best}')
         title = ''
-    blind = [case for case in worth if not case.count(case.runs + _MORE)]
+    blind = [case for case in ranked if not case.count(case.runs + _MORE)]
     if blind:
         cost, names = sum(case.hours * case.runs for case in blind), [visible(case.name) for case in blind]
         yield (f'leave out      {counted(len(blind), "case")} of {_hours(cost)} node-hours that show no '
