@@ -22,7 +22,9 @@ def configure():
     global site_configuration
     refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
     argv = sys.argv[1:]
-    site_configuration = assemble.site_configuration(systems.named(argv) if current.runs(argv) else '')
+    runs = current.runs(argv)
+    chosen = systems.named(argv) if runs or systems.stated(argv) in systems.names() else ''
+    site_configuration = assemble.site_configuration(chosen, sends=runs)
     patches.install(paths.results())
     foreign.install()
     current.begin(argv)

@@ -18,12 +18,14 @@ OF_REFRAME = ['reframe', 'pydantic', 'jinja2']
 #: Python reads it at its start: what the process loads and starts is a line of the file $COUNTED when it ends.
 _COUNTER = f'''
 import atexit, json, os, sys
-counted = {{'argv': sys.orig_argv, 'started': [], 'checks': 0}}
+counted = {{'argv': sys.orig_argv, 'started': [], 'checks': 0, 'systems': []}}
 def count(event, args):
     if event in ('subprocess.Popen', 'os.fork', 'os.forkpty', 'os.posix_spawn', 'os.exec'):
         counted['started'].append(str(args and args[0]))
     elif event == 'exec' and args[0].co_filename.endswith('/stream/stream.py'):
         counted['checks'] += 1
+    elif event == 'open' and str(args[0]).endswith('/system.yaml'):
+        counted['systems'] = sorted({{*counted['systems'], str(args[0]).split('/')[-2]}})
 def end():
     counted['modules'] = [name for name in {HEAVY} if name in sys.modules]
     with open(os.environ['COUNTED'], 'a') as file:
@@ -70,15 +72,15 @@ def test_help_loads_nothing_heavy_and_starts_nothing(counted):
     assert (done['modules'], done['started'], done['pythons']) == ([], [], 1)
 
 
-def test_a_list_loads_the_checks_once_and_starts_nothing(counted):
+def test_a_list_loads_the_checks_once_one_system_and_starts_nothing(counted):
     done = counted.reframe('-l')
-    assert (done['modules'], done['started'], done['checks'], done['pythons']) == (OF_REFRAME, [], 1, 1)
+    assert (done['modules'], done['started'], done['checks'], done['systems'], done['pythons']) == (OF_REFRAME, [], 1, ['bench'], 1)
 
 
 def test_a_run_and_its_first_verdict_load_the_checks_once_and_start_git_and_the_job(counted):
     done = counted.reframe('-r')
     assert 'This machine is measured: 4 figures' in done['printed']
-    assert (done['modules'], done['checks'], done['pythons']) == ([*OF_REFRAME, 'rich.console'], 1, 1)
+    assert (done['modules'], done['checks'], done['systems'], done['pythons']) == ([*OF_REFRAME, 'rich.console'], 1, ['bench'], 1)
     assert [Path(program).name for program in done['started']] == ['git', 'rfm_job.sh']
     done = counted.parity('verdict')
     assert (done['modules'], done['started'], done['pythons']) == (['pydantic', 'rich.console'], [], 1)

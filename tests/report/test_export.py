@@ -94,7 +94,7 @@ def test_a_header_with_a_secret_that_is_not_named_is_refused(site, monkeypatch):
         file.write("httpjson: {url: 'http://x', extra_headers: {X: '$TOKE'}, secrets: [TOKEN]}\n")
     monkeypatch.setenv('TOKEN', 'hunter2')
     with pytest.raises(UsageError, match=r'httpjson.extra_headers.X: a \$ must begin .*; valid: \$TOKEN$'):
-        assemble.site_configuration('local')
+        assemble.site_configuration('local', sends=True)
 
 
 def test_no_text_of_a_job_commands_a_terminal_or_a_spreadsheet(stored, site):

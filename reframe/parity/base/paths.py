@@ -20,7 +20,7 @@ def root() -> Path:
     top = Path(named) if named else Path(__file__).resolve().parents[3]
     if not (top / 'systems').is_dir():
         raise UsageError(f'{top}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
-    return top.resolve()
+    return _resolved(str(top))
 
 
 def named(file: str | Path) -> str:

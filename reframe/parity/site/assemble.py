@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -20,17 +21,17 @@ PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
 
 
-def site_configuration(measured: str = '') -> dict[str, Any]:
+def site_configuration(chosen: str = '', sends: bool = False) -> dict[str, Any]:
     """Return the dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file.
 
-    ``measured``: the system that ReFrame measures now; its cases are sent to the server that it names."""
-    stated = [systems.read(name) for name in systems.names()]
+    It has the system that ReFrame was told to take, all for ''. A run ``sends`` its cases to the server that the
+    system names."""
+    stated = [systems.read(name) for name in ([chosen] if chosen else systems.names())]
     found = [_system(system) for system in stated]
     return {
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
-        'logging': [_logging(), *(_logging(system) for system in stated
-                                  if system.httpjson and system.name == measured)],
+        'logging': [_logging(), *(_logging(system) for system in stated if sends and system.httpjson)],
         'general': _general(stated),
         'storage': [store.storage()],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
@@ -179,6 +180,8 @@ def _general(stated: list[System]) -> list[dict]:
 def _logging(system: System | None = None) -> dict:
     """Return ReFrame's logs, of all systems or of one that sends its cases to a server."""
     sent = [_httpjson(system)] if system else []
+    with contextlib.suppress(OSError):      # a run says why its results cannot be kept
+        paths.results().mkdir(parents=True, exist_ok=True)
     log = os.environ.get('PARITY_REFRAME_LOG') or str(paths.results() / 'reframe.log')
     return {
         'level': 'debug',
