@@ -164,7 +164,7 @@ def test_a_unit_tells_the_direction(unit, sign):
 
 @pytest.mark.parametrize('name, text, why', [
     ('x.json', '{"entries": {"s": [{"date": 1}]}}', 'x.json: this is no data.js or JSON of github-action-benchmark'),
-    ('data.js', 'window.BENCHMARK_DATA = {"entries": ', 'data.js: this is no JSON'),
+    ('data.js', 'window.BENCHMARK_DATA = {"entries": ', 'data.js: must be JSON'),
     ('x.json', '{"data": [{"id": 1}]}', 'x.json: this is no JSON of Conbench'), ('x.json', '7', 'x.json:1: the form of this file is not known'),
     ('x.json', '{"data": []}', 'no result of a benchmark'),
     ('otava.yaml', 'tests: [', 'otava.yaml:1: expected the node content'), ('otava.yaml', 'tests: {a: {type: csv, file: none.csv, metrics: [x]}}', 'none.csv: No such file'),
@@ -237,7 +237,7 @@ def test_bad_files_end_with_2_and_name_the_line(tmp_path, text, why):
     ([], 2, 'name files or folders, or a system'), (['/nowhere'], 2, '/nowhere: no such file or folder'),
     (['x.csv', '--columns', 'foo=bar'], 2, 'KEY one of series, night'), (['x.csv', '--higher', '('], 2, "--higher '('"),
     (['x.csv', '--since', '2026-01-01'], 2, '--since needs --system'),
-    (['--system', 'local', '--since', 'yesterday'], 2, "--since 'yesterday': this is no date"),
+    (['--system', 'local', '--since', 'yesterday'], 2, "--since 'yesterday': must be a date"),
     (['x.csv', '--format', 'xml'], 2, '--format xml: valid are csv, perflog'), (['{folder}'], 2, 'no history is in this folder. Looked for: *.csv'),
     (['{folder}/two.csv'], 2, 'two.csv: the longest series has 2 nights; a series is judged from night 11 on')])
 def test_a_mistake_in_the_command_line_is_told(tmp_path, words, code, why):

@@ -59,9 +59,9 @@ class Table:
                     raise UsageError(f'{self.name}:{lines.line_num}: {len(row)} fields; must have {len(header)} '
                                      'columns')
         except csv.Error as err:
-            raise UsageError(f'{self.name}:{lines.line_num}: cannot be read as CSV: {err}') from None
+            raise UsageError(f'{self.name}:{lines.line_num}: cannot be read as CSV: {err}; quote it') from None
         if row is None:
-            raise UsageError(f'{self.name}:1: no rows below the header: nothing was measured')
+            raise UsageError(f'{self.name}:1: no rows below the header: nothing was measured; add a row a figure')
 
     def frame(self) -> pl.DataFrame:
         """Return the columns as text, '' where there is nothing. polars reads a million rows in a second."""
@@ -71,7 +71,7 @@ class Table:
             read = pl.read_csv(io.BytesIO(self.raw.rstrip()), infer_schema=False)
         except pl.exceptions.PolarsError:
             deque(self.rows(), 0)       # it knows the line
-            raise UsageError(f'{self.name}: this cannot be read as a table of {", ".join(self.needed)}') from None
+            raise UsageError(f'{self.name}: no CSV; must have {", ".join(self.needed)}') from None
         read = read.rename(str.strip)
         some = (pl.col(c) if c in read.columns else pl.lit('').alias(c) for c in (*self.needed, *self.optional))
         return read.select(some).select(pl.all().fill_null('').str.strip_chars())

@@ -178,4 +178,4 @@ def unpacked(file: Path) -> bytes:
     try:
         return gzip.decompress(raw) if file.suffix == '.gz' else raw
     except (OSError, EOFError, zlib.error) as err:
-        raise UsageError(f'{file}: this is no whole gzip file ({err})') from None
+        raise UsageError(f'{file}: this is no whole gzip file ({err}); copy it again') from None

@@ -119,7 +119,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding='utf-8')
     except UnicodeDecodeError as err:
-        raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
+        raise UsageError(f'{path}: not YAML in UTF-8: {err}; save it as UTF-8') from None
     except OSError as err:
         raise UsageError(f'{path}: {err.strerror}') from None
 
@@ -137,7 +137,7 @@ def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
         if isinstance(err, yaml.MarkedYAMLError):
             line = err.problem_mark.line + 1 if err.problem_mark else 1
             raise UsageError(f'{path}:{line}: {err.problem}') from None
-        raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
+        raise UsageError(f'{path}: not YAML in UTF-8: {err}; save it as UTF-8') from None
 
 
 def _parsed(path: Path, text: str, kind: type) -> tuple[Any, yaml.Node | None]:

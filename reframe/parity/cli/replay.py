@@ -54,7 +54,7 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
     if since and not system:
         raise UsageError('--since needs --system')
     if since and not _DATE.fullmatch(since):
-        raise UsageError(f'--since {since!r}: this is no date, such as 2026-01-01')
+        raise UsageError(f'--since {since!r}: must be a date such as 2026-01-01')
     patterns = _pattern('--higher', higher), _pattern('--lower', lower)
     sources = _sources(paths, form, system, since, columns, patterns)
     if page and len(sources) > 1:
@@ -118,7 +118,7 @@ def _pattern(option: str, text: str) -> str:
     try:
         re.compile(text)
     except re.error as err:
-        raise UsageError(f'{option} {text!r}: this is no regular expression: {err}') from None
+        raise UsageError(f'{option} {text!r}: must be a regular expression: {err}') from None
     return text
 
 

@@ -129,7 +129,7 @@ def _parsed(listed: Listed, system: str, file: Path, text: str) -> tuple[tuple[s
     for i, entry in enumerate(getattr(valid, listed.name) or ()):
         place = f'{file}:{yamlfile.line_of(node, (listed.name, i, "cell"))}: '
         if entry.cell and (of := NAME.fullmatch(entry.cell)['system']) != system:
-            raise UsageError(f'{place}{entry.cell} is of system {of!r}, this file of {system!r}')
+            raise UsageError(f'{place}{entry.cell} is of system {of!r}, this file of {system!r}; move it')
         if listed.key(entry) in known:
             raise UsageError(f'{place}{entry.name} {listed.what} twice')
         known[listed.key(entry)] = place, entry

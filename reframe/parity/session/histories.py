@@ -67,7 +67,7 @@ def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Dire
     UsageError names file and line."""
     for path in paths:
         if not path.exists():
-            raise UsageError(f'{path}: no such file or folder')
+            raise UsageError(f'{path}: no such file or folder; name a history, or a folder of some')
         if path.is_dir() and form in ('', 'csv', 'benchmark-action') and _format(path) == '':
             found = sorted(file for end in _FILES for file in path.glob(end))
             if not found:
@@ -127,7 +127,7 @@ def of_system(name: str, since: str, directions: Directions) -> Source:
     if since:
         frame = frame.filter(pl.col('night').cast(pl.String) >= since)
     if not frame.height:
-        raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}')
+        raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}; run: ci/nightly')
     words = pl.col('case', 'metric', 'system', 'partition', 'environ', 'unit', 'better', 'check', 'night',
                    'subsystem')
     rows = frame.select(words.cast(pl.String), 'value')

@@ -147,7 +147,7 @@ def _json(file: Path, raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except ValueError as err:
-        raise UsageError(f'{file}: this is no JSON: {err}') from None
+        raise UsageError(f'{file}: must be JSON: {err}') from None
 
 
 def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: Any) -> list[_Row]:
@@ -166,5 +166,5 @@ def _frame(path: Path, rows: list[_Row]) -> pl.DataFrame:
     except pl.exceptions.PolarsError as err:
         raise UsageError(f'{path}: a value or a name has the wrong type ({err})') from None
     if not frame.height:
-        raise NothingMeasured(f'{path}: no result of a benchmark is in it')
+        raise NothingMeasured(f'{path}: no result of a benchmark is in it; name another')
     return frame
