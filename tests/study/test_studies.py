@@ -596,14 +596,15 @@ def test_a_printed_standard_deviation_stands_beside_that_of_the_repeats(site, st
 
 def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     onebox()
-    for seconds, uuid in ((4.0, 'x-0'), (6.0, 'y-0'), (5.0, 'z-0')):
-        kept.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', parity={'job': {'submitted': 1.0, 'waited': 0.0, 'ran': seconds}}), uuid=uuid, system='onebox', study='trial', mode='full', side='a')
+    for seconds, uuid, began in ((4.0, 'x-0', 0), (6.0, 'y-0', 130), (5.0, 'z-0', 9000)):
+        kept.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', parity={'job': {'submitted': 1.0, 'waited': 0.0, 'ran': seconds}}), uuid=uuid, system='onebox', study='trial', mode='full', side='a', run='one', time_start_unix=began, time_end_unix=began + 100)
     read = study.read('trial')
     found = {(p.case.point['side'], p.case.point['code']): p for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['full']}
     assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
     assert found['a', 'X'].partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
     assert (found['a', 'X'].seconds, found['a', 'X'].guessed) == (100.0, False), 'a session took 100 s: 95 beside the case'
     assert (found['a', 'Y'].seconds, found['a', 'Y'].guessed) == (155.0, True)
+    assert found['a', 'Y'].session == 30, 'from one session to the next; before the third one is a pause'
     assert [p.case.point['code'] for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['quick']] == ['X', 'X']
     turned = conditions.of_one(conditions.wanted(read, 'trial', 'onebox', ['virtual', 'physical']))['full']
     assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}

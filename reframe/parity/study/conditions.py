@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import itemgetter
 from statistics import median
 
@@ -26,8 +27,10 @@ from parity.system.systems import System
 
 #: Seconds that a job costs beside its case, without a scheduler and with one: a guess, where none was measured.
 JOB = {'local': 1.0, '': 4.0}
-#: Seconds that a session of ReFrame costs beside its cases: a guess.
+#: Seconds that a session of ReFrame costs beside its cases: a guess, where none was measured.
 SESSION = 5.0
+#: A longer time between two sessions of a campaign is a pause.
+PAUSE = 120.0
 MODES = ('full', 'quick')
 #: What --as takes.
 AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
@@ -44,6 +47,7 @@ class Planned:
     guessed: bool               # nothing like it was measured: the study's own figure, and a job's cost
     beyond: str = ''            # the variable that no memory of the partition holds, for the reason: a mistake
     file: str = ''              # of the check
+    session: float = SESSION    # seconds that a session costs beside its cases
 
 
 def asked(cases: Sequence[tuple[Case, str]], system: str = '') -> tuple[Plan, list[Answer]]:
@@ -200,7 +204,7 @@ def _of_modes(of: Wanted, answers: Sequence[Answer], files: Mapping[str, str]) -
         job = JOB.get(schedulers.get(place, ''), JOB[''])
         seconds, guessed = times.cost(of.study, case, f'{of.system}:{place}', job) if place else (0.0, True)
         found['quick' if case.quick else 'full'].append(
-            Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check]))
+            Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check], times.session))
     return found
 
 
@@ -215,7 +219,8 @@ def of_one(one: Wanted) -> dict[str, list[Planned]]:
 def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
     """Return how long these sessions take. A case of several experiments runs once."""
     by_case = {id(p.case): p.seconds for p in planned}
-    return sum(SESSION + sum({case.runs: by_case[id(case)] for case in step.cases}.values()) for step in steps)
+    return sum(planned[0].session + sum({case.runs: by_case[id(case)] for case in step.cases}.values())
+               for step in steps)
 
 
 def _one_directory(study: Study, site: System, sides: Mapping[str, str],
@@ -284,7 +289,8 @@ class _Times:
 
     def __init__(self, name: str):
         with paths.of_study(name):
-            elapsed = {u: info.get('time_elapsed') for u, info in database.infos() if not info.get('interrupted')}
+            infos = database.infos()
+            elapsed = {u: info.get('time_elapsed') for u, info in infos if not info.get('interrupted')}
             place = pl.concat_str('system', 'partition', separator=':').alias('place')
             rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
                 'session', 'run', place, 'check', 'case', 'seconds').unique().collect()
@@ -295,6 +301,9 @@ class _Times:
                          for session, place, taken, cases in ran.iter_rows() if elapsed[session]), itemgetter(0))
         #: By system:partition: the seconds that a job costs beside its case, the median of the sessions.
         self.costs = {place: median(cost for _, cost in of) for place, of in costs.items()}
+        between = [after['time_start_unix'] - one['time_end_unix'] for (_, one), (_, after) in pairwise(infos)
+                   if one.get('run', id(one)) == after.get('run') and 'time_end_unix' in one]
+        self.session = median([taken for taken in between if 0 < taken < PAUSE] or [SESSION])
 
     def cost(self, study: Study, case: Case, place: str, job: float) -> tuple[float, bool]:
         """Return the seconds of a case with its job on system:partition, and whether they are a guess.
