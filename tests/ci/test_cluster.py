@@ -137,15 +137,15 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
 
 
 def wrap(night: Path, monkeypatch, name: str, text: str) -> None:
-    """Put a shell script before a command of Slurm."""
+    """Put a shell script before a command of Slurm, which is "$real" in it."""
     (night / 'bin').mkdir()
-    (night / 'bin' / name).write_text(f'#!/bin/sh\n{text}\n')
+    (night / 'bin' / name).write_text(f'#!/bin/sh\nreal={shutil.which(name)}\n{text}\n')
     (night / 'bin' / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{night}/bin:{os.environ["PATH"]}')
 
 
 def test_a_wrapper_of_sbatch_that_prints_a_banner_and_names_the_cluster(night, monkeypatch):
-    wrap(night, monkeypatch, 'sbatch', 'echo "*** Maintenance on 24 December ***"; echo 2026; exec /usr/bin/sbatch -M onebox "$@"')
+    wrap(night, monkeypatch, 'sbatch', 'echo "*** Maintenance on 24 December ***"; echo 2026; exec "$real" -M onebox "$@"')
     done = shell(f'. ci/activate && parity jobs submit workload --system onebox --partition physical --check {CASE}', TOP)
     assert re.fullmatch(r'[0-9]+;onebox', name := done.stdout.strip()), done.stdout + done.stderr
     waited = shell(f". ci/activate && parity jobs wait '{name}' && parity jobs list", TOP)
@@ -237,7 +237,7 @@ def test_a_case_that_cannot_run(night, fault, options, reason):
 
 def test_why_a_cancelled_job_waited_is_known_where_sacct_forgets_it(night, monkeypatch):
     """Slurm 26.05 answers None."""
-    wrap(night, monkeypatch, 'sacct', '/usr/bin/sacct "$@" | sed s/PartitionDown/None/')
+    wrap(night, monkeypatch, 'sacct', '"$real" "$@" | sed s/PartitionDown/None/')
     assert shell('scontrol update partitionname=physical state=down', TOP).returncode == 0
     failed(ended(begin('onebox:physical -n Hpcc -S max_pending_time=10s'), 4), r'at most 10 s \(job \d+: CANCELLED, Reason PartitionDown\)')
 
@@ -279,7 +279,7 @@ def test_a_preempted_case(night, configured, mode):
 
 def test_a_night_whose_job_is_in_a_state_that_nobody_knows_ends_with_what_had_finished(night, monkeypatch):
     (night / 'hpcc').touch()
-    wrap(night, monkeypatch, 'sacct', f"""/usr/bin/sacct "$@" |
+    wrap(night, monkeypatch, 'sacct', f""""$real" "$@" |
 if read hpcc <{night}/hpcc; then sed -E "/^$hpcc/!s/^([0-9]+)[|][A-Z]+/\\1|HIBERNATING/"; else cat; fi""")
     process = begin(f'onebox:physical -n Hpcc {BESIDE}')
     once_it_runs()
