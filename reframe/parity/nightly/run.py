@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 
 from parity import report
@@ -16,7 +13,7 @@ from parity.base.figures import counted
 from parity.base.text import node_name
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
-from parity.plan.identity import swept_apart
+from parity.plan import selection
 from parity.records import database, plan_file
 from parity.records.plan_file import RERUN_OF
 from parity.report import answer
@@ -104,37 +101,15 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
 
 #: Runs of each case, as many as a night has by default: the confirmation is as sharp as the suspicion.
 RUNS = 3
-#: Options of ReFrame that select cases: a confirmation selects its own.
-_SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'), ('--system',),
-            ('-E', '--filter-expr'), ('-p', '--prgenv'), ('--repeat',), ('-P', '--parameterize'))
-
 
 def runs(system: System, session: str, suspicious: Iterable[Cell], arguments: list[str]) -> list[list[str]]:
     """Return the arguments of one ReFrame run for each partition, environment and set of nodes.
 
     ``arguments`` are those of the session: what they set for the checks is set again."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for options in _SELECTS:
-        parser.add_argument(*options, action='append', default=[])
-    given, kept = parser.parse_known_args(arguments)
-    names = {one.partition('=')[0].rpartition('.')[2] for one in given.parameterize}
-    found: dict[tuple, set[str]] = defaultdict(set)
-    for cell in suspicious:
-        case, swept = swept_apart(cell.case, names)
-        found[cell.partition, cell.environ, tuple(cell.nodes), tuple(swept)].add(case)
-    return [[*kept, *_selection(system.name, partition, environ, cases), *(w for s in swept for w in ('-P', s)),
-             *where, f'--repeat={RUNS}', '--session-extras', f'{RERUN_OF}={session}']
-            for (partition, environ, nodes, swept), cases in sorted(found.items())
+    cases = [(cell.partition, cell.environ, tuple(cell.nodes), cell.case) for cell in suspicious]
+    return [[*selected, *where, f'--repeat={RUNS}', '--session-extras', f'{RERUN_OF}={session}']
+            for partition, nodes, selected in selection.again(system.name, cases, arguments)
             for where in _places(system, partition, nodes)]
-
-
-def _selection(system: str, partition: str, environ: str, cases: set[str]) -> list[str]:
-    """Return the options that select the very cases.
-
-    ReFrame matches a pattern against the start of a name without spaces. A repeat's name goes on with %; an '@'
-    would make it the name of a variant."""
-    names = [f'^{re.escape(case.replace(" ", "")).replace("@", ".")}(%|$)' for case in sorted(cases)]
-    return ['--system', f'{system}:{partition}', '-p', f'^{re.escape(environ)}$', '-n', '|'.join(names)]
 
 
 def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list[str]]:
