@@ -9,12 +9,13 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, export, files, jobs, nodes, plan, refs, scaling, sessions, software, study, summary
+from parity.cli import cause, compare, export, files, jobs, nodes, plan, refs, scaling, sessions, software, study
 from parity.cli import replay as replays
+from parity.cli import summary as summaries
 
 #: The commands as `parity --help` groups them.
-GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'level', 'nodes', 'node', 'report', 'notify',
-                             'summary', 'export'),
+GROUPS = {'Every morning': ('verdict', 'show', 'cause', 'ack', 'unack', 'level', 'nodes', 'node', 'report',
+                             'notify', 'summary', 'export'),
           'References': ('refs', 'detect', 'replay'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
@@ -200,6 +201,7 @@ def report(session: str = SESSION):
         typer.echo(file)
 
 
+app.command('cause')(cause.run)
 app.command('compare')(compare.run)
 app.command('scaling')(scaling.run)
 app.command('parse')(files.parse)
@@ -207,7 +209,7 @@ app.command('detect')(files.detect)
 app.command('export')(export.run)
 app.command('replay')(replays.run)
 app.command('plan')(plan.run)
-app.command('summary')(summary.run)
+app.command('summary')(summaries.run)
 
 
 @app.command()

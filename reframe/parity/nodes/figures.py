@@ -16,6 +16,8 @@ PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
 _PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: The columns that name a part.
 _KIND = ['case', 'metric', 'subsystem']
+#: The row is of a night, of turns or of a gate: an experiment (parity.nodes.experiment) measures other software.
+NO_EXPERIMENT = pl.col('rerun_of') != 'cause'
 #: The job of a row ran on one node, which is known.
 ON_ONE_NODE = ~pl.col('node').str.contains(',', literal=True) & (pl.col('node') != '')
 
@@ -27,7 +29,7 @@ def of_system(system: str, newest: int | None = None) -> pl.DataFrame:
 
     ``newest``: only so many sessions of each node and subsystem."""
     frame = history.load(system, reruns=True).lazy().filter(
-        pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '').select(
+        pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '', NO_EXPERIMENT).select(
         *CELL, 'session', 'start', 'rerun_of', 'better', 'value', 'node', 'software', 'subsystem').collect()
     known = pl.col('rerun_of').is_in(frame['session'].unique().implode())
     frame = frame.with_columns(session=pl.when(known).then('rerun_of').otherwise('session'))
@@ -72,6 +74,7 @@ def by_node(rows: pl.DataFrame) -> pl.DataFrame:
 def since(system: str, node: str, start: float) -> dict[str, float]:
     """Return the newest figure of each cell, named with its size, that a job on the node measured after ``start``
     (Unix time)."""
-    rows = undistributed(history.load(system, reruns=True).filter(pl.col('start') > start).cast(
+    rows = undistributed(history.load(system, reruns=True).filter(
+        pl.col('start') > start, NO_EXPERIMENT).cast(
         {history.TEXT: pl.String})).filter(pl.col('node').str.split(',').list.contains(node))
     return {f'{cell_id(row, True)} ({row["size"]})': row['value'] for row in rows.iter_rows(named=True)}

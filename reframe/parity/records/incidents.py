@@ -134,6 +134,24 @@ class Event(Strict):
         return _renamed(stored, {'said': 'text'})
 
 
+class Answer(Strict):
+    """The cause of an incident, as `parity cause` measured it."""
+
+    word: Literal['software', 'node', 'both', 'neither', 'not decided']
+    text: str                        # the sentence, with ratios and intervals
+    measured: float                  # when, Unix time
+    experiment: str                  # the id that its sessions have
+    cells: list[str]
+    turns: int                       # that were measured
+    node: NodeNames = []             # the slow node, and the sound one
+    peer: NodeNames = []
+    software: str = ''               # tonight's, and that of the last good night
+    earlier: str = ''
+    slower: dict[str, list[float]] = {}     # by node or software: share, and its interval
+    settings: list[str] = []         # of the slow node that the sound one has otherwise
+    package: str = ''                # that is to blame, where the software is
+
+
 class Incident(Strict):
     """Faults that began together at one place, from the night that found them until all ended."""
 
@@ -151,6 +169,7 @@ class Incident(Strict):
     waits: NodeNames = []            # nodes that must be measured again: all of its cells ended
     events: list[Event] = []         # oldest first
     ack: str = ''                    # until when, by whom and why it is known
+    cause: Answer | None = None      # of `parity cause`
     notified: int = 0                # so many events were told
     called: int = 0                  # and given to `on_incident`
     notified_at: float = 0.0         # when it was told last, Unix time

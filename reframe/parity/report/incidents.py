@@ -54,12 +54,19 @@ def about(incident: Incident, most: int) -> list[str]:
     """Return lines with the place, the part, the changes and at most so many cells of an incident."""
     texts = [f'{label:8} {text}' for label, text in (
         ('where', str(incident.where) if incident.where.kind else ''), ('part', incident.part),
-        *(('changed', str(change)) for change in incident.changes[:_CHANGES])) if text]
+        *(('changed', str(change)) for change in incident.changes[:_CHANGES]), *_cause(incident)) if text]
     faults = worst(incident)
     if not faults[:most]:
         return texts
     rest = f'and {counted(len(faults) - most, "more cell")}: parity show {incident.number} --json'
     return texts + columns([*map(_fault, faults[:most])]) + ([rest] if faults[most:] else [])
+
+
+def _cause(incident: Incident) -> Iterator[tuple[str, str]]:
+    """Yield the answer of `parity cause`, and the settings that differ."""
+    if found := incident.cause:
+        yield 'cause', f'{found.text} ({counted(found.turns, "turn")}, {times.day(found.measured)})'
+        yield from (('', text) for text in [found.package and f'package: {found.package}', *found.settings])
 
 
 def worst(incident: Incident) -> list[Fault]:

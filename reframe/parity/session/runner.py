@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 
 from parity.base import paths, reasons
 from parity.base.errors import UsageError
@@ -68,9 +69,10 @@ class _Stopped(Exception):
     """The arrival of a SIGTERM."""
 
 
-def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '') -> str:
-    """Run ReFrame to its end or to the limit; return '' or why it was stopped. ``step`` heads its progress."""
-    process = _start(_command(arguments))
+def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '', **variables: str) -> str:
+    """Run ReFrame to its end or to the limit; return '' or why it was stopped. ``step`` heads its progress;
+    ``variables``: of its environment."""
+    process = _start(_command(arguments), variables)
     following = progress.follow(process, arguments, step)
     previous = signal.signal(signal.SIGTERM, _stop)
     why = ''
@@ -93,12 +95,12 @@ def reframe(arguments: list[str], limit_seconds: float | None = None, step: str 
     return why
 
 
-def _start(command: list[str]) -> subprocess.Popen:
+def _start(command: list[str], variables: Mapping[str, str]) -> subprocess.Popen:
     """Start ReFrame with its output ours to read: in colours on a terminal only."""
     terminal = sys.stdout.isatty()
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding='utf-8',
                             errors='replace', stderr=subprocess.STDOUT if terminal else None,
-                            env=_environ(RFM_COLORIZE='y' if terminal else 'n'))
+                            env={**_environ(RFM_COLORIZE='y' if terminal else 'n'), **variables})
 
 
 def _stop(*_) -> None:

@@ -43,7 +43,8 @@ def _system(system: System) -> tuple[dict, list[dict]]:
     """Return one system and its environments, in ReFrame's form."""
     machine, software = (_detected(system) if system.detect else (None, None))
     # a login node can try none of the programs of a system that is not detected
-    found = software.environs if software else [*_built(system.name), *_stated(system)]
+    from parity.software import earlier
+    found = earlier.restored(software.environs if software else [*_built(system.name), *_stated(system)])
     said = software.announcement if software else '; '.join(
         environ.software['lacking'] for environ in found if 'lacking' in environ.software)
     environs = [_environment(system, environ) for environ in found]

@@ -34,6 +34,11 @@ def scope(system: str) -> Path:
     return paths.root() / 'systems' / system / 'spack'
 
 
+def view_is_there(view: Path) -> bool:
+    """Return whether a view (its bin/) leads to programs: its packages may be gone."""
+    return any(program.exists() for program in view.glob('*'))
+
+
 def committed_lock(system: str) -> Path:
     """Return the file of a system's lock under version control."""
     return scope(system) / 'spack.lock'

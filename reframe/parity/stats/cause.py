@@ -38,7 +38,7 @@ class Turn(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """By how much it slows down: a logarithm, and half of its interval. ``guilty``: None where that is open."""
+    """A slowdown: a logarithm, and half of its interval. ``guilty``: None where that is open."""
 
     slower: float
     half: float

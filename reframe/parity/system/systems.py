@@ -357,6 +357,18 @@ class Nightly(Strict):
         raise AssertionError(self.window)
 
 
+class CauseBudget(Strict):
+    """The budget of `parity cause` for one incident (docs/cause.md)."""
+
+    node_hours: Positive = 4.0
+
+
+class Kept(Strict):
+    """Software that `parity software build` leaves where it is (docs/software.md)."""
+
+    generations: PositiveInt = 5        # that of the last so many nights with different software
+
+
 class IoBudget(Strict):
     """The bytes that storage checks may write: it shortens a case, or skips it with the reason."""
 
@@ -397,6 +409,8 @@ class System(Strict):
     io_budget: IoBudget = IoBudget()
     alarms: Alarms = Alarms()
     nightly: Nightly | None = None
+    cause: CauseBudget = CauseBudget()
+    software: Kept = Kept()
     partitions: list[Partition] = Field(min_length=1)
 
     @property

@@ -1,0 +1,70 @@
+"""`parity cause INCIDENT` and `parity cause CASE --environ A --environ B`."""
+
+from __future__ import annotations
+
+import typer
+
+from parity.base.errors import UsageError
+
+WANTED = typer.Argument(metavar='INCIDENT|CELL', help='The number of an incident, or a cell as for parity show.')
+RUN = typer.Option(False, '--run', help='Measure it, in turns.')
+ENVIRON = typer.Option([], '--environ', metavar='NAME',
+                       help='Compare a case with two environments: give it twice.')
+
+
+def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON):
+    """Find the cause of a slowdown by an experiment: the software, the node, both or neither. Without --run, print
+    what would be measured.
+
+    \b
+    parity cause 17                    where, how long, and what each outcome means
+    parity cause 17 --run
+    parity cause Hpcc --environ gcc13 --environ gcc14 --run
+
+    Exit code: 0 measured, 2 usage, 3 nothing to measure, 4 infrastructure."""
+    from parity.base import console
+    from parity.nodes import answer
+    from parity.nodes import experiment as experiments
+    experiment, title, number = _between(wanted, environ) if environ else _of(wanted)
+    if why := answer.too_dear(experiment):
+        raise UsageError(why)
+    console.lines(answer.planned(experiment, title))
+    if not measure:
+        console.say(f'\nparity cause {wanted}{"".join(f" --environ {name}" for name in environ)} --run')
+        return
+    measured = experiments.run(experiment)
+    if environ:
+        console.lines([('\n' + answer.compared(experiment, measured), 'bold')])
+        return
+    from parity.records import incidents as table
+    found = answer.answer(experiment, measured)
+    table.change({number: lambda _: {'cause': found}})
+    console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
+
+
+def _of(wanted: str):
+    """Return the experiment on an incident, or on the incident of a cell, its title and the number."""
+    from parity.nodes import design
+    from parity.records import incidents as table
+    number = wanted if wanted.isdecimal() else _incident_of(wanted)
+    incident = table.read(number)
+    return design.of_incident(incident), f'incident {number}   {incident.title}', int(number)
+
+
+def _incident_of(wanted: str) -> str:
+    from parity.report import show
+    _, name, cell = show.find(wanted)
+    if not cell.incident:
+        raise UsageError(f'{name} is {cell.verdict} and belongs to no incident: there is no slowdown to explain; '
+                         'two environments can be compared: --environ A --environ B')
+    return str(cell.incident)
+
+
+def _between(wanted: str, environs: list[str]):
+    from parity.nodes import design
+    from parity.report import show
+    if wanted.isdecimal():
+        raise UsageError(f'--environ compares environments of a case, not of incident {wanted}: name the cell')
+    verdict, name, cell = show.find(wanted)
+    offered = {one.environ for one in verdict.cells if (one.case, one.partition) == (cell.case, cell.partition)}
+    return design.between(cell, environs, offered), f'{name}: {" and ".join(environs)}', 0

@@ -1,0 +1,292 @@
+"""The experiment that finds the cause of a slowdown: its cells, its nodes, its software, its turns.
+
+parity.nodes.design makes it from what is stored, `run` measures it by sessions of ReFrame, one a turn. A session
+has the experiment and its turn in its extras, so that the same command goes on after a kill. It belongs to no
+night."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from parity.base import console, files, paths
+from parity.base.errors import InfrastructureError
+from parity.base.figures import several
+from parity.plan import identity, selection
+from parity.records import database
+from parity.records.plan_file import RERUN_OF
+from parity.records.record import Run, Session
+from parity.session import runner
+from parity.software import earlier
+from parity.stats import cause
+from parity.stats.cause import Decision, Turn
+from parity.system.systems import ROTATES, System
+
+#: `parity_rerun_of` of these sessions: they measure other software, and count for no node.
+CAUSE = 'cause'
+#: Seconds that ReFrame and the scheduler take beside a turn's runs, for the time that is announced.
+_OVERHEAD = 10.0
+#: A run that others disturbed is measured again so often.
+_TRIES = 3
+#: Rounds of any experiment at most.
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A slower cell. ``slower``: the logarithm of its slowdown; ``expected``: that of the speed before. ``noise``:
+    of one run, a share."""
+
+    name: str
+    case: str
+    metric: str
+    better: str
+    slower: float
+    noise: float
+    expected: float | None = None
+    weight: float = 1.0
+
+    def log(self, value: float) -> float:
+        return math.log(value) if self.better == 'higher' else -math.log(value)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Software of a turn: an environment, and the facts and the identity of its programs. ``facts``: of an
+    earlier night; {} for what is found today."""
+
+    environ: str
+    label: str
+    identity: str = ''
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    night: str = ''
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``key`` names it among those of this results folder. ``peer`` and ``before`` are empty where node or
+    software is no question. ``seconds``: that all cases take once."""
+
+    key: str
+    system: System
+    partition: str
+    cells: Sequence[Measure]
+    arguments: Sequence[str]
+    now: Side
+    before: Side | None = None
+    node: Sequence[str] = ()
+    peer: Sequence[str] = ()
+    seconds: float = 1.0
+
+    @property
+    def runs(self) -> int:
+        """Return the runs of a turn: more where a run is short beside the start of a job."""
+        return 3 if self.seconds < 30 else 1
+
+    @property
+    def loss(self) -> float:
+        return -math.expm1(-sum(cell.weight * cell.slower for cell in self.cells))
+
+    @property
+    def noise(self) -> float:
+        """Return the noise of a turn: the metrics of a case scatter alike."""
+        return sum(cell.weight * cell.noise for cell in self.cells) / math.sqrt(self.runs)
+
+    @property
+    def wanted(self) -> int:
+        """Return the rounds that tell half the slowdown from none."""
+        return cause.rounds(self.noise, self.loss)
+
+    @property
+    def most(self) -> int:
+        """Return the rounds that the budget allows."""
+        return min(_MOST, int(self.system.cause.node_hours * 3600 / (self.node_seconds(1) or 1)))
+
+    def node_seconds(self, rounds: int) -> float:
+        return rounds * cause.TURNS * self.runs * self.seconds * max(1, len(self.node))
+
+    def wall_seconds(self, rounds: int) -> float:
+        return rounds * cause.TURNS * (self.runs * self.seconds + _OVERHEAD)
+
+    @property
+    def digest(self) -> str:
+        """Return the same for experiments whose turns can stand in one table."""
+        design = [self.system.name, self.partition, [cell.name for cell in self.cells], self.node, self.peer,
+                  [[side.environ, side.identity] for side in (self.now, self.before) if side], self.runs]
+        return hashlib.sha256(json.dumps(design).encode()).hexdigest()[:12]
+
+    def order(self) -> Iterator[list[tuple[bool, bool]]]:
+        return (cause.order(number, bool(self.peer), self.before is not None) for number in range(self.most))
+
+    def place(self, slow: bool) -> Sequence[str]:
+        return self.node if slow else self.peer
+
+    def side(self, tonight: bool) -> Side:
+        return self.now if tonight or not self.before else self.before
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished experiment. ``nodes``: what each node said of itself in it. ``level``: the logarithm of the speed
+    of all turns, beside what was expected; None where that is not known."""
+
+    id: str
+    decision: Decision
+    turns: int
+    nodes: Mapping[str, Mapping[str, str]]
+    level: float | None = None
+
+
+def weighted(cells: Sequence[Measure]) -> list[Measure]:
+    """Return the cells with weights that sum to 1: what slowed down much and scatters little counts most."""
+    weights = [cell.slower / max(cell.noise, 1e-3) ** 2 for cell in cells]
+    return [Measure(**{**asdict(cell), 'weight': weight / sum(weights)})
+            for cell, weight in zip(cells, weights, strict=True)]
+
+
+# ---- its turns
+
+def run(experiment: Experiment) -> Measured:
+    """Measure what is left of an experiment, until it is decided or its budget is spent.
+
+    InfrastructureError where another run measures, or a case cannot be measured: the same command goes on."""
+    lock = runner.lock_results(f'parity cause {experiment.key}', ['--system', experiment.system.name])
+    try:
+        number, file = _begun(experiment)
+        rounds = min(experiment.wanted, experiment.most)
+        while True:
+            done = _logs(experiment, number)
+            for turn, (slow, tonight) in enumerate(_turns(experiment, rounds)):
+                if turn not in done:
+                    _measure(experiment, number, turn, slow, tonight, rounds * cause.TURNS)
+            logs = _logs(experiment, number)
+            found = [Turn(*each, logs[turn]) for turn, each in enumerate(_turns(experiment, rounds))]
+            decision = cause.decide(found, experiment.loss)
+            if not decision.more or rounds >= experiment.most:
+                break
+            rounds = min(experiment.most, rounds + decision.more)
+            console.say(f'parity: not decided yet: {rounds} rounds')
+        if decision.word != 'not decided':
+            files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True}))
+        return Measured(number, decision, len(found), _nodes(number), _level(experiment, found))
+    finally:
+        lock.release()
+
+
+def _turns(experiment: Experiment, rounds: int) -> list[tuple[bool, bool]]:
+    return [turn for _, turns in zip(range(rounds), experiment.order(), strict=False) for turn in turns]
+
+
+def folder() -> Path:
+    return paths.results() / 'cause'
+
+
+def _begun(experiment: Experiment) -> tuple[str, Path]:
+    """Return the id of this experiment, one that was begun and did not end, and the file that notes it."""
+    file = folder() / f'{experiment.key}.json'
+    try:
+        noted = json.loads(file.read_text())
+        if noted['design'] == experiment.digest and not noted['ended']:
+            console.say(f'parity: it was begun before: {len(_logs(experiment, noted["id"]))} turns are measured')
+            return noted['id'], file
+    except (OSError, ValueError, TypeError, KeyError):        # none was begun
+        pass
+    number = uuid.uuid4().hex[:12]
+    if experiment.before and experiment.before.facts:
+        files.write(_software(number), json.dumps({experiment.before.environ: experiment.before.facts}))
+    files.write(file, json.dumps({'id': number, 'design': experiment.digest, 'ended': False}))
+    return number, file
+
+
+def _software(number: str) -> Path:
+    return folder() / f'software-{number}.json'
+
+
+def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight: bool, total: int) -> None:
+    """Measure a turn. InfrastructureError where a case fails, or the earlier software is not what it was."""
+    side, place, why = experiment.side(tonight), experiment.place(slow), ''
+    where = ', '.join(filter(None, (several([*place]), side.label)))
+    for _ in range(_TRIES):
+        step = f'turn {turn + 1} of {total}: {where}' + (f' (again: {why})' if why else '')
+        console.say(f'parity: {step}')
+        _reframe(experiment, side, place, [f'{CAUSE}={number}', f'turn={turn}'], step)
+        if turn in _logs(experiment, number):
+            return
+        runs = _runs(number).get(turn, [])
+        if side.identity and (other := {run.software for run in runs if not run.status} - {side.identity}):
+            raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
+                                      f'the night ({side.identity}): it cannot be measured again')
+        if not (why := next((run.disturbed for run in runs if run.disturbed), '')):
+            break
+    reason = why or next((f'{run.case}: {run.status}: {run.reason}' for run in runs if run.status), 'no case ran')
+    raise InfrastructureError(f'{where}: {reason} ({paths.results() / "reframe.log"}): the same command goes on '
+                              'from here')
+
+
+def _reframe(experiment: Experiment, side: Side, place: Sequence[str], extras: list[str], step: str) -> None:
+    """Run the cases once. InfrastructureError where ReFrame was stopped."""
+    where = ['-J', f'nodelist={",".join(place)}'] if place else []
+    stored = ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
+    variables = {earlier.VARIABLE: str(_software(extras[0].partition('=')[2]))} if side.facts else {}
+    cases = [(experiment.partition, side.environ, '', cell.case) for cell in experiment.cells]
+    for *_, selected in selection.again(experiment.system.name, cases, experiment.arguments):
+        if stopped := runner.reframe([*selected, f'--repeat={experiment.runs}', *where, *stored], None, step,
+                                     **variables):
+            raise InfrastructureError(f'{stopped}: the same command goes on from here')
+
+
+_SESSIONS = ("SELECT uuid, json_extract(json_blob, '$.session_info.turn') FROM sessions "
+             "WHERE json_valid(json_blob) AND json_extract(json_blob, '$.session_info.cause') = ? ORDER BY rowid")
+
+
+def _sessions(number: str) -> Iterator[tuple[int, Session]]:
+    """Yield the sessions of an experiment with their turns, the oldest first."""
+    for session, turn in database.query(_SESSIONS, number):
+        if str(turn).isdecimal():
+            yield int(turn), database.read(session)
+
+
+def _runs(number: str) -> dict[int, list[Run]]:
+    found: dict[int, list[Run]] = {}
+    for turn, session in _sessions(number):
+        found.setdefault(turn, []).extend(run for run in session.runs if not run.fixture)
+    return found
+
+
+def _logs(experiment: Experiment, number: str) -> dict[int, float]:
+    """Return the logarithm of each measured turn: of its cells' speeds, weighted, if it has them all."""
+    turns, found = _turns(experiment, experiment.most), {}
+    for turn, runs in _runs(number).items():
+        side = experiment.side(turns[turn][1]) if turn < len(turns) else experiment.now
+        logs = [[cell.log(value) for run in runs if _counts(run, side)
+                 and identity.undistributed(run.case)[0] == cell.case
+                 and (value := run.values().get(cell.metric) or 0.0) > 0] for cell in experiment.cells]
+        if all(logs):
+            found[turn] = sum(cell.weight * fmean(own) for cell, own in zip(experiment.cells, logs, strict=True))
+    return found
+
+
+def _counts(run: Run, side: Side) -> bool:
+    return not (run.status or run.disturbed) and side.identity in ('', run.software)
+
+
+def _nodes(number: str) -> dict[str, dict[str, str]]:
+    return {node: facts for _, session in _sessions(number) for node, facts in session.nodes.items()}
+
+
+def _level(experiment: Experiment, turns: Sequence[Turn]) -> float | None:
+    if any(cell.expected is None for cell in experiment.cells):
+        return None
+    return fmean(turn.log for turn in turns) - sum(cell.weight * cell.expected for cell in experiment.cells)
+
+
+def queued(system: System, partition: str) -> bool:
+    """Return whether a job of the partition can be sent to a node by its name."""
+    return any(part.name == partition and part.scheduler in ROTATES for part in system.partitions)

@@ -1,0 +1,78 @@
+"""The software of an earlier night, measured again under the name of its environment.
+
+PARITY_SOFTWARE names a file with the facts of environments as a session kept them. These take the place of what is
+found today. Whatever cannot be measured again is `gone`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from parity.base import files
+from parity.base.errors import UsageError
+from parity.software import environment
+from parity.software.programs import Environ
+
+VARIABLE = 'PARITY_SOFTWARE'
+
+
+def restored(environs: Iterable[Environ]) -> list[Environ]:
+    """Return the environments, those that the file names with the earlier software. UsageError for a bad file."""
+    if not (name := os.environ.get(VARIABLE)):
+        return [*environs]
+    try:
+        earlier = json.loads(Path(name).read_text())
+        return [_restored(environ, earlier[environ.name]) if environ.name in earlier else environ
+                for environ in environs]
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as err:
+        raise UsageError(f'{VARIABLE}={name}: {err}; must be a file that parity cause wrote') from None
+
+
+def _restored(environ: Environ, software: dict[str, Any]) -> Environ:
+    path = {'PATH': f'{software["view"]}:$PATH'} if 'prefix' in software else {}
+    return environ.model_copy(update={'software': software, 'modules': software.get('modules', environ.modules),
+                                      'env_vars': {**environ.env_vars, **path}})
+
+
+def label(software: dict[str, Any]) -> str:
+    """Return a few words that name the software: `view 41bc`, a prefix, its modules."""
+    if 'prefix' in software:
+        return software['prefix']
+    if 'packages' in software:
+        return f'view {build_of(software).name[:4]}'
+    return f'modules {" ".join(software["modules"])}' if software.get('modules') else 'the programs on PATH'
+
+
+def build_of(software: dict[str, Any]) -> Path:
+    """Return the folder of a view's build."""
+    return Path(software['view']).parents[1]
+
+
+def gone(software: dict[str, Any]) -> str:
+    """Return why the software of a session cannot be measured again, and what brings it back; '' where it can."""
+    if 'packages' in software:
+        return _gone_view(Path(software['view']), build_of(software))
+    if 'prefix' in software:
+        changed = [about['path'] for about in software.get('programs', {}).values()
+                   if about.get('sha256') and _digest(about['path']) != about['sha256']]
+        return f'{changed[0]} is another program now: install each version below a prefix of its own' \
+            if changed else ''
+    if software.get('modules'):
+        return ''
+    return 'its packages were replaced: a prefix for each version (environments: in system.yaml) keeps it'
+
+
+def _gone_view(view: Path, build: Path) -> str:
+    if environment.view_is_there(view):
+        return ''
+    lock = build / 'spack.lock'
+    if not lock.exists():
+        return f'the view {view} is gone, and no lock of it is kept'
+    return f'the view {view} is gone; its lock is kept ({lock}): spack -e {build} install makes it again'
+
+
+def _digest(path: str) -> str:
+    return files.sha256(Path(path)) if os.access(path, os.R_OK) else ''
