@@ -18,7 +18,7 @@ from parity.base.errors import UsageError
 from parity.nodes import figures, gate, listing, turns, words
 from parity.plan.identity import case_name
 from parity.records import changes, database, history, record
-from parity.records.incidents import Fault
+from parity.records.incidents import Fault, Incident
 from parity.records.record import Session
 from parity.scheduler import pbs, slurm
 from parity.scheduler.command import NodeState
@@ -81,7 +81,7 @@ def known_nodes(monkeypatch, *states: NodeState, system=None) -> list[listing.Li
 
 
 def rows(night: int, value: float, node: str, **other):
-    return figure(night, value, node, partition='physical', system='onebox', subsystem='memory', **other)
+    return figure(night, value, node, **{'partition': 'physical', 'system': 'onebox', 'subsystem': 'memory', **other})
 
 
 @pytest.fixture
@@ -118,6 +118,21 @@ def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(know
     assert not named or found['n3', 'memory'] == pytest.approx(0.92, abs=0.01)
     before = {('n3', 'memory'): 0.92, ('n4', 'memory'): 0.92, ('n9', 'network'): 0.9, ('gone', 'memory'): 0.9}
     assert listing.mended('onebox', before) == {('n4', 'memory')} | ({('n3', 'memory')} if 11 not in slow else set())
+
+
+def test_a_part_without_a_night_since_another_was_mended_is_not_named(known, monkeypatch):
+    noise = np.random.default_rng(3).normal(scale=0.005, size=(2, 14, 16))
+    known[:] = [rows(night, 100 * np.exp(noise[int(metric == 'rate'), night, at]) * (0.92 if at == 3 and night < 12 else 1), f'n{at}', metric=metric, subsystem=part, case=part, check=part)
+                for night in range(14) for at in range(16) for metric, part in (('triad', 'memory'), ('rate', 'storage'))
+                if (metric, night > 10, at) != ('rate', True, 3)]
+    slow = {('n3', 'memory'): 0.92, ('n3', 'storage'): 0.92}
+    assert [*listing.twice('onebox')] == [('n3', 'storage')] and listing.mended('onebox', slow) == {('n3', 'memory')}
+    last = Fault(word='regressed', since=start(8), measured=start(11), part='memory', nodes=['n3'], well=True)
+    monkeypatch.setattr(listing.incidents, 'of_system', lambda _: [Incident(
+        number=1, uuid='', system='onebox', key=['regressed', 'node', 'n3', 'memory'], begin=0, faults={'node n3: memory': last},
+        title='', events=[])])
+    assert not listing.twice('onebox') and listing.mended('onebox', slow) == {*slow}
+    assert not any(each.slower for each in known_nodes(monkeypatch))
 
 
 def test_figures_that_no_peer_has_change_no_standing(known, monkeypatch):

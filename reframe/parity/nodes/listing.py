@@ -14,7 +14,7 @@ from parity.base.errors import UsageError, near
 from parity.base.figures import several
 from parity.base.text import node_name
 from parity.nodes import figures
-from parity.records import database, history
+from parity.records import database, history, incidents
 from parity.records.plan_file import CELL
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
@@ -61,7 +61,7 @@ def of_system(system: System, only: str = '') -> tuple[list[ListedNode], str]:
     last = rows.filter(figures.ON_ONE_NODE).group_by('node', maintain_order=True).last()
     for name, start, session in last.select('node', 'start', 'session').iter_rows():
         nodes[name] |= {'measured': start, 'session': session}
-    for name, parts in _listed(rows).items():
+    for name, parts in _listed(rows, _well_since(system.name)).items():
         nodes[name]['parts'] = parts
     if only and only not in nodes:
         valid = ', '.join(sorted(nodes)) or 'none is known'
@@ -70,9 +70,9 @@ def of_system(system: System, only: str = '') -> tuple[list[ListedNode], str]:
     return [ListedNode(name, **nodes[name]) for name in names], unknown
 
 
-def _listed(rows: pl.DataFrame) -> dict[str, dict[str, RelativeSpeed | None]]:
+def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, dict[str, RelativeSpeed | None]]:
     """Return each node's parts beside its peers of the same partition, by its newest nights."""
-    tables = _tables(rows, peers.NIGHTS)
+    tables = _tables(rows, peers.NIGHTS, since)
     compared = sum(len(names) for names, *_ in tables.values())
     nodes: dict[str, dict[str, RelativeSpeed | None]] = defaultdict(dict)
     for (_, part), (names, logs, errors) in tables.items():
@@ -89,7 +89,7 @@ def worse(one: RelativeSpeed | None, other: RelativeSpeed | None) -> RelativeSpe
 def twice(system: str) -> dict[tuple[str, str], float]:
     """Return the nodes that two listings call slower: today's and an earlier one. They are by (node, part), with
     their speed as a share of their peers'. No job of a node is in both listings."""
-    tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS)
+    tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS, _well_since(system))
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
     for (_, part), (names, logs, errors) in tables.items():
@@ -113,21 +113,41 @@ def twice(system: str) -> dict[tuple[str, str], float]:
 
 
 def mended(system: str, slow: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
-    """Return the nodes whose newest nights show that they are not ``slow`` any more, by (node, part).
+    """Return the nodes whose newest nights show that they are not ``slow`` any more, by (node, part). A part
+    without a night since another part of the node was mended is mended, too.
 
     ``slow``: their speeds as a share of their peers'."""
-    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS) if slow else {}
-    return {(node, part) for (_, part), (names, logs, errors) in tables.items()
-            for (node, of), share in slow.items()
-            if of == part and node in names and peers.mended(logs, errors, names.index(node), share)}
+    if not slow:
+        return set()
+    since = _well_since(system)
+    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since)
+    measured = {(node, part) for (_, part), (names, *_) in tables.items() for node in names}
+    return {key for key in slow if key not in measured and key[0] in since} | {
+        (node, part) for (_, part), (names, logs, errors) in tables.items() for (node, of), share in slow.items()
+        if of == part and node in names and peers.mended(logs, errors, names.index(node), share)}
 
 
-def _tables(rows: pl.DataFrame, nights: int) -> dict[tuple[str, str], tuple[list[str], np.ndarray, np.ndarray]]:
+def _well_since(system: str) -> dict[str, float]:
+    """Return when a listing named a node last (Unix time), of the nodes that were slow in a part and are mended
+    there: no night until then tells of the node as it is now."""
+    found: dict[str, float] = {}
+    for each in incidents.of_system(system):
+        for fault in each.faults.values():
+            if fault.listed and fault.well:
+                found[fault.nodes[0]] = max(fault.measured, found.get(fault.nodes[0], 0.0))
+    return found
+
+
+def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float]
+            ) -> dict[tuple[str, str], tuple[list[str], np.ndarray, np.ndarray]]:
     """Return for each partition and part the nodes, and [nodes, nights] how fast each was in its newest ``nights``
-    there, the newest first: the logarithm of its speed over that of its peers, and its standard error."""
+    there, the newest first: the logarithm of its speed over that of its peers, and its standard error.
+
+    ``since``: Unix times by node, whose later nights alone count."""
     table, cell = ['partition', 'part'], [*CELL, 'software']
     night = pl.col('start').rank('dense', descending=True).over(*table, 'node') - 1
-    jobs = figures.by_node(rows).with_columns(night=night)
+    begin = pl.col('node').replace_strict(since, default=0.0, return_dtype=pl.Float64)
+    jobs = figures.by_node(rows).filter(pl.col('start') > begin).with_columns(night=night)
     jobs = jobs.filter(pl.col('night') < nights, pl.col('node').n_unique().over(cell) > peers.FEWEST)
     jobs = jobs.with_columns(log=pl.col('log') - pl.col('log').median().over(cell))
     common = pl.col('log').median().over(*table, 'session')         # of a night on which all are slower
