@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from parity import plan
 from parity.cli import ack
 from parity.compare import join
@@ -23,6 +25,7 @@ from parity.records import plan_file
 from parity.records.incidents import Incident, of_system
 from parity.records.plan_file import cell_id, parameters
 from parity.refs import accept, accepted, levels, propose
+from parity.refs.accepted import Accepted
 from parity.rfm import store
 from parity.system import systems
 from parity.verdict import judge, nights
@@ -191,15 +194,35 @@ class Site:
     def accept(self, chosen: Callable[[str], bool], why: str, since: str = '') -> int:
         """Accept what is proposed for the chosen cells, by name; return how many.
 
-        ``since``: of a change. What cannot be proposed begins a level there."""
+        ``since``: of a change. What cannot be proposed begins a level there, and its accepted value is taken out."""
         found = propose.run(SYSTEM, since=since)
         names = [cell.id for cell, _ in found.proposals if chosen(cell.id)]
         if names:
             accept.run(SYSTEM, names, accept.reason(why, 'operator'))
-        if since:
-            levels.write(SYSTEM, [levels.Level(cell=cell.id, since=since, why=why, by='operator')
-                                  for cell, _ in found.refused if chosen(cell.id)])
+        left = [cell for cell, _ in found.refused if since and chosen(cell.id)]
+        if left:
+            levels.write(SYSTEM, [levels.Level(cell=cell.id, since=since, why=why, by='operator') for cell in left])
+            for known in accepted.of_system(SYSTEM):
+                if any(cell.has(known) for cell in left):
+                    _take_out(known)
         return len(names)
+
+
+def _take_out(known: Accepted) -> None:
+    """Take an accepted value out of its file."""
+    data = yaml.safe_load(known.file.read_text())
+    del data[accepted.PROVENANCE][known.path]
+    _remove(data, (known.check, *known.index.values(), known.metric))
+    known.file.write_text(yaml.safe_dump(data, sort_keys=False))
+
+
+def _remove(tree: dict[str, Any], keys: Sequence[str]) -> None:
+    """Remove the value behind the keys, and each mapping that is empty then."""
+    first, *rest = keys
+    if rest:
+        _remove(tree[first], rest)
+    if not rest or not tree[first].keys() - {'$index'}:
+        del tree[first]
 
 
 def name_of(case: PlannedCase, metric: str) -> str:

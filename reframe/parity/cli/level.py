@@ -35,7 +35,8 @@ def add(wanted: str, since: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'--since {day}: the nights of {name} begin on {first}; a level begins on a later day')
     said = levels.Level(cell=name, since=day, why=why, by=by)
     file = levels.write(cell.system, [said])
-    note = '' if cell.reference is None else '; its accepted bounds judge it on'
+    note = '' if cell.reference is None else ('; its accepted bounds judge it on, until you take its value out of '
+                                              f'{systems.references(cell.system) / cell.partition}.yaml')
     print(visible(f'parity: {name}, a level {said}{note}; {file}'))
 
 
