@@ -194,14 +194,15 @@ class Site:
     def accept(self, chosen: Callable[[str], bool], why: str, since: str = '') -> int:
         """Accept what is proposed for the chosen cells, by name; return how many.
 
-        ``since``: of a change. What cannot be proposed begins a level there, and its accepted value is taken out."""
+        ``since``: of a change. What cannot be proposed begins a level there; its accepted value is taken out."""
         found = propose.run(SYSTEM, since=since)
         names = [cell.id for cell, _ in found.proposals if chosen(cell.id)]
         if names:
             accept.run(SYSTEM, names, accept.reason(why, 'operator'))
         left = [cell for cell, _ in found.refused if since and chosen(cell.id)]
         if left:
-            levels.write(SYSTEM, [levels.Level(cell=cell.id, since=since, why=why, by='operator') for cell in left])
+            levels.write(SYSTEM, [levels.Level(cell=cell.id, since=since, why=why, by='operator')
+                                  for cell in left])
             for known in accepted.of_system(SYSTEM):
                 if any(cell.has(known) for cell in left):
                     _take_out(known)
