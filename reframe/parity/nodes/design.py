@@ -5,6 +5,7 @@ It is made of what is stored: the worst cells, the last good night and its softw
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from statistics import median, stdev
@@ -12,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from parity.base import times
+from parity.base import paths, times
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError, unknown
 from parity.base.figures import several
 from parity.base.text import node_name
@@ -59,7 +60,8 @@ def of_incident(incident: Incident) -> Experiment:
         key=str(number), system=system, partition=row['partition'], now=replace(now, facts={}),
         before=_available(then, number) if then.identity != now.identity else None,
         cells=weighted([_measure(fault, cell, _of_cell(rows, cell)) for fault, cell in alike]),
-        arguments=_arguments(last['session']), seconds=_seconds(rows, [cell for _, cell in alike]))
+        arguments=_arguments(last['session'], [cell['case'] for _, cell in alike]),
+        seconds=_seconds(rows, [cell for _, cell in alike]))
     return _placed(made, last['node'].split(','), incident)
 
 
@@ -133,14 +135,23 @@ def _seconds(rows: pl.DataFrame, cells: Sequence[dict[str, Any]]) -> float:
 _ELSEWHERE = ('--repeat', '--session-extras', '--distribute')
 
 
-def _arguments(session: str) -> list[str]:
-    """Return the arguments of a session without those that say how often and where."""
-    words, kept = iter(plan_file.words(database.brief(session).cmdline)), list[str]()
+def _arguments(session: str, cases: Collection[str]) -> list[str]:
+    """Return the arguments of a session that measure these cases, without those that say how often and where.
+
+    Only the files of the cases are loaded, where the session's plan names them: a turn starts sooner."""
+    stored = database.read(session)
+    files = {case['case']: paths.root() / case.get('file', '') for case in stored.plan.get('cases', ())}
+    own = sorted({str(files.get(case, '')) for case in cases})
+    words, kept = iter(plan_file.words(stored.cmdline)), list[str]()
+    whole = not all(os.path.isfile(file) for file in own)
+    kept += [] if whole else [word for file in own for word in ('-c', file)]
     for word in words:
         option, _, value = word.partition('=')
         if option in _ELSEWHERE:
             if not value and option != '--distribute':
                 next(words, None)
+        elif option in ('-c', '--checkpath') and not whole:
+            value = value or next(words, '')
         elif option in ('-J', '--job-option'):
             value = value or next(words, '')
             kept += [] if value.startswith(('nodelist', 'exclude')) else ['-J', value]
@@ -217,7 +228,7 @@ def between(cell: Any, environs: Sequence[str], offered: Collection[str]) -> Exp
         raise NothingMeasured(f'{one.name}: no figure is stored: measure it once')
     last = own.row(-1, named=True)
     made = Experiment(key='-'.join([cell.check, *environs]), system=system, partition=cell.partition, cells=[one],
-                      arguments=_arguments(last['session']), now=other, before=one_side,
+                      arguments=_arguments(last['session'], [cell.case]), now=other, before=one_side,
                       seconds=_seconds(rows, [row]))
     if not queued(system, cell.partition):
         return made

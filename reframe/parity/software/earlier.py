@@ -5,11 +5,12 @@ found today. Whatever cannot be measured again is `gone`."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from parity.base import files
 from parity.base.errors import UsageError
@@ -17,6 +18,7 @@ from parity.software import environment
 from parity.software.programs import Environ
 
 VARIABLE = 'PARITY_SOFTWARE'
+_FILE = TypeAdapter(dict[str, dict[str, Any]])
 
 
 def restored(environs: Iterable[Environ]) -> list[Environ]:
@@ -24,11 +26,12 @@ def restored(environs: Iterable[Environ]) -> list[Environ]:
     if not (name := os.environ.get(VARIABLE)):
         return [*environs]
     try:
-        earlier = json.loads(Path(name).read_text())
+        earlier = _FILE.validate_json(Path(name).read_bytes())
         return [_restored(environ, earlier[environ.name]) if environ.name in earlier else environ
                 for environ in environs]
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as err:
-        raise UsageError(f'{VARIABLE}={name}: {err}; must be a file that parity cause wrote') from None
+    except (OSError, ValueError) as err:
+        why = str(err).splitlines()[0]
+        raise UsageError(f'{VARIABLE}={name}: {why}; must be a file that parity cause wrote') from None
 
 
 def _restored(environ: Environ, software: dict[str, Any]) -> Environ:
