@@ -20,7 +20,7 @@ from parity.records.incidents import Event, Fault, Incident, Where
 from parity.records.plan_file import extras
 from parity.report import incidents as words
 from parity.scheduler.command import NodeState
-from parity.session import runner
+from parity.session import retain, runner
 from parity.software import earlier
 from sessions import case, planned
 
@@ -225,3 +225,9 @@ def test_earlier_software_takes_the_place_of_todays_until_it_is_gone(tmp_path, m
     os.remove(view / 'xhpl')
     (view.parents[1] / 'spack.lock').write_text('{}')
     assert f'spack -e {view.parents[1]} install makes it again' in earlier.gone(of_spack)
+
+
+def test_the_builds_of_the_last_different_nights_are_listed(stored, site):
+    for build in ('a', 'b', 'b', 'c'):
+        stored.add(case(), facts={'software': {'spack': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'}, 'distro': {'programs': {}}}})
+    assert retain.builds('local', 2) == [Path('/builds/c'), Path('/builds/b')] and len(retain.builds('local', 5)) == 3

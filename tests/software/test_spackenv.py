@@ -354,9 +354,14 @@ def test_a_damaged_build_is_made_again_and_an_old_one_removed_after_the_next(bui
     for spec in ('hpl@2.2', 'hpl@2.1'):
         asks_for(spec)
         build.build(builder, FACTS)
-    assert len(list((environment.of('local') / 'builds').iterdir())) == 2
-    monkeypatch.setenv('TREE', '$spack/opt')
+    builds = environment.of('local') / 'builds'
+    assert len(list(builds.glob('*/view'))) == 2 and len(list(builds.glob('*/spack.lock'))) > 2, 'a lock stays'
+    older, = {view.parent for view in builds.glob('*/view')} - {Path(manifest.read('local').view).parents[1]}
     asks_for('hpl@2.0')
+    build.build(builder, FACTS, used=[older])
+    assert (older / 'view').exists() and len(list(builds.glob('*/view'))) == 3, 'a night used it'
+    monkeypatch.setenv('TREE', '$spack/opt')
+    asks_for('hpl@2.2')
     with pytest.raises(UsageError, match='a spack/opt: packages cannot be built for a path with a space'):
         build.build(builder, FACTS)
 
@@ -462,7 +467,7 @@ def test_two_builds_of_a_system_go_one_after_the_other(builder):
     with files.alone(lock, 'tests'):
         other = subprocess.Popen([sys.executable, '-c', BUILD], stdout=subprocess.PIPE, text=True)
         assert other.stdout.readline() == f'parity: waiting: another process builds for local ({lock})\n'
-        made = build._build_alone(builder, FACTS, {'hpl'}, False)
+        made = build._build_alone(builder, FACTS, {'hpl'}, False, ())
     said, _ = other.communicate()
     assert other.returncode == 0 and 'nothing to build' in said and manifest.read('local') == made
 

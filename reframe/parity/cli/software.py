@@ -24,10 +24,11 @@ JSON = typer.Option(False, '--json', help='Print it as JSON.')
 def build(only: list[str] = ONLY, system: str = SYSTEM):
     """Build the codes for a system from its lock, and start every binary once. Where no Spack is here, fetch
     Spack and its recipes at pinned versions."""
+    from parity.session import retain
     from parity.software import build as builder
     from parity.system import systems
     found = systems.read(system)
-    builder.build(found, facts(found), only or ())
+    builder.build(found, facts(found), only or (), retain.builds(system, found.software.generations))
 
 
 @app.command()

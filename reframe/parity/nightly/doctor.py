@@ -23,7 +23,7 @@ from parity import plan
 from parity.base import paths, submission, times
 from parity.base.codes import applications, features, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
-from parity.base.figures import counted
+from parity.base.figures import counted, figure
 from parity.compare import pairs
 from parity.jobs.request import SCHEDULERS
 from parity.nightly import guard
@@ -34,7 +34,8 @@ from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
-from parity.software import discover, environment, manifest, spack
+from parity.session import retain
+from parity.software import discover, earlier, environment, manifest, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
 from parity.verdict import acks
@@ -135,6 +136,7 @@ def _software(system: System) -> Iterator[Finding]:
             yield ok('build', f'{counted(len(made.packages), "package")}, {binaries} binaries, as they were built')
         if newer := manifest.not_built(system.name, made):
             yield note('build', newer, build)
+        yield from _earlier(system, Path(made.view))
     found, notes = spack.find(paths.root(), os.environ)
     yield from (note('spack', text) for text in notes)
     if found:
@@ -155,6 +157,18 @@ def _software(system: System) -> Iterator[Finding]:
             and (loaded := discover.taken_along(os.environ)):
         yield note('software', f'jobs take along what this shell has loaded, a timer has none: {" ".join(loaded)}',
                    'module purge here, or in each partition: prepare_cmds: [module purge]')
+
+
+def _earlier(system: System, view: Path) -> Iterator[Finding]:
+    """Say which builds of earlier nights are kept, which are gone, and the space that only these take."""
+    builds = retain.builds(system.name, system.software.generations)
+    known = {build: build / 'view' / 'bin' for build in builds if build not in view.parents}
+    here = [build for build, old in known.items() if environment.view_is_there(old)]
+    if here:
+        size = earlier.bytes_of(here, view.parents[1])
+        yield ok('build', f'{counted(len(here), "build")} of earlier nights kept for parity cause, of '
+                          f'{system.software.generations}: {figure(size, "B")} beside the one in use')
+    yield from (note('build', earlier.gone_view(old, build)) for build, old in known.items() if build not in here)
 
 
 #: What brings a program to this machine.

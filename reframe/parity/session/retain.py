@@ -16,6 +16,7 @@ from parity.records import database, plan_file, record
 from parity.records.database import MALFORMED
 from parity.rfm import store
 from parity.session import recovery
+from parity.software import earlier
 
 
 def prune(before: float, dry_run: bool) -> int:
@@ -42,6 +43,16 @@ def prune(before: float, dry_run: bool) -> int:
             for file in (*filter(None, plans), *(file for uuid in old for file in database.files_of(uuid))):
                 file.unlink(missing_ok=True)
     return len(old)
+
+
+def builds(system: str, generations: int) -> list[Path]:
+    """Return the builds that the last nights with so many different builds measured, the newest first."""
+    found: dict[Path, None] = {}
+    for night in reversed(database.sessions(system)):
+        for software in (night.facts.get('software') or {}).values():
+            if software.get('packages') and len(found) < generations:
+                found.setdefault(earlier.build_of(software))
+    return [*found]
 
 
 def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:

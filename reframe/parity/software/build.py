@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,21 @@ from parity.software.spack import Spack
 from parity.system.systems import System
 
 
-def build(system: System, facts: dict[str, Any], only: Sequence[str] = ()) -> manifest.Manifest:
+def build(system: System, facts: dict[str, Any], only: Sequence[str] = (),
+          used: Collection[Path] = ()) -> manifest.Manifest:
     """Concretize where there is no lock, install, check every binary, then take the build into use.
 
     ``only`` names codes or packages to build beside those in use; all of spack.yaml without it. Where nothing
     changed, do nothing. Where it fails, the build before stays in use: UsageError without a compiler or for an
-    unknown name, InfrastructureError where the build fails or a binary is missing."""
+    unknown name, InfrastructureError where the build fails or a binary is missing. ``used``: builds that nights
+    measured, which stay."""
     wanted = _wanted(system.name, only)
     with files.alone(environment.of(system.name) / '.build.lock', f'builds for {system.name}'):
-        return _build_alone(system, facts, wanted, bool(only))
+        return _build_alone(system, facts, wanted, bool(only), used)
 
 
-def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: bool) -> manifest.Manifest:
+def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: bool,
+                 used: Collection[Path]) -> manifest.Manifest:
     command, place = _written(system, facts)
     built = manifest.read(system.name)
     if built and some:
@@ -61,8 +64,8 @@ def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: 
         raise
     _commit_lock(system, place)
     for other in place.parent.iterdir():        # a session may still use the build before; packages stay Spack's
-        if other != place and not (built and other in Path(built.view).parents):
-            shutil.rmtree(other, ignore_errors=True)
+        if other not in (place, *used) and not (built and other in Path(built.view).parents):
+            environment.remove(other)
     count = sum(len(view.packages) for view in written.views.values())
     print(f'parity: {system.name}: built {counted(count, "package")} in {time.monotonic() - start:.0f} s')
     return written

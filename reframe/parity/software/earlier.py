@@ -6,6 +6,7 @@ found today. Whatever cannot be measured again is `gone`."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic import TypeAdapter
 
 from parity.base import files
 from parity.base.errors import UsageError
-from parity.software import environment
+from parity.software import environment, spack
 from parity.software.programs import Environ
 
 VARIABLE = 'PARITY_SOFTWARE'
@@ -57,7 +58,7 @@ def build_of(software: dict[str, Any]) -> Path:
 def gone(software: dict[str, Any]) -> str:
     """Return why the software of a session cannot be measured again, and what brings it back; '' where it can."""
     if 'packages' in software:
-        return _gone_view(Path(software['view']), build_of(software))
+        return gone_view(Path(software['view']), build_of(software))
     if 'prefix' in software:
         changed = [about['path'] for about in software.get('programs', {}).values()
                    if about.get('sha256') and _digest(about['path']) != about['sha256']]
@@ -68,13 +69,31 @@ def gone(software: dict[str, Any]) -> str:
     return 'its packages were replaced: a prefix for each version (environments: in system.yaml) keeps it'
 
 
-def _gone_view(view: Path, build: Path) -> str:
+def gone_view(view: Path, build: Path) -> str:
+    """Return why a view cannot be measured, and what makes it again; '' where it can."""
     if environment.view_is_there(view):
         return ''
     lock = build / 'spack.lock'
     if not lock.exists():
         return f'the view {view} is gone, and no lock of it is kept'
     return f'the view {view} is gone; its lock is kept ({lock}): spack -e {build} install makes it again'
+
+
+def bytes_of(builds: Iterable[Path], beside: Path) -> int:
+    """Return the size of the packages of builds, without those that the build ``beside`` has, too."""
+    packages = set().union(*map(_packages, builds)) - _packages(beside)
+    return sum(file.lstat().st_size for package in packages for file in package.rglob('*'))
+
+
+def _packages(build: Path) -> set[Path]:
+    """Return the folders of what Spack built for a lock: beside those that its view leads to, by their hashes."""
+    trees = {package.parent for program in build.glob('view/bin/*') for package in program.resolve().parents
+             if re.search(r'-\w{32}$', package.name)}
+    try:
+        hashes = {*spack.locked(build)['concrete_specs']}
+    except (OSError, UsageError):
+        return set()
+    return {package for tree in trees for package in tree.iterdir() if package.name.rpartition('-')[2] in hashes}
 
 
 def _digest(path: str) -> str:

@@ -34,6 +34,19 @@ def scope(system: str) -> Path:
     return paths.root() / 'systems' / system / 'spack'
 
 
+#: Files of a build from which Spack can make it again.
+_LOCKED = ('spack.yaml', 'spack.lock')
+
+
+def remove(build: Path) -> None:
+    """Remove a build but for its lock. Its packages stay Spack's."""
+    for entry in build.iterdir() if build.is_dir() else ():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name not in _LOCKED:
+            entry.unlink(missing_ok=True)
+
+
 def view_is_there(view: Path) -> bool:
     """Return whether a view (its bin/) leads to programs: its packages may be gone."""
     return any(program.exists() for program in view.glob('*'))
