@@ -567,6 +567,8 @@ def test_the_checks_themselves_say_what_a_partition_cannot_run(real):
     for (each, part), answer in zip(asked, conditions.asked(asked, 'onebox')[1], strict=True):
         said.setdefault((part, answer.reason), set()).add((each.experiment, *each.point.values()))
     assert {('ops', '2'), ('iozone', 'fsync')} <= said['one', '']
+    elsewhere = cases[0].model_copy(update={'environ': 'spack'})
+    assert conditions.asked([(elsewhere, 'one')], 'onebox')[1][0].reason.startswith('no environment spack of one offers ')
     assert {('ops', '4'), ('memory_random', '4', '20MB')} <= said['one', '4 threads: a node has 2 cores']
     for part, needed, experiment in (('one', 2, 'transfer'), ('two', 4, 'within_group')):
         assert experiment in {name for name, *_ in said[part, f'nodes: needs {needed}, onebox:{part} has {needed // 2}, or does not state `nodes`']}
@@ -725,6 +727,35 @@ def test_the_repeats_needed_grow_with_the_square_of_the_interval():
 def test_a_stored_case_stands_for_a_point_where_its_name_says_so(having, fits):
     wanted = Case(experiment='e', check='C', parameters={'mode': 'x'}, variables={'clients': '2', 'files': '9'}, swept=['clients'], point={})
     assert wanted.is_case('C', having) is fits and not wanted.is_case('D', having)
+    in_one = wanted.model_copy(update={'environ': 'atlas'})
+    assert in_one.is_case('C', having, 'atlas') is fits and not in_one.is_case('C', having, 'openblas')
+
+
+#: N of a size depends on the block; the environment has the BLAS.
+ENVIRONS = STUDY.replace('  code: {', '''  blas: {what: w, here: h, kind: environ, values: {ATLAS: atlas, Open: ''}}
+  size: {what: w, here: h, kind: value, values: {small: {code: {X: 96, Y: 128}}, large: 999}}
+  code: {''').replace('code: all}, metrics: {rate: [rate]}', "code: all, blas: all, size: all}, metrics: {rate: [rate]}, check: Toy, parameters: {code: '{code}'}, set: {n: '{size}'}")
+
+
+def test_a_case_runs_in_the_environment_of_its_point_and_a_value_may_depend_on_another_axis(site):
+    trial(site, ENVIRONS)
+    cases = list(study.read('trial').cases({'blas': {'Open': 'distro'}}))
+    assert {(c.point['blas'], c.environ) for c in cases} == {('ATLAS', 'atlas'), ('Open', 'distro')} and not any(c.reason for c in cases)
+    assert {(c.point['code'], c.point['size'], c.variables['n']) for c in cases} == {('X', 'small', '96'), ('Y', 'small', '128'), ('X', 'large', '999'), ('Y', 'large', '999')}
+    assert {c.reason for c in study.read('trial').cases() if c.point['blas'] == 'Open'} == {'Open: no environ here stands for it (--as blas.Open=NAME)'}
+    assert len({c.runs for c in cases if c.point['side'] == 'a'}) == 8
+    with pytest.raises(UsageError, match="unknown environ of local 'distr'; did you mean 'distro'"):
+        conditions.given_names(study.read('trial'), 'local', ['blas.Open=distr'])
+
+
+@pytest.mark.parametrize('change, said', [
+    (('{code: {X: 96, Y: 128}}', '{cod: {X: 96}}'), "study.yaml:8: axes.size.values.small: unknown axis of one 'cod'; did you mean 'code'"),
+    (('X: 96, Y: 128', 'X: 96'), 'study.yaml:8: axes.size.values.small.code: must have code Y, too'), (('X: 96, Y: 128}', 'X: 96, Y: 128}, side: {a: 1}'), 'study.yaml:8: .*may depend on an axis, and on one'),
+    (('{ATLAS: atlas', '{ATLAS: {code: {X: a, Y: b}}'), 'study.yaml:7: .*only a value of kind value may depend on an axis'), (('kind: environ', 'kind: environment'), 'study.yaml:7: .*kind')])
+def test_a_value_that_depends_on_no_axis_of_its_experiment_is_named(site, change, said):
+    trial(site, ENVIRONS.replace(*change))
+    with pytest.raises(UsageError, match=said):
+        study.read('trial')
 
 
 def test_the_title_says_what_the_figures_are_of(onebox, kept):

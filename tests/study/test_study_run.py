@@ -125,6 +125,7 @@ def cases(study: Study, **axes) -> list[Case]:
     ([{'variables': {'n': v}, 'swept': ['n']} for v in '123'], 1),                                                  # -P C.n=1,2,3
     ([{'variables': {'n': v, 'm': v}, 'swept': ['n', 'm']} for v in '12'], 2),                                      # no product
     ([{'variables': {'n': v, 'm': w}, 'swept': ['n', 'm']} for v in '12' for w in '34'], 1),
+    ([{'environ': v, 'check': v} for v in 'pq'], 2),                                                                # -p takes one environment
     ([{'variables': {'n': v}, 'swept': ['n'], 'parameters': {'x': v}} for v in '12'], 2)])                          # -P takes each selected case
 def test_a_session_runs_the_cases_that_one_command_line_can_say(of, groups):
     study = Study.model_validate(yaml.safe_load(MEASURED))
@@ -142,6 +143,8 @@ def test_arguments_select_exactly_the_cases():
     words = campaign.arguments(campaign.Step('left', 2, of), {'C': 'checks/c.py'}, 's:p', {'study': 't'}, stated)
     assert words == ['-c', 'checks/c.py', '-r', '--system', 's:p', '-n', '^C(?=.*%x=a(%|$))(%|$)|^C(?=.*%x=b(%|$))(%|$)', '-S', 'C.size=quick',
                      '-P', 'C.n=1,2', '--session-extras', 'study=t,side=left,repeat=2,of.one=1a2b']
+    in_one = campaign.Step('left', 2, [case.model_copy(update={'environ': 'gcc-13'}) for case in of])
+    assert campaign.arguments(in_one, {'C': 'checks/c.py'}, 's:p', {}, stated)[5:7] == ['-p', r'^gcc\-13$']
 
 
 @pytest.mark.parametrize('words, code, said', [

@@ -83,6 +83,7 @@ class Asked(Strict):
     parameters: dict[str, str]
     variables: dict[str, str]
     partition: str = ''     # '': of no partition, only whether there is such a case
+    environ: str = ''       # '': any of the partition's environments
 
 
 class Answer(Strict):

@@ -45,7 +45,7 @@ def _answer(asked: Asked, makers: dict[str, _Maker], partitions: dict[str, Any])
         return Answer(metrics=metrics)
     partition = partitions[asked.partition]
     beyond, reason = case.beyond_memory(partition) if hasattr(case, 'beyond_memory') else ('', '')
-    return Answer(beyond=beyond, reason=reason or _not_run(case, partition), metrics=metrics)
+    return Answer(beyond=beyond, reason=reason or _not_run(case, partition, asked.environ), metrics=metrics)
 
 
 def _wrong(check: type, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -81,16 +81,19 @@ class _Maker:
         return check(variant_num=numbers[0])
 
 
-def _not_run(case: Any, partition: Any) -> str:
-    """Return why none of a partition's environments can run a case; '' where one can."""
+def _not_run(case: Any, partition: Any, wanted: str) -> str:
+    """Return why no environment of a partition can run a case, or not the ``wanted`` one; '' where one can."""
     offered = runtime.valid_sysenv_comb(case.valid_systems, case.valid_prog_environs)
     if partition not in offered:
         lacking = sorted({*getattr(case, 'partition_needs', ())} - {*partition.features})
         return f'{partition.name} lacks a feature that {type(case).__name__} needs: {", ".join(lacking)}'
     if not offered[partition]:
         return not_offered(sorted(case.needs), partition.name)
+    if not (environs := [environ for environ in offered[partition] if wanted in ('', environ.name)]):
+        return f'no environment {wanted} of {partition.name} offers {", ".join(sorted(case.needs))}; valid: ' \
+               + ', '.join(environ.name for environ in offered[partition])
     reasons = []
-    for environ in offered[partition]:
+    for environ in environs:
         try:
             case.setup(partition, environ)
             reason = submission.of_case(case)

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from parity.base.groups import grouped
@@ -49,8 +50,9 @@ def key(side: str, repeat: int | str, case: Case) -> Key:
 
 def digests(cases: Iterable[Case]) -> dict[str, str]:
     """Return a digest of each experiment: of its cases, as study.yaml states them."""
-    stated = {name: json.dumps([[c.check, c.point, c.parameters, c.variables] for c in of], sort_keys=True)
-              for name, of in grouped(cases, lambda case: case.experiment).items()}
+    stated = {name: json.dumps([[c.check, c.point, c.parameters, c.variables, *([c.environ] if c.environ else [])]
+                                for c in of], sort_keys=True)
+              for name, of in grouped(cases, attrgetter('experiment')).items()}
     return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in stated.items()}
 
 
@@ -60,9 +62,10 @@ def steps(study: Study, cases: Sequence[Case], quick: bool, done: Collection[Key
     repeats = {name: experiment.taken(quick).repeats for name, experiment in study.experiments.items()}
     for repeat in range(1, max((repeats[c.experiment] for c in cases), default=0) + 1):
         sides = list(study.axes[study.contrast].values)
-        turns = [[Step(side, repeat, group) for group in _sessions(
-            c for c in cases if study.side(c) == side and key(side, repeat, c) not in done
-            and repeat <= repeats[c.experiment])] for side in (sides if repeat % 2 else sides[::-1])]
+        turns = [[Step(side, repeat, group) for of in grouped(
+            (c for c in cases if study.side(c) == side and key(side, repeat, c) not in done
+             and repeat <= repeats[c.experiment]), attrgetter('environ')).values() for group in _sessions(of)]
+            for side in (sides if repeat % 2 else sides[::-1])]
         found += [step for pair in itertools.zip_longest(*turns) for step in pair if step]
     return found
 
@@ -104,7 +107,9 @@ def arguments(step: Step, files: Mapping[str, str], place: str, extras: Mapping[
                 plain.append(f'{case.check}.{name}={value}')
     info = {**extras, 'side': step.side, 'repeat': step.repeat,
             **{f'{OF}{case.experiment}': stated[case.experiment] for case in step.cases}}
+    environ = step.cases[0].environ     # of all its cases
     return [*_options('-c', (files[case.check] for case in step.cases)), '-r', '--system', place,
+            *(['-p', f'^{re.escape(environ)}$'] if environ else []),
             '-n', '|'.join(dict.fromkeys(selected)), *_options('-S', plain),
             *_options('-P', (f'{name}={",".join(values)}' for name, values in swept.items())),
             '--session-extras', ','.join(f'{k}={v}' for k, v in info.items())]

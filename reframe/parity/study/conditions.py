@@ -21,7 +21,7 @@ from parity.plan import Answer, Asked, LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records import database, history, plan_file
 from parity.study import campaign, figures, refuse
-from parity.study.model import AXIS, Case, Study, filled
+from parity.study.model import NAMED, Case, Study, filled
 from parity.system import systems
 from parity.system.systems import System
 
@@ -52,8 +52,8 @@ class Planned:
 
 def asked(cases: Sequence[tuple[Case, str]], system: str = '') -> tuple[Plan, list[Answer]]:
     """Return the plan of all checks, and what they say of the cases, each on a partition ('': on none)."""
-    each = [Asked(check=case.check, parameters=case.parameters, variables=case.variables, partition=partition)
-            for case, partition in cases]
+    each = [Asked(check=case.check, parameters=case.parameters, variables=case.variables, partition=partition,
+                  environ=case.environ) for case, partition in cases]
     different = list(dict.fromkeys(one.model_dump_json() for one in each))
     loaded = plan.of_command([*_files({case.check for case, _ in cases}), '-r',
                               *(['--system', system] if system else [])],
@@ -77,7 +77,8 @@ def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answer
     for case, answer in zip(cases, answers, strict=True):
         metrics.setdefault(case.experiment, set()).update(answer.metrics)
     wrong = [(keys, why) for key, experiment in study.experiments.items() if experiment.check
-             for keys, why in _unknown(study, key, checks, metrics[key])]
+             for keys, why in _unknown(study, key, checks, metrics[key],
+                                       [case for case in cases if case.experiment == key])]
     wrong += dict.fromkeys((stated(study, case, answer.wrong), answer.reason)
                            for case, answer in zip(cases, answers, strict=True) if answer.wrong)
     refuse(name, wrong)
@@ -93,7 +94,8 @@ def _demand_units(study: Study, name: str, checks: Mapping[str, LoadedCheck]) ->
     for cell in figures.published(study, name)[0]:
         experiment = study.experiments[cell.experiment]
         for metric in experiment.metrics[cell.metric]:
-            of_check = filled(metric, {axis: study.axes[axis].values[value] for axis, value in cell.point.items()})
+            of_check = filled(metric, {axis: study.axes[axis].at(value, cell.point)
+                                       for axis, value in cell.point.items()})
             unit = units_of.get((experiment.check, shared(of_check)), cell.unit)
             if units.factor(cell.unit, unit) is None:
                 raise UsageError(f'{cell.line}: {cell.name} is in {cell.unit!r}; must be of the kind of {unit!r}, '
@@ -108,7 +110,7 @@ def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
 
 
 def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck],
-             metrics: set[str]) -> Iterator[tuple[tuple, str]]:
+             metrics: set[str], cases: Sequence[Case]) -> Iterator[tuple[tuple, str]]:
     experiment, at = study.experiments[key], ('experiments', key)
     if experiment.check not in checks:
         yield (*at, 'check'), unknown('check', experiment.check, list(checks))
@@ -116,9 +118,8 @@ def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck],
     check = checks[experiment.check]
     if lost := sorted({*check.parameters} - {*experiment.parameters}):
         yield (*at, 'parameters'), f'must name {lost[0]}, one of {", ".join(check.parameters[lost[0]])}'
-    for parameter, text in experiment.parameters.items():
-        values = [text] if not (axes := AXIS.findall(text)) else [
-            study.axes[axes[0]].values[value] for value in study.values(key, axes[0])]
+    for parameter in experiment.parameters:
+        values = [case.parameters[parameter] for case in cases]
         if parameter not in check.parameters:
             yield (*at, 'parameters'), unknown('parameter', parameter, list(check.parameters))
         elif lost := [v for v in values if v not in (valid := check.parameters[parameter])]:
@@ -135,7 +136,7 @@ def named_metrics(study: Study, key: str, names: Sequence[str],
     axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
     for values in itertools.product(*(study.values(key, axis, quick) for axis in axes)):
         point = dict(zip(axes, values, strict=True))
-        here = {axis: study.axes[axis].values[value] for axis, value in point.items()}
+        here = {axis: study.axes[axis].at(value, point) for axis, value in point.items()}
         yield point, [filled(name, here) for name in names]
 
 
@@ -263,10 +264,11 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, 
 def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return what --as says, axis -> value in print -> name here. UsageError, with what is valid."""
     found: dict[str, dict[str, str]] = {}
-    partitions = systems.read(system).partitions
+    partitions = (site := systems.read(system)).partitions
+    environs = {*systems.SPACK, 'distro', *(environ.name for environ in site.environments)}
     for text in given:
         axis, value, name = match.groups() if (match := AXIS_VALUE.fullmatch(text)) else ('', '', '')
-        axes = [axis for axis, of in study.axes.items() if of.kind in ('network', 'filesystem')]
+        axes = [axis for axis, of in study.axes.items() if of.kind in NAMED]
         if not axis:
             raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes) or "none"}')
         if axis not in axes:
@@ -277,7 +279,8 @@ def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, di
         if value not in study.axes[axis].values:
             raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
         kind = study.axes[axis].kind
-        valid = sorted({name for part in partitions for name in getattr(part.extras, f'{kind}s', None) or ()})
+        valid = sorted(environs if kind == 'environ' else {
+            name for part in partitions for name in getattr(part.extras, f'{kind}s', None) or ()})
         if name not in valid:
             raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
         found.setdefault(axis, {})[value] = name
@@ -293,9 +296,9 @@ class _Times:
             elapsed = {u: info.get('time_elapsed') for u, info in infos if not info.get('interrupted')}
             place = pl.concat_str('system', 'partition', separator=':').alias('place')
             rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
-                'session', 'run', place, 'check', 'case', 'seconds').unique().collect()
-        self.cases = [(place, check, plan_file.parameters(case), taken)
-                      for _, _, place, check, case, taken in rows.iter_rows()]
+                'session', 'run', place, 'check', 'case', 'environ', 'seconds').unique().collect()
+        self.cases = [(place, (check, plan_file.parameters(case), environ), taken)
+                      for _, _, place, check, case, environ, taken in rows.iter_rows()]
         ran = rows.group_by('session', 'place').agg(pl.col('seconds').sum(), cases=pl.len())
         costs = grouped(((place, max(0.0, elapsed[session] - taken) / cases)
                          for session, place, taken, cases in ran.iter_rows() if elapsed[session]), itemgetter(0))
@@ -309,7 +312,6 @@ class _Times:
         """Return the seconds of a case with its job on system:partition, and whether they are a guess.
 
         ``job``: what a job costs where none was measured."""
-        measured = [taken for at, check, having, taken in self.cases
-                    if at == place and case.is_case(check, having)]
+        measured = [taken for at, ran, taken in self.cases if at == place and case.is_case(*ran)]
         taken = median(measured) if measured else study.experiments[case.experiment].taken(case.quick).seconds
         return self.costs.get(place, 0.0 if measured else job) + taken, not measured

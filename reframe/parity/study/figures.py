@@ -218,7 +218,7 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
                 kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
     found = join.alone(*both) if not study.candidate else \
-        join.compare(*both, label=study.axes[study.contrast].kind == 'value')      # its cases have other arguments
+        join.compare(*both, label=study.axes[study.contrast].kind in ('value', 'environ'))     # unlike cases
     by_row = grouped(shown, lambda c: labelled(study.experiments[c.experiment], c.experiment, c.metric, c.point,
                                                study))
     rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]

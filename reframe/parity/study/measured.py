@@ -36,12 +36,12 @@ def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> d
                 continue
             side = [p for p in planned if study.side(p.case) == info['side']]
             rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.partition for p in side}))
-            ran = [(check, plan_file.parameters(case), value, campaign.Status(*why))
-                   for check, case, value, *why in rows.select(
-                       'check', 'case', 'value', 'status', 'reason').collect().iter_rows()]
+            ran = [((check, plan_file.parameters(case), environ), value, campaign.Status(*why))
+                   for check, case, environ, value, *why in rows.select(
+                       'check', 'case', 'environ', 'value', 'status', 'reason').collect().iter_rows()]
             for uuids, cases in _as_stated([(uuid, info)], [p.case for p in side]):
                 for case in cases if uuids else ():
-                    mine = [(value, why) for check, having, value, why in ran if case.is_case(check, having)]
+                    mine = [(value, why) for of, value, why in ran if case.is_case(*of)]
                     key = campaign.key(info['side'], info['repeat'], case)
                     if mine and (key not in found or found[key].word):
                         found[key] = next((campaign.Status() for figure, _ in mine if figure is not None),
@@ -122,7 +122,7 @@ def _read(found: Campaign, side: str, cases: Sequence[Case],
         for place in [c.place for c in sorted(of.cells, key=lambda c: not c.values)][:1]:
             found.system, _, found.places[side] = place.partition(':')
         stored = [(cell, plan_file.parameters(cell.case)) for cell in of.cells]
-        yield from ((case, [cell for cell, having in stored if case.is_case(cell.check, having)])
+        yield from ((case, [cell for cell, having in stored if case.is_case(cell.check, having, cell.environ)])
                     for case in of_them)
 
 

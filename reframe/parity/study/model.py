@@ -6,7 +6,9 @@ An axis says by ``kind`` what its values are here:
     partition   a partition that has this feature; the command line may name another
     network     a network of the partition, by its name; filesystem: a role of `filesystems`, by its name
                 '' has none here: only --as AXIS.VALUE=NAME gives one, else its cases are not testable
-    value       the text itself: of a parameter, a variable, a number of nodes
+    environ     an environment of the system, by its name; '' as before
+    value       the text itself: of a parameter, a variable, a number of nodes; {AXIS: {value: text}} where it
+                depends on a second axis
     print       only the document has it: nothing is set. With ``simultaneous``, its series ran at the same time,
                 and a run is their mean
     metric      one case measures all of its values, each as a metric of its own
@@ -34,6 +36,8 @@ from parity.study.statements import Confounder, Derived, Finding, Fit, Head, Nam
 SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
 #: The name of an axis in braces.
 AXIS = re.compile(r'\{([A-Za-z]\w*)\}')
+#: Kinds of axes whose values --as names.
+NAMED = ('network', 'filesystem', 'environ')
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
 
@@ -43,8 +47,8 @@ class Axis(Strict):
 
     what: str
     here: str
-    kind: Literal['partition', 'network', 'filesystem', 'value', 'print', 'metric']
-    values: Texts = Field(min_length=1)
+    kind: Literal['partition', 'network', 'filesystem', 'environ', 'value', 'print', 'metric']
+    values: dict[Text, Text | dict[Name, Texts]] = Field(min_length=1)
     #: Of kind print: its series ran at the same time. Before: together.
     simultaneous: bool = Field(default=False, validation_alias=AliasChoices('simultaneous', 'together'))
 
@@ -53,6 +57,20 @@ class Axis(Strict):
     def _same_here(cls, given: Any) -> Any:
         """Take a list for values that are the same here."""
         return {str(value): value for value in given} if isinstance(given, list) else given
+
+    def at(self, value: str, point: Point) -> str:
+        """Return what a value is here, at a point of the axes that it depends on."""
+        if isinstance(stated := self.values[value], str):
+            return stated
+        (axis, texts), = stated.items()
+        return texts[point[axis]]
+
+    @model_validator(mode='after')
+    def _depends_where_it_may(self) -> Axis:
+        for value, stated in self.values.items():
+            if isinstance(stated, dict) and (self.kind != 'value' or len(stated) != 1):
+                raise ValueError(f'{value}: only a value of kind value may depend on an axis, and on one')
+        return self
 
 
 class Quick(Strict):
@@ -75,17 +93,18 @@ class Case(Strict):
     point: dict[str, str]
     reason: str = ''                # why it cannot be measured here
     quick: bool = False
+    environ: str = ''               # the environment that it runs in; '': any
 
     @property
     def runs(self) -> tuple:
         """Return what ReFrame runs: one case may be a point of several experiments."""
-        return self.check, *sorted(self.parameters.items()), *sorted(self.variables.items())
+        return self.check, self.environ, *sorted(self.parameters.items()), *sorted(self.variables.items())
 
-    def is_case(self, check: str, having: Mapping[str, str]) -> bool:
+    def is_case(self, check: str, having: Mapping[str, str], environ: str = '') -> bool:
         """Return whether a stored case, with what stands in its name, is this one. A plain variable that is set
         to its default does not stand there."""
         wanted = {**self.parameters, **self.variables}
-        return check == self.check and {**wanted, **having} == wanted \
+        return check == self.check and self.environ in ('', environ) and {**wanted, **having} == wanted \
             and {*self.parameters, *self.swept} <= {*having}
 
 
@@ -257,13 +276,15 @@ class Study(Strict):
             texts = {**experiment.set, **(experiment.quick.set if quick and experiment.quick else {})}
             for values in itertools.product(*(self.values(name, axis, quick) for axis in axes)):
                 point = dict(zip(axes, values, strict=True))
-                here, reason = {}, ''
+                here, reason, environ = {}, '', ''
                 for axis, value in point.items():
                     kind = self.axes[axis].kind
-                    here[axis] = (names or {}).get(axis, {}).get(value) or self.axes[axis].values[value]
-                    if kind in ('network', 'filesystem') and not here[axis]:
+                    here[axis] = (names or {}).get(axis, {}).get(value) or self.axes[axis].at(value, point)
+                    if kind in NAMED and not here[axis]:
                         reason = reason or f'{value}: no {kind} here stands for it (--as {axis}.{value}=NAME)'
+                    environ = here[axis] if kind == 'environ' else environ
                 yield Case(experiment=name, check=experiment.check, point=point, reason=reason, quick=quick,
+                           environ=environ,
                            swept=[k for k, v in texts.items() if AXIS.search(v)],
                            parameters={k: filled(v, here) for k, v in experiment.parameters.items()},
                            variables={k: filled(v, here) for k, v in texts.items()})

@@ -52,6 +52,20 @@ def _of_experiments(study: Study) -> Iterator[Problem]:
                 for value in values if values != 'all' else ():
                     if value not in valid:
                         yield keys, unknown(f'value of {axis}', value, valid)
+                yield from _dependent(study, name, axis)
+
+
+def _dependent(study: Study, experiment: str, axis: str) -> Iterator[Problem]:
+    """Yield each value of the axis that depends on one that the experiment lacks, or not on all of its values."""
+    axes = [name for name in study.experiments[experiment].axes
+            if name in study.axes and study.axes[name].kind not in ('print', 'metric')]
+    for value, stated in study.axes[axis].values.items():
+        for other, texts in stated.items() if isinstance(stated, dict) else ():
+            keys = ('axes', axis, 'values', value)
+            if other not in axes:
+                yield keys, unknown(f'axis of {experiment}', other, axes)
+            elif lost := [v for v in study.values(experiment, other) if v not in texts]:
+                yield (*keys, other), f'must have {other} {lost[0]}, too'
 
 
 def _of_findings(study: Study) -> Iterator[Problem]:
