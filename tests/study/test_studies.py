@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import itertools
 import json
 import math
@@ -673,8 +674,42 @@ def test_the_report_of_a_study_shows_both_and_holds_no_script(measured, results)
     assert done.returncode == 0 and sorted(done.stdout.splitlines()) == sorted(str(folder / f'trial{ending}') for ending in ('.html', '.csv', '-findings.csv', '.json'))
     text, rows = (folder / 'trial.html').read_text(), list(csv.DictReader((folder / 'trial.csv').open()))
     assert '<script' not in text and "default-src 'none'" in text and "script-src 'none'" in text
-    assert '<h1>trial, quick on local</h1>' in text and '<b>holds</b>' in text and {r['of'] for r in rows} == {'published', 'here'}
+    assert '<h1>t</h1>' in text and 'trial, quick on local. Page of ' in text and '<b>holds</b>' in text and {r['of'] for r in rows} == {'published', 'here'}
+    assert all(f'<a href="trial{ending}">' in text for ending in ('.csv', '-findings.csv', '.json'))
+    assert 'is better: rate; b is better ' in text and text.count('<svg') == 2, 'print and here have other units'
     assert json.loads((folder / 'trial.json').read_text())['here']['mode'] == 'quick'
+
+
+def test_a_page_has_both_machines_and_says_where_the_document_is(measured, site):
+    file = site.parents[2] / 'studies' / 'trial' / 'study.yaml'
+    text, begin = file.read_text(), page.page(compared.of_study('trial', 'last'))
+    assert 'No DOI or address of it is printed' in begin and re.search(r'<th scope="row">MPI</th><td>not printed</td>', begin)
+    file.write_text(text.replace('source: ', 'link: http://a.example/1\nmachine: {processor: Pentium III, disk: of tin}\nsource: ', 1))
+    found = page.page(compared.of_study('trial', 'last'))
+    assert '<a href="http://a.example/1">' in found and '<td>Pentium III</td>' in found and '<td>of tin</td><td></td>' in found
+    assert re.search(r'<th scope="row">date</th><td></td><td>20\d\d-\d\d-\d\d</td>', found) and re.search(r'ReFrame</th><td></td><td>\d', found)
+    file.write_text(text.replace('source: ', 'link: "javascript:x"\nsource: ', 1))
+    refused = parity('study', 'show', 'trial')
+    assert refused.returncode == 2 and 'study.yaml:2: link' in refused.stderr, refused
+
+
+def test_two_axes_of_a_page_are_rows_by_columns_and_each_figure_says_where_it_stands():
+    liu = compared.of_study('liu2017')
+    text, rows = page.page(liu), list(csv.DictReader(io.StringIO(page._rows(liu))))
+    assert {r['where'] for r in rows if r['benchmark'].startswith('stream')} == {'STREAM'} and all(r['where'] for r in rows)
+    heads = re.findall(r'<th scope="col" class="n">(.*?)</th>', text[text.index('<section id="of-disk_sequential">'):])
+    assert heads[:4] == ['at_once 1', 'at_once 2', 'at_once 4', 'at_once 8']
+    table = text[text.index('<section id="of-disk_sequential">'):text.index('<section id="of-disk_random">')]
+    assert re.search(r'rate piece 1B <small>.*?MB/s', table) and table.count('<tr>') < 30
+    assert 0 < text.count('<svg') < 60 and text.count('<tr') < 400, 'not a row for each of 679 figures'
+
+
+def test_a_plot_without_numbers_has_a_place_for_each_value_and_holds_its_runs():
+    drawn = drawings.draw(drawings.Plot('', 't', 'code', '', 'rate', 's', '', ('BT', 'CG')), [
+        drawings.Line('a', {0.0: 10.0, 1.0: 300.0}, True, {}, runs={0.0: [5.0, 12.0], 1.0: [250.0, 400.0]})])
+    assert [label for _, label in drawn.across] == ['BT', 'CG'] and drawn.scales == ('', 'logarithmic') and 'at BT' in drawn.text
+    heights = [float(y) for y in re.findall(r'M[\d.]+ ([\d.]+)h0', drawn.marks[0].runs)]
+    assert len(heights) == 4 and all(0 < y < drawings.HEIGHT for y in heights)
 
 
 def test_points_in_print_are_hollow_and_have_the_colour_of_the_measured_ones():

@@ -22,14 +22,15 @@ _SIZED = re.compile(r'(.+)_(\d+)')
 
 
 class Line(NamedTuple):
-    """A curve through points by x. With ``limits`` they are drawn as points with intervals, beside the line of
-    a ``law``."""
+    """A curve through points by x. With ``limits`` they are drawn as points with intervals, among their ``runs``,
+    beside the line of a ``law``."""
 
     name: str
     points: dict[float, float]
     earlier: bool = False            # of the session before, or in print
     limits: dict[float, tuple[float, float]] | None = None
     law: Callable[[float], float] | None = None
+    runs: dict[float, list[float]] = {}
 
 
 class Plot(NamedTuple):
@@ -42,6 +43,7 @@ class Plot(NamedTuple):
     metric: str
     unit: str
     better: str
+    places: tuple[str, ...] = ()     # the names of 0, 1, 2, ... along the x axis, where it has no numbers
 
 
 #: (plot, name of the line, x, y)
@@ -135,10 +137,11 @@ class Path(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The points of one line with their intervals, as paths."""
+    """The points of one line with their intervals and runs, as paths."""
 
     points: str
     intervals: str
+    runs: str
     colour: int
     earlier: bool
 
@@ -152,6 +155,7 @@ class Drawn(NamedTuple):
     text: str                        # in words, for those who do not see it
     marks: list[Mark]
     names: list[str]
+    scales: tuple[str, str]          # of both axes: 'logarithmic' or ''
 
 
 class _Axis(NamedTuple):
@@ -159,6 +163,7 @@ class _Axis(NamedTuple):
 
     place: Callable[[float], float]
     ticks: list[float]
+    scale: str = ''
 
     def labels(self, text: Callable[[float], str]) -> list[Tick]:
         return [(round(self.place(v), 1), text(v)) for v in self.ticks]
@@ -176,10 +181,10 @@ def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
     traces = [line.points if line.limits is None else {
         x: y for x in xs if line.law and math.isfinite(y := line.law(x)) and y > 0} for line in lines]
     ys = [y for points in (*traces, *(line.points for line in lines)) for y in points.values()]
-    ys += [end for line in lines for ends in (line.limits or {}).values() for end in ends]
+    ys += [y for line in lines for ends in (line.limits or {}, line.runs) for of in ends.values() for y in of]
     # 10 for sizes such as 1, 10 and 100 KB, otherwise 2
     base = 10.0 if all(x > 0 and math.log10(x).is_integer() for x in xs) else 2.0
-    across = _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, base, False)
+    across = _places(len(plot.places)) if plot.places else _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, base, False)
     up = _axis(ys, HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
     names = list(dict.fromkeys(line.name for line in sorted(lines, key=lambda line: line.earlier)))
     paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in trace.items()),
@@ -189,10 +194,17 @@ def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
                           for x, y in line.points.items()),
                   ''.join(f'M{across.place(x):.1f} {up.place(low):.1f}V{up.place(high):.1f}'
                           for x, (low, high) in line.limits.items() if low < high),
+                  ''.join(dict.fromkeys(f'M{across.place(x):.1f} {up.place(y):.1f}h0'
+                                        for x, runs in line.runs.items() for y in runs)),
                   names.index(line.name), line.earlier) for line in lines if line.limits is not None]
     factor, unit = figures.moved(max(up.ticks), plot.unit)
-    return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
-                 up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves), marks, names)
+    return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot)),
+                 up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves), marks, names,
+                 (across.scale, up.scale))
+
+
+def _places(count: int) -> _Axis:
+    return _Axis(lambda v: LEFT + (WIDTH - _RIGHT - LEFT) * (v + .5) / count, [*range(count)][::-(-count // 10)])
 
 
 def _axis(values: Iterable[float], start: float, end: float, far: float, base: float, from_zero: bool) -> _Axis:
@@ -202,7 +214,7 @@ def _axis(values: Iterable[float], start: float, end: float, far: float, base: f
         first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
         powers = [base ** n for n in range(first, last + 1, max(1, -(-(last - first) // 4)))]
         return _Axis(lambda v: start + (end - start) * (math.log(v, base) - low) / (high - low),
-                     powers if len(powers) > 1 else [least, most])
+                     powers if len(powers) > 1 else [least, most], 'logarithmic')
     least = min(0.0, least) if from_zero else least
     span = (most - least) or 1.0
     return _Axis(lambda v: start + (end - start) * (v - least) / span, _steps(least, least + span))
@@ -217,10 +229,10 @@ def _steps(least: float, most: float) -> list[float]:
     return [n * step for n in range(first, int(most / step + 1e-9) + 1)]
 
 
-def _size(value: float, unit: str) -> str:
+def _size(value: float, plot: Plot) -> str:
     """Return a place on the x axis as a person names it: bytes are 1 KiB, 10 KB."""
-    if unit != 'B':
-        return figures.figure(value, unit)
+    if plot.places or plot.x_unit != 'B':
+        return plot.places[int(value)] if plot.places else figures.figure(value, plot.x_unit)
     step, mark = (1024, 'i') if value % 1024 == 0 else (1000, '')
     power = min(int(math.log(value, step) + 1e-9), 4) if value >= step else 0
     prefix = 'KMGT'[power - 1] + mark if power else ''
@@ -229,7 +241,7 @@ def _size(value: float, unit: str) -> str:
 
 def _text(plot: Plot, curves: list[Line]) -> str:
     """Say from where to where each line goes, but for curves of the session before."""
-    parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot.x_unit)}'
+    parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot)}'
                                           for x in (min(line.points), max(line.points)))
              for line in curves if line.points and (line.limits is not None or not line.earlier)]
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)

@@ -98,9 +98,10 @@ def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
 # ---- as text, for the terminal and the page
 
 class Texts(NamedTuple):
-    """A row of the comparison: its figures in print and here."""
+    """A row of the comparison: its figures in print and here. ``cells`` are of both."""
 
     name: str
+    cells: list[figures.Cell]
     published: list[str]
     here: list[str]
     like: str
@@ -110,14 +111,17 @@ class Texts(NamedTuple):
 def rows(of: Compared) -> Iterator[Texts]:
     """Yield the rows of a comparison."""
     study, texts = of.study, _sides if of.study.candidate else _figure
-    printed = {(*figures.labelled(study.experiments[c.experiment], c.experiment, c.metric, c.point, study),
-                c.point.get(study.contrast) == study.candidate): c.text for c in of.cells if c.values and c.text}
+    cells = grouped((*of.cells, *(of.ran.cells if of.ran else ())), lambda c: figures.labelled(
+        study.experiments[c.experiment], c.experiment, c.metric, c.point, study))
+    printed = {(*row, c.point.get(study.contrast) == study.candidate): c.text
+               for row, mine in cells.items() for c in mine if c.values and c.text}
     for one, other, like in pairs(of):
         row = (other if of.ran else one) or other or one
         stated = [printed.get((row.benchmark, row.metric, side), '') for side in (False, True)]
         unit = ''.join(stated) and next(filter(None, stated)).partition(' ')[2]
         name = f'{(other or one).benchmark}: {(other or one).metric}'
-        yield Texts(name, texts(one, unit, stated), texts(other, unit), like, row.reason)
+        mine = [c for r in filter(None, (one, other)) for c in cells[r.benchmark, r.metric]]
+        yield Texts(name, mine, texts(one, unit, stated), texts(other, unit), like, row.reason)
 
 
 def caption(of: Compared) -> str:
@@ -197,7 +201,7 @@ def experiments(study: Study) -> tuple[str, list[list[str]]]:
     return ', '.join(f'{counts[extent]} {extent}' for extent in ('whole', 'in part', 'missing')), rows
 
 
-def flagged(cells: Sequence[figures.Cell]) -> list[str]:
-    """Return the figures in print that are shown and used for nothing."""
+def flagged(cells: Sequence[figures.Cell], key: str) -> list[str]:
+    """Return the figures of an experiment in print that are shown and used for nothing."""
     return [f'{c.name}: ' + (c.text or f'{value:.10g} {c.unit}'.rstrip()) + f': {why}'
-            for c in cells for value, why in c.flagged]
+            for c in cells if c.experiment == key for value, why in c.flagged]

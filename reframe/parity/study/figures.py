@@ -46,6 +46,7 @@ class Cell:
     step: float | None = None       # what the timer resolves
     label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
     line: str = ''                  # in print: file and line
+    where: str = ''                 # in print: page, figure or table of the first run
     text: str = ''                  # in print, of one figure: as it stands there, 166.20 s
     deviation: float = 0.0          # in print: the standard deviation of its runs over their mean
 
@@ -104,7 +105,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
         point = {axis: row[axis] for axis in experiment.axes}
         cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (Cell(
             row['experiment'], row['metric'], point, row['unit'], row['better'],
-            step=experiment.step, label=USES[row.get('use', '')], line=where), {}))
+            step=experiment.step, label=USES[row.get('use', '')], line=where, where=row['where']), {}))
         unit, better = stated.setdefault((cell.experiment, cell.metric, point.get('unit')),
                                          (cell.unit, cell.better))
         if units.stem(unit) != units.stem(row['unit']) or better != row['better'] or \
@@ -213,8 +214,9 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
             sides[side].append(Measured(
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
                 step=cell.step, values=cell.values, label=cell.label,
-                reason=cell.reason or '; '.join(f'{cell.text or f"{number(value)} {cell.unit}"}, flagged {why}'
-                                                for value, why in cell.flagged),
+                reason=cell.reason or '; '.join(
+                    f'{cell.text or f"{number(value)} {cell.unit}".strip()}, flagged {why}'
+                    for value, why in cell.flagged),
                 kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
     found = join.alone(*both) if not study.candidate else \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from statistics import stdev
 from typing import Any
@@ -15,7 +16,8 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
 from parity.compare import resolve
 from parity.compare.model import Measured, Side, differing
-from parity.records import database, history, plan_file
+from parity.records import changes, database, history, plan_file
+from parity.records.record import Session
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
 from parity.study.figures import FIGURE, Cell
@@ -62,6 +64,7 @@ class Campaign:
     candidate: str = ''             # the partition that stands beside the only side of a study
     changed: set[str] = field(default_factory=set)          # facts of checks that changed between its sessions
     places: dict[str, str] = field(default_factory=dict)    # the partition of each side
+    machine: dict[str, str] = field(default_factory=dict)   # processor, memory, network, ...
 
 
 def of_session(study: Study, name: str, word: str) -> Campaign:
@@ -89,7 +92,9 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
         quick = {id(case): reasons.get(id(case)) or '--quick leaves it out' for case in cases if not case.quick}
         found.cells += [cell for cell in _cells(study, [(case, []) for case in cases if not case.quick], quick)
                         if found.mode == 'quick' and cell.name not in there]
-        found.labels = _labels(study, found)
+        last = database.read(found.uuids[-1])
+        found.labels = _labels(study, found, last)
+        found.machine = _machine(found, last)
         return found
 
 
@@ -185,14 +190,34 @@ def _partitions(system: str) -> Sequence[Partition]:
     return systems.read(system).partitions if system in systems.names() else ()
 
 
-def _labels(study: Study, found: Campaign) -> list[str]:
+def _machine(found: Campaign, last: Session) -> dict[str, str]:
+    """Return what measured: nodes, software, and when."""
+    def of_nodes(*facts: str) -> list[str]:
+        return [str(node[fact]) for node in changes.of_nodes(last).values() for fact in facts if node.get(fact)]
+
+    provided = (last.facts.get('software') or {}).values()
+    texts = {
+        'processor': of_nodes('processor'), 'memory': of_nodes('memory'),
+        'network': [link for side in found.facts.values() for link in side.get('link', ())],
+        'kernel': of_nodes('kernel', 'virtualisation'),
+        'compiler': [f'{name} {program["version"]}' for of in provided for name, program in of['programs'].items()
+                     if name in ('cc', 'nvcc', 'hipcc') and program.get('version')],
+        **{key: [f'{library["name"]} {library.get("version") or ""}' for of in provided
+                 if (library := of.get(key.lower()))] for key in ('BLAS', 'MPI')},
+        'system': [f'{found.system}: {", ".join(dict.fromkeys(found.places.values()))}'],
+        'date': [f'{datetime.fromtimestamp(last.start):%Y-%m-%d}'],
+        'parity': [str(last.facts.get('parity') or '')], 'ReFrame': [last.reframe]}
+    return {key: ', '.join(dict.fromkeys(of)) for key, of in texts.items() if any(of)}
+
+
+def _labels(study: Study, found: Campaign, last: Session) -> list[str]:
     """Return what the figures are of, where they are no figures of a cluster."""
     facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
              for fact in ('virtualisation', 'file system', 'link')}
     labels = [f'changed while it ran: {", ".join(sorted(found.changed))}'] if found.changed else []
     labels += ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
     if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
-        machine = database.read(found.uuids[-1]).facts.get('machine') or {}
+        machine = last.facts.get('machine') or {}
         labels.append(f'{shared[0].extras.nodes or "its"} nodes on '
                       f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
         if study.axes[study.contrast].kind == 'network':

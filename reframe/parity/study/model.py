@@ -179,6 +179,8 @@ class Study(Strict):
 
     title: str
     source: str
+    link: Annotated[str, Field(pattern=r'^(https?://\S+)?$')] = ''      # its address or DOI, where one is printed
+    machine: Texts = {}                 # in print: its processor, memory, network, ...
     what: str                           # its question
     contrast: Name
     axes: dict[Name, Axis] = Field(min_length=1)
