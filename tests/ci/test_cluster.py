@@ -231,6 +231,8 @@ def test_a_fault_while_a_case_runs(night, options, fault, reason):
     ('true', 'onebox:physical -n Hpcc -J mem=640G', 'sbatch: error: .*[Mm]emory')],
     ids=['node drained', 'partition down', 'time limit', 'memory, physical', 'memory, virtual', 'sbatch refuses'])
 def test_a_case_that_cannot_run(night, fault, options, reason):
+    if 'physical -n Hpcc -J mem=60M' in options and shell('echo -1 >/proc/self/oom_score_adj', TOP).returncode:
+        pytest.skip('this root has no CAP_SYS_RESOURCE: Slurm cannot spare its slurmstepd, which the kernel ends in place of the program')
     assert shell(fault, TOP).returncode == 0
     failed(ended(begin(options), 4), reason)
 
@@ -267,12 +269,12 @@ def configured(night):
 @pytest.mark.parametrize('mode', ['CANCEL', 'REQUEUE'])
 def test_a_preempted_case(night, configured, mode):
     configured(lambda conf: re.sub('^PartitionName=physical.*', lambda line: f'{line[0].replace(" PreemptMode=OFF", "")} PriorityTier=1 PreemptMode={mode}', conf, flags=re.M)
-               + 'PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nPartitionName=urgent Nodes=p1 PriorityTier=10 PreemptMode=OFF\n')
+               + 'PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nPartitionName=hurry Nodes=p1 PriorityTier=10 PreemptMode=OFF\n')
     process = begin(f'onebox:physical -n Hpcc {BESIDE}')
     once_it_runs()
     if mode == 'REQUEUE':       # a site's job_submit.lua may allow what the job forbids
         assert shell('scontrol update job $(squeue -h -t R -o %i) requeue=1', TOP).returncode == 0
-    assert shell("sbatch -p urgent --exclusive -o /dev/null --wrap 'sleep 3'", TOP).returncode == 0
+    assert shell("sbatch -p hurry --exclusive -o /dev/null --wrap 'sleep 3'", TOP).returncode == 0
     failed(ended(process, 4), r'preempted by another job \(job \d+ on p1: PREEMPTED\)')
     assert not shell('squeue -h -p physical', TOP).stdout, 'it measures a second time'
 

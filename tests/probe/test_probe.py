@@ -151,6 +151,32 @@ def test_a_pbs_site():
     assert 'left out: gpuq (acl_users)' in text and 'left out: private (acl_groups)' in text
 
 
+def test_a_pbs_site_that_routes_and_reserves():
+    shown = QSTAT_Q.replace('queue_type = Route', 'queue_type = Route\n    route_destinations = small,gpuq@srv') + '''
+Queue: small
+    queue_type = Execution
+    from_route_only = True
+    resources_max.walltime = 00:10:00
+    default_chunk.system = polar
+    enabled = True
+    started = True
+
+Queue: R23
+    queue_type = Execution
+    acl_user_enable = True
+    acl_users = carol@srv
+    enabled = True
+    started = False
+'''
+    queues = {q.name: q for q in login.pbs_queues(shown, 'route', {'physics'}, 'carol')}
+    assert queues['small'].closed == 'from_route_only = True' and queues['R23'] == login.Queue('R23', reserved=True)
+    assert queues['route']._replace(name='') == login.Queue('', True, 7200)
+    nodes = login.pbs_nodes(PBSNODES, shown)
+    assert [n.name for n in nodes if 'route' in n.queues] == ['x1001', 'x1002']
+    text, parts = written(Cluster('pbs', 'PBS 23.06', 'srv', tuple(nodes), tuple(queues[name] for name in ('route', 'small', 'R23'))))
+    assert {part['access'][0] for part in parts.values()} == {'-q route'} and 'left out: R23 (a reservation)' in text
+
+
 MOUNTS = """\
 mds1@o2ib:/fs1 /lustre/fs1 lustre rw,flock 0 0
 mds2@o2ib:/fs2 /lustre/fs2 lustre rw,flock 0 0

@@ -61,7 +61,8 @@ def submitted(job, monkeypatch):
     return begin
 
 
-@pytest.mark.parametrize('full', [*said(*(name for name in COMMANDS if name.startswith('qsub-full'))), *REFUSED['full']])
+@pytest.mark.parametrize('full', [*said(*(name for name in COMMANDS if name.startswith('qsub-full'))), *REFUSED['full'],
+                                  *said('qsub-server-down'), 'sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)'])
 def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_path, monkeypatch, full):
     scheduler = submitted(full, full, '17')
     told = command.read_standing(tmp_path)
@@ -84,7 +85,16 @@ def test_a_case_fails_when_its_queue_stays_full_for_too_long_or_refuses_it_other
     assert job.times['ran'] == 0.0 and job.times['waited'] >= waited
 
 
-@pytest.mark.parametrize('refusal', [*said('qsub-too-large', 'qsub-disabled', 'qsub-unknown-queue'), *REFUSED['for ever']])
+def test_a_scheduler_that_does_not_answer_is_not_waited_for_as_long_as_for_a_full_queue(submitted, job):
+    away, = said('qsub-server-down')
+    scheduler = submitted(FULL, away, away, FULL)
+    job._submit_time -= 599
+    assert scheduler.taken([job]) == [] and not job.completed, 'it has gone just now'
+    job.refused_since -= queues.AWAY_WAIT
+    assert scheduler.taken([job]) == [] and job.completed and str(job._exception) == f'no answer for 600 s; {" ".join(away.split())}'
+
+
+@pytest.mark.parametrize('refusal', [*said('qsub-too-large', 'qsub-disabled', 'qsub-unknown-queue', 'qsub-hook-refuses', 'qsub-hook-fails', 'qsub-bad-place', 'qsub-only-by-route'), *REFUSED['for ever']])
 def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
     with pytest.raises(JobSchedulerError) as caught:
         submitted(refusal)
@@ -335,6 +345,7 @@ def poll(server, job, tmp_path, monkeypatch):
 @pytest.mark.parametrize('name, exit_code, times, said', [
     ('ended0', 0, (10.0, 0.0), ''), ('exit7', 7, None, ''), ('segv', 139, None, ''),
     ('over-walltime', -29, (0.0, 10.0), 'time limit reached, 3 s (job {} on {}: Exit_status -29)'),
+    ('over-cut-walltime', -29, (0.0, 10.0), 'time limit reached, 5 s of 600 s asked for (job {} on {}: Exit_status -29)'),
     ('deleted-while-queued', None, (0.0, 0.0), ''), ('deleted-while-running', 271, (0.0, 3.0), 'cancelled (job {} on {}: Job run at')])
 def test_an_ended_job(poll, name, exit_code, times, said):
     job, gone = poll(name, waited=99.0)
@@ -342,7 +353,7 @@ def test_an_ended_job(poll, name, exit_code, times, said):
     if times:
         assert job.times == {'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]}
     if name != 'deleted-while-queued':
-        job.nodelist, job.time_limit = job._nodelist, 3.0
+        job.nodelist, job.time_limit = job._nodelist, 600.0 if 'cut' in name else 3.0
         _, told = scheduled.ended(job)
         assert job.nodelist and told.startswith(said.format(job.jobid, ', '.join(job.nodelist))) and bool(said) == bool(told)
 
@@ -364,6 +375,7 @@ def test_without_a_history_the_files_of_the_job_tell_how_long_it_ran(poll, tmp_p
 
 @pytest.mark.parametrize('name, waited, said', [
     ('queued', 601, 'maximum pending time exceeded; Not Running: '), ('held', 601, 'maximum pending time exceeded; held by its user'),
+    ('routing', 601, 'maximum pending time exceeded; in the routing queue route'),
     ('never', 61, 'can never run; Can Never Run: Insufficient amount of resource'), ('never', 59, ''), ('queued', 599, ''), ('running', 601, '')])
 def test_a_job_that_never_starts_is_cancelled_with_the_reason(poll, name, waited, said):
     job, gone = poll(name, waited=waited, outputs=False)
@@ -373,6 +385,16 @@ def test_a_job_that_never_starts_is_cancelled_with_the_reason(poll, name, waited
     if said:
         assert isinstance(job._exception, JobError) and said in str(job._exception)
         assert job.times['ran'] == 0.0 and job.times['waited'] >= waited
+
+
+@pytest.mark.parametrize('answers, why', [
+    ({'-x -f -w': COMMANDS['qstat-refused-by-route']}, queues.DELETED),
+    ({'-x -f -w': COMMANDS['nohistory-x-ended'], '-f -w': COMMANDS['nohistory-ended']}, queues.FORGOTTEN)])
+def test_a_job_that_pbs_does_not_know_is_told_by_what_the_server_keeps(poll, answers, why):
+    job, _ = poll('', answers=answers, outputs=False)
+    job.ended_at -= queues.OUTPUT_WAIT + 1
+    job, _ = poll('', answers=answers, outputs=False, job=job)
+    assert job.completed and why in str(job._exception)
 
 
 def test_output_that_does_not_come_is_not_waited_for_for_ever(poll):
@@ -422,12 +444,12 @@ def test_a_silent_server_ends_nothing_but_a_cancelled_job(poll, monkeypatch):
 
 FEW = [PbsNode('a', frozenset({'free'}), '', {'ncpus': '2', 'mem': '1200mb', 'arch': 'linux'}),
        PbsNode('b', frozenset({'job-exclusive'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '4', 'Qlist': 'workq,gpuq'}),
-       PbsNode('c', frozenset({'offline', 'down'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '2'}),
+       PbsNode('c', frozenset({'offline', 'down'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '2'}, reserved=('R23',)),
        PbsNode('d', frozenset({'free'}), 'gpuq', {'ncpus': '4', 'mem': '2gb', 'ngpus': '4'})]
 
 
 @pytest.mark.parametrize('queue, wanted, names', [
-    ('', {}, 'abc'), ('gpuq', {}, 'd'), ('workq', {'ngpus': '1'}, 'bc'), ('workq', {'mem': '2000mb'}, 'bc'),
+    ('', {}, 'abc'), ('gpuq', {}, 'd'), ('R23', {}, 'c'), ('workq', {'ngpus': '1'}, 'bc'), ('workq', {'mem': '2000mb'}, 'bc'),
     ('workq', {'Qlist': 'gpuq'}, 'b'), ('workq', {'ompthreads': '1', 'mpiprocs': '9'}, 'abc'), ('gpuq', {'arch': 'linux'}, '')])
 def test_the_nodes_that_a_job_may_have(queue, wanted, names):
     assert ''.join(n.name for n in pbs.left(FEW, queue, wanted)) == names

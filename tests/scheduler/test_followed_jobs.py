@@ -231,6 +231,12 @@ def server(tmp_path, monkeypatch):
     ('over-walltime', 'F', 'ended', 4, 'exceeded resource walltime', 'pbs1/0'),
     ('deleted-while-running', 'F', 'ended', 143, 'terminated by user@pbshead', 'pbs1/0'),
     ('deleted-while-queued', 'F', 'ended', 4, 'deleted before it ran; Not Running: Not enough free nodes', ''),
+    ('routing', 'Q', 'pending', None, 'in the routing queue route: none of its queues takes it', ''),
+    ('held-by-hook', 'H', 'pending', None, 'held by PBS: job held, too many failed attempts to run', ''),
+    ('refused-by-hook', 'Q', 'pending', None, 'Not Running: PBS Error: the licence server is down', ''),
+    ('over-cut-walltime', 'F', 'ended', 4, 'exceeded resource walltime', 'pbs1/0'),
+    ('reservation', 'Q', 'pending', None, 'Not Running: Queue not started.', ''),
+    ('reservation-ended', 'F', 'ended', 4, 'deleted before it ran; R35 is a reservation, and ends its jobs', ''),
     ('after-failed', 'F', 'ended', 4, 'deleted before it ran; waits for afterok:5.pbshead@pbshead', ''),
     # its folder and a variable hold what looks like the next job
     ('backslash', 'F', 'ended', 0, 'and finished', 'pbs2/0'),
@@ -274,7 +280,7 @@ def test_a_server_without_history_tells_of_jobs_that_run_and_says_what_it_lacks(
 
 
 @pytest.mark.parametrize('said, told, kind', [
-    ('qstat-unknown', 'Unknown Job Id 99999', Forgotten), ('server-down', 'cannot connect to server', SchedulerError)])
+    ('qstat-unknown', 'Unknown Job Id 99999', Forgotten), ('qstat-refused-by-route', 'a routing queue deletes a job that none', Forgotten), ('server-down', 'cannot connect to server', SchedulerError)])
 def test_a_job_that_is_forgotten_is_told_from_a_server_that_is_down(server, said, told, kind):
     server('qstat', {'-x -t -f -w': COMMANDS[said]})
     with pytest.raises(SchedulerError, match=told) as caught:

@@ -13,6 +13,7 @@ _OPTIONS = ((re.compile(r'-j\s*(oe|eo)\b'), ' joins the files of a PBS job, and 
              'write what a chunk needs without -l select, such as mem=64gb'))
 #: Where the chunks of a PBS job go.
 _PLACES = re.compile(r'-l\s*(\S*,)?place=')
+_PACKED = re.compile(r'-l\s*(\S*,)?place=(\S*:)?pack\b')
 #: The option that gives each chunk a host of its own, and nobody else.
 SCATTER = '-l place=scatter:excl'
 #: What is wrong where nothing says that.
@@ -44,4 +45,7 @@ def of_case(case) -> str:
         return ''
     if tasks % each:
         return f'{tasks} tasks, {each} a node: PBS is asked for {tasks // each} whole nodes, the rest is lost'
-    return of_options((*case.job.sched_access, *case.job.options, *case.job.cli_options))
+    options = [*case.job.sched_access, *case.job.options, *case.job.cli_options]
+    packed = next((option for option in options if nodes > 1 and _PACKED.match(str(option).strip())), '')
+    return f'{packed!r}: a job of {nodes} nodes never starts on one host, and PBS does not say so' if packed \
+        else of_options(options)

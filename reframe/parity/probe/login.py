@@ -17,7 +17,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.procfs import Tree
 from parity.scheduler import slurm
 from parity.scheduler.command import SchedulerError, answer, seconds
-from parity.scheduler.pbs import PbsNode, hosts, left, records, size
+from parity.scheduler.pbs import RESERVATION, PbsNode, hosts, left, records, size
 
 #: Marks the comments that ask a person for something.
 TODO = 'TODO'
@@ -49,6 +49,7 @@ class Queue(NamedTuple):
     up: bool = True                     # whether it takes and starts jobs today
     memory: str = ''                    # of a job that asks for none, where that is not all
     rules: Mapping[str, str] = {}       # of Slurm: those of _RULES that it has
+    reserved: bool = False              # a reservation of PBS: jobs wait until it begins
 
 
 class Cluster(NamedTuple):
@@ -272,12 +273,15 @@ def pbs_nodes(text: str, queues: str) -> list[Node]:
     """Read the hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
     found = hosts(text)
     served: dict[str, list[str]] = {host.name: [] for host in found}
-    for queue, record in records(queues, 'Queue: ').items():
+    shown = records(queues, 'Queue: ')
+    ways = [(queue, end) for queue, record in shown.items() for end in _destinations(record) or [queue]]
+    for queue, name in ways:
         # a queue asks this of each node for all of its jobs, amounts aside
-        chunk = {key.partition('.')[2]: value for key, value in record.items()
+        chunk = {key.partition('.')[2]: value for key, value in shown.get(name, {}).items()
                  if key.startswith('default_chunk.') and size(value) is None}
-        for host in left(found, queue, chunk):
-            if queue in host.resources.get('Qlist', queue).split(','):      # customary, without a default_chunk
+        for host in left(found, name, chunk):
+            # Qlist: customary, without a default_chunk
+            if name in host.resources.get('Qlist', name).split(',') and queue not in served[host.name]:
                 served[host.name].append(queue)
     return [_node(host, tuple(served[host.name])) for host in found]
 
@@ -294,16 +298,30 @@ def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
 
 
 def pbs_queues(text: str, default: str, groups: set[str], user: str) -> list[Queue]:
-    """Read the queues of `qstat -Q -f` that run jobs (routing queues only hand them on)."""
-    return [Queue(name, default=name == default, longest=seconds(record.get('resources_max.walltime', '')),
-                  most_nodes=int(most) if (most := record.get('resources_max.nodect', '')).isdecimal() else None,
-                  closed=_pbs_closed(record, groups, user))
-            for name, record in records(text, 'Queue: ').items() if record.get('queue_type') == 'Execution']
+    """Read the queues of `qstat -Q -f`. A routing queue gives what the largest of its destinations gives."""
+    shown = records(text, 'Queue: ')
+    ways = {name: [shown[end] for end in _destinations(record) if end in shown]
+            if record.get('queue_type') == 'Route' else [record] for name, record in shown.items()}
+    return [Queue(name, default=name == default, reserved=(reserved := bool(RESERVATION.fullmatch(name))),
+                  closed=_pbs_closed(shown[name], groups, user, reserved),
+                  longest=_most(seconds(end.get('resources_max.walltime', '')) for end in ends),
+                  most_nodes=_most(size(end.get('resources_max.nodect', '')) for end in ends))
+            for name, ends in ways.items() if ends]
 
 
-def _pbs_closed(record: dict[str, str], groups: set[str], user: str) -> str:
+def _destinations(record: Mapping[str, str]) -> list[str]:
+    """Return the queues to which a routing queue hands jobs on."""
+    return [name.strip().partition('@')[0] for name in record.get('route_destinations', '').split(',') if name]
+
+
+def _most(limits: Iterable[int | None]) -> int | None:
+    """Return the widest of some limits; None is without a limit."""
+    return None if None in (found := list(limits)) else max(found)
+
+
+def _pbs_closed(record: dict[str, str], groups: set[str], user: str, reserved: bool) -> str:
     for key in ('enabled', 'started'):
-        if record.get(key) != 'True':
+        if record.get(key) != 'True' and not (key == 'started' and reserved):
             return f'{key} = {record.get(key)}'
     if record.get('from_route_only') == 'True':
         return 'from_route_only = True'

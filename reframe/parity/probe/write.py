@@ -128,7 +128,7 @@ def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
     """Return the partitions worth measuring, and why each other queue was left out."""
     queues, slurm = cluster.queues, cluster.scheduler == 'slurm'
     members = {q.name: [node for node in cluster.nodes if q.name in node.queues] for q in queues}
-    left = {q.name: q.closed for q in queues if q.closed}
+    left = {q.name: q.closed or 'a reservation' for q in queues if q.closed or q.reserved}
     left |= {name: 'it has no nodes' for name, nodes in members.items() if not nodes}
     found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], slurm)]
     count = Counter(like.queue.name for like in found)

@@ -21,11 +21,13 @@ from parity.scheduler.command import Forgotten, SchedulerError, State, note_stan
 
 #: How long (seconds) a scheduler may take to end a cancelled job, before nobody waits for it.
 CANCEL_WAIT = 10
-#: How often (seconds) a full queue is tried again.
-TRY_EVERY = 15.0
+#: How often (seconds) a full queue is tried again, and how long a scheduler that does not answer.
+TRY_EVERY, AWAY_WAIT = 15.0, 600.0
 #: Answers of qsub and sbatch where a limit on the number of jobs, or on their total size, is reached.
 _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
                    r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*|sleeping and retrying')
+#: The same where it does not answer: it may just be starting.
+_AWAY = re.compile(r'cannot connect to server|Unable to contact slurm controller')
 #: What sbatch says of a full queue (MaxJobCount) before it sleeps for two minutes.
 _SLEEPS = b'sleeping and retrying'
 
@@ -68,8 +70,10 @@ class Patient:
             super().submit(job)
         except SpawnedProcessError as err:
             said = ' '.join((err.stderr or err.stdout or '').split()) or str(err)
-            if not _FULL.search(said):
+            if not (_FULL.search(said) or _AWAY.search(said)):
                 raise JobSchedulerError(said) from None
+            if said != getattr(job, 'refused', ''):
+                job.refused_since = time.time()
             job._jobid, job.refused, job.tried = '', said, time.time()
             note_standing(job, True, said)
         else:
@@ -89,6 +93,8 @@ class Patient:
         now = time.time()
         if job.max_pending_time and now - job.submit_time >= job.max_pending_time:
             self.give_up(job, f'maximum pending time exceeded; {job.refused}')
+        elif _AWAY.search(job.refused) and now - job.refused_since >= AWAY_WAIT:
+            self.give_up(job, f'no answer for {AWAY_WAIT:g} s; {job.refused}')
         elif now - job.tried >= TRY_EVERY:
             try:
                 with osext.change_dir(job.workdir):     # the script is named without its folder
@@ -113,6 +119,8 @@ NODES_EVERY, NODE_WAIT = 15, 60
 #: ReFrame's line for `-J nodelist=`, which PBS does not know.
 _NODELIST = '#PBS --nodelist='
 FORGOTTEN = 'PBS has forgotten it (set server job_history_enable = True)'
+#: Its end where the server keeps a history.
+DELETED = 'PBS deleted it, as a routing queue does with a job that none of its queues takes'
 #: The answers of qdel where the node's own daemon does not answer.
 _NO_ANSWER = re.compile('could not connect to MOM|No route to host|MOM.* communication', re.I)
 #: qstat's exit codes where it knows not all of the jobs, or some have ended (pbs_error.h, modulo 256).
@@ -168,7 +176,8 @@ class Pbs(Patient, PbsJobScheduler):
         down = self._down({name for record in known.values() for name in pbs.busy(record)})
         for job in jobs:
             record = known.get(_number(job.jobid))
-            state = pbs.state(job.jobid, record) if record else State(job.jobid, 'ended', 'F', reason=FORGOTTEN)
+            state = pbs.state(job.jobid, record) if record else \
+                State(job.jobid, 'ended', 'F', reason=DELETED if self._history else FORGOTTEN)
             job._state = JOB_STATES.get(state.word, 'COMPLETED' if state.phase == 'ended' else state.word)
             if state.nodes:
                 self._update_nodelist(job, state.nodes)
@@ -188,6 +197,7 @@ class Pbs(Patient, PbsJobScheduler):
             if done.returncode not in _SOME_UNKNOWN:
                 self.log(f'qstat does not answer: {done.stderr.strip()}')
                 return None
+            self._history = bool(history) and 'history' not in done.stderr
             if 'history' not in done.stderr:
                 break
         return {_number(name): record for name, record in pbs.records(done.stdout).items()}

@@ -15,8 +15,11 @@ _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
 #: Added to the number of a signal in Exit_status.
 KILLED = 256
+#: The queue of a reservation: advance, standing, or for maintenance.
+RESERVATION = re.compile(r'[RSM]\d+')
 #: `substate` of a deleted job.
 DELETED = '91'
+_ROUTED = '; a routing queue deletes a job that none of its queues takes'
 _NO_HISTORY = ('; once a job has ended, its exit code is known only where the server keeps a history '
                '(set server job_history_enable = True)')
 _HOLDS = {'u': 'its user', 'o': 'an operator', 's': 'PBS', 'p': 'a password that is wrong'}
@@ -50,7 +53,7 @@ def states(job: str) -> list[State]:
             found = answer(['qstat', *history, '-t', '-f', '-w', job])
         except SchedulerError as err:
             if 'Unknown Job Id' in str(err):
-                raise Forgotten(f'{err}{"" if history else _NO_HISTORY}', err.exit_code) from None
+                raise Forgotten(f'{err}{_ROUTED if history else _NO_HISTORY}', err.exit_code) from None
             if not history or 'history' not in str(err):
                 raise
     return read(found)
@@ -113,11 +116,16 @@ def _reason(name: str, phase: str, job: dict[str, str]) -> str:
     after = f'waits for {job["depend"]}' if 'depend' in job else ''
     if job['job_state'] == 'H':
         held = ' and '.join(_HOLDS[letter] for letter in job.get('Hold_Types', '') if letter in _HOLDS)
-        return after or (f'held by {held}' if held else comment)
+        why = f': {comment}' if 's' in job['Hold_Types'] and comment else ''       # others find an older comment
+        return after or (f'held by {held}{why}' if held else comment)
+    if phase == 'pending' and job.get('queue_type') == 'R':
+        return f'in the routing queue {job["queue"]}: none of its queues takes it'
     if phase == 'ended' and 'exec_host' not in job:
         # an element may have run: PBS forgets it with its deleted array, or without a history
         what = 'deleted, or its end is not known' if '[' in name else 'deleted before it ran'
-        return '; '.join(filter(None, (what, comment or after)))
+        queue = job.get('queue', '')
+        ends = f'{queue} is a reservation, and ends its jobs' if RESERVATION.fullmatch(queue) else ''
+        return '; '.join(filter(None, (what, comment or after or ends)))
     return comment
 
 
@@ -131,7 +139,7 @@ def _exit_code(job: dict[str, str]) -> int:
 
 
 #: States in which a node takes jobs, now or when its jobs have ended.
-_AVAILABLE = {'free', 'busy', 'job-busy', 'job-exclusive'}
+_AVAILABLE = {'free', 'busy', 'job-busy', 'job-exclusive', 'resv-exclusive'}
 #: States in which the server hears nothing from a node's daemon.
 _UNREACHABLE = {'down', 'state-unknown', 'unresolvable'}
 #: Resources of a chunk that are no property of a node.
@@ -141,13 +149,14 @@ _BYTES = {'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'p
 
 @dataclass(frozen=True)
 class PbsNode:
-    """A host; ``queue`` is the only one that it serves, or ''."""
+    """A host; ``queue`` is the only one that it serves, or ''; ``reserved`` are queues of reservations."""
 
     name: str
     states: frozenset[str]
     queue: str = ''
     resources: dict[str, str] = field(default_factory=dict, compare=False)
     comment: str = field(default='', compare=False)
+    reserved: tuple[str, ...] = ()
 
     @property
     def is_available(self) -> bool:
@@ -175,7 +184,8 @@ def hosts(text: str) -> list[PbsNode]:
                          if key.startswith('resources_available.')}
             name = resources.get('host', block.split()[0])
             found.setdefault(name, PbsNode(name, frozenset(facts['state'].replace(' ', '').split(',')),
-                                           facts.get('queue', ''), resources, facts.get('comment', '')))
+                                           facts.get('queue', ''), resources, facts.get('comment', ''),
+                                           tuple(re.findall(r'(\w+)\.', facts.get('resv', '')))))
     return list(found.values())
 
 
@@ -195,7 +205,8 @@ def down(text: str) -> dict[str, str]:
 def left(nodes: list[PbsNode], queue: str, wanted: dict[str, str]) -> list[PbsNode]:
     """Return the nodes that can run a job of ``queue`` asking for ``wanted`` on each. A queue with nodes of its
     own uses no others."""
-    own = [node for node in nodes if queue and node.queue == queue] or [n for n in nodes if not n.queue]
+    own = [node for node in nodes if queue and queue in (node.queue, *node.reserved)] \
+        or [n for n in nodes if not n.queue]
     asked = {name: want for name, want in wanted.items() if name not in _OF_THE_JOB}
     return [node for node in own if all(_offers(node.resources.get(name, ''), asked[name]) for name in asked)]
 

@@ -153,8 +153,15 @@ def ended(job, complaints: str = '') -> tuple[Kind, str]:
     else:
         return Kind.NONE, ''
     on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
-    limit = f', {job.time_limit:g} s' if (kind, what) == _ENDED['TIMEOUT'] and job.time_limit else ''
+    limit = _limit(job, record) if (kind, what) == _ENDED['TIMEOUT'] else ''
     return kind, f'{what}{limit} (job {job.jobid}{on}: {word})'
+
+
+def _limit(job, record: dict[str, str]) -> str:
+    """Return the time that a job had; a hook of PBS may have cut what was asked for."""
+    asked = job.time_limit or 0
+    given = command.seconds(record.get('Resource_List.walltime', '')) or asked
+    return f', {given:g} s{f" of {asked:g} s asked for" if given < asked else ""}' if given else ''
 
 
 def signalled(job) -> str:
