@@ -29,14 +29,14 @@ def said(*names: str) -> list[str]:
 class Job(Made):
     """The part of ReFrame's job that the backends read and write."""
 
-    jobid, state, submit_time, is_cancelling, completed = (property(lambda self, name=name: getattr(self, name)) for name in (
-        '_jobid', '_state', '_submit_time', '_is_cancelling', '_completed'))
+    jobid, state, submit_time, is_cancelling, completed, exitcode = (property(lambda self, name=name: getattr(self, name)) for name in (
+        '_jobid', '_state', '_submit_time', '_is_cancelling', '_completed', '_exitcode'))
     __hash__ = object.__hash__
 
 
 @pytest.fixture
 def job(tmp_path):
-    return Job(_jobid=None, _submit_time=None, _completed=False, _state=None, _nodespec=None, _exception=None, _is_cancelling=False,
+    return Job(_jobid=None, _submit_time=None, _completed=False, _state=None, _nodespec=None, _exception=None, _exitcode=None, _is_cancelling=False,
                workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, times={}, is_array=False)
 
 
@@ -157,6 +157,15 @@ def scheduler(job, tmp_path, monkeypatch):
 def test_slurm_tells_how_long_a_job_waited_and_ran(scheduler, job, told, times):
     scheduler('COMPLETED', **told).poll(job)
     assert job.times == ({'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]} if times else {})
+
+
+@pytest.mark.parametrize('version', ['22.05', '26.05'])
+@pytest.mark.parametrize('name, code, said', [('exit139', 139, 'ended by signal 11'), ('exit11', 11, ''), ('exit7', 7, '')])
+def test_a_code_has_the_same_words_on_every_version(scheduler, job, version, name, code, said):
+    told = (slurm_site.RECORDED / f'jobs-{version}.txt').read_text().partition(f'== {name}\n')[2].split('\n')[:2]
+    job._exitcode = int(told[1].split('|')[2].partition(':')[0])
+    scheduler('FAILED', scontrol={'--oneliner show job 4': told[0] + '\n'}).poll(job)
+    assert job.exitcode == code and scheduled.signalled(job).startswith(said) and bool(said) == bool(scheduled.signalled(job))
 
 
 def test_a_job_that_waits_is_told_with_slurms_reason_and_a_blocked_one_is_cancelled(scheduler, job, tmp_path):

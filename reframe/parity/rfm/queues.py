@@ -342,6 +342,8 @@ class _Timed(Patient):
     def _over(self, job, times=None):
         if not getattr(job, 'over', False):
             job.over = True
+            if job.exitcode and slurm.kept_code(job.jobid) == command.SIGNAL + job.exitcode:
+                job._exitcode += command.SIGNAL
             scheduled.note_times(job, times or _times(job.jobid))
 
     def give_up(self, job, why=''):

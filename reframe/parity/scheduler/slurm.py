@@ -156,6 +156,14 @@ def _exit_code(word: str, code: str) -> int:
     return own or (SIGNAL + signal if signal else OK if word == 'COMPLETED' else INFRASTRUCTURE)
 
 
+def kept_code(job: str) -> int | None:
+    """Return the exit code as the controller keeps it: the accounting before 25.11 keeps 11 of 139."""
+    with suppress(SchedulerError):
+        told = answer(_asked('scontrol', job, '--oneliner', 'show', 'job')).partition(' UserId=')[2]
+        return int(found[1]) if (found := re.search(r' ExitCode=(\d+):', told)) else None
+    return None
+
+
 #: States in which a node takes jobs, now or when its jobs are done (sinfo(1), NODE STATE CODES).
 TAKES = {'IDLE', 'ALLOCATED', 'MIXED', 'COMPLETING', 'PLANNED', 'RESERVED', 'CLOUD', 'POWERED_DOWN',
          'POWERING_UP', 'POWERING_DOWN', 'POWERED_UP', 'DYNAMIC_NORM', 'BLOCKED'}
