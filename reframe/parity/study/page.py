@@ -113,16 +113,18 @@ def _alone(of: Compared, key: str) -> Iterator[Texts]:
 
 def _table(of: Compared, rows: Sequence[Texts], sides: bool) -> Table:
     """Return the table of an experiment: each side and their ratio; without, two axes as rows by columns."""
-    where = _where(c for row in rows for c in row.cells)
-    several = any(_where(row.cells) != where for row in rows)
     every = [c for row in rows for c in row.cells]
+    where, axes = _where(every), _varying(of, every)
+    several = any(_where(row.cells) != where for row in rows)
     ways = grouped(dict.fromkeys((c.better, c.metric) for c in every if c.better), itemgetter(0))
     notes = [f'{better} is better: {", ".join(metric for _, metric in of_way)}' + (
         f'; {of.study.candidate} is better {"above" if better == "higher" else "below"} 1' if sides else '')
         for better, of_way in ways.items()]
     notes += [] if several or not where else [f'from {where}']
-    if not sides and (axis := _across(of, rows)):
-        return _crossed(of, rows, axis, notes, several)
+    few = [axis for axis in axes if all(axis in c.point for c in every)
+           and len({c.point[axis] for c in every}) <= _MOST_COLUMNS]
+    if not sides and few and len({*axes, *(c.metric for c in every)}) > 2:
+        return _crossed(of, rows, few[-1], notes, several)
     names = [of.study.baseline, of.study.candidate, 'ratio'] if sides else ['']
     head = [f'{source} {side}'.strip() for source in ('in print', *(['here'] if of.ran else [])) for side in names]
     return Table([*head, *([''] if of.ran and sides else [])], [
@@ -142,15 +144,6 @@ def _varying(of: Compared, cells: Sequence[Cell]) -> list[str]:
     return [axis for axis in (*of.study.axes, FIGURE) if len({c.point.get(axis) for c in cells}) > 1]
 
 
-def _across(of: Compared, rows: Sequence[Texts]) -> str:
-    """Return the axis whose values are the columns: the last that has few enough, beside other rows."""
-    cells = [c for row in rows for c in row.cells]
-    several = len(_varying(of, cells)) + (len({c.metric for c in cells}) > 1) > 1
-    few = [axis for axis in _varying(of, cells) if len({c.point.get(axis) for c in cells}) <= _MOST_COLUMNS
-           and all(axis in c.point for c in cells)]
-    return few[-1] if several and few else ''
-
-
 def _crossed(of: Compared, rows: Sequence[Texts], across: str, notes: list[str], several: bool) -> Table:
     """Return a table with a column for each value of an axis."""
     cells = [c for row in rows for c in row.cells]
@@ -163,13 +156,13 @@ def _crossed(of: Compared, rows: Sequence[Texts], across: str, notes: list[str],
             row.cells[0].point.get(axis, '') for axis in axes))).items():
         at = {row.cells[0].point[across]: row for row in mine}
         texts = [text for row in mine for text in (*row.published, *row.here) if text != NOTHING]
-        label = re.search(r'( \([^()]*\))?$', texts[0] if texts else '')[0]
+        label = re.search(r'(, flagged .*| \([^()]*\))?$', texts[0] if texts else '')[0]
         common = [part for part in (label, ' of the first', f' {mine[0].cells[0].unit}')
                   if part.strip() and texts and all(part in text for text in texts)]
         where = _where(c for row in mine for c in row.cells) if several else ''
         found.append((
             ' '.join([metric, *(f'{axis} {value}' for axis, value in zip(axes, point, strict=True) if value)]),
-            '; '.join(filter(None, (' '.join(part.strip(' ()') for part in common[::-1]), where))),
+            '; '.join(filter(None, (' '.join(part.strip(' (),') for part in common[::-1]), where))),
             [[reduce(lambda text, part: text.replace(part, '', 1), common, text)
               for text in (*at[value].published, *(at[value].here if measured else ()))]
              if value in at else [NOTHING] for value in columns]))
@@ -181,11 +174,12 @@ def _crossed(of: Compared, rows: Sequence[Texts], across: str, notes: list[str],
 
 def _plots(of: Compared, key: str) -> Iterator[Drawn]:
     """Yield the plots of an experiment: each metric along its numbers, with a line for each side or value."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+    found: dict[tuple, list[Cell]] = {}
     firsts = figures.tables(of.cells)
     for cells in (of.cells, of.ran.cells if of.ran else []):
-        mine = [c for c in cells if c.experiment == key and c.values and c.better and not c.metric.endswith('_sd')]
-        for row, alike in grouped(mine, lambda c: (c.metric, c.unit)).items():
+        mine = [c for c in cells if c.experiment == key and c.values and c.better and not (
+            c.metric.endswith('_sd') or c.label.startswith('disturbed'))]
+        for row, alike in grouped(mine, lambda c: (c.metric, c.unit, c.label.startswith('cached'))).items():
             first = next((c.mean for c in alike if c.point == firsts.get((key, c.metric))), 0.0)
             found.setdefault(row, []).extend(replace(c, unit='of the first', values=[
                 replace(v, value=v.value / first) for v in c.values]) if first else c for c in alike)
@@ -217,7 +211,8 @@ def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[Cell
     if len(places) < 2:
         return None
     size = amount(places[0]) if numbers else None
-    plot = Plot('', title, along, size[1] if size else '', one.metric, one.unit, one.better,
+    metric = one.metric + ' (cached)' * one.label.startswith('cached')
+    plot = Plot('', title, along, size[1] if size else '', metric, one.unit, one.better,
                 () if numbers else tuple(places))
     at = numbers or {value: float(i) for i, value in enumerate(places)}
     lines = grouped(cells, lambda c: (c.point.get(named) or ('in print' if c.line else 'here'), bool(c.line)))
