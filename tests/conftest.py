@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -70,6 +71,10 @@ def _environment(pid: int) -> list[bytes]:
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in LONG)
+
+
+def pytest_collection_finish():
+    gc.freeze()     # no test looks for garbage among what all of them loaded
 
 
 @pytest.fixture

@@ -111,11 +111,6 @@ def check_of(folder: Path) -> Path:
     return folder / f'{folder.name}.py'
 
 
-def is_code(folder: Path) -> bool:
-    """Return whether the folder is a code's: its check uses parity."""
-    return uses_parity(check_of(folder))
-
-
 def _is_foreign(folder: Path) -> bool:
     """Return whether no file in a folder uses parity: it has Python files, or is one of sources or a library's."""
     files = list(folder.rglob('*.py'))
@@ -141,15 +136,19 @@ def every() -> tuple[Code, ...]:
 
 @cache
 def _every(_: str | None) -> tuple[Code, ...]:
-    """Read the codes once for each value of PARITY_ROOT: a verdict asks for them with every case."""
+    """Look for the codes once for each value of PARITY_ROOT: a verdict asks for them with every case."""
     checks = paths.root() / 'checks'
-    if not checks.is_dir():
-        checks = Path(__file__).resolve().parents[3] / 'checks'
+    return _below(checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks')
+
+
+@cache
+def _below(checks: Path) -> tuple[Code, ...]:
     found: dict[str, Code] = {}
     for folder in sorted(checks.glob('*/*/')):
-        if folder.name[0] in '._' or not any(folder.iterdir()) or not is_code(folder) and _is_foreign(folder):
+        check = check_of(folder)
+        if folder.name[0] in '._' or not any(folder.iterdir()) or not uses_parity(check) and _is_foreign(folder):
             continue
-        code, line = _read(check_of(folder))
+        code, line = _read(check)
         for other in found.values():
             if code.name == other.name or code.room == other.room:
                 raise UsageError(f'{code.file}:{line}: {code.name!r} is the code of {other.file} already; each '

@@ -149,7 +149,7 @@ class _Loaded:
 def _belongs_to_a_check(filename: str) -> bool:
     """Return whether the file is in the folder of a code, or below it, and is not the check, FOLDER/FOLDER.py."""
     file = Path(filename)
-    return any(codes.check_of(folder) != file and codes.is_code(folder)
+    return any((check := codes.check_of(folder)) != file and codes.uses_parity(check)
                for folder in (file.parent, file.parent.parent))
 
 

@@ -58,7 +58,7 @@ def run(file: Path, dry_run: bool, anywhere: bool = False) -> list[str]:
         taken = _Import(anywhere)
         for report in _stored(file, taken) if stored else _logged(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
-            gc.collect()            # likewise
+            gc.collect(1)           # likewise
         left = [f'not imported: {each}' for each in taken.left()]
         if not taken.counts['cases']:
             raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
@@ -79,7 +79,7 @@ def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str,
                 report = json.loads(text)
                 _plan(report, metrics)
                 store.store(report)
-                gc.collect()        # the command collects rarely
+                gc.collect(1)       # the command collects rarely; all that is loaded would take long
         if (made := Path(folder) / 'results.db').exists():
             retain.merge(made)
 
