@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from parity.plan import identity
 from parity.system import systems
 
 
+@functools.cache
 def names(check: str, *arguments: str) -> set[str]:
     """The cases of a check that `reframe ARGUMENTS` would run or lack a program for."""
     file, = (file for file in (TOP / 'checks').rglob('*.py') if re.search(rf'^class {check}\(', file.read_text(), re.M))
