@@ -28,7 +28,7 @@ import numpy as np
 from dev import plain_rules
 from parity.base import errors, files
 from parity.base.errors import UsageError
-from parity.stats import detect, levels
+from parity.stats import detect, levels, rule
 from parity.stats.bounds import WANTED
 from parity.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
 
@@ -91,19 +91,19 @@ def series_of(history: detect.History) -> Iterator[Long]:
             yield Long(k, name, here, x, [d for d in drops(x, boundaries(x)) if d[0] >= FIRST])
 
 
-def score(history: detect.History, accept_after: int, rate: float = levels.RATE) -> list[Scored]:
+def score(history: detect.History, accept_after: int, rate: float = rule.RATE) -> list[Scored]:
     """Score parity's rule on every series of a history that is long enough."""
     outcome, scored = _follow(history, accept_after, rate), []
     for k, name, here, x, lasting in series_of(history):
         state = outcome.state[here]
-        slow, known = (np.isin(state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN))
+        slow, known = (np.isin(state, each) for each in (rule.LOW_NIGHTS, rule.KNOWN))
         delays = _delays(np.flatnonzero(slow), lasting)
         said = [_visible(history, k, int(history.nights.when[here[at - 1]]), accept_after, rate)
                 for at, _ in lasting]
-        kept = [delay < levels.WITHIN for delay, (_, change), least in zip(delays, lasting, said, strict=True)
+        kept = [delay < rule.WITHIN for delay, (_, change), least in zip(delays, lasting, said, strict=True)
                 if least <= -change]
         scored.append(Scored(
-            name, [history.labels[here[i]] for i in fresh(known)], int((state[FIRST:] != levels.TOO_FEW).sum()),
+            name, [history.labels[here[i]] for i in fresh(known)], int((state[FIRST:] != rule.TOO_FEW).sum()),
             Counter(kind(x, i, lasting) for i in fresh(known) if i >= FIRST), delays, kept,
             not -np.expm1(-outcome.cells.visible[k]) <= WANTED,
             max(robust_sd(x[-60:]), neighbours_sd(x[-60:])) < CALM))
@@ -119,8 +119,8 @@ def _delays(slow: np.ndarray, lasting: list[tuple[int, float]]) -> list[int]:
 def others(history: detect.History, accept_after: int, otava: Path | None) -> Iterator[tuple[str, list[Scored]]]:
     """Yield the name of each other rule, and its scores."""
     long = list(series_of(history))
-    for name, rule in (('fixed -5 %', plain_rules.fixed), ('median of three', plain_rules.three)):
-        slow = [rule(each.x, accept_after) for each in long]
+    for name, follow in (('fixed -5 %', plain_rules.fixed), ('median of three', plain_rules.three)):
+        slow = [follow(each.x, accept_after) for each in long]
         yield name, [_scored(each, fresh(nights), np.flatnonzero(nights))
                      for each, nights in zip(long, slow, strict=True)]
     if otava:
@@ -135,7 +135,7 @@ def _scored(of: Long, new: list[int], slow: np.ndarray) -> Scored:
     return Scored(of.name, new, len(of.x) - FIRST, kinds, _delays(slow, of.lasting), [], False, False)
 
 
-def _follow(history: detect.History, accept_after: int, rate: float) -> levels.Outcome:
+def _follow(history: detect.History, accept_after: int, rate: float) -> rule.Outcome:
     return levels.follow(history.nights, history.groups, rate, events=history.events, nodes=history.places,
                          accept_after=accept_after)
 
@@ -147,7 +147,7 @@ def _visible(history: detect.History, k: int, until: int, accept_after: int, rat
     return float(np.nan_to_num(visible[part.names.index(history.names[k])], nan=np.inf))
 
 
-def row(name: str, rule: str, scored: list[Scored]) -> str:
+def row(name: str, by: str, scored: list[Scored]) -> str:
     """Return a row of the table for the series of one file, or of all."""
     judged, delays = sum(s.judged for s in scored), [d for s in scored for d in s.delays]
     kinds, kept = sum((s.kinds for s in scored), Counter()), [k for s in scored for k in s.kept]
@@ -155,8 +155,8 @@ def row(name: str, rule: str, scored: list[Scored]) -> str:
     alarms = [f'{1000 * n / max(judged, 1):.2f}' for n in (kinds.total(), *(kinds[k] for k in KINDS))]
     blind = [s for s in scored if s.blind]
     shows = [f'{sum(kept)} of {len(kept)}', f'{len(blind)}',
-             f'{sum(s.calm for s in blind)} of {sum(s.calm for s in scored)}'] if rule == PARITY else ['-'] * 3
-    return ' | '.join((f'| {name}', rule, str(len(scored)), str(judged), *alarms, str(len(delays)), *told,
+             f'{sum(s.calm for s in blind)} of {sum(s.calm for s in scored)}'] if by == PARITY else ['-'] * 3
+    return ' | '.join((f'| {name}', by, str(len(scored)), str(judged), *alarms, str(len(delays)), *told,
                        *shows)) + ' |'
 
 
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument('paths', nargs='+', type=Path, metavar='PATH', help='a CSV, gzipped or not, or a folder')
     parser.add_argument('--accept-after', type=int, default=7, metavar='N',
                         help='nights until an operator accepts an alarm; 0: never (default %(default)s)')
-    parser.add_argument('--rate', type=float, default=levels.RATE, metavar='R',
+    parser.add_argument('--rate', type=float, default=rule.RATE, metavar='R',
                         help='stated false alarms a cell-night (default 1/3000)')
     parser.add_argument('--beside', action='store_true', help='also a fixed -5 %%, and the median of three nights')
     parser.add_argument('--otava', type=Path, metavar='PYTHON', help='also Otava: a Python with apache-otava')
@@ -187,12 +187,12 @@ def main() -> None:
     for path, history in files_of.items():
         rules = others(history, chosen.accept_after, chosen.otava) if chosen.beside or chosen.otava else ()
         parity = PARITY, score(history, chosen.accept_after, chosen.rate)
-        for rule, scored in itertools.chain([parity], rules):
-            print(row(path.name.partition('.')[0], rule, scored), flush=True)
-            of_all.setdefault(rule, []).extend(scored)
+        for name, scored in itertools.chain([parity], rules):
+            print(row(path.name.partition('.')[0], name, scored), flush=True)
+            of_all.setdefault(name, []).extend(scored)
     if len(files_of) > 1:
-        for rule, scored in of_all.items():
-            print(row('all', rule, scored))
+        for name, scored in of_all.items():
+            print(row('all', name, scored))
 
 
 if __name__ == '__main__':

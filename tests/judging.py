@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.levels import RATE
 from parity.stats.nights import Nights
+from parity.stats.rule import RATE
 
 
 class Night(NamedTuple):

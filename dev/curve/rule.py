@@ -7,11 +7,11 @@ from collections import namedtuple
 import numpy as np
 
 from dev.curve.families import GROUP, HISTORY, RUNS
-from parity.stats import levels
+from parity.stats import levels, rule
 from parity.stats.nights import Nights
 
 #: New false alarms a cell-night: the oracle's, and a system's of a hundred cells.
-RATE, DEFAULT = 1 / 1000, levels.RATE
+RATE, DEFAULT = 1 / 1000, rule.RATE
 #: Nights [series, nights]: slow, of a known slowdown, neither, run again; the visible share [series].
 Judged = namedtuple('Judged', 'slow known quiet wanted visible')
 
@@ -29,8 +29,8 @@ def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.nda
     told = levels.follow(table, np.arange(len(values)) // GROUP, rate,
                          *(each if each is None else each[there] for each in (events, nodes)), accept_after)
     found = np.zeros((4, *there.shape), dtype=bool)
-    found[:, there] = (*(np.isin(told.state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN)),
-                       told.state == levels.QUIET, told.reruns)
+    found[:, there] = (*(np.isin(told.state, each) for each in (rule.LOW_NIGHTS, rule.KNOWN)),
+                       told.state == rule.QUIET, told.reruns)
     return Judged(*found, -np.expm1(-np.abs(told.cells.visible)))
 
 

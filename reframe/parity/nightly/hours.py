@@ -16,7 +16,7 @@ from parity.base.text import columns, visible
 from parity.records import history
 from parity.stats import repeats
 from parity.stats.bounds import WANTED
-from parity.stats.levels import WITHIN
+from parity.stats.rule import WITHIN
 from parity.verdict import judge
 from parity.verdict.model import Cell
 

@@ -10,8 +10,8 @@ import polars as pl
 
 from parity.base.csvfile import Table
 from parity.stats.judgement import Judgement, judged
-from parity.stats.levels import EVENTS, LOW_NIGHTS, RATE
 from parity.stats.nights import Nights
+from parity.stats.rule import EVENTS, LOW_NIGHTS, RATE
 
 STATED = f'stated rate: 1 new false alarm in {1 / RATE:.0f} nights of a series'
 

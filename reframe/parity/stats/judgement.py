@@ -10,26 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from parity.base.figures import counted, percent
-from parity.stats import levels
+from parity.stats import levels, rule
 from parity.stats.bounds import FIRST, WANTED
-from parity.stats.levels import (
-    AFTER,
-    COMES,
-    COUNTED,
-    DRIFTING,
-    FAST,
-    GOING,
-    HEAD,
-    MOST,
-    QUIET,
-    RATE,
-    SLOW,
-    STEPS,
-    TOO_FEW,
-    Outcome,
-)
 from parity.stats.nights import Nights
-from parity.stats.noise import MEMORY
+from parity.stats.rule import Outcome
 
 State = Literal['learning', 'normal', 'slow', 'fast', 'comes and goes']
 Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
@@ -78,7 +62,7 @@ class Judgement:
         return self.verdict == 'regressed'
 
 
-def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rate: float = RATE, *,
+def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rate: float = rule.RATE, *,
            groups: np.ndarray | None = None, events: np.ndarray | None = None, nodes: Sequence[str] | None = None,
            references: Sequence[Reference | None] | None = None) -> tuple[list[Judgement], Outcome]:
     """Return the judgement of each series on its last night, and the state of all nights.
@@ -108,7 +92,7 @@ class _Series:
         value = float(np.exp(sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
         if self.nights.counts[k]:
             return self._counted(k, state, last)
-        if state == TOO_FEW or state in (QUIET, GOING) and not known:
+        if state == rule.TOO_FEW or state in (rule.QUIET, rule.GOING) and not known:
             return Judgement('insufficient', self._few(k, last), value=value)
         base, width = float(cells.base[k]), 3 * float(cells.scale[k])
         band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
@@ -125,8 +109,9 @@ class _Series:
         return Judgement(
             word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
             needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
-            alone=known and state == QUIET and bool(low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
-            new=state == SLOW and self._is_new(k, last))
+            alone=known and state == rule.QUIET and bool(
+                low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
+            new=state == rule.SLOW and self._is_new(k, last))
 
     def _life(self, k: int, state: int, last: int) -> dict[str, Any]:
         """Return the state of the life, and where its slow or fast level begins and was found."""
@@ -158,14 +143,14 @@ class _Series:
             return 'a figure is 0 or below: a change has no measure'
         if cells.began[k]:
             event = f'{_BEGAN[cells.began[k]]} of {self._label(k, cells.since[k])}'
-            return f'{_nights(int(cells.nights[k]))} since {event}: judging resumes after {AFTER}'
+            return f'{_nights(int(cells.nights[k]))} since {event}: judging resumes after {rule.AFTER}'
         return f'{_nights(int(np.isfinite(own).sum()))} of history: judging begins on night {FIRST + 1}'
 
     def _word(self, k: int, sign: int, state: int, last: int, seen: float | None) -> tuple[Word, str]:
         cells = self.outcome.cells
         episode, since = cells.lasting.get(k), cells.since[k]
-        if episode and state in (SLOW, FAST, COMES):
-            return ('improved' if state == FAST else 'regressed'), self._episode(k, sign, last)
+        if episode and state in (rule.SLOW, rule.FAST, rule.COMES):
+            return ('improved' if state == rule.FAST else 'regressed'), self._episode(k, sign, last)
         off = (cells.value[k] - cells.base[k])
         said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
         if cells.began[k]:
@@ -186,7 +171,7 @@ class _Series:
     def _noise(self, k: int, last: int) -> str:
         """Say why a slowdown of WANTED would not show: two modes, a wild time, or nights that scatter."""
         first = int(self.nights.start[k])
-        at = (first + np.flatnonzero(np.isfinite(self.nights.value[first:last + 1])))[-MEMORY:]
+        at = (first + np.flatnonzero(np.isfinite(self.nights.value[first:last + 1])))[-rule.MEMORY:]
         x = self.nights.value[at]
         ordered = np.sort(x)
         gaps = np.diff(ordered)[_MODE - 1:1 - _MODE]
@@ -213,11 +198,11 @@ class _Series:
         said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
         were = f'{_nights(found.nights)} {"was" if found.nights == 1 else "were"}'
         said += f'{were} {off} {kind} than the level before' if found.nights else \
-            f'a drift: the last {DRIFTING} nights were {off} worse than the first {HEAD}'
+            f'a drift: the last {rule.DRIFTING} nights were {off} worse than the first {rule.HEAD}'
         if found.again >= 0:
             said += f', back to the level before {self._label(k, found.again)}'
         said += f', {found.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'
-        if found.depth < 0 and abs(found.begin - cells.changed[k]) <= levels.WITHIN and cells.changed[k] >= 0:
+        if found.depth < 0 and abs(found.begin - cells.changed[k]) <= rule.WITHIN and cells.changed[k] >= 0:
             said += f'; {_CHANGED[cells.change[k]]} on {self._label(k, cells.changed[k])}'
         return said + (f'; {self._spells(k)}' if k in cells.comes else '')
 
@@ -228,18 +213,19 @@ class _Series:
                    f'{"faster" if effect > 0 else "slower"} here than the other nodes: that is taken out')
         if left_out := int(np.isnan(self.nights.value[int(self.nights.start[k]):last]).sum()):
             yield f'{_nights(left_out)} with a figure of 0 or below: left out'
-        if nights > MOST:
-            yield f'the newest {MOST} of {nights} nights are judged'
+        if nights > rule.MOST:
+            yield f'the newest {rule.MOST} of {nights} nights are judged'
 
     def _counted(self, k: int, state: int, last: int) -> Judgement:
         total = self.nights.total[int(self.nights.start[k]):last + 1]
-        if state == TOO_FEW:
-            why = f'{_nights(len(total))} of counts: judging begins on night {COUNTED + 1}'
+        if state == rule.TOO_FEW:
+            why = f'{_nights(len(total))} of counts: judging begins on night {rule.COUNTED + 1}'
             return Judgement('insufficient', why, value=float(total[-1]))
-        usual = float(total[:-STEPS].mean())
-        why = (f'{total[-1]:g} tonight, {total[-STEPS:].mean():.3g} a night in the last {STEPS}, {usual:.3g} '
+        usual = float(total[:-rule.STEPS].mean())
+        newest = float(total[-rule.STEPS:].mean())
+        why = (f'{total[-1]:g} tonight, {newest:.3g} a night in the last {rule.STEPS}, {usual:.3g} '
                'before (exact test of counts)')
-        return Judgement('regressed' if state == SLOW else 'ok', why, value=float(total[-1]), baseline=usual)
+        return Judgement('regressed' if state == rule.SLOW else 'ok', why, value=float(total[-1]), baseline=usual)
 
     def _label(self, k: int, column: int) -> str:
         here = slice(int(self.nights.start[k]), int(self.nights.start[k + 1]))

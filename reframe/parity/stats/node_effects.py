@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+
+from parity.stats.nights import medians
 
 # The constants, and why: docs/regression.md.
 #: A node is slower than others from this effect and so many standard errors on; n nights shrink it by n / (n + 2).
 _NODE, _SURE = 0.01, 3.0
 #: Nights that a node needs.
 _FEWEST = 3
+
+
+class Nodes:
+    """The nodes of the nights, and the effect of each on a group of cells.
+
+    ``number`` [cells, columns]: of the node or nodes, -1: not known. ``several``: there are two or more."""
+
+    def __init__(self, group: np.ndarray, shape: tuple[int, int]):
+        self.group, self.several, self._groups = group, False, int(group.max(initial=-1)) + 1
+        self.number = np.full(shape, -1, dtype=np.int32)
+        self._effect = np.zeros((self._groups, 1))               # the last one: not known
+
+    def take(self, cell: np.ndarray, column: np.ndarray, number: np.ndarray) -> None:
+        """Take the number of the node of each night."""
+        if (many := int(np.max(number)) + 1) > 1:
+            self.several, self.number[cell, column] = True, number
+            self._effect = np.zeros((self._groups, many + 1))
+
+    def effects(self, cells: np.ndarray | int, column: np.ndarray | int) -> np.ndarray | float:
+        """Return the effects of the nodes of these cells on a night, in logarithms."""
+        return self._effect[self.group[cells], self.number[cells, column]]
+
+    def learn(self, cells: np.ndarray, columns: slice, x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Learn the effects anew. Yield each group whose effects moved, and by how much [nodes].
+
+        ``cells``: by group; ``x`` [cells, columns]: their nights without the effects of before, else NaN."""
+        node, many = self.number[cells, columns], self._effect.shape[1]
+        inside = np.isfinite(x) & (node >= 0)
+        lowest, highest = (np.where(inside, node, none) for none in (many, -1))
+        inside &= (lowest.min(axis=1, initial=many) < highest.max(axis=1, initial=-1))[:, None]
+        row, at = np.nonzero(inside)
+        if not len(row):
+            return
+        group, node = self.group[cells[row]], node[inside]
+        raw = np.full(inside.shape, np.nan)
+        raw[inside] = x[inside] + self._effect[group, node]
+        effect = learned(raw[inside] - medians(raw)[row], group, node, at, self._effect.shape)
+        for g in [g for g in np.unique(group) if (effect[g] != self._effect[g]).any()]:
+            moved, self._effect[g] = effect[g] - self._effect[g], effect[g]
+            yield g, moved
 
 
 def learned(off: np.ndarray, group: np.ndarray, node: np.ndarray, night: np.ndarray,

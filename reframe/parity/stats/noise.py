@@ -8,27 +8,8 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from parity.stats import rule
 from parity.stats.nights import median_of
-
-# The constants, and why: docs/regression.md.
-#: Nights of the memory of noise. Its newest nights are left out: they may belong to a slowdown.
-MEMORY, NEWEST = 50, 2
-#: The smallest scatter of a night. Residuals count up to so many MAD; the variance that normal noise keeps then.
-FLOOR, WINSOR, KEPT = 0.003, 2.5, 0.9776
-#: The lengths of a step to look for. The last column of a table by length is the drift's, over the longest.
-LENGTHS = np.array([2, 3, 5, 8])
-#: The variance of a level known from n nights is BASE / n: MEDIAN / n of normal nights, and levels wander.
-BASE, MEDIAN = 3.0, 1.57
-#: Squares count up to CAP, those below the level more than those above it; like cells count for so many nights.
-_CAP, _LOWER, _LIKE = 9.0, 1.5, 150.0
-#: The correlation of neighbours that a system begins with, and the share of noise that has it.
-_CORRELATION, _SHARE = 0.6, 0.7
-#: The one-sided normal tail of a single look, as a share of the rate.
-_LOOKS = 0.33
-#: The noise of a group of fewer cells is not known. A cell so many standard errors away is unlike the others.
-_FEW, _UNLIKE = 3, 3.0
-#: A kernel of so many standard deviations smooths the residuals; tonight's mean counts as so many residuals.
-_KERNEL, _OWN = 0.3, 0.5
 
 
 class Noise:
@@ -40,8 +21,9 @@ class Noise:
         self.log, self.free = np.full(many, np.nan), np.zeros(many)      # of the own scale; degrees of freedom
         self.scale, self.bar = np.full(many, np.nan), np.full(many, np.inf)
         self.tail = np.zeros(many)                                       # 6 % of the residuals are below -tail
-        lag = np.arange(1, LENGTHS[-1])
-        usual = [1 + _SHARE * (np.fmax(0, 1 - lag / k) * _CORRELATION ** (lag - 1)).sum() for k in LENGTHS]
+        lag = np.arange(1, rule.LENGTHS[-1])
+        shared = rule.CORRELATED * rule.CORRELATION ** (lag - 1)
+        usual = [1 + (np.fmax(0, 1 - lag / k) * shared).sum() for k in rule.LENGTHS]
         self.usual = np.array([*usual, 1.5 * usual[-1]])
         self.squares, self.nights = (np.zeros((many, len(self.usual))) for _ in range(2))
         self.v = np.tile(self.usual, (many, 1))
@@ -50,9 +32,10 @@ class Noise:
         """Take the winsorised standard deviation of ``residuals`` [cells, nights]; share it with like cells."""
         n, ordered = np.isfinite(residuals).sum(axis=1), np.sort(residuals, axis=1)
         far = np.abs(residuals - median_of(ordered, n)[:, None])
-        mad = np.fmax(1.4826 * median_of(np.sort(far, axis=1), n), FLOOR / 2)
-        square = np.nansum(np.minimum(far, WINSOR * mad[:, None]) ** 2, axis=1) / np.fmax(n - 1, 1) / KEPT
-        self.log[cells[n >= 7]] = np.log(np.fmax(np.sqrt(square), FLOOR))[n >= 7]
+        mad = np.fmax(1.4826 * median_of(np.sort(far, axis=1), n), rule.FLOOR / 2)
+        squares = np.minimum(far, rule.WINSOR * mad[:, None]) ** 2
+        square = np.nansum(squares, axis=1) / np.fmax(n - 1, 1) / rule.KEPT
+        self.log[cells[n >= 7]] = np.log(np.fmax(np.sqrt(square), rule.FLOOR))[n >= 7]
         self.free[cells] = 0.8 * (n - 1)
         self.tail[cells] = -np.nan_to_num(ordered[np.arange(len(cells)), (0.06 * n).astype(int)])
         groups = np.zeros(self.groups, dtype=bool)
@@ -68,21 +51,22 @@ class Noise:
 
     def _scales(self, cells: np.ndarray) -> None:
         """Shrink the log of each scale to the median of like cells, as far as these are alike (Smyth 2004).
-        A cell that is _UNLIKE standard errors away is shrunk less: a calm one among noisy ones stays calm."""
+        A cell that is rule.UNLIKE standard errors away is shrunk less: a calm one among noisy ones stays calm."""
         g, mine = self.group, self.group[cells]
         middle, count = self._medians(self.log)
         spread = (1.4826 * self._medians(np.abs(self.log - middle[g]))[0]) ** 2 * (1 + 2 / np.fmax(count, 1))
-        apart = np.where(count >= _FEW, spread - self._medians(1 / (2 * np.fmax(self.free, 1)))[0], np.nan)
+        errors = self._medians(1 / (2 * np.fmax(self.free, 1)))[0]
+        apart = np.where(count >= rule.FEWEST_LIKE, spread - errors, np.nan)
         usual = np.nanmedian(apart) if np.isfinite(apart).any() else 0.0
         apart = np.fmax((np.nan_to_num(apart) * count + 5 * usual) / (count + 5), 0.005)
-        like = np.where(count >= _FEW, 1 / (2 * apart), 0)[mine]         # in degrees of freedom
+        like = np.where(count >= rule.FEWEST_LIKE, 1 / (2 * apart), 0)[mine]         # in degrees of freedom
         own = np.where(np.isfinite(self.log[cells]), self.free[cells], 0)
         away = np.nan_to_num(np.abs(self.log[cells] - middle[mine]))
         error = np.sqrt(apart[mine] + 1 / (2 * np.fmax(own, 1)))
-        like *= np.fmin(1, _UNLIKE * error / np.fmax(away, 1e-9)) ** 2
+        like *= np.fmin(1, rule.UNLIKE * error / np.fmax(away, 1e-9)) ** 2
         total = np.nan_to_num(self.log[cells]) * own + np.nan_to_num(middle[mine]) * like
         self.scale[cells] = np.exp(total / np.where(own + like > 0, own + like, np.nan))
-        self.bar[cells] = -scipy.special.stdtrit(np.fmax(3, own + like), self.rate * _LOOKS)
+        self.bar[cells] = -scipy.special.stdtrit(np.fmax(3, own + like), self.rate * rule.LOOKS)
 
     def _dependence(self, cells: np.ndarray) -> None:
         """Estimate by how much the variance of the statistic exceeds that of independent nights: V, 1 or more."""
@@ -93,15 +77,28 @@ class Noise:
             known = min(count.sum(), 30)
             pool = ((np.nanmedian(like) if known else 0.0) * known + 5 * np.log(usual)) / (known + 5)
             like = np.exp((np.nan_to_num(like) * count + 5 * pool) / (count + 5))[mine]
-            nights = _LIKE if k < len(LENGTHS) else 2 * _LIKE
+            nights = rule.LIKE_NIGHTS if k < len(rule.LENGTHS) else 2 * rule.LIKE_NIGHTS
             square = (self.squares[cells, k] + nights * like) / (self.nights[cells, k] + nights)
             self.v[cells, k] = np.fmax(1, square)
 
     def note(self, cells: np.ndarray, z: np.ndarray) -> None:
         """Count the statistics [cells, lengths] of a quiet night; NaN is none."""
-        square = np.minimum(z ** 2, _CAP) * np.where(z < 0, _LOWER, 2 - _LOWER)
+        square = np.minimum(z ** 2, rule.SQUARE_CAP) * np.where(z < 0, rule.LOWER_SQUARES, 2 - rule.LOWER_SQUARES)
         self.squares[cells] += np.nan_to_num(square)
         self.nights[cells] += np.isfinite(square)
+
+    def visible(self, nights: np.ndarray, least: np.ndarray) -> np.ndarray:
+        """Return the log of the smallest slowdown that is found within WITHIN nights in four of five cases; NaN
+        where the noise is not known.
+
+        ``nights``: of the base; ``least``: the smallest slowdown that is news."""
+        v = self.v[:, rule.LENGTHS.tolist().index(rule.WITHIN)]
+        error = self.scale * np.sqrt(v / rule.WITHIN * (1 + rule.BASE * rule.WITHIN / nights))
+        near = rule.POWER * np.sqrt(rule.MEDIAN * v / rule.WITHIN) * self.scale     # of a median of three nights
+        size = np.fmax((self.bar + rule.POWER) * error, np.fmax(least, rule.TAILS * self.tail) + near)
+        clip = rule.CLIP * np.sqrt(self.v[:, 0] * (1 + rule.BASE * rule.LENGTHS[0] / nights)) * self.scale
+        size[clip <= error] = np.inf                                  # so few clipped nights reach no bar
+        return np.where(np.isfinite(self.scale), size, np.nan)
 
     def _medians(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the median of the finite values of each group, NaN without one, and how many there are."""
@@ -120,19 +117,19 @@ def rarity(past: np.ndarray, mean: float, k: int) -> float:
     Cramér's theorem: P(mean of k or lower) is about exp(-k I(mean)). I is the Legendre transform of the cumulants
     of ``past`` (Dembo and Zeitouni, Large Deviations, 2010, theorem 2.2.3). All are in standard deviations."""
     values = np.append(past, mean)
-    weight = np.append(np.ones(len(past)), _OWN) / (len(past) + _OWN)
+    weight = np.append(np.ones(len(past)), rule.OWN_NIGHT) / (len(past) + rule.OWN_NIGHT)
     tilt = mean
     for _ in range(30):                            # Newton's method: the tilted nights have this mean
         tilted = weight * np.exp(tilt * values - (tilt * values).max())
         tilted /= tilted.sum()
         at = (tilted * values).sum()
-        step = (at + _KERNEL ** 2 * tilt - mean) / ((tilted * values ** 2).sum() - at ** 2 + _KERNEL ** 2)
+        step = (at + rule.KERNEL ** 2 * tilt - mean) / ((tilted * values ** 2).sum() - at ** 2 + rule.KERNEL ** 2)
         tilt -= np.clip(step, -1, 1)
         if abs(step) < 1e-6:
             break
     top = (tilt * values).max()
-    cumulant = top + np.log((weight * np.exp(tilt * values - top)).sum()) + _KERNEL ** 2 * tilt ** 2 / 2
-    return float(np.sqrt(2 * k * max(tilt * mean - cumulant, 0) / (1 + BASE * k / MEMORY)))
+    cumulant = top + np.log((weight * np.exp(tilt * values - top)).sum()) + rule.KERNEL ** 2 * tilt ** 2 / 2
+    return float(np.sqrt(2 * k * max(tilt * mean - cumulant, 0) / (1 + rule.BASE * k / rule.MEMORY)))
 
 
 def by_chance(low: np.ndarray, share: float) -> float:

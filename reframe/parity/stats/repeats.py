@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from parity.stats.bounds import WANTED
-from parity.stats.levels import EFFECT, WITHIN
+from parity.stats.rule import EFFECT, WITHIN
 
 
 def scatter(nights: Iterable[Sequence[float]]) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parity.stats import hindsight, levels
+from parity.stats import hindsight, levels, rule
 from parity.stats.bounds import WANTED
 from parity.stats.detect import History
 
@@ -130,13 +130,13 @@ def _parts(history: History) -> Iterator[History]:
     yield from (history.part(groups[part == number]) for number in np.unique(part))
 
 
-def _one(record: _Record, part: History, k: int, outcome: levels.Outcome, accept_after: int) -> None:
+def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_after: int) -> None:
     """Gather what series ``k`` would have been told."""
     name, nights = part.names[k], part.nights
     here = np.arange(*nights.start[k:k + 2])
     here = here[np.isfinite(nights.value[here])]
     x, state, when = nights.value[here], outcome.state[here], nights.when[here]
-    slow, labels, judged = np.isin(state, levels.KNOWN), [part.labels[i] for i in here], state != levels.TOO_FEW
+    slow, labels, judged = np.isin(state, rule.KNOWN), [part.labels[i] for i in here], state != rule.TOO_FEW
     visible, fresh = -np.expm1(-outcome.cells.visible[k]), hindsight.fresh(slow)
     long = len(here) >= SHORTEST and not nights.counts[k]
     cuts = hindsight.boundaries(x) if long else []
@@ -167,7 +167,7 @@ def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np
 
 def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:
     """Return what hid a drop on the night ``at``."""
-    if state == levels.TOO_FEW:
+    if state == rule.TOO_FEW:
         return 'too few nights before it'
     if (moves := sum(abs(at - edge) < 100 for edge in cuts)) > 2:
         return f'the level moved {moves} times in the 100 nights around it'

@@ -1,4 +1,4 @@
-"""The events of a cell: what happened since the night before, by the names of parity.stats.levels.EVENTS.
+"""The events of a cell: what happened since the night before, by the names of parity.stats.rule.EVENTS.
 
 Another value is accepted. A person began a level (parity level). The program was given other work: the cell learns
 anew. Other software ran. A node has other hardware under its name. Maintenance changed another of its facts."""

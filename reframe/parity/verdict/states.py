@@ -9,7 +9,7 @@ import polars as pl
 from parity.base.errors import InfrastructureError
 from parity.records import database, history, states
 from parity.stats import bounds
-from parity.stats.levels import COMES, FAST, GOING, LOW_NIGHTS, SLOW, TOO_FEW
+from parity.stats.rule import COMES, FAST, GOING, LOW_NIGHTS, SLOW, TOO_FEW
 from parity.system import systems
 from parity.verdict import budget, nights
 from parity.verdict.model import Cell, Verdict
