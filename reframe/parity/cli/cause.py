@@ -12,19 +12,26 @@ ENVIRON = typer.Option([], '--environ', metavar='NAME',
                        help='Compare a case with two environments: give it twice.')
 
 
-def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON):
+PACKAGES = typer.Option(False, '--packages', help='Find the package to blame, by builds of halves.')
+
+
+def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON, packages: bool = PACKAGES):
     """Find the cause of a slowdown by an experiment: the software, the node, both or neither. Without --run, print
     what would be measured.
 
     \b
     parity cause 17                    where, how long, and what each outcome means
     parity cause 17 --run
+    parity cause 17 --packages         which package, where it is the software
     parity cause Hpcc --environ gcc13 --environ gcc14 --run
 
     Exit code: 0 measured, 2 usage, 3 nothing to measure, 4 infrastructure."""
     from parity.base import console
     from parity.nodes import answer
     from parity.nodes import experiment as experiments
+    if packages:
+        _package(wanted)
+        return
     experiment, title, number = _between(wanted, environ) if environ else _of(wanted)
     if why := answer.too_dear(experiment):
         raise UsageError(why)
@@ -40,6 +47,23 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON)
     found = answer.answer(experiment, measured)
     table.change({number: lambda _: {'cause': found}})
     console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
+
+
+def _package(wanted: str) -> None:
+    """Find the package, and note it with the incident."""
+    from parity.base import console
+    from parity.nodes import design
+    from parity.nodes import packages as bisection
+    from parity.records import incidents as table
+    incident = table.read(wanted if wanted.isdecimal() else _incident_of(wanted))
+    number, found = incident.number, incident.cause
+    if found is None or found.word not in ('software', 'both'):
+        raise UsageError(f'incident {number}: the software is not known to be the cause'
+                         f'{f" ({found.text})" if found else ""}; first: parity cause {number} --run')
+    experiment = design.of_incident(incident)
+    name = bisection.guilty(experiment, bisection.needs_of(incident, experiment.cells[0].case))
+    table.change({number: lambda one: {'cause': one.cause.model_copy(update={'package': name})}})
+    console.lines([(f'\npackage: {name}', 'bold'), f'next: parity show {number}'])
 
 
 def _of(wanted: str):

@@ -57,7 +57,7 @@ def of_incident(incident: Incident) -> Experiment:
     last, before = bad.row(-1, named=True), good.row(-1, named=True)
     now, then = _side(row['environ'], last), _side(row['environ'], before)
     made = Experiment(
-        key=str(number), system=system, partition=row['partition'], now=replace(now, facts={}),
+        key=str(number), system=system, partition=row['partition'], now=now,
         before=_available(then, number) if then.identity != now.identity else None,
         cells=weighted([_measure(fault, cell, _of_cell(rows, cell)) for fault, cell in alike]),
         arguments=_arguments(last['session'], [cell['case'] for _, cell in alike]),
@@ -105,7 +105,7 @@ def _available(side: Side, number: int) -> Side:
     if why:
         raise NothingMeasured(f'incident {number}: the software of the last good night ({side.night}, '
                               f'{side.label}) cannot be measured: {why}')
-    return side
+    return replace(side, restored=True)
 
 
 def _measure(fault: Fault, cell: dict[str, Any], rows: pl.DataFrame) -> Measure:

@@ -59,14 +59,15 @@ class Measure:
 
 @dataclass(frozen=True)
 class Side:
-    """Software of a turn: an environment, and the facts and the identity of its programs. ``facts``: of an
-    earlier night; {} for what is found today."""
+    """Software of a turn: an environment, and the facts and the identity of its programs. ``restored``: these
+    facts take the place of what is found today."""
 
     environ: str
     label: str
     identity: str = ''
     facts: Mapping[str, Any] = field(default_factory=dict)
     night: str = ''
+    restored: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,9 @@ def run(experiment: Experiment) -> Measured:
             rounds = min(experiment.most, rounds + decision.more)
             console.say(f'parity: not decided yet: {rounds} rounds')
         if decision.word != 'not decided':
-            files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True}))
+            effect = decision.software
+            files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True,
+                                          'software': [effect.share, *effect.interval] if effect else []}))
         return Measured(number, decision, len(found), _nodes(number), _level(experiment, found))
     finally:
         lock.release()
@@ -199,14 +202,25 @@ def _begun(experiment: Experiment) -> tuple[str, Path]:
     except (OSError, ValueError, TypeError, KeyError):        # none was begun
         pass
     number = uuid.uuid4().hex[:12]
-    if experiment.before and experiment.before.facts:
-        files.write(_software(number), json.dumps({experiment.before.environ: experiment.before.facts}))
+    for side in filter(None, (experiment.now, experiment.before)):
+        if side.restored:
+            files.write(_software(number, side), json.dumps({side.environ: side.facts}))
     files.write(file, json.dumps({'id': number, 'design': experiment.digest, 'ended': False}))
     return number, file
 
 
-def _software(number: str) -> Path:
-    return folder() / f'software-{number}.json'
+def _software(number: str, side: Side) -> Path:
+    digest = hashlib.sha256(json.dumps(side.facts, sort_keys=True).encode()).hexdigest()[:12]
+    return folder() / f'software-{number}-{digest}.json'
+
+
+def outcome(experiment: Experiment) -> list[float]:
+    """Return by what share the software was slower in an experiment that ended, and its interval; [] for none."""
+    try:
+        noted = json.loads((folder() / f'{experiment.key}.json').read_text())
+        return noted['software'] if noted['design'] == experiment.digest and noted['ended'] else []
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
 
 
 def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight: bool, total: int) -> None:
@@ -234,7 +248,7 @@ def _reframe(experiment: Experiment, side: Side, place: Sequence[str], extras: l
     """Run the cases once. InfrastructureError where ReFrame was stopped."""
     where = ['-J', f'nodelist={",".join(place)}'] if place else []
     stored = ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
-    variables = {earlier.VARIABLE: str(_software(extras[0].partition('=')[2]))} if side.facts else {}
+    variables = {earlier.VARIABLE: str(_software(extras[0].partition('=')[2], side))} if side.restored else {}
     cases = [(experiment.partition, side.environ, '', cell.case) for cell in experiment.cells]
     for *_, selected in selection.again(experiment.system.name, cases, experiment.arguments):
         if stopped := runner.reframe([*selected, f'--repeat={experiment.runs}', *where, *stored], None, step,

@@ -1,0 +1,139 @@
+"""Builds between two locks: what differs below one package, and an environment with a part of that.
+
+A mixed environment asks for each package as one of the locks has it, so that Spack reuses what is built. It stands
+beside those in use: results/software/SYSTEM/mixed/HASH."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from parity.base import files, yamlfile
+from parity.software import build, environment, manifest, spack, steps
+
+_LANGUAGES = frozenset(('c', 'cxx', 'fortran'))
+_FLAGS = ('cflags', 'cxxflags', 'fflags', 'cppflags', 'ldflags', 'ldlibs')
+#: Spack adds these by itself.
+_NOT_ASKED = ('gcc-runtime', 'glibc', 'intel-oneapi-runtime')
+
+
+class Package(NamedTuple):
+    """A package of a lock as Spack takes it on a command line, and how a person reads it. A compiler has a name
+    that begins with %."""
+
+    spec: str
+    text: str
+    provides: frozenset[str] = frozenset()
+    compiled: bool = False
+
+
+class Change(NamedTuple):
+    """A difference between two locks. ``names`` are two where one package took the other's place."""
+
+    names: tuple[str, ...]
+    text: str
+
+
+def packages(folder: Path, root: str) -> dict[str, Package]:
+    """Return the packages of a build's lock that ``root`` runs with, by name, and its compilers."""
+    lock = spack.locked(folder)
+    specs, virtuals = lock['concrete_specs'], dict[str, set[str]]()
+    waiting = [own['hash'] for own in lock['roots'] if specs[own['hash']]['name'] == root]
+    below, compilers = dict[str, Mapping[str, Any]](), dict[str, Package]()
+    while waiting:
+        spec = specs[waiting.pop()]
+        below[spec['name']] = spec
+        for edge in spec.get('dependencies', ()):
+            about, name = edge['parameters'], edge['name']
+            virtuals.setdefault(name, set()).update(about['virtuals'])
+            if {*about['deptypes']} & {'link', 'run'}:
+                waiting += [edge['hash']] if name not in below else []
+            elif _LANGUAGES & {*about['virtuals']}:
+                version = specs[edge['hash']]['version']
+                compilers[f'%{name}'] = Package(f'%{name}@={version}', f'{name} {version}', _LANGUAGES)
+    return compilers | {name: _package(spec, frozenset(virtuals.get(name, ()))) for name, spec in below.items()
+                        if name not in _NOT_ASKED}
+
+
+def _package(spec: Mapping[str, Any], provides: frozenset[str]) -> Package:
+    version = spec['version']
+    words = [f'{spec["name"]}@{"" if "=" in version else "="}{version}']
+    for name, value in sorted(spec['parameters'].items()):
+        if name in _FLAGS:
+            words += [f'{name}="{" ".join(value)}"'] if value else []
+        elif name != 'patches':
+            words.append(_variant(name, value))
+    return Package(' '.join(words), f'{spec["name"]} {version.rpartition("=")[2]}', provides,
+                   not spec.get('external'))
+
+
+def _variant(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f'{"+" if value else "~"}{name}'
+    return f'{name}={",".join(map(str, value)) if isinstance(value, list) else value}'
+
+
+def changes(before: Mapping[str, Package], now: Mapping[str, Package]) -> list[Change]:
+    """Return the packages that differ. One that provides what another did took its place."""
+    gone, found = sorted(before.keys() - now.keys()), []
+    for name in sorted(now):
+        if name in before:
+            alike = before[name].spec == now[name].spec
+            found += [] if alike else [Change((name,), _step(before[name], now[name]))]
+            continue
+        old = next((old for old in gone if before[old].provides & now[name].provides), '')
+        gone = [each for each in gone if each != old]
+        found.append(Change(tuple(filter(None, (old, name))),
+                            f'{before[old].text if old else "none"} -> {now[name].text}'))
+    return found + [Change((name,), f'{before[name].text} -> none') for name in gone]
+
+
+def _step(before: Package, now: Package) -> str:
+    """Return 'openblas 0.3.29 -> 0.3.30', or the words that differ where the version does not."""
+    if before.text != now.text:
+        return f'{before.text} -> {now.text.rpartition(" ")[2]}'
+    old, new = (' '.join(word for word in one.spec.split() if word not in other.spec.split()) or 'none'
+                for one, other in ((before, now), (now, before)))
+    return f'{now.text}: {old} -> {new}'
+
+
+def spec_of(root: str, before: Mapping[str, Package], now: Mapping[str, Package], taken: Collection[str]) -> str:
+    """Return what to ask Spack for: the packages ``taken`` as they are now, all else as before."""
+    chosen = {name: package for name, package in before.items() if name not in taken}
+    chosen |= {name: now[name] for name in taken if name in now}
+    compilers = ' '.join(chosen.pop(name).spec for name in sorted(chosen) if name.startswith('%'))
+    words = {name: f'{package.spec} {compilers}'.strip() if package.compiled else package.spec
+             for name, package in chosen.items()}
+    return ' '.join([words.pop(root), *(f'^{spec}' for _, spec in sorted(words.items()))])
+
+
+def made(system: str, from_: Path, spec: str, package: str) -> manifest.View:
+    """Build the one spec with the other settings of a build, and return its view. Raises as a build does."""
+    settings, _ = yamlfile.load(from_ / 'spack.yaml')
+    text = yaml.safe_dump({'spack': {**settings['spack'], 'specs': [spec]}}, sort_keys=False)
+    place = environment.of(system) / 'mixed' / hashlib.sha256(text.encode()).hexdigest()[:12]
+    done = place / 'view.json'
+    if done.exists() and not manifest.changed(view := manifest.View.model_validate_json(done.read_text())):
+        return view
+    command = spack.chosen()
+    files.update(place / 'spack.yaml', text)
+    command.run(place, 'concretize', '--force')
+    lock = spack.locked(place)
+    needed = steps.packages(lock, [root['hash'] for root in lock['roots']])
+    here = needed.keys() & {*command.ask(place, 'find', '--format', '{hash}').split()}
+    command.run(place, 'install', '--fail-fast', steps=steps.Steps(needed, here))
+    view = build.proven(place, command.tools(place), {package})
+    files.write(done, view.model_dump_json())
+    return view
+
+
+def facts(view: manifest.View, software: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a session would keep of a view, in the place of ``software``."""
+    identities = {name: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
+                  for name, p in view.packages.items()}
+    return json.loads(json.dumps({**software, 'view': view.view, 'packages': identities}))
