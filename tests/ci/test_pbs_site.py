@@ -7,13 +7,16 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
+import threading
+import time
 import uuid
 from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, TOP
+from conftest import PATIENCE, TOP, eventually
 
 needs_pbs = pytest.mark.skipif(not os.environ.get('PARITY_PBS'),
                                reason='no PBS here: PARITY_PBS=1 after ci/pbs up (root, OpenPBS installed)')
@@ -77,6 +80,83 @@ def test_a_job_that_does_not_end_well_has_failed_with_the_reason(head, line, rea
     head(line, 4)
     cells = judged(head)
     assert cells and all(c['verdict'] == 'failed' and re.search(reason, c['reason']) for c in cells), cells
+
+
+@pytest.fixture
+def hook(head):
+    """Have PBS run a hook of Python on an event; it is gone afterwards."""
+    def set_hook(event: str, text: str) -> None:
+        head(f'file=$(mktemp) && printf {shlex.quote(text)} >$file && printf "%s\\n" "create hook t" "set hook t event={event}" '
+             '"import hook t application/x-python default $file" | qmgr')
+    yield set_hook
+    head('echo "delete hook t" | qmgr')
+
+
+@needs_pbs
+@pytest.mark.parametrize('event, text, reason', [
+    ('queuejob', 'import pbs\npbs.event().reject("no jobs without a project")\n', 'qsub: no jobs without a project'),
+    ('queuejob', 'import pbs\npbs.event().job.Resource_List["walltime"] = pbs.duration("00:00:03")\n', r'time limit reached, 3 s of 600 s asked for \(job'),
+    ('runjob', 'import pbs\npbs.event().reject("no licence")\n', 'maximum pending time exceeded; Not Running: PBS Error: no licence')],
+    ids=['refused', 'walltime', 'not run'])
+def test_what_a_hook_does_is_the_reason(head, hook, event, text, reason):
+    hook(event, text)
+    head(f'{LASTING} -S max_pending_time=20s', 4)
+    cells = judged(head)
+    assert cells and all(c['verdict'] == 'failed' and re.search(reason, c['reason']) for c in cells), cells
+
+
+@needs_pbs
+def test_a_server_that_is_down_at_submission_is_asked_again(head):
+    folder = Path(state()['shared']) / 'pbs-tests' / uuid.uuid4().hex[:8]
+    folder.mkdir()
+    (folder / 'qsub').write_text(f'''#!/bin/sh
+! mkdir {folder}/once 2>/dev/null || qterm -t quick
+exec {state()["installed"]}/bin/qsub "$@"
+''')
+    (folder / 'qsub').chmod(0o755)
+    start = threading.Thread(target=lambda: eventually((folder / 'once').exists) and time.sleep(10) or pbs('up'))
+    start.start()
+    head(f'export PATH={folder}:$PATH; ci/nightly --system onebox-pbs {SMALL}')
+    start.join()
+    assert any(c['value'] is not None for c in judged(head))
+
+
+@pytest.fixture
+def through(head):
+    """Write a system whose jobs go through another queue."""
+    folder = TOP / 'systems' / f'pbs-{uuid.uuid4().hex[:8]}'
+
+    def write(queue: str) -> str:
+        text = (TOP / 'systems/onebox-pbs/system.yaml').read_text()
+        folder.mkdir()
+        (folder / 'system.yaml').write_text(text.replace('name: onebox-pbs', f'name: {folder.name}').replace('-q workq', f'-q {queue}'))
+        return folder.name
+    yield write
+    shutil.rmtree(folder)
+
+
+@needs_pbs
+@pytest.mark.parametrize('limit, code, reason', [('resources_max.walltime=02:00:00', 0, ''), ('resources_min.ncpus=9', 4, 'a routing queue does with a job that none of its queues takes')],
+                         ids=['taken', 'not taken'])
+def test_a_queue_that_routes(head, through, limit, code, reason):
+    head(f'''printf '%s\\n' 'create queue small queue_type=Execution,enabled=True,started=True,from_route_only=True,{limit}' \\
+        'create queue route queue_type=Route' 'set queue route route_destinations=small' 'set queue route enabled=True' 'set queue route started=True' | qmgr''')
+    try:
+        system = through('route')
+        assert re.search(r'^ok +partition physical', head(f'parity doctor --system {system}; true'), re.M)
+        head(f'ci/nightly --system {system} {SMALL}', code)
+        assert all(re.search(reason, c['reason']) if reason else c['value'] is not None for c in judged(head) if c['check'] == 'FileCopy')
+    finally:
+        head("printf '%s\\n' 'delete queue route' 'delete queue small' | qmgr")
+
+
+@needs_pbs
+def test_a_case_in_a_reservation(head, through):
+    queue = head("pbs_rsub -R $(date -d '+1 min' +%H%M) -D 00:05:00 -l select=1:ncpus=1").partition('.')[0]
+    system = through(queue)
+    head(f'ci/nightly --system {system} {SMALL}')
+    assert any(c['value'] is not None for c in judged(head))
+    head(f'pbs_rdel {queue}')
 
 
 @needs_pbs
