@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nights import start
+from nights import cell, start
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.cli import cause as command
 from parity.nodes import answer, design, experiment, figures, listing
 from parity.records import database
 from parity.records import incidents as table
@@ -101,9 +102,9 @@ def found(cluster, **given):
 
 
 @pytest.mark.parametrize(('slow', 'said'), [
-    ({'new': 0.10}, r'the software: \S+/new is \d+\.\d % \[.*\] slower than \S+/old on p1 and on p2; the nodes are alike'),
+    ({'new': 0.10}, r'the software: new is \d+\.\d % \[.*\] slower than old on p1 and on p2; the nodes are alike'),
     ({'p1': 0.10}, r'the node: p1 is \d+\.\d % \[.*\] slower than p2 with either software'),
-    ({'p1': 0.05, 'new': 0.05}, r'both: \S+/new is .* slower than \S+/old, and p1 is .* slower than p2'),
+    ({'p1': 0.05, 'new': 0.05}, r'both: new is .* slower than old, and p1 is .* slower than p2'),
     ({}, 'neither: it does not show any more'),
     ({'p1': 0.1, 'p2': 0.1, 'new': 0, 'old': 0}, 'neither: p1 and p2, .* are alike, and all are .* slower than before: what they share changed')])
 def test_the_answer_is_measured_and_the_incident_keeps_it(cluster, slow, said):
@@ -231,3 +232,59 @@ def test_the_builds_of_the_last_different_nights_are_listed(stored, site):
     for build in ('a', 'b', 'b', 'c'):
         stored.add(case(), facts={'software': {'spack': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'}, 'distro': {'programs': {}}}})
     assert retain.builds('local', 2) == [Path('/builds/c'), Path('/builds/b')] and len(retain.builds('local', 5)) == 3
+
+
+def toy(environ: str = 'old', verdict: str = 'ok', **other):
+    return cell(verdict, case='Toy', metric='hpl', unit='Gflop/s', system='local', partition='default', environ=environ, **other)
+
+
+def test_two_environments_are_compared_in_turns_on_one_node(cluster, monkeypatch):
+    """Each environment's programs are its own: -p names it."""
+    cluster.slow = {'new': 0.10}
+    for _ in range(3):
+        cluster.night(100, 'old', environ='old')
+
+    def reframe(arguments, *rest, **variables):
+        cluster.in_use = arguments[arguments.index('-p') + 1].strip('^$')
+        return cluster.reframe(arguments, *rest, **variables)
+    monkeypatch.setattr(runner, 'reframe', reframe)
+    one = design.between(toy(), ['old', 'new'], {'old', 'new'})
+    said = answer.compared(one, experiment.run(one))
+    assert re.fullmatch(r'Toy\.hpl@local:default: new is (9|10)\.\d % \[.*\] slower than old: speed old / new 1\.1\d* \[1\..*\]', said), said
+    assert {*cluster.ran} == {('p1', 'old'), ('p1', 'new')}
+    assert not any(line.startswith('means') for line in map(str, answer.planned(one, 't')))
+
+
+@pytest.mark.parametrize(('environs', 'said'), [(['old', 'nwe'], "unknown environment 'nwe'; did you mean 'new'"), (['old'], 'name two environments'),
+                                                (['old', 'old'], 'name two environments')])
+def test_environments_that_cannot_be_compared_are_refused(cluster, environs, said):
+    cluster.night(100, 'old', environ='old')
+    with pytest.raises(UsageError, match=said):
+        design.between(toy(), environs, {'old', 'new'})
+
+
+def test_the_command_prints_the_plan_measures_and_keeps_the_answer(cluster, monkeypatch, capsys):
+    cluster.slow = {'p1': 0.10}
+    incident(cluster)
+    command.run('1', False, [], False)
+    plan = capsys.readouterr().out
+    assert all(word in plan for word in ('p1 (slow) and p2 (sound)', 'new and old (of 2026-', 'rounds, 1 run a turn', 'of 4 node-hours', 'means     the software',
+                                         'parity cause 1 --run')) and not cluster.ran
+    command.run('1', True, [], False)
+    assert 'the node: p1 is' in capsys.readouterr().out and table.read('1').cause.word == 'node'
+    with pytest.raises(UsageError, match=r'software is not known to be the cause \(the node: .*\); first: parity cause 1 --run'):
+        command.run('1', False, [], True)
+    with pytest.raises(UsageError, match='not of incident 1: name the cell'):
+        command.run('1', False, ['a', 'b'], False)
+    with pytest.raises(UsageError, match='no incident 9; valid: 1'):
+        command.run('9', True, [], False)
+
+
+def test_a_budget_without_two_rounds_is_refused(cluster, site):
+    site.write_text(SYSTEM.format(more='cause: {node_hours: 0.1}'))
+    incident(cluster)
+    with pytest.raises(UsageError, match=r'2 rounds take 0\.133\d* node-hours, and the budget is 0\.1: state cause: \{node_hours: 1\}'):
+        command.run('1', True, [], False)
+    site.write_text(SYSTEM.format(more='cause: {node_hours: 0}'))
+    with pytest.raises(UsageError, match='system.yaml:4: cause.node_hours'):
+        command.run('1', True, [], False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator
 
@@ -72,6 +73,8 @@ def _meanings(node: str, peer: str, now: str, before: str) -> Iterator[tuple[str
 def _names(experiment: Experiment) -> tuple[str, str, str, str]:
     before = experiment.before.label if experiment.before else ''
     now = experiment.now.label
+    if os.path.dirname(now) == os.path.dirname(before) != '':
+        now, before = map(os.path.basename, (now, before))
     if now == before:       # the same place, or the beginnings of two hashes
         now, before = f'{now} of tonight', f'{before} of {experiment.before.night}'
     return several(_short(experiment.node)), several(_short(experiment.peer)), now, before
