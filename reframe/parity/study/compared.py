@@ -98,9 +98,10 @@ def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
 # ---- as text, for the terminal and the page
 
 class Texts(NamedTuple):
-    """A row of the comparison: its figures in print and here. ``cells`` are of both."""
+    """A row of the comparison, ``both`` in print and here: its figures as texts. ``cells`` are of both."""
 
     name: str
+    both: tuple[Row | None, Row | None]
     cells: list[figures.Cell]
     published: list[str]
     here: list[str]
@@ -121,7 +122,7 @@ def rows(of: Compared) -> Iterator[Texts]:
         unit = ''.join(stated) and next(filter(None, stated)).partition(' ')[2]
         name = f'{(other or one).benchmark}: {(other or one).metric}'
         mine = [c for r in filter(None, (one, other)) for c in cells[r.benchmark, r.metric]]
-        yield Texts(name, mine, texts(one, unit, stated), texts(other, unit), like, row.reason)
+        yield Texts(name, (one, other), mine, texts(one, unit, stated), texts(other, unit), like, row.reason)
 
 
 def caption(of: Compared) -> str:
@@ -199,9 +200,3 @@ def experiments(study: Study) -> tuple[str, list[list[str]]]:
             for key, experiment in study.experiments.items()]
     counts = Counter(extent for _, extent, _ in rows)
     return ', '.join(f'{counts[extent]} {extent}' for extent in ('whole', 'in part', 'missing')), rows
-
-
-def flagged(cells: Sequence[figures.Cell], key: str) -> list[str]:
-    """Return the figures of an experiment in print that are shown and used for nothing."""
-    return [f'{c.name}: ' + (c.text or f'{value:.10g} {c.unit}'.rstrip()) + f': {why}'
-            for c in cells if c.experiment == key for value, why in c.flagged]

@@ -107,7 +107,7 @@ def _alone(of: Compared, key: str) -> Iterator[Texts]:
     for (metric, *point), cells in grouped(mine, lambda c: (c.metric, *c.point.items())).items():
         if cells := [c for c in cells if c.values or c.flagged]:
             name = ' '.join([key, *(f'%{axis}={value}' for axis, value in point)])
-            yield Texts(f'{name}: {metric}', cells, text([c for c in cells if c.line]),
+            yield Texts(f'{name}: {metric}', (None, None), cells, text([c for c in cells if c.line]),
                         text([c for c in cells if not c.line]), '', '')
 
 
@@ -252,10 +252,7 @@ def _findings(of: Compared) -> str:
 
 def _rows(of: Compared) -> str:
     """Return the rows in print and here as CSV."""
-    where = {row: _where(cells) for row, cells in grouped(
-        of.cells, lambda c: figures.labelled(of.study.experiments[c.experiment], c.experiment, c.metric, c.point,
-                                             of.study)).items()}
-    rows = ({**row.model_dump(), 'of': source, 'like': like, 'where': where.get((row.benchmark, row.metric), '')}
-            for one, other, like in compared.pairs(of)
-            for row, source in ((one, 'published'), (other, 'here')) if row)
+    rows = ({**row.model_dump(), 'of': source, 'like': texts.like, 'where': _where(texts.cells)}
+            for texts in compared.rows(of)
+            for row, source in zip(texts.both, ('published', 'here'), strict=True) if row)
     return csvfile.written(_COLUMNS, ([row[name] for name in _COLUMNS] for row in rows))

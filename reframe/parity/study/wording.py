@@ -127,7 +127,8 @@ def _experiment(study: Study, key: str, cells: Sequence[figures.Cell],
     mine = [c for c in cells if c.experiment == key]
     runs = counted(sum(len(c.values) for c in mine), 'figure')
     yield f'  in print  {experiment.what} ({experiment.where}); {runs}'
-    yield from (f'  flagged   {text}' for text in compared.flagged(cells, key))
+    yield from (f'  flagged   {c.name}: {c.text or f"{value:.10g} {c.unit}".rstrip()}: {why}'
+                for c in mine for value, why in c.flagged)
     settings = ' '.join(f'{k}={v}' for k, v in {**experiment.parameters, **experiment.set}.items())
     yield f'  here      {experiment.check or "nothing measures it"} {settings}'.rstrip()
     if quick := experiment.quick:
