@@ -10,6 +10,8 @@ import json
 import math
 import re
 import shutil
+import subprocess
+import sys
 import types
 from statistics import fmean, geometric_mean, stdev
 
@@ -781,6 +783,39 @@ def test_a_case_runs_in_the_environment_of_its_point_and_a_value_may_depend_on_a
     assert len({c.runs for c in cases if c.point['side'] == 'a'}) == 8
     with pytest.raises(UsageError, match="unknown environ of local 'distr'; did you mean 'distro'"):
         conditions.given_names(study.read('trial'), 'local', ['blas.Open=distr'])
+
+
+#: What HPL prints of a run, as far as the converter reads it.
+HPL = '''T/V                N    NB     P     Q               Time                 Gflops
+--------------------------------------------------------------------------------
+WR00L2L2        {n}   {nb}     2     2              10.00             {rate}
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   4.05557054e-03 ...... {word}
+'''
+
+
+def test_a_study_of_open_data_is_made_by_its_converter_and_says_how_without(site, tmp_path, results):
+    folder = shutil.copytree(TOP / 'studies' / 'krpic2025', site.parents[2] / 'studies' / 'krpic2025', ignore=shutil.ignore_patterns('published.csv'))
+    assert parity('study', 'report', 'krpic2025').returncode == 0
+    for text in (parity('study', 'compare', 'krpic2025').stdout, (results / 'report' / 'studies' / 'krpic2025.html').read_text()):
+        assert 'no figures in print: ' in text and 'python studies/krpic2025/convert.py PATH' in text
+
+    def made(*words):
+        return subprocess.run([sys.executable, folder / 'convert.py', *words], capture_output=True, text=True)
+    assert made(tmp_path).returncode == made().returncode == 2 and 'raspi1B: no such folder; usage: python' in made(tmp_path).stderr
+    for board in ('raspi1B', 'cubie', 'odroidU3', 'raspi3B', 'raspi4B', 'raspi5B'):
+        for build, level in (('1-ATLAS-params/flags', 1), ('1-ALTAS-params-OMP/flags', 2), ('1-OpenBLAS-params/linux_OpenBLAS', 3), ('1-ATLAS-builds/flags', 9)):
+            (of := tmp_path / 'raw-results' / board / build).mkdir(parents=True)
+            for n, run in itertools.product((800, 900, 1000), range(5)):
+                (of / f'HPL_N{n}-NB128-{run}.out').write_text(HPL.format(n=n - 32, nb=128, rate=f'{level + run / 100:.4e}', word='FAILED' if (n, run) == (900, 4) else 'PASSED'))
+        (of.parents[1] / '1-OpenBLAS-params' / 'linux_OpenBLAS' / 'HPL_N77-NB128-0.out').write_text(HPL.format(n=77, nb=128, rate='1.0', word='PASSED'))
+        (of.parents[1] / '1-OpenBLAS-params' / 'linux_OpenBLAS' / 'HPL_N800-NB256-0.out').write_text('T/V')
+    said = made(tmp_path).stdout
+    assert said.startswith('168 of 282 outputs in ') and all(line in said for line in ("  18 failed HPL's residual", '  6 have no result', '  6 are of another size', '  84 are of other builds or threads'))
+    answer = json.loads(parity('study', 'compare', 'krpic2025', '--json').stdout)
+    rows = {row['benchmark']: row for row in answer['rows']}
+    middle = rows['hpl %board=cubie %nodes=1 %size=middle %nb=128']
+    assert len(rows) == 18 and middle['n'] == 4 and middle['ratio'] == pytest.approx(1.5, rel=.01) and middle['low']
+    assert {f['id']: f['published'] for f in answer['findings']}['newer-openblas'] == 'holds'
 
 
 @pytest.mark.parametrize('change, said', [

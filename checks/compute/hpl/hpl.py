@@ -1,8 +1,10 @@
 """High-Performance Linpack 2.3 (Petitet, Whaley, Dongarra, Cleary): one dense system on all cores."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from hpl_output import check, read, results
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
@@ -23,9 +25,12 @@ SIZES = {'quick': (0.20, 15), 'nightly': (0.50, 120), 'acceptance': (0.80, 7200)
 @rfm.simple_test
 class Hpl(rfm.RunOnlyRegressionTest, Mpi):
     """One rank a core, one thread a rank; every residual must pass. ``dat`` names an HPL.dat to use as it is, in
-    this checkout unless its path is absolute; gflops is of the best of its lines."""
+    this checkout unless its path is absolute; gflops is of the best of its lines. ``n`` and ``nb`` take the place
+    of the order and the block that are sized; 0 for none."""
 
     dat = variable(str, value='')
+    n = variable(typ.Str[r'0|[1-9][0-9]{0,6}'], value='0')
+    nb = variable(typ.Str[r'0|[1-9][0-9]{0,3}'], value='0')
     metrics = (
         Metric('gflops', 'Gflop/s', 'higher', limit='peak_flops',
                ceiling='Hpcc.dgemm_star', ceiling_times_ranks=True),
@@ -42,6 +47,9 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
     def place(self):
         self.place_ranks()
         self.executable = self.program('xhpl')
+        needed, there = 8 * int(self.n) ** 2, int(self.nodes) * (self.extra('memory_bytes') or 0)
+        if needed > there > 0:
+            self.skip_case(f'memory: N = {self.n} takes {needed / 1e9:.3g} GB of {there / 1e9:.3g} GB')
 
     @run_before('run')
     def write_input(self):
@@ -49,6 +57,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
             self.stage('HPL.dat', self.given())
             return
         self.problem = self.dense_problem(*SIZES[self.size])
+        if given := {name: value for name in ('n', 'nb') if (value := int(getattr(self, name)))}:
+            self.problem = replace(self.problem, **given, why=f'as asked for: {given}; {self.problem.why}')
         self.derive('hpl', self.problem)
         self.stage('HPL.dat', self.problem.into(Path(self.prefix, 'HPL.dat').read_text()))
 

@@ -127,10 +127,12 @@ def rows(of: Compared) -> Iterator[Texts]:
 
 def caption(of: Compared) -> str:
     """Return what the figures of the table are."""
+    to_make = figures.to_make(of.study, of.name)
     several = sum(row.low is not None for of_one in (of.published, of.measured) if of_one for row in of_one.rows)
     misses = f': of {several} about {round(several / 20)} may miss' if round(several / 20) else ''
-    return 'several runs: their geometric mean; printed once: as printed' + (
-        f'; [95 % interval], each by itself{misses}' if several else '')
+    return (f'no figures in print: {to_make}; ' if to_make else '') + \
+        'several runs: their geometric mean; printed once: as printed' + (
+            f'; [95 % interval], each by itself{misses}' if several else '')
 
 
 def _sides(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> list[str]:

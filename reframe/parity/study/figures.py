@@ -89,8 +89,15 @@ def named(experiment: str, metric: str, point: dict[str, str]) -> str:
     return f'{experiment}.{metric}' + ''.join(f' %{axis}={value}' for axis, value in point.items())
 
 
+def to_make(study: Study, name: str) -> str:
+    """Return how the figures in print are made, where they are not here; '' where they are."""
+    return study.data if study.data and not (folder(name) / 'published.csv').exists() else ''
+
+
 def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
     """Return the cells of published.csv, in its order, and notes. UsageError with file, line and what is valid."""
+    if to_make(study, name):
+        return [], []
     file = folder(name) / 'published.csv'
     cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
     seen: set[tuple] = set()

@@ -182,6 +182,7 @@ class Study(Strict):
     link: Annotated[str, Field(pattern=r'^(https?://\S+)?$')] = ''      # its address or DOI, where one is printed
     machine: Texts = {}                 # in print: its processor, memory, network, ...
     what: str                           # its question
+    data: str = ''                      # how published.csv is made, where the repository lacks it
     contrast: Name
     axes: dict[Name, Axis] = Field(min_length=1)
     experiments: dict[Name, Experiment] = Field(min_length=1)

@@ -91,6 +91,7 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
     measured = {p.case.experiment for planned in cases.values() for p in planned if not p.guessed}
     can = f'{len(able)} can run, {len(measured)} measured here' if cases else '--system says how many can run'
     yield from ((f'{name}: {study.title}', 'bold'), f'  {counted(len(study.experiments), "experiment")}, {can}')
+    yield from (f'  no figures in print: {how}' for how in [figures.to_make(study, name)] if how)
     lost = grouped((p for p in full if p.case.experiment not in able), lambda p: p.reason)
     for reason, of in lost.items():
         yield f'  not testable here: {", ".join(dict.fromkeys(p.case.experiment for p in of))}: {reason}'
@@ -106,7 +107,9 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
 def shown(name: str, study: Study, cells: Sequence[figures.Cell],
           planned: Sequence[Planned] | None) -> Iterator[Line]:
     """Yield a study: its question, each experiment in print and here, its findings, and what is dropped."""
-    yield from ((f'{name}: {study.title}', 'bold'), study.source, study.what, '', ('axes', 'bold'))
+    yield from ((f'{name}: {study.title}', 'bold'), study.source, study.what)
+    yield from (f'no figures in print: {how}' for how in [figures.to_make(study, name)] if how)
+    yield from ('', ('axes', 'bold'))
     yield from columns([[name, ' '.join(axis.values), axis.what, f'here: {axis.here}']
                         for name, axis in study.axes.items()])
     counts, rows = compared.experiments(study)
