@@ -128,8 +128,9 @@ def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
         ends = [f'known fault: parity ack {incident.number} --until DATE --why TEXT']
     elif entry.word == 'missing' and entry.cells:
         ends = [f'never here: waivers: (a code) or retired: (a case) in systems/{incident.system}/system.yaml']
+    caused = [f'cause: {incident.cause.text}'] if incident.cause else []
     return entry.model_copy(update={
-        'incident': incident.number, 'news': news, 'lines': [*entry.lines, *ends],
+        'incident': incident.number, 'news': news, 'lines': [*entry.lines, *caused, *ends],
         'title': f'{incident.title} (incident {incident.number}, {news or f"since {since}"})',
         'next': f'parity show {incident.number}' if entry.next.startswith('parity show') else entry.next})
 

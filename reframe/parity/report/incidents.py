@@ -46,8 +46,12 @@ def lines(incident: Incident) -> Iterator[Line]:
         of = f' · session {event.session[:8]}' if event.session else ''
         yield f'{times.minute(event.start)}   {event.what}{f": {event.text}" if event.text else ""}{of}'
     if not incident.closed and any(fault.word in acks.BAD for fault in incident.faults.values()):
-        yield from ('', f'parity unack {incident.number}' if incident.state == 'known' else
-                    f'parity ack {incident.number} --until DATE --why TEXT')
+        slower = any(fault.cell and fault.word == 'regressed' for fault in incident.left.values())
+        yield ''
+        if slower and not incident.cause:
+            yield f'parity cause {incident.number}'
+        yield f'parity unack {incident.number}' if incident.state == 'known' else \
+            f'parity ack {incident.number} --until DATE --why TEXT'
 
 
 def about(incident: Incident, most: int) -> list[str]:
