@@ -5,8 +5,6 @@ Blank lines, comments and docstrings do not count."""
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -14,25 +12,27 @@ from parity.base import paths
 
 #: The most lines of code of a file and of a function.
 FILE, FUNCTION = 350, 40
-_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def lines(source: str) -> set[int]:
-    """Return the numbers of the lines that hold code."""
-    found = {line for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in _NO_CODE
-             for line in range(token.start[0], token.end[0] + 1)}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
-            found -= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
-    return found
+def lines(tree: ast.Module, source: str) -> set[int]:
+    """Return the numbers of the lines that hold code; lines of a text are code, too."""
+    found = {n for n, line in enumerate(source.splitlines(), 1) if line.strip() and line.lstrip()[0] != '#'}
+    docs: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):
+            found.update(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, False):
+            docs.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return found - docs
 
 
 def longest(file: Path) -> list[str]:
     """Return what is too long in a file: itself, and its functions."""
     source = file.read_text()
-    code, name = lines(source), file.relative_to(paths.root())
+    tree = ast.parse(source)
+    code, name = lines(tree, source), file.relative_to(paths.root())
     functions = ((node.name, sum(node.lineno <= line <= node.end_lineno for line in code))
-                 for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+                 for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     return [*([f'{name}: {len(code)} lines'] if len(code) > FILE else []),
             *(f'{name}: {function}: {count} lines' for function, count in functions if count > FUNCTION)]
 
@@ -40,8 +40,10 @@ def longest(file: Path) -> list[str]:
 def rooms() -> Counter[str]:
     """Return the lines of code of each room of the library."""
     library = paths.root() / 'reframe' / 'parity'
-    return Counter({room.name: sum(len(lines(file.read_text())) for file in room.glob('*.py'))
-                    for room in library.iterdir() if room.is_dir() and room.name[0] != '_'})
+    counts: Counter[str] = Counter()
+    for file in library.glob('[!_]*/*.py'):
+        counts[file.parent.name] += len(lines(ast.parse(source := file.read_text()), source))
+    return counts
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from conftest import shell
+from commands import parity
 
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
 QUICK = "--repeat=1 -n 'FileCopy.*(large-copy|small-write).*clients=one'"
@@ -24,7 +24,7 @@ def sessions_of(checkout) -> list[dict]:
 
 
 def verdict_of(checkout) -> tuple[int, dict]:
-    done = shell('. ci/activate && parity verdict --json', checkout)
+    done = parity('verdict', '--json', PARITY_ROOT=str(checkout), PARITY_RESULTS=str(checkout / 'results'))
     return done.returncode, json.loads(done.stdout)
 
 

@@ -68,9 +68,11 @@ def running() -> int:
 
 
 def begin(folder, text: str, workers: int) -> subprocess.Popen:
-    """Run ci/test on one planted file."""
+    """Run ci/test on one planted file, with no linter of shell scripts."""
     (folder / 'test_planted.py').write_text(text)
-    return start(TOP / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder)
+    program(folder / 'shellcheck', '')
+    path = f'{folder}:{os.environ["PATH"]}'
+    return start(TOP / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder, env={**os.environ, 'PATH': path})
 
 
 def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_stays(tmp_path):

@@ -77,8 +77,8 @@ def test_ctrl_c_on_a_nightly_keeps_what_had_finished(checkout):
 def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(results, stored, monkeypatch, capsys, number, limit, said):
     begin, end = runner._start, runner._end
 
-    def up(command):
-        process = begin(command)
+    def up(*given):
+        process = begin(*given)
         if number:      # it comes while the run waits
             process.wait = lambda _: (vars(process).pop('wait'), signal.raise_signal(number))
         return process

@@ -6,12 +6,14 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 
+from commands import parity
 from conftest import TOP, shell
 from parity.base.errors import NothingMeasured, UsageError
 from parity.records import database, history
@@ -115,8 +117,13 @@ def run(copy: Path, line: str, **env: str):
     return shell(f'. ci/activate && {line}', copy, RFM_COLORIZE='n', **env)
 
 
+def here(copy: Path, words: str):
+    """Run `parity WORDS` in this process, on the copy."""
+    return parity(*shlex.split(words), PARITY_ROOT=str(copy), PARITY_RESULTS=str(copy / 'results'))
+
+
 def verdict(copy: Path, session: str = '') -> dict:
-    return json.loads(run(copy, f'parity verdict --json {session}').stdout)
+    return json.loads(here(copy, f'verdict --json {session}').stdout)
 
 
 def stored(copy: Path) -> list[str]:
@@ -161,11 +168,12 @@ def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
     night = run(checkout, 'reframe -c checks/speed.py -r', RATE='100')
     assert night.returncode == 0, night.stdout + night.stderr
     more_nights(checkout, 101.0, 99.0, 100.5, 99.5, 100.0, 101.0, 99.0, 100.2, 99.8)
-    done = run(checkout, "parity refs propose --system local && parity refs accept --all --system local --why 'a test'")
-    assert done.returncode == 0, done.stdout + done.stderr
+    for words in ('propose', "accept --all --why 'a test'"):
+        done = here(checkout, f'refs {words} --system local')
+        assert done.returncode == 0, done.stdout + done.stderr
     assert 'own:\n    rate: [100.0, ' in (checkout / 'systems/local/references/default.yaml').read_text()
-    assert run(checkout, 'parity refs lint --system local').returncode == 0
-    for rate, code, word, ended in (('100', 0, 'ok', 0), ('70', 1, 'regressed', 1), ('none', 1, 'wrong', 1)):
+    assert here(checkout, 'refs lint --system local').returncode == 0
+    for rate, code, word, ended in (('100', 0, 'ok', 0), ('none', 1, 'wrong', 1)):
         done = run(checkout, 'reframe -c checks/speed.py -r', RATE=rate)
         assert done.returncode == ended, done.stdout
         cell, = (found := verdict(checkout))['cells']
@@ -173,10 +181,12 @@ def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
         assert word == 'wrong' or cell['reference'] == 100.0
     night = run(checkout, 'ci/nightly -n Speed --repeats 1', RATE='70')
     assert night.returncode == 1 and 'rerun 1 of 1 before the verdict: Speed' in night.stdout, night.stdout + night.stderr
+    cell, = verdict(checkout)['cells']
+    assert (cell['verdict'], cell['reference']) == ('regressed', 100.0)
     assert 'Speed' in (checkout / 'results/report/index.html').read_text()
-    assert run(checkout, "parity ack Speed.rate@local:default --until 2099-01-01 --why 'a test'").returncode == 0
-    assert run(checkout, 'parity verdict').returncode == 0
-    shown = run(checkout, 'parity show Speed.rate').stdout
+    assert here(checkout, "ack Speed.rate@local:default --until 2099-01-01 --why 'a test'").returncode == 0
+    assert here(checkout, 'verdict').returncode == 0
+    shown = here(checkout, 'show Speed.rate').stdout
     assert 'rerun: ci/nightly --system local -n' in shown and '-S' not in shown
 
 
@@ -344,22 +354,22 @@ def test_what_reframe_stored_without_parity_becomes_history(checkout):
         run(checkout, "cd ../plain && unset RFM_CONFIG_FILES && reframe -C old.py -c many.py -n 'Late|Passes|Answer|Raises' -r", RATE=rate)
     left = ['not imported: 4 x case of elsewhere:default, which no systems', 'not imported: 2 x figure text of Raises that is no number',
             'not imported: 2 x figure nan of Raises that is no number']
-    for asked, told in (('../plain/old.db --dry-run', 'would be imported: 2 of 2 sessions, 0 are here already; in all 8 cases with 4 figures'),
-                        ('../plain/old.db', 'imported: 2 of 2 sessions, 0 are here already'), ('../plain/old.db', 'imported: 0 of 2 sessions, 2 are here already')):
-        done = run(checkout, f'parity import {asked}')
+    for asked, told in (('old.db --dry-run', 'would be imported: 2 of 2 sessions, 0 are here already; in all 8 cases with 4 figures'),
+                        ('old.db', 'imported: 2 of 2 sessions, 0 are here already'), ('old.db', 'imported: 0 of 2 sessions, 2 are here already')):
+        done = here(checkout, f'import {plain}/{asked}')
         assert done.returncode == 0 and all(said in done.stdout for said in (told, *left)), done.stdout + done.stderr
     assert len(stored(checkout)) == 2
     found = cells(verdict(checkout))
     assert {name: (cell['verdict'], cell['value'], cell['better']) for name, cell in found.items()} == {
         ('Late', 'a'): ('unreferenced', 102, 'lower'), ('Passes', 'passed'): ('ok', 1, ''), ('Answer', 'passed'): ('wrong', None, ''),
         ('Raises', 'good'): ('unreferenced', 1, 'lower')}
-    assert run(checkout, 'parity import results/results.db').returncode == 3
+    assert here(checkout, f"import '{checkout}/results/results.db'").returncode == 3
     shutil.rmtree(checkout / 'results')
-    done = run(checkout, 'parity import ../plain/perflogs')
+    done = here(checkout, f'import {plain}/perflogs')
     assert 'imported: 1 of 1 sessions' in done.stdout and cells(verdict(checkout))['Late', 'a']['value'] == 101, done.stdout
-    assert run(checkout, 'parity import ../plain/perflogs').stdout.count('0 of 1 sessions, 1 are here already') == 1
-    for wrong, code in (('nowhere', 2), ('../plain/old.py', 3)):
-        done = run(checkout, f'parity import {wrong}')
+    assert here(checkout, f'import {plain}/perflogs').stdout.count('0 of 1 sessions, 1 are here already') == 1
+    for wrong, code in (('nowhere', 2), ('old.py', 3)):
+        done = here(checkout, f'import {plain}/{wrong}')
         assert done.returncode == code and 'Traceback' not in done.stderr
 
 
