@@ -34,6 +34,11 @@ def in_csv(value: object) -> object:
     return f"'{shown}" if shown.startswith(('=', '+', '-', '@')) else shown
 
 
+def printable(text: str) -> str:
+    """Return ``text`` without characters that end the line or command the terminal."""
+    return ''.join(c if c.isprintable() else '\ufffd' for c in text)
+
+
 def node_name(name: str) -> str:
     """Return a node's short name: nodes and schedulers use the short name or the full one. An address stays."""
     return name if name.replace('.', '').isdigit() else name.partition('.')[0] or name
@@ -89,8 +94,7 @@ def refuse(where: str, text: str) -> None:
 def refuse_in_words(arguments: Sequence[str]) -> None:
     """Refuse such characters in a command line, whose words hold no line break either."""
     for word in arguments:
-        shown = ''.join(c if c.isprintable() else '\ufffd' for c in word)
-        refuse(f'command line: {shown[:80]}', word.replace('\n', '\r').replace('\t', '\r'))
+        refuse(f'command line: {printable(word)[:80]}', word.replace('\n', '\r').replace('\t', '\r'))
 
 
 #: Far above Linux's largest NR_CPUS (8192): a list beyond is no list of CPUs.

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from parity.base.errors import UsageError, near
 from parity.base.strict import Model
-from parity.base.text import refuse, strange
+from parity.base.text import printable, refuse, strange
 
 #: Characters of a file: 40,000 accepted values with their provenance are 14 million.
 LARGEST = 16_000_000
@@ -170,9 +170,8 @@ def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
         elif isinstance(node, yaml.SequenceNode):
             left += [((*keys, str(at)), each) for at, each in reversed(list(enumerate(node.value)))]
         else:
-            named = [(key, value, ''.join(c if c.isprintable() else '\ufffd' for c in str(key.value))[:60])
-                     for key, value in node.value]
-            left += [((*keys, name), each) for key, value, name in reversed(named) for each in (value, key)]
+            left += [((*keys, printable(str(key.value))[:60]), each)
+                     for key, value in reversed(node.value) for each in (value, key)]
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:

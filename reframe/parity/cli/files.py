@@ -14,6 +14,7 @@ import typer
 
 from parity.base import codes, files
 from parity.base.errors import OK, REGRESSED, UsageError
+from parity.base.text import printable
 
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
@@ -35,7 +36,7 @@ def parse(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE,
         metrics, facts = reader(text, **options)
     except (Incomplete, Wrong) as err:
         word = 'incomplete' if isinstance(err, Incomplete) else 'wrong'
-        reason = _printable(' '.join(str(err).split()))     # it quotes the output
+        reason = printable(' '.join(str(err).split()))     # it quotes the output
         if as_json:
             _print_json({'code': code, 'complete': False, 'verified': False, 'outcome': word, 'reason': reason})
         else:
@@ -88,7 +89,7 @@ def _print(found: dict[str, Any], stated: str) -> None:
     print(' · '.join(f'{n} {word}' for word, n in count.items() if n))
     print(stated)
     for name, series in sorted(found.items(), key=lambda one: order.index(one[1].judgement.verdict)):
-        print(f'\n{series.judgement.verdict.upper()}  {_printable(name)}: {series.judgement.why}')
+        print(f'\n{series.judgement.verdict.upper()}  {printable(name)}: {series.judgement.why}')
         if series.alarms:
             print(f'    alarms: {", ".join(map(str, series.alarms))}')
         for warning in series.judgement.warnings:
@@ -97,11 +98,6 @@ def _print(found: dict[str, Any], stated: str) -> None:
 
 def _read(file: str) -> bytes:
     return sys.stdin.buffer.read() if file == '-' else files.read(Path(file))
-
-
-def _printable(text: str) -> str:
-    """Return the text without characters that end the line or command the terminal."""
-    return ''.join(c if c.isprintable() else '\ufffd' for c in text)
 
 
 def _print_json(answer: dict) -> None:

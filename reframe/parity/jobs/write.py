@@ -106,9 +106,8 @@ def _case(system: System, part: str, check: str) -> SimpleNamespace:
     if not chosen:
         raise errors.NothingMeasured(f'{cases[0]}: {plan.not_offered(named[0].needs, f"{system.name}:{part}")}; '
                                      f'parity doctor --system {system.name} says what to do')
-    environ = next(e for e in assemble.site_configuration()['environments']
-                   if e['name'] == chosen.environ and system.name in e['target_systems'])
-    software = environ['extras']['software']
+    environs = {e['name']: e for e in assemble.site_configuration(system.name)['environments']}
+    software = environs[chosen.environ]['extras']['software']
     with tempfile.TemporaryDirectory(prefix='parity-case-') as folder:
         script = _dry_run(chosen, Path(folder))
         lines = script.read_text().replace(f'{script.parent}/', '').splitlines()
