@@ -7,13 +7,16 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from conftest import TOP
 from nights import cell, start
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.cli import cause as command
+from parity.jobs import sent
 from parity.nodes import answer, design, experiment, figures, listing
 from parity.records import database
 from parity.records import incidents as table
@@ -33,7 +36,7 @@ partitions:
   - name: default
     scheduler: slurm
     launcher: srun
-    extras: {{cores: 1, memory_bytes: 1000000000}}
+    extras: {{cores: 1, memory_bytes: 8000000000}}
 '''
 NAME = 'Toy.hpl@local:default+distro (quick)'
 
@@ -266,25 +269,37 @@ def test_environments_that_cannot_be_compared_are_refused(cluster, environs, sai
 def test_the_command_prints_the_plan_measures_and_keeps_the_answer(cluster, monkeypatch, capsys):
     cluster.slow = {'p1': 0.10}
     incident(cluster)
-    command.run('1', False, [], False)
+    command.run('1', False, [], False, False)
     plan = capsys.readouterr().out
     assert all(word in plan for word in ('p1 (slow) and p2 (sound)', 'new and old (of 2026-', 'rounds, 1 run a turn', 'of 4 node-hours', 'means     the software',
                                          'parity cause 1 --run')) and not cluster.ran
-    command.run('1', True, [], False)
+    command.run('1', True, [], False, False)
     assert 'the node: p1 is' in capsys.readouterr().out and table.read('1').cause.word == 'node'
     with pytest.raises(UsageError, match=r'software is not known to be the cause \(the node: .*\); first: parity cause 1 --run'):
-        command.run('1', False, [], True)
+        command.run('1', False, [], True, False)
     with pytest.raises(UsageError, match='not of incident 1: name the cell'):
-        command.run('1', False, ['a', 'b'], False)
+        command.run('1', False, ['a', 'b'], False, False)
     with pytest.raises(UsageError, match='no incident 9; valid: 1'):
-        command.run('9', True, [], False)
+        command.run('9', True, [], False, False)
 
 
 def test_a_budget_without_two_rounds_is_refused(cluster, site):
     site.write_text(SYSTEM.format(more='cause: {node_hours: 0.1}'))
     incident(cluster)
     with pytest.raises(UsageError, match=r'2 rounds take 0\.133\d* node-hours, and the budget is 0\.1: state cause: \{node_hours: 1\}'):
-        command.run('1', True, [], False)
+        command.run('1', True, [], False, False)
     site.write_text(SYSTEM.format(more='cause: {node_hours: 0}'))
     with pytest.raises(UsageError, match='system.yaml:4: cause.node_hours'):
-        command.run('1', True, [], False)
+        command.run('1', True, [], False, False)
+
+
+def test_submit_sends_the_very_command_as_a_job(cluster, tmp_path, monkeypatch, capsys):
+    incident(cluster)
+    (tmp_path / 'jobs').symlink_to(TOP / 'jobs')
+    scripts: list[str] = []
+    monkeypatch.setattr(sent, 'submit', lambda job, system, request, script: scripts.append(script) or SimpleNamespace(id='7'))
+    command.run('1', True, [], False, True)
+    assert capsys.readouterr().out.splitlines()[-1] == '7' and not cluster.ran
+    assert '\nexec .venv/bin/parity cause 1 --run\n' in scripts[0]
+    with pytest.raises(UsageError, match='--submit is for --run'):
+        command.run('1', False, [], False, True)

@@ -12,10 +12,12 @@ ENVIRON = typer.Option([], '--environ', metavar='NAME',
                        help='Compare a case with two environments: give it twice.')
 
 
+SUBMIT = typer.Option(False, '--submit', help='With --run: submit a job that measures it.')
 PACKAGES = typer.Option(False, '--packages', help='Find the package to blame, by builds of halves.')
 
 
-def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON, packages: bool = PACKAGES):
+def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON, packages: bool = PACKAGES,
+        submit: bool = SUBMIT):
     """Find the cause of a slowdown by an experiment: the software, the node, both or neither. Without --run, print
     what would be measured.
 
@@ -29,6 +31,8 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     from parity.base import console
     from parity.nodes import answer
     from parity.nodes import experiment as experiments
+    if submit and not measure:
+        raise UsageError('--submit is for --run: add --run, or leave it out')
     if packages:
         _package(wanted)
         return
@@ -39,6 +43,9 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     if not measure:
         console.say(f'\nparity cause {wanted}{"".join(f" --environ {name}" for name in environ)} --run')
         return
+    if submit:
+        _send(experiment, [wanted, *(word for name in environ for word in ('--environ', name))])
+        return
     measured = experiments.run(experiment)
     if environ:
         console.lines([('\n' + answer.compared(experiment, measured), 'bold')])
@@ -47,6 +54,13 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     found = answer.answer(experiment, measured)
     table.change({number: lambda _: {'cause': found}})
     console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
+
+
+def _send(experiment, words: list[str]) -> None:
+    """Send the command as a job, and print its id."""
+    from parity.jobs import sent, write
+    name, system = f'cause-{experiment.key}', experiment.system.name
+    print(sent.submit('campaign', system, *write.of_command(name, system, ['cause', *words, '--run'])).id)
 
 
 def _package(wanted: str) -> None:

@@ -45,7 +45,7 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
     scheduler = SCHEDULERS.get(request.scheduler)
     if scheduler is None:
         raise errors.UsageError(f'{system} has no scheduler to submit to; ' + (
-            'without --submit it runs here' if request.campaign.startswith('study-') else
+            'without --submit it runs here' if request.campaign.startswith(('study-', 'cause-')) else
             f'parity jobs render {job} --system {system} | bash runs it here'))
     if request.after:
         try:        # Slurm takes a dependency on a job that it never heard of for met

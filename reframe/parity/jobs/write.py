@@ -73,15 +73,15 @@ def script(job: str, system: str, partitions: Sequence[str] = (), *, check: str 
     name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', name]))
     if asked.scheduler != 'plain':
         asked = asked.model_copy(update={'steps': len(steps)})
-    return asked, rendered(job, system, asked, name=name, steps=steps, check=check, hours=hours, study='',
+    return asked, rendered(job, system, asked, name=name, steps=steps, check=check, hours=hours, command='',
                            measured=str(paths.results() / 'campaigns' / f'{system}-{name}'))
 
 
-def of_study(name: str, system: str, words: Sequence[str]) -> tuple[Request, str]:
-    """Return the request and the script of a campaign: a job that runs `parity study run` with these words."""
+def of_command(name: str, system: str, words: Sequence[str]) -> tuple[Request, str]:
+    """Return the request and the script of a campaign: a job that runs `parity` with these words."""
     site = systems.read(system)
-    asked = request.of('campaign', site, request.partition(site, ''), campaign=f'study-{name}')
-    return asked, rendered('campaign', system, asked, name=asked.campaign, steps=(), study=shlex.join(words))
+    asked = request.of('campaign', site, request.partition(site, ''), campaign=name)
+    return asked, rendered('campaign', system, asked, name=asked.campaign, steps=(), command=shlex.join(words))
 
 
 def _named(target: str, check: str) -> list[PlannedCase]:

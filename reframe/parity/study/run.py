@@ -131,7 +131,7 @@ def _steps(study: Study, command: Command, planned: Sequence[Planned],
 
 def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
     """Send the command as a job, and print its id. A job that is refused leaves run.json as it was."""
-    script = write.of_study(command.name, command.system, command.words)
+    script = write.of_command(f'study-{command.name}', command.system, ['study', 'run', *command.words])
     try:
         print(sent.submit('campaign', command.system, *script).id)
     except ParityError:
