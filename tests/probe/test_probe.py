@@ -327,6 +327,15 @@ def test_a_batch_system_that_is_down_is_infrastructure(tmp_path, slurm, answer, 
         assert 'slurmdbd' in lacks.fix and exit_code(examined(tmp_path, ('scheduler: slurm', 'scheduler: squeue'))) == 0
 
 
+def test_a_site_without_accounting_gets_the_backend_that_needs_none(slurm):
+    slurm()
+    assert {part['scheduler'] for part in written(login.slurm_cluster())[1].values()} == {'slurm'}
+    config = slurm_site.answers()['scontrol']['show config']
+    slurm('scontrol', 'show config', re.sub('(AccountingStorageType +)= .*', r'\1= (null)', config))
+    text, parts = written(login.slurm_cluster())
+    assert {part['scheduler'] for part in parts.values()} == {'squeue'} and 'Slurm keeps no accounting here' in text
+
+
 def test_packages_against_the_lock(monkeypatch):
     import setuptools  # noqa: F401  its own copy of tomli is none that is installed
     real = doctor.version

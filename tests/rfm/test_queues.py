@@ -202,6 +202,16 @@ def test_a_job_without_accounting_that_was_preempted_is_known_so_by_the_controll
     assert scheduled.ended(job)[1] == 'preempted by another job (job 4 on p1: PREEMPTED)'
 
 
+@pytest.mark.parametrize('end, code', [({'JobState': 'FAILED', 'ExitCode': '7:0'}, 7), ({'JobState': 'FAILED', 'ExitCode': '139:0'}, 139),
+                                       ({'JobState': 'FAILED', 'ExitCode': '0:9'}, 137), ({}, 0), ({'JobState': 'TIMEOUT', 'ExitCode': '0:15'}, None)])
+def test_without_accounting_the_controller_tells_the_exit_code(scheduler, job, monkeypatch, end, code):
+    scheduler('COMPLETED', scontrol={'--oneliner show job 4': slurm_site.recorded('job-completed', 0, **end)})
+    backend = object.__new__(queues.Squeue)
+    monkeypatch.setattr(reframe_slurm.SqueueJobScheduler, 'poll', lambda self, *jobs: setattr(job, '_state', 'COMPLETED'))
+    backend.poll(job)
+    assert job.exitcode == code and job.state == end.get('JobState', 'COMPLETED')
+
+
 @pytest.mark.parametrize('accounting, lost', (
     ({ASKED: ''}, True), ({ASKED: SACCT.replace('COMPLETED', 'RUNNING')}, True), ({ASKED: SACCT}, False)))
 def test_a_job_that_a_killed_slurmctld_lost_has_failed(scheduler, job, tmp_path, accounting, lost):

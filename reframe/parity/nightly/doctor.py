@@ -353,7 +353,7 @@ def _accounting() -> Finding:
         return ok('scheduler', 'sacct answers')
     except SchedulerError as err:
         return lacking('scheduler', f"{err}: ReFrame's backend slurm reads a job's end from it",
-                       'bring slurmdbd up; or, without exit codes, scheduler: squeue', INFRASTRUCTURE)
+                       'bring slurmdbd up; or scheduler: squeue', INFRASTRUCTURE)
 
 
 def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ class Queue(NamedTuple):
 class Cluster(NamedTuple):
     """A batch system as its login node shows it. ``notes`` are for the file's head."""
 
-    scheduler: str                      # ReFrame's name of the backend
+    scheduler: str                      # slurm or pbs
     version: str
     name: str
     nodes: tuple[Node, ...]
@@ -66,6 +66,7 @@ class Cluster(NamedTuple):
     licences: tuple[str, ...] = ()
     mpi_type: str = ''                  # for srun, which does not know it
     notes: tuple[str, ...] = ()
+    backend: str = ''                   # ReFrame's, where it is not named as the scheduler
 
 
 class Host(NamedTuple):
@@ -108,9 +109,10 @@ def slurm_cluster() -> Cluster:
                      'of each partition')
     nodes += unseen(partitions, nodes)
     known = licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
-    if 'slurmdbd' not in shown.get('AccountingStorageType', ''):
-        notes.append("Slurm keeps no accounting here (AccountingStorageType), and ReFrame's backend slurm needs "
-                     'sacct; scheduler: squeue does not, and reads no exit code')
+    accounted = 'slurmdbd' in shown.get('AccountingStorageType', '')
+    if not accounted:
+        notes.append("Slurm keeps no accounting here (AccountingStorageType): ReFrame's backend is squeue, and "
+                     'ended jobs are known for MinJobAge only')
     if 'associations' in shown.get('AccountingStorageEnforce', '') and not default:
         notes.append('Slurm wants an account (AccountingStorageEnforce) and sacctmgr shows none of yours: '
                      'add --account=NAME to each access')
@@ -119,7 +121,7 @@ def slurm_cluster() -> Cluster:
     return Cluster(
         'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
         tuple(queues), default, tuple(sorted(qos)), qos, tuple(known),
-        mpi_type(plugins, shown.get('MpiDefault', '')), tuple(notes))
+        mpi_type(plugins, shown.get('MpiDefault', '')), tuple(notes), '' if accounted else 'squeue')
 
 
 def pbs_cluster() -> Cluster:

@@ -391,13 +391,15 @@ class Slurm(_Timed, SlurmJobScheduler):
 
 class Squeue(_Timed, SqueueJobScheduler):
     """The backend for a site without accounting. squeue forgets a job that has ended; the controller still knows
-    that it was preempted, or killed."""
+    its exit code, and that it was preempted, or killed."""
 
     def _over(self, job, times=None):
         if not getattr(job, 'over', False) and job.state == 'COMPLETED':
             with contextlib.suppress(SchedulerError):
-                ends = [state.word for state in slurm.states(job.jobid) if state.phase == 'ended']
-                job._state = ends[0] if ends else job.state
+                for state in [each for each in slurm.states(job.jobid) if each.phase == 'ended'][:1]:
+                    job._state = state.word
+                    if state.word in ('COMPLETED', 'FAILED'):
+                        job._exitcode = slurm.kept_code(job.jobid) or state.exit_code
         super()._over(job, times)
 
 
