@@ -258,7 +258,7 @@ def test_two_environments_are_compared_in_turns_on_one_node(cluster, monkeypatch
     assert not any(line.startswith('means') for line in map(str, answer.planned(one, 't')))
 
 
-@pytest.mark.parametrize(('environs', 'said'), [(['old', 'nwe'], "unknown environment 'nwe'; did you mean 'new'"), (['old'], 'name two environments'),
+@pytest.mark.parametrize(('environs', 'said'), [(['old', 'nwe'], "unknown environment of Toy 'nwe'; did you mean 'new'"), (['old'], 'name two environments'),
                                                 (['old', 'old'], 'name two environments')])
 def test_environments_that_cannot_be_compared_are_refused(cluster, environs, said):
     cluster.night(100, 'old', environ='old')

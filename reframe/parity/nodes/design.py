@@ -215,7 +215,7 @@ def between(cell: Any, environs: Sequence[str], offered: Collection[str]) -> Exp
     case. ``cell``: one that was judged; ``offered``: environments that can run its case."""
     for name in environs:
         if name not in offered:
-            raise UsageError(unknown('environment', name, sorted(offered)) + f' can run {cell.case}')
+            raise UsageError(unknown(f'environment of {cell.case}', name, sorted(offered)))
     if len({*environs}) != 2:
         raise UsageError('--environ: name two environments: --environ A --environ B')
     system, rows = systems.read(cell.system), _rows(cell.system)

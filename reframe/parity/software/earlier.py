@@ -62,8 +62,8 @@ def gone(software: dict[str, Any]) -> str:
     if 'prefix' in software:
         changed = [about['path'] for about in software.get('programs', {}).values()
                    if about.get('sha256') and _digest(about['path']) != about['sha256']]
-        return f'{changed[0]} is another program now: install each version below a prefix of its own' \
-            if changed else ''
+        now = 'is another program now' if changed and os.path.exists(changed[0]) else 'is not there any more'
+        return f'{changed[0]} {now}: install each version below a prefix of its own' if changed else ''
     if software.get('modules'):
         return ''
     return 'its packages were replaced: a prefix for each version (environments: in system.yaml) keeps it'
