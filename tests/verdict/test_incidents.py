@@ -467,6 +467,9 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=88.0, detected=start(1))]], ['1 new', '']),       # the first night's level
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', detected=start(1))],
       [slower('Stream', 0, 'node', 'c3', 'memory', level=87.0, detected=start(2))]], ['1 new', '', '']),       # and of the first three
+    ([[slower('Stream', 0, 'node', 'c3', 'memory', level=93.0, detected=start(5))],
+      [slower('Stream', 0, 'node', 'c3', 'memory', level=89.0, detected=start(6))],
+      [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, detected=start(9))]], ['1 new', '', '1 worse']),       # its begin was put too early
     # another place tonight of a level that lasts; a cell that comes back while others last
     ([[slower('Stream', 0, 'partition', 'virtual', 'memory')], [SLOW]], ['1 new', '']),
     ([[SLOW, slower('Npb', 0, 'node', 'c3', 'memory')], [fine('Stream', 'c1'), slower('Npb', 0, 'node', 'c3', 'memory')], [slower('Stream', 2, 'node', 'c3', 'memory')]],
