@@ -67,7 +67,7 @@ class GpuBabelStream(Streams):
 
     def start(self):
         self.elements = LARGE           # it tells no caches
-        self.each_device(self.program('cuda-stream'), '-s', self.elements, '-n', self.times)
+        self.run_devices(self.program('cuda-stream'), '-s', self.elements, '-n', self.times, how='each')
 
 
 def read(text: str) -> Read:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import platform
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -135,7 +135,9 @@ class Gpu(Devices, Workload):
     @run_after('init', always_last=True)
     def parity_declare_even(self):
         """Declare how even the devices are, for each metric of a device."""
-        self.metrics = tuple(every for metric in self.metrics for every in (metric, *_even(metric)))
+        self.metrics = tuple(every for metric in self.metrics for every in (
+            [metric, Metric(metric.name.removesuffix(_EACH) + _EVEN, '', 'higher', most=1.0)]
+            if metric.name.endswith(_EACH) else [metric]))
 
     def metrics_on(self, partition):
         return self._of_devices(stated(partition) or 1)
@@ -166,15 +168,9 @@ class Gpu(Devices, Workload):
                 self.env_vars[f'PARITY_{name.upper()}'] = str(file)
         self.run_devices('./gpu', *arguments)
 
-    def run_devices(self, *command):
-        """Run ``command``, which takes all devices; the driver is asked before, meanwhile and after."""
-        self._watched('run', command)
-
-    def each_device(self, *command):
-        """Run ``command`` once for each device, all at once."""
-        self._watched('each', command)
-
-    def _watched(self, how, command):
+    def run_devices(self, *command, how='run'):
+        """Run ``command``, which takes all devices; `each`: once for each, all at once. The driver is asked about
+        them before, meanwhile and after."""
         self.num_tasks, self.num_cpus_per_task = 1, self.extra('cores') or 1
         self.without_launcher()
         self.ask_driver()
@@ -216,11 +212,6 @@ def _absent(known: Mapping[str, str], here: Collection[str]) -> str:
     """Name the known devices that are not here."""
     gone = [said for uuid, said in known.items() if uuid not in here]
     return f'; absent: {", ".join(gone)}' if gone else ''
-
-
-def _even(metric: Metric) -> Iterator[Metric]:
-    if metric.name.endswith(_EACH):
-        yield Metric(metric.name.removesuffix(_EACH) + _EVEN, '', 'higher', most=1.0)
 
 
 _HEAD = r'gpu 1 api (\S+) driver (\S+) devices \d+'

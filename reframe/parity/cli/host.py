@@ -83,7 +83,8 @@ def probe(name: str) -> None:
     if not cluster.nodes:
         raise InfrastructureError(f'{cluster.version} has no node in any queue: nothing can be measured; '
                                   'ask the operator which queues have nodes')
-    found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
+    found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, lambda path: (
+        os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)))
     host = Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes())
     text = write.system(name, cluster, host, datetime.date.today())
     files.write(file, text)
@@ -102,7 +103,3 @@ def _codes() -> tuple[str, ...]:
     offered = {feature for feature, programs in features().items()
                if programs == ('python3',) or all(map(shutil.which, programs))}
     return tuple(dict.fromkeys(code.feature for code in codes.every() if code.feature in offered))
-
-
-def _writable(path: str) -> bool:
-    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)

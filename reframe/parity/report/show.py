@@ -16,7 +16,7 @@ import polars as pl
 
 from parity.base import figures, paths, times
 from parity.base.console import Line
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base.errors import UsageError
 from parity.base.strict import Strict
 from parity.base.text import visible
 from parity.plan import OWN
@@ -288,8 +288,7 @@ def newest() -> dict[str, Cell]:
 
 def _sessions(session: str) -> Iterator[Verdict]:
     """Yield ``session``, or the newest ones that confirm no other, the newest first."""
-    if not session and not database.uuids():
-        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+    database.uuid(session)      # it says where there is none
     nights = (uuid for uuid in reversed(database.uuids()) if not database.confirms(uuid))
     for uuid in (session,) if session else islice(nights, SESSIONS):
         yield judge.newest(uuid)
