@@ -77,7 +77,7 @@ def test_ten_nights_of_the_suite_give_references_that_judge_the_next_one(suite, 
 
 COMMANDS = {        # the exit codes without a database, with an empty one, with a disturbed session, with one of one check
     'verdict': (3, 3, 0, 0), 'verdict --all --skipped': (3, 3, 0, 0), 'verdict --json': (3, 3, 0, 0), 'show Toy.hpl@local': (3, 3, 0, 0),
-    'show 1': (2, 2, 2, 2), 'ack Toy.hpl@local --until 2999-01-01 --why known': (3, 3, 0, 0), 'ack --list': (0, 0, 0, 0), 'level --list': (0, 0, 0, 0),
+    'show 1': (2, 2, 2, 2), 'cause 1': (2, 2, 2, 2), 'ack Toy.hpl@local --until 2999-01-01 --why known': (3, 3, 0, 0), 'ack --list': (0, 0, 0, 0), 'level --list': (0, 0, 0, 0),
     'unack Toy.hpl@local': (2, 2, 2, 2), 'nodes': (3, 3, 0, 0), 'nodes --system local': (0, 0, 0, 0), 'node node01': (3, 3, 2, 0),
     'node node01 --gate': (3, 3, 2, 4), 'report': (3, 3, 0, 0), 'notify': (0, 0, 0, 0), 'plan --node-hours 1': (3, 3, 3, 3), 'summary': (3, 3, 0, 0),
     'summary --system local --markdown': (0, 0, 0, 0), 'export --csv -': (3, 3, 0, 0), 'export --openmetrics -': (3, 3, 0, 0),

@@ -25,7 +25,7 @@ def answers(asked: Iterable[dict[str, Any]], checks: Iterable[Any]) -> list[dict
     """Answer each of ``asked`` (parity.plan.Asked), in the form of parity.plan.Answer, by the ``checks``."""
     makers = {type(check).__name__: _Maker(check) for check in checks}
     partitions = {partition.name: partition for partition in runtime.runtime().system.partitions}
-    stage = runtime.runtime().make_stagedir('asked')       # of all: none of them runs
+    stage = runtime.runtime().make_stagedir('asked')       # they share it: none runs
     # a launcher asks its program for the version each time
     with mock.patch.object(osext, 'run_command', functools.cache(osext.run_command)), \
             mock.patch.object(runtime.RuntimeContext, 'make_stagedir', lambda *_: stage):
