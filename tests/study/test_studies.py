@@ -706,6 +706,16 @@ def test_two_axes_of_a_page_are_rows_by_columns_and_each_figure_says_where_it_st
     assert 0 < text.count('<svg') < 60 and text.count('<tr') < 400, 'not a row for each of 679 figures'
 
 
+def test_many_figures_of_two_sides_are_rows_by_columns_with_the_places_of_each(site, stored):
+    text = STUDY.replace('  code: {', '  n: {what: w, here: h, kind: value, values: [1, 2, 3]}\n  code: {').replace('[X, Y]', '[X, Y, A, B, C, D]').replace('code: all}', 'code: all, n: all}')
+    rows = ''.join(f'one,rate,s,higher,{side},{n},{code},1,{level}{n},,p. {n}\n' for side, level in (('a', 1), ('b', 2)) for n in '123' for code in 'XYABCD')
+    trial(site, text, HEAD.replace('code', 'n,code') + rows)
+    found = page.page(compared.of_study('trial'))
+    assert re.findall(r'<th scope="col" class="n">(.*?)</th>', found) == ['code X', 'code Y', 'code A', 'code B', 'code C', 'code D']
+    assert re.findall(r'<th scope="row">rate n (\d) <small>(.*?)</small></th><td class="n">(.*?)</td>', found)[1] == ('2', 'p. 2', '12 s<br>22 s<br>1.833')
+    assert 'each from above: in print a, in print b, in print ratio' in found
+
+
 def test_a_plot_without_numbers_has_a_place_for_each_value_and_holds_its_runs():
     drawn = drawings.draw(drawings.Plot('', 't', 'code', '', 'rate', 's', '', ('BT', 'CG')), [
         drawings.Line('a', {0.0: 10.0, 1.0: 300.0}, True, {}, runs={0.0: [5.0, 12.0], 1.0: [250.0, 400.0]})])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from parity.base import csvfile, files, paths
 from parity.base.figures import NOTHING, amount, number
 from parity.base.groups import grouped
+from parity.base.text import brief
 from parity.report import drawings
 from parity.report.drawings import Drawn, Line, Plot
 from parity.report.templates import template
@@ -114,7 +115,7 @@ def _alone(of: Compared, key: str) -> Iterator[Texts]:
 def _table(of: Compared, rows: Sequence[Texts], sides: bool) -> Table:
     """Return the table of an experiment: each side and their ratio; without, two axes as rows by columns."""
     every = [c for row in rows for c in row.cells]
-    where, axes = _where(every), _varying(of, every)
+    where, axes = _where(every), [axis for axis in _varying(of, every) if not sides or axis != of.study.contrast]
     several = any(_where(row.cells) != where for row in rows)
     ways = grouped(dict.fromkeys((c.better, c.metric) for c in every if c.better), itemgetter(0))
     notes = [f'{better} is better: {", ".join(metric for _, metric in of_way)}' + (
@@ -123,15 +124,18 @@ def _table(of: Compared, rows: Sequence[Texts], sides: bool) -> Table:
     notes += [] if several or not where else [f'from {where}']
     few = [axis for axis in axes if all(axis in c.point for c in every)
            and len({c.point[axis] for c in every}) <= _MOST_COLUMNS]
-    if not sides and few and len({*axes, *(c.metric for c in every)}) > 2:
-        return _crossed(of, rows, few[-1], notes, several)
     names = [of.study.baseline, of.study.candidate, 'ratio'] if sides else ['']
-    head = [f'{source} {side}'.strip() for source in ('in print', *(['here'] if of.ran else [])) for side in names]
-    return Table([*head, *([''] if of.ran and sides else [])], [
+    measured = of.ran and any(text != NOTHING for row in rows for text in row.here)
+    sources = ['in print', *(['here'] if measured else [])]
+    head = [f'{source} {side}'.strip() for source in sources for side in names]
+    if few and len({*axes, *(c.metric for c in every)}) > 2 and (not sides or len(rows) > _MOST_COLUMNS):
+        notes += [f'each from above: {", ".join(head)}'] if head[1:] else []
+        return _crossed(of, rows, axes, few[-1], notes, several)
+    return Table([*head, *([''] if measured and sides else [])], [
         (row.name, '; '.join(filter(None, (_where(row.cells) if several else '',
                                            row.reason if row.reason not in row.published else ''))),
-         [[text] for text in (*row.published, *(row.here if of.ran else ()),
-                              *([row.like] if of.ran and sides else []))]) for row in rows], notes)
+         [[text] for text in (*row.published, *(row.here if measured else ()),
+                              *([row.like] if measured and sides else []))]) for row in rows], notes)
 
 
 def _where(cells: Iterable[Cell]) -> str:
@@ -144,14 +148,14 @@ def _varying(of: Compared, cells: Sequence[Cell]) -> list[str]:
     return [axis for axis in (*of.study.axes, FIGURE) if len({c.point.get(axis) for c in cells}) > 1]
 
 
-def _crossed(of: Compared, rows: Sequence[Texts], across: str, notes: list[str], several: bool) -> Table:
+def _crossed(of: Compared, rows: Sequence[Texts], axes: list[str], across: str, notes: list[str],
+             several: bool) -> Table:
     """Return a table with a column for each value of an axis."""
     cells = [c for row in rows for c in row.cells]
     order = of.study.axes[across].values if across in of.study.axes else {c.point[across]: '' for c in cells}
     columns = [value for value in order if any(c.point[across] == value for c in cells)]
-    axes = [axis for axis in _varying(of, cells) if axis != across]
-    measured = of.ran and any(text != NOTHING for row in rows for text in row.here)
-    found = []
+    axes, found = [axis for axis in axes if axis != across], []
+    measured = any(text != NOTHING for row in rows for text in row.here)
     for (metric, *point), mine in grouped(rows, lambda row: (row.cells[0].metric, *(
             row.cells[0].point.get(axis, '') for axis in axes))).items():
         at = {row.cells[0].point[across]: row for row in mine}
@@ -159,15 +163,14 @@ def _crossed(of: Compared, rows: Sequence[Texts], across: str, notes: list[str],
         label = re.search(r'(, flagged .*| \([^()]*\))?$', texts[0] if texts else '')[0]
         common = [part for part in (label, ' of the first', f' {mine[0].cells[0].unit}')
                   if part.strip() and texts and all(part in text for text in texts)]
-        where = _where(c for row in mine for c in row.cells) if several else ''
+        where = brief(_where(c for row in mine for c in row.cells), 80) if several else ''
         found.append((
             ' '.join([metric, *(f'{axis} {value}' for axis, value in zip(axes, point, strict=True) if value)]),
             '; '.join(filter(None, (' '.join(part.strip(' (),') for part in common[::-1]), where))),
             [[reduce(lambda text, part: text.replace(part, '', 1), common, text)
               for text in (*at[value].published, *(at[value].here if measured else ()))]
              if value in at else [NOTHING] for value in columns]))
-    return Table([f'{across} {value}' for value in columns], found,
-                 [*notes, *(['in print above, here below'] if measured else [])])
+    return Table([f'{across} {value}' for value in columns], found, notes)
 
 
 # ---- plots
