@@ -850,18 +850,29 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
 
 
 @pytest.mark.parametrize('experiment, extent, why', [
-    ('check: C, metrics: {rate: [r]}', '1 whole, 0 in part, 0 missing', ''), ('metrics: {rate: [r]}', '0 whole, 0 in part, 1 missing', 'rate: nothing here measures it'),
-    ('metrics: {rate: []}, here: worked out by n', '1 whole, 0 in part, 0 missing', 'worked out by n'), ('metrics: {rate: []}, lacks: ["a: b"]', '0 whole, 0 in part, 1 missing', 'a: b'),
-    ('check: C, metrics: {rate: [r], also: []}', '0 whole, 1 in part, 0 missing', 'also: nothing here measures it'),
-    ('check: C, metrics: {rate: [r]}, lacks: ["a: b", "c: d"]', '0 whole, 1 in part, 0 missing', 'a: b; c: d')])
+    ('check: C, metrics: {rate: [r]}', '1 of 1 whole, 0 in part, 0 missing', ''), ('metrics: {rate: [r]}', '0 of 1 whole, 0 in part, 1 missing', 'rate: nothing here measures it'),
+    ('metrics: {rate: []}, here: worked out by n', '1 of 1 whole, 0 in part, 0 missing', 'worked out by n'), ('metrics: {rate: []}, lacks: ["a: b"]', '0 of 1 whole, 0 in part, 1 missing', 'a: b'),
+    ('check: C, metrics: {rate: [r], also: []}', '0 of 1 whole, 1 in part, 0 missing', 'also: nothing here measures it'),
+    ('check: C, metrics: {rate: [r]}, lacks: ["a: b", "c: d"]', '0 of 1 whole, 1 in part, 0 missing', 'a: b; c: d')])
 def test_a_study_says_which_experiments_are_whole_in_part_and_missing(site, experiment, extent, why):
     trial(site, STUDY.replace('metrics: {rate: [rate]}', experiment))
     read = study.read('trial')
     counts, ((name, word, lacking),) = compared.experiments(read)
-    assert (counts, name, lacking) == (extent, 'one', why) and f'1 {word}' in counts
+    assert (counts, name, lacking) == (extent, 'one', why) and f'1 {"of 1 " if word == "whole" else ""}{word}' in counts
     text = [line for line in wording.shown('trial', read, [], None) if isinstance(line, str) and line.startswith('  one')]
     assert text and word in text[0] and why in text[0]
     assert f'Experiments: {extent}' in page.page(compared.of_study('trial'))
+
+
+def test_an_experiment_counts_once_for_each_value_that_print_has_apart(site):
+    trial(site, STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, here: h, each: {code: all, side: [b]}').replace('experiments:', '''experiments:
+  two: {what: w, where: not printed, subsystem: compute, axes: {}, metrics: {rate: []}}'''))
+    counts, rows = compared.experiments(study.read('trial'))
+    assert counts == '2 of 2 whole, 0 in part, 0 missing' and [row[0] for row in rows] == ['one %code=X %side=b', 'one %code=Y %side=b']
+    with pytest.raises(UsageError, match="study.yaml:9: experiments.one.each.code: unknown value of code 'Z'"):
+        file = site.parents[2] / 'studies' / 'trial' / 'study.yaml'
+        file.write_text(STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, each: {code: [Z]}'))
+        study.read('trial')
 
 
 def test_a_list_says_why_an_experiment_cannot_be_tested():

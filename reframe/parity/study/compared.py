@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -197,8 +198,15 @@ def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
 
 
 def experiments(study: Study) -> tuple[str, list[list[str]]]:
-    """Return how many experiments are whole, in part and missing here, and a row for each, with what it lacks."""
-    rows = [[key, (of := experiment.extent)[0], '; '.join(of[1]) or experiment.here]
-            for key, experiment in study.experiments.items()]
+    """Return how many printed experiments are whole, in part and missing here, and a row for each, with what it
+    lacks."""
+    rows = []
+    for key, of in study.experiments.items():
+        each = [[f'%{axis}={value}' for value in (study.axes[axis].values if values == 'all' else values)]
+                for axis, values in of.each.items()]
+        extent, lacks = of.extent
+        rows += [[' '.join([key, *point]), extent, '; '.join(lacks) or of.here]
+                 for point in itertools.product(*each) if of.where != 'not printed']
     counts = Counter(extent for _, extent, _ in rows)
-    return ', '.join(f'{counts[extent]} {extent}' for extent in ('whole', 'in part', 'missing')), rows
+    return (f'{counts["whole"]} of {len(rows)} whole, {counts["in part"]} in part, '
+            f'{counts["missing"]} missing'), rows

@@ -131,6 +131,7 @@ class Experiment(Strict):
     differs: list[str] = []
     here: str = ''                      # what stands for it here, where no check of its own does
     lacks: list[str] = []               # what nothing here stands for, and why
+    each: dict[Name, list[Text] | Literal['all']] = {}  # in print each of these values is an experiment of its own
     row: str = ''
     compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
 

@@ -42,17 +42,18 @@ def _of_experiments(study: Study) -> Iterator[Problem]:
         if study.contrast in experiment.axes and not study.candidate:
             yield ('experiments', name, 'axes'), f'{study.contrast} has one value: no experiment may name it'
         quick = experiment.quick.axes if experiment.quick else {}
-        for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick)):
+        for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick),
+                            (('each',), experiment.each)):
             for axis, values in axes.items():
                 keys = ('experiments', name, *where, axis)
-                if axis not in study.axes or axis not in experiment.axes:
+                if axis not in study.axes or axis not in experiment.axes and where != ('each',):
                     yield keys, unknown('axis', axis, list(study.axes))
                     continue
                 valid = list(study.axes[axis].values)
                 for value in values if values != 'all' else ():
                     if value not in valid:
                         yield keys, unknown(f'value of {axis}', value, valid)
-                yield from _dependent(study, name, axis)
+                yield from _dependent(study, name, axis) if where == ('axes',) else ()
 
 
 def _dependent(study: Study, experiment: str, axis: str) -> Iterator[Problem]:
