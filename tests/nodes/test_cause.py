@@ -238,7 +238,7 @@ def test_the_builds_of_the_last_different_nights_are_listed(stored, site):
 
 
 def toy(environ: str = 'old', verdict: str = 'ok', **other):
-    return cell(verdict, case='Toy', metric='hpl', unit='Gflop/s', system='local', partition='default', environ=environ, **other)
+    return cell(verdict, **{'case': 'Toy', 'metric': 'hpl', 'unit': 'Gflop/s', 'system': 'local', 'partition': 'default', 'environ': environ, **other})
 
 
 def test_two_environments_are_compared_in_turns_on_one_node(cluster, monkeypatch):
@@ -251,9 +251,10 @@ def test_two_environments_are_compared_in_turns_on_one_node(cluster, monkeypatch
         cluster.in_use = arguments[arguments.index('-p') + 1].strip('^$')
         return cluster.reframe(arguments, *rest, **variables)
     monkeypatch.setattr(runner, 'reframe', reframe)
-    one = design.between(toy(), ['old', 'new'], {'old', 'new'})
-    said = answer.compared(one, experiment.run(one))
-    assert re.fullmatch(r'Toy\.hpl@local:default: new is (9|10)\.\d % \[.*\] slower than old: speed old / new 1\.1\d* \[1\..*\]', said), said
+    one = design.between([toy(), toy(metric='latency', better='lower', unit='us')], ['old', 'new'], {'old', 'new'})
+    (said, style), (other, _) = answer.compared(one, experiment.run(one))
+    assert re.fullmatch(r'Toy\.hpl@local:default: new is (9|10)\.\d % \[.*\] slower than old: speed old / new 1\.1\d* \[1\..*\]', said) and style, said
+    assert other == 'Toy.latency@local:default: new and old are alike: speed old / new 1.000 [0.999, 1.001]', other
     assert {*cluster.ran} == {('p1', 'old'), ('p1', 'new')}
     assert not any(line.startswith('means') for line in map(str, answer.planned(one, 't')))
 
@@ -263,7 +264,7 @@ def test_two_environments_are_compared_in_turns_on_one_node(cluster, monkeypatch
 def test_environments_that_cannot_be_compared_are_refused(cluster, environs, said):
     cluster.night(100, 'old', environ='old')
     with pytest.raises(UsageError, match=said):
-        design.between(toy(), environs, {'old', 'new'})
+        design.between([toy()], environs, {'old', 'new'})
 
 
 def test_the_command_prints_the_plan_measures_and_keeps_the_answer(cluster, monkeypatch, capsys):
@@ -277,7 +278,7 @@ def test_the_command_prints_the_plan_measures_and_keeps_the_answer(cluster, monk
     assert 'the node: p1 is' in capsys.readouterr().out and table.read('1').cause.word == 'node'
     with pytest.raises(UsageError, match=r'software is not known to be the cause \(the node: .*\); first: parity cause 1 --run'):
         command.run('1', False, [], True, False)
-    with pytest.raises(UsageError, match='not of incident 1: name the cell'):
+    with pytest.raises(UsageError, match='not of incident 1: name the case'):
         command.run('1', False, ['a', 'b'], False, False)
     with pytest.raises(UsageError, match='no incident 9; valid: 1'):
         command.run('9', True, [], False, False)

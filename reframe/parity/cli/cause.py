@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from parity.base.errors import UsageError
+from parity.base.figures import several
 
 WANTED = typer.Argument(metavar='INCIDENT|CELL', help='The number of an incident, or a cell as for parity show.')
 RUN = typer.Option(False, '--run', help='Measure it, in turns.')
@@ -48,7 +49,7 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
         return
     measured = experiments.run(experiment)
     if environ:
-        console.lines([('\n' + answer.compared(experiment, measured), 'bold')])
+        console.lines(['', *answer.compared(experiment, measured)])
         return
     from parity.records import incidents as table
     found = answer.answer(experiment, measured)
@@ -99,10 +100,18 @@ def _incident_of(wanted: str) -> str:
 
 
 def _between(wanted: str, environs: list[str]):
+    """Return the experiment on two environments, of all metrics that ``wanted`` fits, and its title."""
     from parity.nodes import design
     from parity.report import show
     if wanted.isdecimal():
-        raise UsageError(f'--environ compares environments of a case, not of incident {wanted}: name the cell')
-    verdict, name, cell = show.find(wanted)
-    offered = {one.environ for one in verdict.cells if (one.case, one.partition) == (cell.case, cell.partition)}
-    return design.between(cell, environs, offered), f'{name}: {" and ".join(environs)}', 0
+        raise UsageError(f'--environ compares environments of a case, not of incident {wanted}: name the case')
+    known = show.newest()
+    cells = [known[name] for name in show.fitting(wanted, known)]
+    cases = sorted({f'{cell.case.replace(" ", "")}@{cell.system}:{cell.partition}' for cell in cells})
+    if len(cases) != 1:
+        raise UsageError(f'{wanted!r} fits {len(cases)} cases of the newest sessions; ' + (
+            'name one: ' + several(cases) if cases else 'parity verdict --all lists them'))
+    one = cells[0]
+    offered = {cell.environ for cell in known.values() if (cell.case, cell.system, cell.partition) == (
+        one.case, one.system, one.partition) and cell.environ}
+    return design.between(cells, environs, offered), f'{cases[0]}: {" and ".join(environs)}', 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from parity.base.console import Line
 from parity.base.figures import counted, duration, number, several
 from parity.base.text import node_name
-from parity.nodes.experiment import Experiment, Measured
+from parity.nodes.experiment import Experiment, Measured, decided
 from parity.records.incidents import Answer
 from parity.stats import cause
 from parity.stats.cause import Effect
@@ -160,11 +160,16 @@ def _settings(experiment: Experiment, measured: Measured) -> list[str]:
             for fact in {**slow, **sound} if fact not in _NO_SETTINGS and slow.get(fact) != sound.get(fact)]
 
 
-def compared(experiment: Experiment, measured: Measured) -> str:
-    """Return the ratio of two environments in one sentence."""
-    effect = measured.decision.software
-    ratio, low, high = (1 / (1 - share) for share in (effect.share, *effect.interval))
-    word = 'alike' if low <= 1 <= high else 'slower' if effect.slower > 0 else 'faster'
+def compared(experiment: Experiment, measured: Measured) -> Iterator[Line]:
+    """Yield the ratio of two environments for each metric."""
     now, before = experiment.now.label, experiment.before.label
-    how = f'{now} and {before} are alike' if word == 'alike' else f'{now} is {_slower(effect)} than {before}'
-    return f'{experiment.cells[0].name}: {how}: speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]'
+    for cell in experiment.cells:
+        effect = decided(experiment, measured, cell).software
+        ratio, low, high = (1 / (1 - share) for share in (effect.share, *effect.interval))
+        alike = low <= 1 <= high
+        how = f'{now} and {before} are alike' if alike else f'{now} is {_slower(effect)} than {before}'
+        yield (f'{cell.name}: {how}: speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]',
+               '' if alike else 'bold')
+    if measured.decision.word == 'not decided':
+        runs = counted(measured.decision.more * cause.TURNS * experiment.runs, 'run')
+        yield f'{runs} more would tell a difference of {_percent(experiment.loss / 2)}'

@@ -210,29 +210,31 @@ def _why_not(system: System, name: str) -> str:
 
 # ---- two environments
 
-def between(cell: Any, environs: Sequence[str], offered: Collection[str]) -> Experiment:
-    """Return the experiment that measures a cell with two environments. UsageError where one does not offer its
-    case. ``cell``: one that was judged; ``offered``: environments that can run its case."""
+def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[str]) -> Experiment:
+    """Return the experiment that measures cells of one case with two environments. UsageError where one does not
+    offer the case. ``cells``: as they were judged; ``offered``: environments that can run their case."""
+    one = cells[0]
     for name in environs:
         if name not in offered:
-            raise UsageError(unknown(f'environment of {cell.case}', name, sorted(offered)))
+            raise UsageError(unknown(f'environment of {one.case}', name, sorted(offered)))
     if len({*environs}) != 2:
         raise UsageError('--environ: name two environments: --environ A --environ B')
-    system, rows = systems.read(cell.system), _rows(cell.system)
-    row = {name: getattr(cell, name) for name in CELL}
-    own = _of_cell(rows, row)
-    one = Measure(cell_id(row | {'system': cell.system}), cell.case, cell.metric, cell.better,
-                  -math.log1p(-_TELLS), _noise(own))
-    one_side, other = (Side(name, name) for name in environs)
-    if not len(own):
-        raise NothingMeasured(f'{one.name}: no figure is stored: measure it once')
-    last = own.row(-1, named=True)
-    made = Experiment(key='-'.join([cell.check, *environs]), system=system, partition=cell.partition, cells=[one],
-                      arguments=_arguments(last['session'], [cell.case]), now=other, before=one_side,
-                      seconds=_seconds(rows, [row]))
-    if not queued(system, cell.partition):
+    system, rows = systems.read(one.system), _rows(one.system)
+    stored = {cell.metric: own for cell in cells if cell.better and len(
+        own := _of_cell(rows, {name: getattr(cell, name) for name in CELL}))}
+    if not stored:
+        raise NothingMeasured(f'{one.case}: no figure is stored: measure it once')
+    last = next(iter(stored.values())).row(-1, named=True)
+    names = {metric: cell_id(own.row(-1, named=True)) for metric, own in stored.items()}
+    measures = [Measure(names[metric], one.case, metric, own['better'][-1], -math.log1p(-_TELLS), _noise(own),
+                        weight=1 / len(stored)) for metric, own in stored.items()]
+    before, now = (Side(name, name) for name in environs)
+    made = Experiment(key='-'.join([one.check, *environs]), system=system, partition=one.partition, cells=measures,
+                      arguments=_arguments(last['session'], [one.case]), now=now, before=before,
+                      seconds=_seconds(rows, [last]))
+    if not queued(system, one.partition):
         return made
     nodes, count = _takes(made), len(last['node'].split(','))
     if len(nodes) < count:
-        raise NothingMeasured(f'{one.name}: {count} nodes are needed, and {len(nodes)} take jobs (parity nodes)')
+        raise NothingMeasured(f'{one.case}: {count} nodes are needed, and {len(nodes)} take jobs (parity nodes)')
     return replace(made, node=[node.asked for node in [*nodes.values()][:count]])

@@ -11,7 +11,7 @@ import json
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -148,8 +148,7 @@ class Measured:
 def weighted(cells: Sequence[Measure]) -> list[Measure]:
     """Return the cells with weights that sum to 1: what slowed down much and scatters little counts most."""
     weights = [cell.slower / max(cell.noise, 1e-3) ** 2 for cell in cells]
-    return [Measure(**{**asdict(cell), 'weight': weight / sum(weights)})
-            for cell, weight in zip(cells, weights, strict=True)]
+    return [replace(cell, weight=weight / sum(weights)) for cell, weight in zip(cells, weights, strict=True)]
 
 
 # ---- its turns
@@ -181,6 +180,13 @@ def run(experiment: Experiment) -> Measured:
         return Measured(number, decision, len(found), _nodes(number), _level(experiment, found))
     finally:
         lock.release()
+
+
+def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decision:
+    """Return what the turns of a finished experiment say of one of its cells."""
+    one = replace(experiment, cells=[replace(cell, weight=1.0)])
+    logs, turns = _logs(one, measured.id), _turns(one, measured.turns // cause.TURNS)
+    return cause.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss)
 
 
 def _turns(experiment: Experiment, rounds: int) -> list[tuple[bool, bool]]:
