@@ -152,7 +152,9 @@ def test_a_queue_that_routes(head, through, limit, code, reason):
 
 @needs_pbs
 def test_a_case_in_a_reservation(head, through):
-    queue = head("pbs_rsub -R $(date -d '+1 min' +%H%M) -D 00:05:00 -l select=1:ncpus=1").partition('.')[0]
+    # placed as the job, else qsub refuses it
+    printed = head("pbs_rsub -R $(date -d '+1 min' +%H%M) -D 00:05:00 -l select=1:ncpus=1 -l place=scatter:excl")
+    queue = printed.partition('.')[0]
     system = through(queue)
     head(f'ci/nightly --system {system} {SMALL}')
     assert any(c['value'] is not None for c in judged(head))

@@ -94,7 +94,7 @@ def test_a_scheduler_that_does_not_answer_is_not_waited_for_as_long_as_for_a_ful
     assert scheduler.taken([job]) == [] and job.completed and str(job._exception) == f'no answer for 600 s; {" ".join(away.split())}'
 
 
-@pytest.mark.parametrize('refusal', [*said('qsub-too-large', 'qsub-disabled', 'qsub-unknown-queue', 'qsub-hook-refuses', 'qsub-hook-fails', 'qsub-bad-place', 'qsub-only-by-route'), *REFUSED['for ever']])
+@pytest.mark.parametrize('refusal', [*said('qsub-too-large', 'qsub-disabled', 'qsub-unknown-queue', 'qsub-hook-refuses', 'qsub-hook-fails', 'qsub-reservation-place', 'qsub-bad-place', 'qsub-only-by-route'), *REFUSED['for ever']])
 def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
     with pytest.raises(JobSchedulerError) as caught:
         submitted(refusal)
