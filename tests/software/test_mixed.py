@@ -71,7 +71,7 @@ def bisected(tmp_path, site, monkeypatch):
             names = {name for name in LIBRARIES if f'^{name}@=1.1' in spec}
             return [sum(slow.get(name, 0) for name in names) + (both if {'a', 'b'} <= names else 0), 0, 0]
         monkeypatch.setattr(packages, '_slower', slower)
-        return packages.guilty(experiment, ['hpl'])
+        return packages.guilty(experiment, ['hpl'], 0.10)
     return run, built, experiment
 
 
@@ -92,7 +92,7 @@ def test_a_part_of_the_slowdown_is_told_and_packages_that_act_jointly_have_no_na
 def test_software_that_spack_did_not_build_has_no_packages(bisected):
     *_, experiment = bisected
     with pytest.raises(UsageError, match='no package of Spack runs it'):
-        packages.guilty(experiment, ['cc'])
+        packages.guilty(experiment, ['cc'], 0.1)
     object.__setattr__(experiment, 'before', Side('site', '/opt/a', 'x', {'prefix': '/opt/a'}))
     with pytest.raises(UsageError, match='Spack built neither.*--environ A --environ B'):
-        packages.guilty(experiment, ['hpl'])
+        packages.guilty(experiment, ['hpl'], 0.1)

@@ -11,8 +11,6 @@ WANTED = typer.Argument(metavar='INCIDENT|CELL', help='The number of an incident
 RUN = typer.Option(False, '--run', help='Measure it, in turns.')
 ENVIRON = typer.Option([], '--environ', metavar='NAME',
                        help='Compare a case with two environments: give it twice.')
-
-
 SUBMIT = typer.Option(False, '--submit', help='With --run: submit a job that measures it.')
 PACKAGES = typer.Option(False, '--packages', help='Find the package to blame, by builds of halves.')
 
@@ -76,7 +74,8 @@ def _package(wanted: str) -> None:
         raise UsageError(f'incident {number}: the software is not known to be the cause'
                          f'{f" ({found.text})" if found else ""}; first: parity cause {number} --run')
     experiment = design.of_incident(incident)
-    name = bisection.guilty(experiment, bisection.needs_of(incident, experiment.cells[0].case))
+    needs = bisection.needs_of(incident, experiment.cells[0].case)
+    name = bisection.guilty(experiment, needs, found.slower['software'][0])
     table.change({number: lambda one: {'cause': one.cause.model_copy(update={'package': name})}})
     console.lines([(f'\npackage: {name}', 'bold'), f'next: parity show {number}'])
 

@@ -26,10 +26,14 @@ from parity.software.mixed import Change
 _ALL = 0.8
 
 
-def guilty(experiment: Experiment, needs: Sequence[str]) -> str:
+def guilty(experiment: Experiment, needs: Sequence[str], part: float) -> str:
     """Return the package that slows the experiment's cells down, in words. ``needs``: features of its case.
+    ``part``: the share by which the software is slower.
 
     UsageError where no two builds of Spack are compared, NothingMeasured where no single package is to blame."""
+    slowdown, whole = math.log1p(-part), math.log1p(-experiment.loss)
+    experiment = replace(experiment, cells=[
+        replace(cell, slower=cell.slower * slowdown / whole) for cell in experiment.cells])
     root, builds = _root(experiment, needs), _builds(experiment)
     before, now = (mixed.packages(build, root) for build in builds)
     found = mixed.changes(before, now)
@@ -45,20 +49,13 @@ def guilty(experiment: Experiment, needs: Sequence[str]) -> str:
         view = mixed.made(experiment.system.name, builds[1], mixed.spec_of(root, before, now, names), root)
         shares[half] = _slower(experiment, view)
         seconds = max(seconds, time.monotonic() - began)
-        blamed = shares[half][0] >= experiment.loss / 2
+        blamed = math.log1p(-shares[half][0]) <= slowdown / 2
         if len(left) == 1 and not blamed:
             raise NothingMeasured(f'no single package: {left[0].text} alone is not slow: the changes act jointly')
         left = [*half] if blamed else [change for change in left if change not in half]
     share = shares[tuple(left)][0]
-    part = 'all of it' if share >= _ALL * experiment.loss else \
-        f'{100 * share:.1f} % of {100 * experiment.loss:.1f} %'
-    return f'{left[0].text}: {part}'
-
-
-def listed(experiment: Experiment, needs: Sequence[str]) -> list[Change]:
-    """Return what differs between the two locks below the case's package. Raises as `guilty` does."""
-    root = _root(experiment, needs)
-    return mixed.changes(*(mixed.packages(build, root) for build in _builds(experiment)))
+    how = 'all of it' if math.log1p(-share) <= _ALL * slowdown else f'{100 * share:.1f} % of {100 * part:.1f} %'
+    return f'{left[0].text}: {how}'
 
 
 def needs_of(incident: Incident, case: str) -> list[str]:
