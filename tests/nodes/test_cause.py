@@ -232,8 +232,8 @@ def test_earlier_software_takes_the_place_of_todays_until_it_is_gone(tmp_path, m
 
 
 def test_the_builds_of_the_last_different_nights_are_listed(stored, site):
-    for build in ('a', 'b', 'b', 'c'):
-        stored.add(case(), facts={'software': {'spack': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'}, 'distro': {'programs': {}}}})
+    for build in ('a', 'b', 'b', 'c', 'experiment'):
+        stored.add(case(), **({'parity_rerun_of': 'cause'} if build == 'experiment' else {}), facts={'software': {'spack': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'}, 'distro': {'programs': {}}}})
     assert retain.builds('local', 2) == [Path('/builds/c'), Path('/builds/b')] and len(retain.builds('local', 5)) == 3
 
 

@@ -84,7 +84,7 @@ def _builds(experiment: Experiment) -> tuple[Path, Path]:
 
 def _announce(half: Sequence[Change], number: int, most: int, seconds: float) -> None:
     texts = '; '.join(change.text for change in half)
-    left = f'; about {duration((most - number + 1) * seconds)} left at most' if seconds else ''
+    left = f'; about {duration((most - number + 1) * seconds)} left at most' if seconds > 1 else ''
     console.say(f'parity: build {number} of at most {most}: with {texts}; the rest as before{left}')
 
 

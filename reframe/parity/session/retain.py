@@ -49,7 +49,7 @@ def builds(system: str, generations: int) -> list[Path]:
     """Return the builds that the last nights with so many different builds measured, the newest first."""
     found: dict[Path, None] = {}
     for night in reversed(database.sessions(system)):
-        for software in (night.facts.get('software') or {}).values():
+        for software in (night.facts.get('software') or {}).values() if not night.rerun_of else ():
             if software.get('packages') and len(found) < generations:
                 found.setdefault(earlier.build_of(software))
     return [*found]
