@@ -865,13 +865,13 @@ def test_a_study_says_which_experiments_are_whole_in_part_and_missing(site, expe
 
 
 def test_an_experiment_counts_once_for_each_value_that_print_has_apart(site):
-    trial(site, STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, here: h, each: {code: all, side: [b]}').replace('experiments:', '''experiments:
+    trial(site, STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, here: h, printed_by: {code: all, side: [b]}').replace('experiments:', '''experiments:
   two: {what: w, where: not printed, subsystem: compute, axes: {}, metrics: {rate: []}}'''))
     counts, rows = compared.experiments(study.read('trial'))
     assert counts == '2 of 2 whole, 0 in part, 0 missing' and [row[0] for row in rows] == ['one %code=X %side=b', 'one %code=Y %side=b']
-    with pytest.raises(UsageError, match="study.yaml:9: experiments.one.each.code: unknown value of code 'Z'"):
+    with pytest.raises(UsageError, match="study.yaml:9: experiments.one.printed_by.code: unknown value of code 'Z'"):
         file = site.parents[2] / 'studies' / 'trial' / 'study.yaml'
-        file.write_text(STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, each: {code: [Z]}'))
+        file.write_text(STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, printed_by: {code: [Z]}'))
         study.read('trial')
 
 

@@ -203,7 +203,7 @@ def experiments(study: Study) -> tuple[str, list[list[str]]]:
     rows = []
     for key, of in study.experiments.items():
         each = [[f'%{axis}={value}' for value in (study.axes[axis].values if values == 'all' else values)]
-                for axis, values in of.each.items()]
+                for axis, values in of.printed_by.items()]
         extent, lacks = of.extent
         rows += [[' '.join([key, *point]), extent, '; '.join(lacks) or of.here]
                  for point in itertools.product(*each) if of.where != 'not printed']

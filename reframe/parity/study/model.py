@@ -131,7 +131,7 @@ class Experiment(Strict):
     differs: list[str] = []
     here: str = ''                      # what stands for it here, where no check of its own does
     lacks: list[str] = []               # what nothing here stands for, and why
-    each: dict[Name, list[Text] | Literal['all']] = {}  # in print each of these values is an experiment of its own
+    printed_by: dict[Name, list[Text] | Literal['all']] = {}   # each value is one in print
     row: str = ''
     compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
 

@@ -43,10 +43,10 @@ def _of_experiments(study: Study) -> Iterator[Problem]:
             yield ('experiments', name, 'axes'), f'{study.contrast} has one value: no experiment may name it'
         quick = experiment.quick.axes if experiment.quick else {}
         for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick),
-                            (('each',), experiment.each)):
+                            (('printed_by',), experiment.printed_by)):
             for axis, values in axes.items():
                 keys = ('experiments', name, *where, axis)
-                if axis not in study.axes or axis not in experiment.axes and where != ('each',):
+                if axis not in study.axes or axis not in experiment.axes and where != ('printed_by',):
                     yield keys, unknown('axis', axis, list(study.axes))
                     continue
                 valid = list(study.axes[axis].values)
