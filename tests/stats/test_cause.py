@@ -46,6 +46,12 @@ def test_one_factor_alone(both, word):
     assert cause.decide(turns(4, both=both), 0.08).word == 'neither'
 
 
+def test_of_two_environments_the_faster_one_is_told_like_the_slower_one():
+    faster = turns(6, software=-0.08, both=(False, True))
+    assert cause.decide(faster, 0.04).word == 'neither' and cause.decide(faster, 0.04, either=True).word == 'software'
+    assert cause.decide(turns(6, noise=0.1, software=-0.08, both=(False, True)), 0.04, either=True).word == 'not decided'
+
+
 def test_what_the_noise_hides_is_not_decided_and_the_rounds_that_would_are_counted():
     found = cause.decide(turns(3, software=0.01, noise=0.05), 0.01)
     assert found.word == 'not decided' and found.more == cause.rounds(0.05, 0.01) - 3 or 500 < found.more < 1000

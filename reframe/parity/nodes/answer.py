@@ -166,10 +166,10 @@ def compared(experiment: Experiment, measured: Measured) -> Iterator[Line]:
     for cell in experiment.cells:
         effect = decided(experiment, measured, cell).software
         ratio, low, high = (1 / (1 - share) for share in (effect.share, *effect.interval))
-        alike = low <= 1 <= high
-        how = f'{now} and {before} are alike' if alike else f'{now} is {_slower(effect)} than {before}'
+        how = f'{now} is {_slower(effect)} than {before}' if effect.guilty else \
+            f'{now} and {before} {"cannot be told apart" if effect.guilty is None else "are alike"}'
         yield (f'{cell.name}: {how}: speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]',
-               '' if alike else 'bold')
+               'bold' if effect.guilty else '')
     if measured.decision.word == 'not decided':
         runs = counted(measured.decision.more * cause.TURNS * experiment.runs, 'run')
         yield f'{runs} more would tell a difference of {_percent(experiment.loss / 2)}'

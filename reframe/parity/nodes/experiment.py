@@ -168,7 +168,7 @@ def run(experiment: Experiment) -> Measured:
                     _measure(experiment, number, turn, slow, tonight, rounds * cause.TURNS)
             logs = _logs(experiment, number)
             found = [Turn(*each, logs[turn]) for turn, each in enumerate(_turns(experiment, rounds))]
-            decision = cause.decide(found, experiment.loss)
+            decision = cause.decide(found, experiment.loss, not experiment.now.identity)
             if not decision.more or rounds >= experiment.most:
                 break
             rounds = min(experiment.most, rounds + decision.more)
@@ -186,7 +186,8 @@ def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decisi
     """Return what the turns of a finished experiment say of one of its cells."""
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
     logs, turns = _logs(one, measured.id), _turns(one, measured.turns // cause.TURNS)
-    return cause.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss)
+    return cause.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
+                        not one.now.identity)
 
 
 def _turns(experiment: Experiment, rounds: int) -> list[tuple[bool, bool]]:

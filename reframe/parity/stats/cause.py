@@ -89,14 +89,14 @@ def _student(freedom: int) -> float:
     return float(scipy.special.stdtrit(max(freedom, 1), 1 - (1 - CONFIDENCE) / 4))    # two effects at once
 
 
-def decide(turns: Sequence[Turn], loss: float) -> Decision:
+def decide(turns: Sequence[Turn], loss: float, either: bool = False) -> Decision:
     """Return the cause of a slowdown by the share ``loss``. ``turns``: in time, rounds of TURNS; a factor is
-    measured where both of its values are among them."""
+    measured where both of its values are among them. ``either``: what is faster counts as what is slower."""
     factors = [name for name in ('node', 'software') if len({getattr(turn, name) for turn in turns}) == 2]
     count, slowdown = len(turns) // TURNS, -math.log1p(-loss)
     if count < FEWEST or not factors:
         return Decision('not decided', more=FEWEST - count)
-    effect, noise = _fitted(turns, factors, slowdown)
+    effect, noise = _fitted(turns, factors, slowdown, either)
     effects = {name: effect([float(name == other) for other in factors]) for name in factors}
     # of each factor without the other one's fault
     single = [effect([1.0, 0.0, -0.5]), effect([0.0, 1.0, -0.5])] if factors[1:] else []
@@ -107,7 +107,7 @@ def decide(turns: Sequence[Turn], loss: float) -> Decision:
     return Decision(word, effects.get('node'), effects.get('software'), joint, more)
 
 
-def _fitted(turns: Sequence[Turn], factors: Sequence[str], slowdown: float
+def _fitted(turns: Sequence[Turn], factors: Sequence[str], slowdown: float, either: bool
             ) -> tuple[Callable[[list[float]], Effect], float]:
     """Fit the turns. Return what tells the effect of a combination of factors, and the noise of a turn."""
     at, logs = np.arange(len(turns)), np.array([turn.log for turn in turns])
@@ -123,14 +123,15 @@ def _fitted(turns: Sequence[Turn], factors: Sequence[str], slowdown: float
     def effect(weights: list[float]) -> Effect:
         along = np.array(weights + [0.0] * (table.shape[1] - len(weights)))
         half = _student(freedom) * noise * math.sqrt(along @ inverse @ along)
-        return _judged(-float(along @ fit), max(half, _FLOOR), slowdown)
+        return _judged(-float(along @ fit), max(half, _FLOOR), slowdown, either)
     return effect, noise
 
 
-def _judged(slower: float, half: float, slowdown: float) -> Effect:
-    counts = slower >= _COUNTS * slowdown
-    guilty = True if counts and slower - half > 0 else \
-        False if not counts and slower + half < 2 * _COUNTS * slowdown else None
+def _judged(slower: float, half: float, slowdown: float, either: bool) -> Effect:
+    size = abs(slower) if either else slower
+    counts = size >= _COUNTS * slowdown
+    guilty = True if counts and size - half > 0 else \
+        False if not counts and size + half < 2 * _COUNTS * slowdown else None
     return Effect(slower, half, guilty)
 
 
