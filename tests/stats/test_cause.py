@@ -74,3 +74,12 @@ def test_a_wrong_word_is_rare():
     rows = simulated.table(60)
     assert max(row.wrong for row in rows) <= simulated.MOST_WRONG
     assert all(row.open < 0.05 for row in rows if '(e)' not in row.case) and all(row.open > 0.9 for row in rows if '(e)' in row.case)
+
+
+@pytest.mark.parametrize('both', [(True, True), (True, False), (False, True)])
+def test_two_rounds_weigh_early_and_late_turns_alike(both):
+    for first in (0, 2):
+        found = [turn for number in (first, first + 1) for turn in cause.order(number, *both)]
+        for factor in range(2):
+            if both[factor]:
+                assert sum(at if turn[factor] else -at for at, turn in enumerate(found)) == 0
