@@ -859,7 +859,9 @@ def test_a_study_says_which_experiments_are_whole_in_part_and_missing(site, expe
     read = study.read('trial')
     counts, ((name, word, lacking),) = compared.experiments(read)
     assert (counts, name, lacking) == (extent, 'one', why) and f'1 {"of 1 " if word == "whole" else ""}{word}' in counts
-    text = [line for line in wording.shown('trial', read, [], None) if isinstance(line, str) and line.startswith('  one')]
+    lines = list(wording.shown('trial', read, [], None))
+    assert ('findings: 0 sentences of the document, 1 claim of ours; left out with the reason: 0', 'bold') in lines
+    text = [line for line in lines if isinstance(line, str) and line.startswith('  one')]
     assert text and word in text[0] and why in text[0]
     assert f'Experiments: {extent}' in page.page(compared.of_study('trial'))
 

@@ -117,7 +117,10 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
     for key in study.experiments:
         yield from ('', (key, 'bold'))
         yield from _experiment(study, key, cells, [p for p in planned or () if p.case.experiment == key])
-    yield from ('', ('findings', 'bold'))
+    quoted = sum(bool(finding.quote) for finding in study.findings)
+    ours = counted(len(study.findings) - quoted, 'claim')
+    yield from ('', (f'findings: {quoted} sentences of the document, {ours} of ours; left out with the reason: '
+                     f'{len(study.dropped)}', 'bold'))
     yield from (f'  {f.id}: {f.says} ({f.where}): {f.kind} {f.text}, needs {f.needs}' for f in study.findings)
     for heading, entries in (('confounders', study.confounders), ('dropped', study.dropped)):
         if entries:
