@@ -64,7 +64,8 @@ class Notifier:
                 print(f'parity: the night of session {uuid[:8]} was killed before it was recorded: it is now',
                       flush=True)
                 self.judged(self.recorded(judge.newest(uuid)))
-            if made := _states().complete(self.system):
+            from parity.verdict import states  # it loads polars
+            if made := states.complete(self.system):
                 print(f"parity: {counted(made, 'night')} had no states of cells: they are made", flush=True)
         except InfrastructureError as err:
             print(f'parity: warning: {visible(str(err))}: the next night reports the earlier ones',
@@ -77,8 +78,9 @@ class Notifier:
             known = incidents.record(verdict, self.system, interrupted)
             warnings = self._called(known)
             if verdict:
+                from parity.verdict import states  # likewise
                 verdict = incidents.joined(verdict, known)
-                _states().store(verdict)
+                states.store(verdict)
         except InfrastructureError as err:
             warnings = [f'{err}; the next night tries again']
         if verdict:
@@ -187,11 +189,6 @@ def send(command: list[str], text: str, secrets: dict[str, str],
     how = f'exit code {code}' if code > 0 else f'killed by signal {-code}'
     last = next((line.strip() for line in reversed(said.split('\n')) if line.strip()), '')
     return f'{command[0]}: {how}' + (f': {last[:200]}' if last else ''), False
-
-
-def _states():
-    from parity.verdict import states  # it loads polars
-    return states
 
 
 def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:
