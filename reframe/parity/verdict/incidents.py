@@ -67,11 +67,12 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
     from parity.nodes import listing  # it loads polars
-    slow, together = listing.twice(system) if verdict else {}, near()
+    together = near()
     held = [ack for ack in acks.read(system) if ack.holds(datetime.date.today())]
     holding = {of for ack in held for of in (ack.cell, ack.incident)}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
+        slow = listing.twice(system) if verdict else {}
         before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in known for fault in each.faults.values()
                   if fault.listed and verdict}
         mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow})
