@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parity.stats import cause
-from parity.stats.cause import Turn
+from parity.nodes import factorial
+from parity.nodes.factorial import Turn
 
 #: A wrong word in so many experiments at most.
 MOST_WRONG = 0.05
@@ -55,14 +55,14 @@ def experiment(draw: np.random.Generator, case: Case, noise: float, loss: float)
     slowdown, turns = -math.log1p(-loss), list[Turn]()
     steady, level = draw.uniform(-_STEADY, _STEADY) * noise, 0.0
     # the noise that the history tells is not quite that of tonight
-    wanted = min(BUDGET, cause.rounds(noise * math.exp(draw.normal(0, 0.3)), loss))
+    wanted = min(BUDGET, factorial.rounds(noise * math.exp(draw.normal(0, 0.3)), loss))
     while True:
-        for number in range(len(turns) // cause.TURNS, wanted):
-            for node, software in cause.order(number, True, True):
+        for number in range(len(turns) // factorial.TURNS, wanted):
+            for node, software in factorial.order(number, True, True):
                 level += steady + draw.normal(0, _WANDERS * noise)
                 log = -slowdown * (case.node * node + case.software * software) + level + draw.normal(0, noise)
                 turns.append(Turn(node, software, log))
-        decision = cause.decide(turns, loss)
+        decision = factorial.decide(turns, loss)
         if not decision.more or wanted == BUDGET:
             return decision.word, wanted
         wanted = min(BUDGET, wanted + decision.more)

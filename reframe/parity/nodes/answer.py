@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from parity.base.console import Line
 from parity.base.figures import counted, duration, number, several
 from parity.base.text import node_name
+from parity.nodes import factorial
 from parity.nodes.experiment import Experiment, Measured, decided
+from parity.nodes.factorial import Effect
 from parity.records.incidents import Answer
-from parity.stats import cause
-from parity.stats.cause import Effect
 
 #: Facts that name a node, or that differ on every boot.
 _NO_SETTINGS = ('node', 'nodes')
@@ -34,7 +34,7 @@ def planned(experiment: Experiment, title: str) -> Iterator[Line]:
         night = f' (of {experiment.before.night})' if experiment.before.night else ''
         yield f'software  {now} and {before}{night}'
     rounds = min(experiment.wanted, experiment.most)
-    turns = cause.order(0, bool(peer), bool(before))
+    turns = factorial.order(0, bool(peer), bool(before))
     yield (f'turns     {", ".join(_turn(experiment, *turn) for turn in turns)}; then backwards; {rounds} such '
            f'rounds, {counted(experiment.runs, "run")} a turn')
     yield (f'takes     {number(experiment.node_seconds(rounds) / 3600)} of '
@@ -50,11 +50,11 @@ def planned(experiment: Experiment, title: str) -> Iterator[Line]:
 
 def too_dear(experiment: Experiment) -> str:
     """Return why the budget allows no experiment; '' where it does."""
-    if experiment.most >= cause.FEWEST:
+    if experiment.most >= factorial.FEWEST:
         return ''
-    hours = experiment.node_seconds(cause.FEWEST) / 3600
+    hours = experiment.node_seconds(factorial.FEWEST) / 3600
     budget = number(experiment.system.cause.node_hours)
-    return (f'{cause.FEWEST} rounds take {number(hours)} node-hours, and the budget is {budget}: state '
+    return (f'{factorial.FEWEST} rounds take {number(hours)} node-hours, and the budget is {budget}: state '
             f'cause: {{node_hours: {number(math.ceil(hours))}}} in systems/{experiment.system.name}/system.yaml')
 
 
@@ -118,8 +118,8 @@ def sentence(experiment: Experiment, measured: Measured) -> str:
     if decision.word == 'neither':
         return _neither(experiment, measured)
     figures = '; '.join(filter(None, (of_software, of_node)))
-    return f'not decided: {counted(decision.more * cause.TURNS * experiment.runs, "run")} more would be needed' + (
-        f' ({figures})' if figures else '')
+    runs = counted(decision.more * factorial.TURNS * experiment.runs, 'run')
+    return f'not decided: {runs} more would be needed' + (f' ({figures})' if figures else '')
 
 
 def _alike(effect: Effect, node: str, peer: str) -> str:
@@ -171,5 +171,5 @@ def compared(experiment: Experiment, measured: Measured) -> Iterator[Line]:
         yield (f'{cell.name}: {how}: speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]',
                'bold' if effect.guilty else '')
     if measured.decision.word == 'not decided':
-        runs = counted(measured.decision.more * cause.TURNS * experiment.runs, 'run')
+        runs = counted(measured.decision.more * factorial.TURNS * experiment.runs, 'run')
         yield f'{runs} more would tell a difference of {_percent(experiment.loss / 2)}'

@@ -19,14 +19,14 @@ from typing import Any
 from parity.base import console, files, paths
 from parity.base.errors import InfrastructureError
 from parity.base.figures import several
+from parity.nodes import factorial
+from parity.nodes.factorial import Decision, Turn
 from parity.plan import identity, selection
 from parity.records import database
 from parity.records.plan_file import RERUN_OF
 from parity.records.record import Run, Session
 from parity.session import runner
 from parity.software import earlier
-from parity.stats import cause
-from parity.stats.cause import Decision, Turn
 from parity.system.systems import ROTATES, System
 
 #: `parity_rerun_of` of these sessions: they measure other software, and count for no node.
@@ -103,7 +103,7 @@ class Experiment:
     @property
     def wanted(self) -> int:
         """Return the rounds that tell half the slowdown from none."""
-        return cause.rounds(self.noise, self.loss)
+        return factorial.rounds(self.noise, self.loss)
 
     @property
     def most(self) -> int:
@@ -111,10 +111,10 @@ class Experiment:
         return min(_MOST, int(self.system.cause.node_hours * 3600 / (self.node_seconds(1) or 1)))
 
     def node_seconds(self, rounds: int) -> float:
-        return rounds * cause.TURNS * self.runs * self.seconds * max(1, len(self.node))
+        return rounds * factorial.TURNS * self.runs * self.seconds * max(1, len(self.node))
 
     def wall_seconds(self, rounds: int) -> float:
-        return rounds * cause.TURNS * (self.runs * self.seconds + _OVERHEAD)
+        return rounds * factorial.TURNS * (self.runs * self.seconds + _OVERHEAD)
 
     @property
     def digest(self) -> str:
@@ -124,7 +124,7 @@ class Experiment:
         return hashlib.sha256(json.dumps(design).encode()).hexdigest()[:12]
 
     def order(self) -> Iterator[list[tuple[bool, bool]]]:
-        return (cause.order(number, bool(self.peer), self.before is not None) for number in range(self.most))
+        return (factorial.order(number, bool(self.peer), self.before is not None) for number in range(self.most))
 
     def place(self, slow: bool) -> Sequence[str]:
         return self.node if slow else self.peer
@@ -165,10 +165,10 @@ def run(experiment: Experiment) -> Measured:
             done = _logs(experiment, number)
             for turn, (slow, tonight) in enumerate(_turns(experiment, rounds)):
                 if turn not in done:
-                    _measure(experiment, number, turn, slow, tonight, rounds * cause.TURNS)
+                    _measure(experiment, number, turn, slow, tonight, rounds * factorial.TURNS)
             logs = _logs(experiment, number)
             found = [Turn(*each, logs[turn]) for turn, each in enumerate(_turns(experiment, rounds))]
-            decision = cause.decide(found, experiment.loss, not experiment.now.identity)
+            decision = factorial.decide(found, experiment.loss, not experiment.now.identity)
             if not decision.more or rounds >= experiment.most:
                 break
             rounds = min(experiment.most, rounds + decision.more)
@@ -185,8 +185,8 @@ def run(experiment: Experiment) -> Measured:
 def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decision:
     """Return what the turns of a finished experiment say of one of its cells."""
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
-    logs, turns = _logs(one, measured.id), _turns(one, measured.turns // cause.TURNS)
-    return cause.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
+    logs, turns = _logs(one, measured.id), _turns(one, measured.turns // factorial.TURNS)
+    return factorial.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
                         not one.now.identity)
 
 
