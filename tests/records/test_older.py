@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sqlite3
-import tarfile
 import xml.etree.ElementTree as xml
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,7 @@ NEVER_MEASURED = {f'Blocks%threads=all%order=sequential.{kind}_{block}@guest' fo
 @pytest.fixture
 def results(tmp_path, monkeypatch) -> Path:
     """The recorded results folder and system, in a checkout of the test's own."""
-    with tarfile.open(DATA / 'results.tar.gz') as recorded:
-        recorded.extractall(tmp_path, filter='data')
+    shutil.unpack_archive(DATA / 'results.tar.gz', tmp_path)
     shutil.copytree(DATA / 'systems', tmp_path / 'systems')
     monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
     monkeypatch.setenv('PARITY_RESULTS', str(tmp_path / 'results'))
