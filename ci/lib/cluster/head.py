@@ -58,11 +58,11 @@ def ensure_daemons(cluster: Cluster) -> None:
 
 
 def ensure_daemon(name: str) -> None:
-    if not process.alive(name):
-        _spawn(name)
     # slurmctld listens before it reads its state
     ready = nodes.slurm_states if name == 'slurmctld' else lambda: _listens(name)
     try:
+        if not process.alive(name):
+            _spawn(name)
         process.wait(30, ready, f'{name} does not answer', name)
     except Ended as wrong:
         if name != 'slurmctld' or not re.search("fatal: .*(to recover|'-i')", str(wrong)):

@@ -37,9 +37,13 @@ def spawn(name: str, argv: list[str], inner: bool = False, **more) -> int:
     env = ENVIRON | more.pop('env', {})
     more.setdefault('stdin', subprocess.DEVNULL)
     with log(name).open('ab') as out:
-        pid = subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True, cwd='/', env=env, **more).pid
+        started = subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True, cwd='/', env=env, **more)
+    pid = started.pid
     if inner:
-        pid = wait(5, lambda: _child(pid), f'{name} did not start: {log(name)}')
+        pid = wait(5, lambda: _child(started.pid) or started.poll() is not None and -1,
+                   f'{name} did not start: {log(name)}')
+        if pid < 0:         # it ended before it was seen
+            raise Ended(4, f'{name} did not start: {_last_line(name)}')
     record = STATE / 'pids' / name
     record.write_text(f'{pid} {_started(pid)}\n')
     return pid
