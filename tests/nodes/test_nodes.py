@@ -113,11 +113,11 @@ def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(know
     noise = np.random.default_rng(3).normal(scale=0.005, size=(12, 16))
     known[:] = [rows(night, 100 * np.exp(noise[night, at]) * (0.92 if at == 3 and night in slow else 1), f'n{at}') for night in range(12) for at in range(16)]
     known += [rows(night, 50.0, 'n5', session=f'again-{night}', rerun_of=f'night-{night}') for night in (11,) for _ in range(9)]
-    found = listing.twice('onebox')
+    found = listing.twice('onebox', listing.well_since('onebox'))
     assert [*found] == ([('n3', 'memory')] if named else [])
     assert not named or found['n3', 'memory'] == pytest.approx(0.92, abs=0.01)
     before = {('n3', 'memory'): 0.92, ('n4', 'memory'): 0.92, ('n9', 'network'): 0.9, ('gone', 'memory'): 0.9}
-    assert listing.mended('onebox', before) == {('n4', 'memory')} | ({('n3', 'memory')} if 11 not in slow else set())
+    assert listing.mended('onebox', before, {}) == {('n4', 'memory')} | ({('n3', 'memory')} if 11 not in slow else set())
 
 
 def test_a_part_without_a_night_since_another_was_mended_is_not_named(known, monkeypatch):
@@ -126,12 +126,12 @@ def test_a_part_without_a_night_since_another_was_mended_is_not_named(known, mon
                 for night in range(14) for at in range(16) for metric, part in (('triad', 'memory'), ('rate', 'storage'))
                 if (metric, night > 10, at) != ('rate', True, 3)]
     slow = {('n3', 'memory'): 0.92, ('n3', 'storage'): 0.92}
-    assert [*listing.twice('onebox')] == [('n3', 'storage')] and listing.mended('onebox', slow) == {('n3', 'memory')}
+    assert [*listing.twice('onebox', listing.well_since('onebox'))] == [('n3', 'storage')] and listing.mended('onebox', slow, listing.well_since('onebox')) == {('n3', 'memory')}
     last = Fault(word='regressed', since=start(8), measured=start(11), part='memory', nodes=['n3'], well=True)
     monkeypatch.setattr(listing.incidents, 'of_system', lambda _: [Incident(
         number=1, uuid='', system='onebox', key=['regressed', 'node', 'n3', 'memory'], begin=0, faults={'node n3: memory': last},
         title='', events=[])])
-    assert not listing.twice('onebox') and listing.mended('onebox', slow) == {*slow}
+    assert not listing.twice('onebox', listing.well_since('onebox')) and listing.mended('onebox', slow, listing.well_since('onebox')) == {*slow}
     assert not any(each.slower for each in known_nodes(monkeypatch))
 
 

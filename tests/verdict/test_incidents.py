@@ -550,8 +550,8 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
     mended: list[tuple[str, str]] = []
-    monkeypatch.setattr(listing, 'twice', lambda system: listed)
-    monkeypatch.setattr(listing, 'mended', lambda system, slow: {*mended} & slow.keys())
+    monkeypatch.setattr(listing, 'twice', lambda system, since: listed)
+    monkeypatch.setattr(listing, 'mended', lambda system, slow, since: {*mended} & slow.keys())
 
     def night(**clock):
         own = notify.prepared('local')

@@ -61,7 +61,7 @@ def of_system(system: System, only: str = '') -> tuple[list[ListedNode], str]:
     last = rows.filter(figures.ON_ONE_NODE).group_by('node', maintain_order=True).last()
     for name, start, session in last.select('node', 'start', 'session').iter_rows():
         nodes[name] |= {'measured': start, 'session': session}
-    for name, parts in _listed(rows, _well_since(system.name)).items():
+    for name, parts in _listed(rows, well_since(system.name)).items():
         nodes[name]['parts'] = parts
     if only and only not in nodes:
         valid = ', '.join(sorted(nodes)) or 'none is known'
@@ -86,10 +86,10 @@ def worse(one: RelativeSpeed | None, other: RelativeSpeed | None) -> RelativeSpe
     return min(filter(None, (one, other)), key=lambda speed: speed.share, default=None)
 
 
-def twice(system: str) -> dict[tuple[str, str], float]:
+def twice(system: str, since: Mapping[str, float]) -> dict[tuple[str, str], float]:
     """Return the nodes that two listings call slower: today's and an earlier one. They are by (node, part), with
-    their speed as a share of their peers'. No job of a node is in both listings."""
-    tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS, _well_since(system))
+    their speed as a share of their peers'. No job of a node is in both listings. ``since``: see `well_since`."""
+    tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS, since)
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
     for (_, part), (names, logs, errors) in tables.items():
@@ -112,22 +112,19 @@ def twice(system: str) -> dict[tuple[str, str], float]:
     return found
 
 
-def mended(system: str, slow: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
+def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[str, float]) -> set[tuple[str, str]]:
     """Return the nodes whose newest nights show that they are not ``slow`` any more, by (node, part). A part
     without a night since another part of the node was mended is mended, too.
 
-    ``slow``: their speeds as a share of their peers'."""
-    if not slow:
-        return set()
-    since = _well_since(system)
-    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since)
+    ``slow``: their speeds as a share of their peers'. ``since``: see `well_since`."""
+    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since) if slow else {}
     measured = {(node, part) for (_, part), (names, *_) in tables.items() for node in names}
     return {key for key in slow if key not in measured and key[0] in since} | {
         (node, part) for (_, part), (names, logs, errors) in tables.items() for (node, of), share in slow.items()
         if of == part and node in names and peers.mended(logs, errors, names.index(node), share)}
 
 
-def _well_since(system: str) -> dict[str, float]:
+def well_since(system: str) -> dict[str, float]:
     """Return when a listing named a node last (Unix time), of the nodes that were slow in a part and are mended
     there: no night until then tells of the node as it is now."""
     found: dict[str, float] = {}

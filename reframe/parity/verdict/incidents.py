@@ -72,10 +72,11 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     holding = {of for ack in held for of in (ack.cell, ack.incident)}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
-        slow = listing.twice(system) if verdict else {}
+        since = listing.well_since(system) if verdict else {}
+        slow = listing.twice(system, since) if verdict else {}
         before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in known for fault in each.faults.values()
                   if fault.listed and verdict}
-        mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow})
+        mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow}, since)
         return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
     return table.record(system, session, start, changed)
 
