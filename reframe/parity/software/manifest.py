@@ -168,6 +168,12 @@ def _state(binary: Path) -> list[int]:
     return []
 
 
+def identities(packages: Mapping[str, Package]) -> dict[str, dict[str, Any]]:
+    """Return what a session keeps of packages."""
+    return {name: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
+            for name, p in packages.items()}
+
+
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
             name: str = 'spack', newer: str = '') -> Survey:
     """Return a view's environment, without packages that changed. ``newer``: on a build that failed."""
@@ -181,9 +187,7 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
         math, env_vars, note = blas.of(using.binaries[0], blas.loaded(program, env), env, flags)
         math.pop('core_unaided' if 'core' in math else 'version', None)     # a part of the hash that results carry
         notes += [f'spack: {note}'] if math and note else []
-    identities = {package: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
-                  for package, p in whole.items()}
-    facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
+    facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities(whole)}
     facts |= {key: value for key, value in (('newer_build', newer), ('blas', math)) if value}
     parts = {feature: [package] for package in whole for feature in codes.made_by(package, name != 'spack')}
     made = Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,

@@ -134,6 +134,4 @@ def made(system: str, from_: Path, spec: str, package: str) -> manifest.View:
 
 def facts(view: manifest.View, software: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a session would keep of a view, in the place of ``software``."""
-    identities = {name: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
-                  for name, p in view.packages.items()}
-    return json.loads(json.dumps({**software, 'view': view.view, 'packages': identities}))
+    return json.loads(json.dumps({**software, 'view': view.view, 'packages': manifest.identities(view.packages)}))
