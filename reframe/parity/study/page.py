@@ -82,7 +82,7 @@ def page(of: Compared) -> str:
             ('Left out', [(c.what, c.why) for c in of.study.dropped])]
     sides = grouped(compared.rows(of), lambda row: row.cells[0].experiment)
     tables = {key: _table(of, rows, bool(of.study.candidate and key in sides)) for key in of.study.experiments
-              if (rows := sides.get(key) or list(_alone(of, key)))}
+              if (rows := sides.get(key) or list(_uncompared(of, key)))}
     return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(
         c=of, title=of.title, counts=counts, experiments=experiments, tables=tables, rest=rest,
         plots={key: list(_plots(of, key)) for key in of.study.experiments}, machines=list(_machines(of)),
@@ -98,7 +98,7 @@ def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
 
 # ---- tables
 
-def _alone(of: Compared, key: str) -> Iterator[Texts]:
+def _uncompared(of: Compared, key: str) -> Iterator[Texts]:
     """Yield the figures of an experiment that has no row in the comparison: its sides are not compared."""
     def text(cells: Sequence[Cell]) -> list[str]:
         return [', '.join(c.text or f'{number(c.figure)} {c.unit}'.strip() for c in cells) + ''.join(
