@@ -35,7 +35,7 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     if packages:
         _package(wanted)
         return
-    experiment, title, number = _between(wanted, environ) if environ else _of(wanted)
+    experiment, title, number = _between(wanted, environ) if environ else _of_incident(wanted)
     if why := answer.too_dear(experiment):
         raise UsageError(why)
     console.lines(answer.planned(experiment, title))
@@ -80,7 +80,7 @@ def _package(wanted: str) -> None:
     console.lines([(f'\npackage: {name}', 'bold'), f'next: parity show {number}'])
 
 
-def _of(wanted: str):
+def _of_incident(wanted: str):
     """Return the experiment on an incident, or on the incident of a cell, its title and the number."""
     from parity.nodes import design
     from parity.records import incidents as table

@@ -35,8 +35,8 @@ def planned(experiment: Experiment, title: str) -> Iterator[Line]:
         yield f'software  {now} and {before}{night}'
     rounds = min(experiment.wanted, experiment.most)
     turns = factorial.order(0, bool(peer), bool(before))
-    yield (f'turns     {", ".join(_turn(experiment, *turn) for turn in turns)}; then backwards; {rounds} such '
-           f'rounds, {counted(experiment.runs, "run")} a turn')
+    sequence = ', '.join(_place_and_software(experiment, *turn) for turn in turns)
+    yield (f'turns     {sequence}; then backwards; {rounds} such rounds, {counted(experiment.runs, "run")} a turn')
     yield (f'takes     {number(experiment.node_seconds(rounds) / 3600)} of '
            f'{number(experiment.system.cause.node_hours)} node-hours, about '
            f'{duration(experiment.wall_seconds(rounds))} where no job waits')
@@ -84,7 +84,7 @@ def _short(names) -> list[str]:
     return [node_name(name) for name in names]
 
 
-def _turn(experiment: Experiment, slow: bool, tonight: bool) -> str:
+def _place_and_software(experiment: Experiment, slow: bool, tonight: bool) -> str:
     node, peer, now, before = _names(experiment)
     return ' with '.join(filter(None, (node if slow else peer, now if tonight or not before else before)))
 
@@ -118,8 +118,11 @@ def sentence(experiment: Experiment, measured: Measured) -> str:
     if decision.word == 'neither':
         return _neither(experiment, measured)
     figures = '; '.join(filter(None, (of_software, of_node)))
-    runs = counted(decision.more * factorial.TURNS * experiment.runs, 'run')
-    return f'not decided: {runs} more would be needed' + (f' ({figures})' if figures else '')
+    return f'not decided: {_more(experiment, measured)} would be needed' + (f' ({figures})' if figures else '')
+
+
+def _more(experiment: Experiment, measured: Measured) -> str:
+    return counted(measured.decision.more * factorial.TURNS * experiment.runs, 'run') + ' more'
 
 
 def _alike(effect: Effect, node: str, peer: str) -> str:
@@ -171,5 +174,4 @@ def compared(experiment: Experiment, measured: Measured) -> Iterator[Line]:
         yield (f'{cell.name}: {how}: speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]',
                'bold' if effect.guilty else '')
     if measured.decision.word == 'not decided':
-        runs = counted(measured.decision.more * factorial.TURNS * experiment.runs, 'run')
-        yield f'{runs} more would tell a difference of {_percent(experiment.loss / 2)}'
+        yield f'{_more(experiment, measured)} would tell a difference of {_percent(experiment.loss / 2)}'

@@ -187,7 +187,7 @@ def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decisi
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
     logs, turns = _logs(one, measured.id), _turns(one, measured.turns // factorial.TURNS)
     return factorial.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
-                        not one.now.identity)
+                            not one.now.identity)
 
 
 def _turns(experiment: Experiment, rounds: int) -> list[tuple[bool, bool]]:
@@ -198,16 +198,25 @@ def folder() -> Path:
     return paths.results() / 'cause'
 
 
+def _note(experiment: Experiment) -> Path:
+    return folder() / f'{experiment.key}.json'
+
+
+def _noted(experiment: Experiment) -> dict[str, Any]:
+    """Return what was noted of this very design; {} where nothing was, or it cannot be read."""
+    try:
+        noted = json.loads(_note(experiment).read_text())
+        return noted if noted['id'] and noted['design'] == experiment.digest and 'ended' in noted else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
 def _begun(experiment: Experiment) -> tuple[str, Path]:
     """Return the id of this experiment, one that was begun and did not end, and the file that notes it."""
-    file = folder() / f'{experiment.key}.json'
-    try:
-        noted = json.loads(file.read_text())
-        if noted['design'] == experiment.digest and not noted['ended']:
-            console.say(f'parity: it was begun before: {len(_logs(experiment, noted["id"]))} turns are measured')
-            return noted['id'], file
-    except (OSError, ValueError, TypeError, KeyError):        # none was begun
-        pass
+    file, noted = _note(experiment), _noted(experiment)
+    if noted and not noted['ended']:
+        console.say(f'parity: it was begun before: {len(_logs(experiment, noted["id"]))} turns are measured')
+        return noted['id'], file
     number = uuid.uuid4().hex[:12]
     for side in filter(None, (experiment.now, experiment.before)):
         if side.restored:
@@ -223,11 +232,8 @@ def _software(number: str, side: Side) -> Path:
 
 def outcome(experiment: Experiment) -> list[float]:
     """Return by what share the software was slower in an experiment that ended, and its interval; [] for none."""
-    try:
-        noted = json.loads((folder() / f'{experiment.key}.json').read_text())
-        return noted['software'] if noted['design'] == experiment.digest and noted['ended'] else []
-    except (OSError, ValueError, TypeError, KeyError):
-        return []
+    noted = _noted(experiment)
+    return noted.get('software', []) if noted and noted['ended'] else []
 
 
 def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight: bool, total: int) -> None:
