@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.figures import figure
+from parity.cli import software as command
+from parity.nightly import doctor
 from parity.nodes import packages
 from parity.nodes.experiment import Experiment, Measure, Side
-from parity.software import mixed
+from parity.records import incidents
+from parity.software import environment, manifest, mixed, spack
 from parity.system import systems
 
 
@@ -64,7 +69,7 @@ def bisected(tmp_path, site, monkeypatch):
     experiment = Experiment('1', systems.read('local'), 'default', [Measure('Hpl.gflops@local:default', 'Hpl', 'gflops', 'higher', 0.105, 0.01)], [],
                             sides[1], sides[0])
     built: list[str] = []
-    monkeypatch.setattr(mixed, 'made', lambda system, from_, spec, package: built.append(spec) or spec)
+    monkeypatch.setattr(mixed, 'made', lambda system, incident, from_, spec, package: built.append(spec) or spec)
 
     def run(slow: dict[str, float], both: float = 0.0):
         def slower(_, spec):
@@ -96,3 +101,107 @@ def test_software_that_spack_did_not_build_has_no_packages(bisected):
     object.__setattr__(experiment, 'before', Side('site', '/opt/a', 'x', {'prefix': '/opt/a'}))
     with pytest.raises(UsageError, match='Spack built neither.*--environ A --environ B'):
         packages.guilty(experiment, ['hpl'], 0.1)
+
+
+class Spack:
+    """A made-up Spack: its packages by hash, each a folder of 1000 bytes, and the arguments of what it removed."""
+
+    def __init__(self, tree: Path):
+        self.tree, self.removed, self.fails = tree, [], ''
+
+    def install(self, *names: str) -> None:
+        for name in names:
+            (self.tree / f'{name}-1.0-{digest(name)}' / 'bin').mkdir(parents=True, exist_ok=True)
+            (self.tree / f'{name}-1.0-{digest(name)}' / 'bin' / name).write_bytes(b'x' * 1000)
+
+    def say(self, *arguments: str) -> str:
+        assert arguments[0] == '--no-env'
+        if arguments[1] == 'find':
+            return '\n'.join(f'{folder.name.rpartition("-")[2]} {folder}' for folder in sorted(self.tree.iterdir()))
+        if self.fails:
+            raise InfrastructureError(self.fails)
+        self.removed += [number[1:] for number in arguments[3:]]
+        return ''
+
+    def ask(self, place, *arguments: str) -> str:
+        return '\n'.join(folder.name.rpartition('-')[2] for folder in self.tree.iterdir())
+
+    def run(self, place, what: str, *rest, steps=None) -> None:
+        names = (place / 'spack.yaml').read_text().split('hpl ^')[1].split()
+        if what == 'concretize':
+            locked(place, *names)
+        else:
+            self.install(*names)
+            view(place, self.tree, *names)
+
+    def tools(self, place) -> dict:
+        return {}
+
+
+def digest(name: str) -> str:
+    return name[0] * 32
+
+
+def locked(place: Path, *names: str) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    specs = {digest(name): {'name': name, 'version': '1.0'} for name in names}
+    (place / 'spack.lock').write_text(json.dumps({'concrete_specs': specs, 'roots': [{'hash': digest(name)} for name in names]}))
+
+
+def view(place: Path, tree: Path, *names: str) -> Path:
+    programs = place / 'view' / 'bin'
+    programs.mkdir(parents=True)
+    for name in names:
+        (programs / name).symlink_to(tree / f'{name}-1.0-{digest(name)}' / 'bin' / name)
+    return programs
+
+
+@pytest.fixture
+def built(site, tmp_path, monkeypatch):
+    """Spack with the build in use (of a), and mixed builds of incident 1 (a b c) and of incident 2 (c d)."""
+    made = Spack(tmp_path / 'tree')
+    made.tree.mkdir()
+    monkeypatch.setattr(spack, 'chosen', lambda: made)
+    monkeypatch.setattr(mixed.build, 'proven', lambda place, *_: manifest.View(view=str(place / 'view' / 'bin'), files={}, packages={}))
+    use = environment.of('local') / 'builds' / 'one'
+    locked(use, 'a')
+    made.install('a')
+    view(use, made.tree, 'a')
+    (use / 'spack.yaml').write_text('spack: {specs: []}')
+    mixed.made('local', '1', use, 'hpl ^a b c', 'hpl')
+    mixed.made('local', '2', use, 'hpl ^c d', 'hpl')
+    return made, use
+
+
+def test_builds_of_answered_incidents_are_removed_with_what_only_these_need(built, monkeypatch, capsys):
+    made, _ = built
+    assert mixed.prune('local', {'1', '2'}) == (0, 0) and not made.removed
+    assert mixed.prune('local', {'2'})[0] == 1 and made.removed == [digest('b')], 'a was there before, incident 2 needs c'
+    assert [place.parent.name for place in mixed.builds('local')] == ['2']
+    made.fails = 'spack uninstall fails: another package needs it'
+    with pytest.raises(InfrastructureError, match='another package needs it'):
+        command.prune('local')
+    assert mixed.builds('local'), 'it is refused whole'
+    made.fails = ''
+    monkeypatch.setattr(incidents, 'of_system', lambda _: [])
+    capsys.readouterr()
+    command.prune('local')
+    assert made.removed[1:] == [digest('c'), digest('d')] and not mixed.builds('local')
+    assert capsys.readouterr().out == 'parity: local: 1 build of parity cause --packages removed: 0 MB; 0 builds are left\n'
+
+
+def test_prune_leaves_the_builds_of_incidents_that_wait_for_their_package(built, monkeypatch):
+    from types import SimpleNamespace
+    made, _ = built
+    of = [SimpleNamespace(number=1, closed=None, cause=SimpleNamespace(package='')), SimpleNamespace(number=2, closed=None, cause=SimpleNamespace(package='d'))]
+    monkeypatch.setattr(incidents, 'of_system', lambda _: of)
+    command.prune('local')
+    assert made.removed == [digest('d')] and [place.parent.name for place in mixed.builds('local')] == ['1']
+
+
+def test_doctor_counts_mixed_builds_without_what_other_builds_have(built, stored):
+    _, use = built
+    (finding,) = doctor._earlier(systems.read('local'), use / 'view' / 'bin')
+    size = sum(file.lstat().st_size for name in 'bcd' for file in (built[0].tree / f'{name}-1.0-{digest(name)}').rglob('*'))
+    assert finding.word == 'ok' and finding.what.startswith(f'2 builds of parity cause --packages: {figure(size, "B")} beside the others; ')
+    assert finding.what.endswith('parity software prune --system local removes those of answered incidents')

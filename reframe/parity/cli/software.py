@@ -44,6 +44,24 @@ def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     return errors.OK if manifest.whole(built) else errors.MISSING
 
 
+@app.command()
+def prune(system: str = SYSTEM):
+    """Remove the builds of `parity cause INCIDENT --packages` whose incident has its package, or is over. Spack
+    removes the packages that only these need."""
+    from parity.base import paths
+    from parity.base.files import Lock
+    from parity.records import incidents
+    from parity.software import mixed
+    from parity.system import systems
+    systems.read(system)
+    unanswered = {str(one.number) for one in incidents.of_system(system)
+                  if not one.closed and not (one.cause and one.cause.package)}
+    with Lock(paths.results() / '.nightly.lock', 'parity software prune').held():
+        count, size = mixed.prune(system, unanswered)
+    print(f'parity: {system}: {counted(count, "build")} of parity cause --packages removed: {size / 1e6:.0f} MB; '
+          f'{counted(len(mixed.builds(system)), "build", "are")} left')
+
+
 def _show(system: str, built: manifest.Manifest) -> None:
     from parity.software import manifest
     if built.tools:

@@ -35,7 +35,7 @@ from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
 from parity.session import retain
-from parity.software import discover, earlier, environment, manifest, spack
+from parity.software import discover, earlier, environment, manifest, mixed, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
 from parity.verdict import acks
@@ -160,14 +160,19 @@ def _software(system: System) -> Iterator[Finding]:
 
 
 def _earlier(system: System, view: Path) -> Iterator[Finding]:
-    """Say which builds of earlier nights are kept, which are gone, and the space that only these take."""
+    """Say which builds are kept for `parity cause`, which are gone, and the space that only these take."""
     builds = retain.builds(system.name, system.software.generations)
     known = {build: build / 'view' / 'bin' for build in builds if build not in view.parents}
     here = [build for build, old in known.items() if environment.view_is_there(old)]
     if here:
-        size = earlier.bytes_of(here, view.parents[1])
+        size = earlier.bytes_of(here, [view.parents[1]])
         yield ok('build', f'{counted(len(here), "build")} of earlier nights kept for parity cause, of '
                           f'{system.software.generations}: {figure(size, "B")} beside the one in use')
+    if halves := mixed.builds(system.name):
+        size = earlier.bytes_of(halves, [*here, view.parents[1]])
+        yield ok('build', f'{counted(len(halves), "build")} of parity cause --packages: {figure(size, "B")} '
+                          f'beside the others; parity software prune --system {system.name} removes those of '
+                          'answered incidents')
     yield from (note('build', earlier.gone_view(old, build)) for build, old in known.items() if build not in here)
 
 

@@ -46,7 +46,8 @@ def guilty(experiment: Experiment, needs: Sequence[str], part: float) -> str:
         _announce(half, len(shares) + 1, most, seconds)
         began = time.monotonic()
         names = [name for change in half for name in change.names]
-        view = mixed.made(experiment.system.name, builds[1], mixed.spec_of(root, before, now, names), root)
+        view = mixed.made(experiment.system.name, experiment.key, builds[1],
+                          mixed.spec_of(root, before, now, names), root)
         shares[half] = _slower(experiment, view)
         seconds = max(seconds, time.monotonic() - began)
         blamed = math.log1p(-shares[half][0]) <= slowdown / 2

@@ -1,13 +1,16 @@
 """Builds between two locks: what differs below one package, and an environment with a part of that.
 
 A mixed environment asks for each package as one of the locks has it, so that Spack reuses what is built. It stands
-beside those in use: results/software/SYSTEM/mixed/HASH."""
+beside those in use: results/software/SYSTEM/mixed/INCIDENT/HASH. mixed/installed.json has the hashes of what Spack
+installed for any mixed environment."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,11 +115,20 @@ def spec_of(root: str, before: Mapping[str, Package], now: Mapping[str, Package]
     return ' '.join([words.pop(root), *(f'^{spec}' for _, spec in sorted(words.items()))])
 
 
-def made(system: str, from_: Path, spec: str, package: str) -> manifest.View:
+def folder(system: str) -> Path:
+    return environment.of(system) / 'mixed'
+
+
+def made(system: str, incident: str, from_: Path, spec: str, package: str) -> manifest.View:
     """Build the one spec with the other settings of a build, and return its view. Raises as a build does."""
+    with _alone(system):
+        return _made(system, incident, from_, spec, package)
+
+
+def _made(system: str, incident: str, from_: Path, spec: str, package: str) -> manifest.View:
     settings, _ = yamlfile.load(from_ / 'spack.yaml')
     text = yaml.safe_dump({'spack': {**settings['spack'], 'specs': [spec]}}, sort_keys=False)
-    place = environment.of(system) / 'mixed' / hashlib.sha256(text.encode()).hexdigest()[:12]
+    place = folder(system) / incident / hashlib.sha256(text.encode()).hexdigest()[:12]
     done = place / 'view.json'
     if done.exists() and not manifest.changed(view := manifest.View.model_validate_json(done.read_text())):
         return view
@@ -126,10 +138,65 @@ def made(system: str, from_: Path, spec: str, package: str) -> manifest.View:
     lock = spack.locked(place)
     needed = steps.packages(lock, [root['hash'] for root in lock['roots']])
     here = needed.keys() & {*command.ask(place, 'find', '--format', '{hash}').split()}
+    _note(system, _installed(system) | (needed.keys() - here))
     command.run(place, 'install', '--fail-fast', steps=steps.Steps(needed, here))
     view = build.proven(place, command.tools(place), {package})
     files.write(done, view.model_dump_json())
     return view
+
+
+def _noted(system: str) -> Path:
+    return folder(system) / 'installed.json'
+
+
+def _installed(system: str) -> set[str]:
+    """Return the hashes of packages that Spack installed for mixed builds alone, and that are not removed yet."""
+    try:
+        return {*json.loads(_noted(system).read_text())}
+    except FileNotFoundError:
+        return set()
+
+
+def _note(system: str, hashes: Collection[str]) -> None:
+    files.write(_noted(system), json.dumps(sorted(hashes)))
+
+
+def _alone(system: str) -> AbstractContextManager[int]:
+    return files.alone(environment.of(system) / '.build.lock', f'builds for {system}')
+
+
+def builds(system: str) -> list[Path]:
+    return sorted(place.parent for place in folder(system).glob('*/*/spack.yaml'))
+
+
+def prune(system: str, used: Collection[str]) -> tuple[int, int]:
+    """Remove the builds of all incidents but those ``used``, and the packages that Spack installed for these
+    alone. Return how many builds, and the bytes of the packages. InfrastructureError where Spack refuses."""
+    with _alone(system):
+        gone = [place for place in builds(system) if place.parent.name not in used]
+        if not gone:
+            return 0, 0
+        others = {*environment.of(system).glob('builds/*'), *builds(system)} - {*gone}
+        needed = {number for place in others if (place / 'spack.lock').exists()
+                  for number in spack.locked(place)['concrete_specs']}
+        installed = _installed(system)
+        size = _uninstall(installed - needed)
+        _note(system, installed & needed)
+        for place in gone:
+            shutil.rmtree(place)
+        return len(gone), size
+
+
+def _uninstall(hashes: Collection[str]) -> int:
+    """Remove packages, where they are installed, and return their bytes."""
+    command = spack.chosen()
+    found = (line.split(maxsplit=1) for line in command.say(
+        '--no-env', 'find', '--format', '{hash} {prefix}').splitlines())
+    here = {number: Path(prefix) for number, prefix in found if number in hashes}
+    size = sum(file.lstat().st_size for prefix in here.values() for file in prefix.rglob('*'))
+    if here:
+        command.say('--no-env', 'uninstall', '-y', *(f'/{number}' for number in here))
+    return size
 
 
 def facts(view: manifest.View, software: Mapping[str, Any]) -> dict[str, Any]:
