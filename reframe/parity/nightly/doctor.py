@@ -164,15 +164,10 @@ def _earlier(system: System, view: Path) -> Iterator[Finding]:
     builds = retain.builds(system.name, system.software.generations)
     known = {build: build / 'view' / 'bin' for build in builds if build not in view.parents}
     here = [build for build, old in known.items() if environment.view_is_there(old)]
-    if here:
-        size = earlier.bytes_of(here, [view.parents[1]])
-        yield ok('build', f'{counted(len(here), "build")} of earlier nights kept for parity cause, of '
-                          f'{system.software.generations}: {figure(size, "B")} beside the one in use')
-    if halves := mixed.builds(system.name):
-        size = earlier.bytes_of(halves, [*here, view.parents[1]])
-        yield ok('build', f'{counted(len(halves), "build")} of parity cause --packages: {figure(size, "B")} '
-                          f'beside the others; parity software prune --system {system.name} removes those of '
-                          'answered incidents')
+    if kept := [*here, *(halves := mixed.builds(system.name))]:
+        yield ok('build', f'{counted(len(here), "build")} of earlier nights, of {system.software.generations}, '
+                          f'and {len(halves)} of --packages kept for parity cause: '
+                          f'{figure(earlier.bytes_of(kept, view.parents[1]), "B")} beside the one in use')
     yield from (note('build', earlier.gone_view(old, build)) for build, old in known.items() if build not in here)
 
 
