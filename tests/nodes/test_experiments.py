@@ -142,6 +142,13 @@ def test_the_same_command_goes_on_after_a_kill_and_measures_anew_after_its_end(c
     assert len(cluster.ran) == measured.turns + again.turns and again.id != measured.id
 
 
+def test_a_turn_reads_its_own_session_alone(cluster, monkeypatch):
+    one, real, read = design.of_incident(incident(cluster)), database.read, []
+    monkeypatch.setattr(database, 'read', lambda session: read.append(session) or real(session))
+    turns = experiment.run(one).turns
+    assert len(read) == 2 * turns, 'each session once for its figures, and once for what its node said'
+
+
 def test_a_disturbed_turn_is_measured_again_and_a_failed_one_ends_it(cluster):
     cluster.broken = {2: {'parity': {'disturbed': 'stress 0.9'}}, 7: {'result': 'fail', 'fail_phase': 'run', 'fail_reason': 'no memory'}}
     one = design.of_incident(incident(cluster))

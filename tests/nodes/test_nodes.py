@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,7 @@ from commands import parity
 from conftest import TOP
 from nights import figure, frame, start
 from parity.base.errors import UsageError
-from parity.nodes import figures, gate, listing, turns, words
+from parity.nodes import figures, gate, listing, measure, turns, words
 from parity.plan.identity import case_name
 from parity.records import changes, database, history, record
 from parity.records.incidents import Fault, Incident
@@ -196,6 +197,25 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     left = [name for name in ('p2', 'p3', 'p6') if name not in chosen]
     assert (f'left for the next night: {", ".join(left)}' in said) is bool(left)
     assert 'p0 takes no jobs: down: no power' in said and re.search('p3 is slower: memory -(50.0|49.9) %', said)
+
+
+def test_turns_whose_figures_were_all_disturbed_say_so(known, monkeypatch, capsys):
+    system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1.0)})
+    states = (NodeState(name, 'idle', True, ('physical',)) for name in ('p1', 'p2'))
+    nodes = [node for node in known_nodes(monkeypatch, *states) if node.state]
+    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
+    monkeypatch.setattr(turns, '_without_turn', lambda *_: nodes if not ran else [])
+    ran: list[str] = []
+
+    def on_nodes(chosen, *_):
+        ran.extend(node.name for node in chosen)
+        runs = {name: [SimpleNamespace(case='Stream', status='', disturbed=why) for why in whys]
+                for name, whys in (('p1', ('others used 2 CPUs', 'others used 1 CPUs')), ('p2', ('others used 2 CPUs', '')))}
+        return '', [], runs
+    monkeypatch.setattr(measure, 'on', on_nodes)
+    turns.by_turns(system, ['-r'], 'night-1', 3600.0)
+    said = capsys.readouterr().out
+    assert '2 of 2 had their turn' in said and 'p1: others used its CPUs in all runs of Stream\n' in said and 'p2: ' not in said
 
 
 def on(node: str, name: str = 'A', **other) -> dict:

@@ -160,14 +160,13 @@ def run(experiment: Experiment) -> Measured:
     lock = runner.lock_results(f'parity cause {experiment.key}', ['--system', experiment.system.name])
     try:
         number, file = _begun(experiment)
-        rounds = min(experiment.wanted, experiment.most)
+        rounds, logs = min(experiment.wanted, experiment.most), _logs(experiment, _runs(number))
         while True:
-            done = _logs(experiment, number)
-            for turn, (slow, tonight) in enumerate(_turns(experiment, rounds)):
-                if turn not in done:
-                    _measure(experiment, number, turn, slow, tonight, rounds * factorial.TURNS)
-            logs = _logs(experiment, number)
-            found = [Turn(*each, logs[turn]) for turn, each in enumerate(_turns(experiment, rounds))]
+            turns = _turns(experiment, rounds)
+            for turn, (slow, tonight) in enumerate(turns):
+                if turn not in logs:
+                    logs[turn] = _measure(experiment, number, turn, slow, tonight, rounds * factorial.TURNS)
+            found = [Turn(*each, logs[turn]) for turn, each in enumerate(turns)]
             decision = factorial.decide(found, experiment.loss, not experiment.now.identity)
             if not decision.more or rounds >= experiment.most:
                 break
@@ -185,7 +184,7 @@ def run(experiment: Experiment) -> Measured:
 def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decision:
     """Return what the turns of a finished experiment say of one of its cells."""
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
-    logs, turns = _logs(one, measured.id), _turns(one, measured.turns // factorial.TURNS)
+    logs, turns = _logs(one, _runs(measured.id)), _turns(one, measured.turns // factorial.TURNS)
     return factorial.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
                             not one.now.identity)
 
@@ -215,7 +214,8 @@ def _begun(experiment: Experiment) -> tuple[str, Path]:
     """Return the id of this experiment, one that was begun and did not end, and the file that notes it."""
     file, noted = _note(experiment), _noted(experiment)
     if noted and not noted['ended']:
-        console.say(f'parity: it was begun before: {len(_logs(experiment, noted["id"]))} turns are measured')
+        done = len(_logs(experiment, _runs(noted['id'])))
+        console.say(f'parity: it was begun before: {done} turns are measured')
         return noted['id'], file
     number = uuid.uuid4().hex[:12]
     for side in filter(None, (experiment.now, experiment.before)):
@@ -236,17 +236,20 @@ def outcome(experiment: Experiment) -> list[float]:
     return noted.get('software', []) if noted and noted['ended'] else []
 
 
-def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight: bool, total: int) -> None:
-    """Measure a turn. InfrastructureError where a case fails, or the earlier software is not what it was."""
+def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight: bool, total: int) -> float:
+    """Measure a turn, and return its logarithm. InfrastructureError where a case fails, or the earlier software is
+    not what it was."""
     side, place, why = experiment.side(tonight), experiment.place(slow), ''
     where = ', '.join(filter(None, (several([*place]), side.label)))
     for _ in range(_TRIES):
         step = f'turn {turn + 1} of {total}: {where}' + (f' (again: {why})' if why else '')
         console.say(f'parity: {step}')
+        (last,), = database.query('SELECT COALESCE(MAX(rowid), 0) FROM sessions') or [(0,)]
         _reframe(experiment, side, place, [f'{CAUSE}={number}', f'turn={turn}'], step)
-        if turn in _logs(experiment, number):
-            return
-        runs = _runs(number).get(turn, [])
+        found = _runs(number, last)
+        if turn in (logs := _logs(experiment, found)):
+            return logs[turn]
+        runs = found.get(turn, [])
         if side.identity and (other := {run.software for run in runs if not run.status} - {side.identity}):
             raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
                                       f'the night ({side.identity}): it cannot be measured again')
@@ -270,27 +273,28 @@ def _reframe(experiment: Experiment, side: Side, place: Sequence[str], extras: l
 
 
 _SESSIONS = ("SELECT uuid, json_extract(json_blob, '$.session_info.turn') FROM sessions "
-             "WHERE json_valid(json_blob) AND json_extract(json_blob, '$.session_info.cause') = ? ORDER BY rowid")
+             "WHERE rowid > ? AND json_valid(json_blob) AND json_extract(json_blob, '$.session_info.cause') = ? "
+             'ORDER BY rowid')
 
 
-def _sessions(number: str) -> Iterator[tuple[int, Session]]:
-    """Yield the sessions of an experiment with their turns, the oldest first."""
-    for session, turn in database.query(_SESSIONS, number):
+def _sessions(number: str, after: int = 0) -> Iterator[tuple[int, Session]]:
+    """Yield the sessions of an experiment with their turns, the oldest first: those ``after`` a row."""
+    for session, turn in database.query(_SESSIONS, after, number):
         if str(turn).isdecimal():
             yield int(turn), database.read(session)
 
 
-def _runs(number: str) -> dict[int, list[Run]]:
+def _runs(number: str, after: int = 0) -> dict[int, list[Run]]:
     found: dict[int, list[Run]] = {}
-    for turn, session in _sessions(number):
+    for turn, session in _sessions(number, after):
         found.setdefault(turn, []).extend(run for run in session.runs if not run.fixture)
     return found
 
 
-def _logs(experiment: Experiment, number: str) -> dict[int, float]:
-    """Return the logarithm of each measured turn: of its cells' speeds, weighted, if it has them all."""
+def _logs(experiment: Experiment, measured: Mapping[int, Sequence[Run]]) -> dict[int, float]:
+    """Return the logarithm of each measured turn: of its cells' speeds, weighted, if its runs have them all."""
     turns, found = _turns(experiment, experiment.most), {}
-    for turn, runs in _runs(number).items():
+    for turn, runs in measured.items():
         side = experiment.side(turns[turn][1]) if turn < len(turns) else experiment.now
         logs = [[cell.log(value) for run in runs if _counts(run, side)
                  and identity.undistributed(run.case)[0] == cell.case

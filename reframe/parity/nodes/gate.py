@@ -6,7 +6,7 @@ import time
 
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED
-from parity.base.figures import duration, several
+from parity.base.figures import duration
 from parity.nodes import listing, measure, words
 from parity.nodes.listing import ListedNode
 from parity.records import database, plan_file
@@ -73,9 +73,8 @@ def _judged(node: ListedNode, runs: list[Run]) -> tuple[int, str]:
         return REGRESSED, '; '.join(filter(None, ('slower than its peers' if node.slower else '', faults)))
     if faults:
         return INFRASTRUCTURE, f'not measurable: {faults}'
-    if disturbed := sorted({run.case for run in runs} - {run.case for run in runs if not run.disturbed}):
-        return MISSING, (f'others used its CPUs in all runs of {several(disturbed)}; '
-                         'measure it again once it is idle')
+    if others := measure.disturbed(runs):
+        return MISSING, f'{others}; measure it again once it is idle'
     if doubtful := [part for part, speed in node.parts.items() if speed and speed.doubtful]:
         return MISSING, f'its peers differ too much to say ({", ".join(doubtful)})'
     return (OK, 'like its peers') if any(node.parts.values()) else (MISSING, 'too few peers to say')

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parity.base import paths
-from parity.base.figures import counted
+from parity.base.figures import counted, several
 from parity.nodes.listing import ListedNode
 from parity.plan import identity
 from parity.records import database
@@ -54,3 +54,10 @@ def faults(runs: list[Run]) -> str:
            if run.status in ('failed', 'wrong') and not run.unfinished]
     more = f' (and {counted(len(bad) - 1, "more run")})' if bad[1:] else ''
     return f'{bad[0]}{more}' if bad else ''
+
+
+def disturbed(runs: list[Run]) -> str:
+    """Return that others used the node's CPUs in all runs of some cases, with their names; '' where they did
+    not."""
+    cases = sorted({run.case for run in runs} - {run.case for run in runs if not run.disturbed})
+    return f'others used its CPUs in all runs of {several(cases)}' if cases else ''

@@ -51,8 +51,8 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
         done = len(names) - len({*names} & {node.name for node in waiting})
         _say(f'{done} of {len(names)} had their turn{f" ({stopped})" if stopped else ""}')
         for name, of_node in sorted(runs.items()):
-            if faults := measure.faults(of_node):
-                _say(f'{name}: {faults}')
+            for why in filter(None, (measure.faults(of_node), measure.disturbed(of_node))):
+                _say(f'{name}: {why}')
     elif waiting:
         _say(f'{hours}: no time is left for another node')
     if waiting:
