@@ -10,7 +10,8 @@ import pytest
 import stored as storing
 from commands import parity, process
 from parity.base import codes
-from parity.base.console import Console, lines, plain
+from parity.base.colours import Console
+from parity.base.console import lines, plain
 from parity.records.incidents import Event, Fault, Incident
 from parity.report import answer
 from parity.verdict import judge

@@ -24,7 +24,7 @@ def _at(path: str, **more: Any) -> Any:
     return Field(validation_alias=AliasPath(*path.split('.')), **more)
 
 
-class _Sum(BaseModel, strict=True):
+class _Sum(BaseModel, strict=True, defer_build=True):
     """The sums of one stream, or of all."""
 
     bytes: NonNegativeInt
@@ -46,7 +46,7 @@ class _Sender(_Sent):
     max_snd_cwnd: NonNegativeInt
 
 
-class _Stream(BaseModel, strict=True):
+class _Stream(BaseModel, strict=True, defer_build=True):
     sender: _Sender
     receiver: _Sum
 
@@ -59,11 +59,11 @@ class _Packets(_Sum):
     jitter_ms: NonNegativeFloat
 
 
-class _PacketStream(BaseModel, strict=True):
+class _PacketStream(BaseModel, strict=True, defer_build=True):
     udp: _Packets
 
 
-class _Run(BaseModel, strict=True):
+class _Run(BaseModel, strict=True, defer_build=True):
     version: str = _at('start.version', pattern=r'^iperf 3\.\d{1,3}(\.\d{1,3})?\+?$')
     protocol: Literal['TCP', 'UDP'] = _at('start.test_start.protocol')
     asked: PositiveInt = _at('start.test_start.num_streams')
@@ -77,18 +77,18 @@ class _Run(BaseModel, strict=True):
     cpu: dict[str, NonNegativeFloat] = _at('end.cpu_utilization_percent')
 
 
-class _Window(BaseModel, strict=True):
+class _Window(BaseModel, strict=True, defer_build=True):
     snd_cwnd: NonNegativeInt
     rtt: NonNegativeInt
     pmtu: NonNegativeInt
 
 
-class _Second(BaseModel, strict=True):
+class _Second(BaseModel, strict=True, defer_build=True):
     sum: _Sum
     streams: list[_Window]
 
 
-class _Seconds(BaseModel, strict=True):
+class _Seconds(BaseModel, strict=True, defer_build=True):
     intervals: list[_Second] = Field(min_length=1)
     sent: _Sum = _at('end.sum_sent')
 

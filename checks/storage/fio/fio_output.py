@@ -21,7 +21,7 @@ _EXACT = 1e-6
 _CLOCK = 60_000     # ms by which the system's clock may be set while fio runs
 
 
-class _Percentiles(BaseModel, strict=True, extra='allow'):
+class _Percentiles(BaseModel, strict=True, defer_build=True, extra='allow'):
     __pydantic_extra__: dict[str, NonNegativeFloat]
     p50: NonNegativeFloat = Field(alias='50.000000')
     p95: NonNegativeFloat = Field(alias='95.000000')
@@ -29,7 +29,7 @@ class _Percentiles(BaseModel, strict=True, extra='allow'):
     p999: NonNegativeFloat = Field(alias='99.900000')
 
 
-class _Latency(BaseModel, strict=True):
+class _Latency(BaseModel, strict=True, defer_build=True):
     """Latency from submission to completion (ns); percentiles come from fio's histogram."""
 
     min: NonNegativeFloat
@@ -45,14 +45,14 @@ class _Latency(BaseModel, strict=True):
         return [(0, self.min), *((name / 100, told[name]) for name in sorted(told)), (1, self.max)]
 
 
-class _Whole(BaseModel, strict=True):
+class _Whole(BaseModel, strict=True, defer_build=True):
     """Latency with the time to submit; without operations where it was not asked for."""
 
     mean: NonNegativeFloat
     N: NonNegativeInt | None = None
 
 
-class _Direction(BaseModel, strict=True):
+class _Direction(BaseModel, strict=True, defer_build=True):
     total_ios: NonNegativeInt
     io_bytes: NonNegativeInt
     runtime: NonNegativeInt                 # ms
@@ -78,7 +78,7 @@ def _none(error: int) -> int:
     return error
 
 
-class _Group(BaseModel, strict=True):
+class _Group(BaseModel, strict=True, defer_build=True):
     error: Annotated[NonNegativeInt, AfterValidator(_none)]
     total_err: Literal[0] = 0
     jobname: str
@@ -93,7 +93,7 @@ class _Group(BaseModel, strict=True):
     latency_ms: _Shares
 
 
-class _Document(BaseModel, strict=True):
+class _Document(BaseModel, strict=True, defer_build=True):
     version: str = Field(alias='fio version', pattern=r'^fio-3\.\d')
     ended: NonNegativeInt = Field(alias='timestamp_ms')
     options: dict[str, str] = Field(alias='global options', default={})

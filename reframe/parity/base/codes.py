@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from parity.base.errors import UsageError
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
 #: Programs that belong to no code and may be needed beside one: an MPI, Python, a C compiler with OpenMP.
 TOOLS = {'mpirun': 'mpi', 'python3': 'python', 'cc': 'cc'}
+#: A statement of a check's file that a code needs, up to the next one.
+_STATED = re.compile(r'^(?:CODE|PROFILE)\b.*\n?(?:[ \t)].*\n?|\n)*', re.M)
 
 #: Each array at least so many times the last-level caches used in a run (McCalpin's run rules,
 #: https://www.cs.virginia.edu/stream/ref.html).
@@ -162,7 +165,8 @@ def _read(file: Path) -> tuple[Code, int]:
     if not file.is_file():
         raise UsageError(f'{file}: not here: the folder of a code must hold its check, with CODE = Code(...)')
     try:
-        tree = ast.parse(file.read_bytes())
+        SourceFileLoader(file.stem, str(file)).get_code(file.stem)      # Python has compiled most files before
+        tree = ast.parse(_statements(file.read_text('utf-8', 'replace')))
     except SyntaxError as err:
         raise UsageError(f'{file}:{err.lineno}: {err.msg}') from None
     stated = {target.id: node.value for node in tree.body if isinstance(node, ast.Assign)
@@ -187,6 +191,15 @@ def _read(file: Path) -> tuple[Code, int]:
         raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
     code = replace(code, file=file, profiles='PROFILE' in stated)
     return replace(code, feature=code.feature or code.room), call.lineno
+
+
+def _statements(text: str) -> str:
+    """Return the text with the statements that a code needs alone, each on its line: it takes long to parse all."""
+    found, at = '', 0
+    for stated in _STATED.finditer(text):
+        found += '\n' * text.count('\n', at, stated.start()) + stated[0]
+        at = stated.end()
+    return found
 
 
 def group_of(cell: str, subsystem: str) -> str:

@@ -1,4 +1,4 @@
-"""Rich's console, but for the exit code where nobody reads on: Rich ends with 1, which means regressed."""
+"""Lines and progress for a person. Rich, which takes long to load, is loaded only for colours."""
 
 from __future__ import annotations
 
@@ -11,17 +11,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-import rich.console
-from rich.text import Text
-
-from parity.base import errors
 from parity.base.text import visible
-
-
-class Console(rich.console.Console):
-    def on_broken_pipe(self) -> None:
-        errors.unread()
-
 
 #: A line of text, or a line and its style.
 Line = str | tuple[str, str]
@@ -34,16 +24,19 @@ def styled(line: Line) -> tuple[str, str]:
 def lines(said: Iterable[Line]) -> None:
     """Print the lines; colours only on a terminal, lines never cut, signs that the terminal has.
     Nothing that a job printed commands the terminal."""
-    console = Console(soft_wrap=True, highlight=False, emoji=False)
+    write = _print
+    if sys.stdout.isatty() or not os.environ.keys().isdisjoint(('FORCE_COLOR', 'TTY_COMPATIBLE')):
+        from parity.base import colours
+        write = colours.writer() or write
     # Python writes UTF-8 in the C locale, which promises ASCII
-    known = 'utf' in console.encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
+    known = 'utf' in (sys.stdout.encoding or 'utf-8').lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
     for text, style in map(styled, said):
-        shown = visible(text) if known else plain(visible(text))
-        if console.color_system:
-            console.print(Text(shown, style=style))
-        else:                   # Rich takes twenty times as long
-            print(shown.expandtabs())
+        write(visible(text) if known else plain(visible(text)), style)
     sys.stdout.flush()
+
+
+def _print(text: str, _: str) -> None:
+    print(text.expandtabs())
 
 
 def say(text: str) -> None:
@@ -85,6 +78,9 @@ def progress(state: Callable[[], Progress], news: Callable[[], bool] = lambda: F
         return
     from rich.progress import BarColumn, ProgressColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    from parity.base.colours import Console
 
     class Line(ProgressColumn):
         def render(self, task):

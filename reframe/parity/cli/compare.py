@@ -40,7 +40,7 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
 
 def printed(found) -> None:
     """Print a comparison; colours only on a terminal."""
-    from parity.base.console import Console
+    from parity.base.colours import Console
     from parity.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(terminal.rendered(found, console.width))

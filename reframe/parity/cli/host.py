@@ -15,7 +15,7 @@ from rich.text import Text
 
 from parity import machine
 from parity.base import codes, files, paths, yamlfile
-from parity.base.console import Console
+from parity.base.colours import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted
 from parity.base.text import visible

@@ -44,9 +44,8 @@ def demand_room() -> None:
     for folder in filter(Path.exists, {results, file.parent}):      # a study makes its folder later
         with _kept(folder):
             with tempfile.TemporaryFile(dir=folder) as probe:
-                probe.write(b'\0' * ROOM_BYTES)
-                probe.flush()
-                os.fsync(probe.fileno())
+                os.posix_fallocate(probe.fileno(), 0, ROOM_BYTES)
+                os.fsync(probe.fileno())        # a quota may be found then
     if file.exists():
         with _kept(file), file.open('r+b'):
             pass

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import reframe.core.decorators as decorators
 import reframe.core.runtime as runtime
@@ -40,7 +39,7 @@ from reframe.frontend.loader import RegressionCheckLoader
 
 from parity.base import codes, errors, paths
 from parity.plan.identity import case_name
-from parity.rfm import adopt, dry_run
+from parity.rfm import adopt
 from parity.system import systems
 
 #: Stands for the environment of a case that none can run.
@@ -170,16 +169,15 @@ class _Loader(RegressionCheckLoader):
             return []
         found, failed = [], []
         ours = Path(filename).is_relative_to(paths.root() / 'checks')
-        logger = mock.Mock(wraps=getlogger())       # what ReFrame warns of while it makes a check is a problem
+        logger = _Warned()          # what ReFrame warns of while it makes a check is a problem
+        decorators.getlogger = loader.getlogger = lambda: logger
         try:
             module = None
             # a file that uses neither is no test: a script would run where it is imported
             if codes.uses_parity(Path(filename)) or self._validate_source(filename):
-                with mock.patch.object(decorators, 'getlogger', lambda: logger), \
-                        mock.patch.object(loader, 'getlogger', lambda: logger):
-                    module = util.import_module_from_file(filename, force=force, load_parents=True)
-                    found = self.load_from_module(module)
-            known = found or logger.warning.called or hasattr(module, '_rfm_test_registry')
+                module = util.import_module_from_file(filename, force=force, load_parents=True)
+                found = self.load_from_module(module)
+            known = found or logger.warnings or hasattr(module, '_rfm_test_registry')
             needed = ours and Path(filename).parent.name != 'src'
             if not known and needed and not hasattr(module, 'PROFILE'):
                 failed = ['yields no check: no class here is decorated with @rfm.simple_test']
@@ -188,17 +186,33 @@ class _Loader(RegressionCheckLoader):
         except BaseException:  # whatever a file does when it is imported, it is the file's fault
             said = what(*sys.exc_info()).splitlines() or ['no reason given']
             failed = [f'cannot be loaded: {said[0].rstrip(":")}']
+        finally:
+            decorators.getlogger = loader.getlogger = getlogger
         self.problems += [{'file': paths.named(filename), 'what': each, **({} if ours else {'refuses': False})}
                           for each in (*_warnings(logger), *failed)]
         self.checks += found
         return found
 
 
-def _warnings(logger: mock.Mock) -> list[str]:
+class _Warned:
+    """ReFrame's logger, and what it warned of."""
+
+    def __init__(self):
+        self.warnings: list[str] = []
+
+    def __getattr__(self, name):
+        return getattr(getlogger(), name)
+
+    def warning(self, message, *args, **kwargs):
+        self.warnings.append(str(message))
+        getlogger().warning(message, *args, **kwargs)
+
+
+def _warnings(logger: _Warned) -> list[str]:
     """Return what ReFrame warned of, once for all variants of a test that it leaves out."""
     said: dict[str, str] = {}
-    for call in logger.warning.call_args_list:
-        text = ' '.join(str(call.args[0]).split()).removesuffix(" (rerun with '-v' for a backtrace)")
+    for message in logger.warnings:
+        text = ' '.join(message.split()).removesuffix(" (rerun with '-v' for a backtrace)")
         test = re.match(r"skipping test '\w+'", text)
         said.setdefault(test[0] if test else text, text)
     return list(said.values())
@@ -266,6 +280,7 @@ class _Parsed(Exception):
 
 def check_options(options: list[str], ours: str) -> None:
     """Have ReFrame's own parser read its options. UsageError for one that it does not know, with ``ours``."""
+    from unittest import mock
     parse = theirs.ArgumentParser.parse_args
 
     def only_parse(parser, *_):
@@ -284,6 +299,7 @@ def check_options(options: list[str], ours: str) -> None:
 
 
 def main() -> None:
+    from parity.rfm import dry_run
     file, *arguments = sys.argv[1:]
 
     def taken(plan: dict[str, Any], _) -> None:
