@@ -309,5 +309,6 @@ def test_submit_sends_the_very_command_as_a_job(cluster, tmp_path, monkeypatch, 
     command.run('1', True, [], False, True)
     assert capsys.readouterr().out.splitlines()[-1] == '7' and not cluster.ran
     assert '\nexec .venv/bin/parity cause 1 --run\n' in scripts[0]
+    assert '\n#SBATCH --exclude=p1,p2\n' in scripts[0], 'the nodes to measure would wait for its end'
     with pytest.raises(UsageError, match='--submit is for --run'):
         command.run('1', False, [], False, True)

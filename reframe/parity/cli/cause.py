@@ -59,7 +59,8 @@ def _send(experiment, words: list[str]) -> None:
     """Send the command as a job, and print its id."""
     from parity.jobs import sent, write
     name, system = f'cause-{experiment.key}', experiment.system.name
-    print(sent.submit('campaign', system, *write.of_command(name, system, ['cause', *words, '--run'])).id)
+    script = write.of_command(name, system, ['cause', *words, '--run'], {*experiment.node, *experiment.peer})
+    print(sent.submit('campaign', system, *script).id)
 
 
 def _package(wanted: str) -> None:

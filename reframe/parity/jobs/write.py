@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,10 +77,13 @@ def script(job: str, system: str, partitions: Sequence[str] = (), *, check: str 
                            measured=str(paths.results() / 'campaigns' / f'{system}-{name}'))
 
 
-def of_command(name: str, system: str, words: Sequence[str]) -> tuple[Request, str]:
-    """Return the request and the script of a campaign: a job that runs `parity` with these words."""
+def of_command(name: str, system: str, words: Sequence[str], nodes: Collection[str]) -> tuple[Request, str]:
+    """Return the request and the script of a campaign: a job that runs `parity` with these words. With Slurm it
+    does not run on the ``nodes``, which would wait for its end."""
     site = systems.read(system)
     asked = request.of('campaign', site, request.partition(site, ''), campaign=name)
+    if nodes and asked.scheduler == 'slurm':
+        asked = asked.model_copy(update={'options': [*asked.options, f'--exclude={",".join(sorted(nodes))}']})
     return asked, rendered('campaign', system, asked, name=asked.campaign, steps=(), command=shlex.join(words))
 
 
