@@ -24,6 +24,8 @@ from parity.plan import Plan, of_command
 TOP = Path(__file__).resolve().parents[1]
 #: Seconds after which something hangs. A loaded machine is slow: no test passes or fails by a shorter time.
 PATIENCE = 3600
+#: Before a command: root obeys the permissions of files.
+OBEYS = 'setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search' if os.geteuid() == 0 else ''
 #: In the environment of all that this process starts.
 MARK = 'PARITY_TEST_WORKER'
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 
 import pytest
 
-from conftest import TOP, shell
+from conftest import OBEYS, TOP, shell
 from parity import plan
 from parity.nightly import guard
 
@@ -92,9 +91,8 @@ def test_a_dry_run_that_sets_nothing_up_ends_with_the_reason(checkout, name, sai
     assert done.returncode == 0 and done.stderr.splitlines()[-1] == f'parity: nothing would run: {said}', done.stdout + done.stderr
 
 
-#: Runs ReFrame itself on one check; root obeys the permissions of files.
+#: Runs ReFrame itself on one check.
 FILECOPY = f'. {TOP}/ci/activate && exec reframe -c {TOP}/checks/storage/filecopy -r'
-OBEYS = 'setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search' if os.geteuid() == 0 else ''
 
 
 @pytest.mark.parametrize('line, said', [

@@ -4,11 +4,12 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import eventually
+from conftest import OBEYS, eventually, shell
 from parity.machine import procfs
 from parity.machine.procfs import Tree
 from parity.software import blas, discover, programs
@@ -219,6 +220,16 @@ def test_programs_of_spacks_codes_are_found_on_path_and_a_wrong_version_is_not_o
     assert any('ior does not start: unexpected answer: ' in note and 'IOR-3.3.0' in note for note in found.notes)
     (stocked.bin / 'cg.A.x').unlink()
     assert 'npb' in offered(stocked), 'what still runs after half a second has started'
+
+
+def test_a_folder_of_path_that_may_not_be_entered_has_no_program(tmp_path):
+    script(tmp_path / 'open' / 'bt.A.x', 'sleep 60')
+    (tmp_path / 'shut' / 'bin').mkdir(parents=True)
+    (tmp_path / 'shut').chmod(0)
+    search = f"from parity.software import programs; print(programs.paths(['bt.*.x'], '{tmp_path}/shut/bin:{tmp_path}/open'))"
+    done = shell(f'{OBEYS} {sys.executable} -c "{search}"', tmp_path)
+    (tmp_path / 'shut').chmod(0o755)
+    assert done.stdout == f"{{'bt.A.x': '{tmp_path}/open/bt.A.x'}}\n", done.stderr
 
 
 def test_a_prefix_goes_before_path_and_a_changed_program_is_another_identity_of_the_same_environment(stocked):

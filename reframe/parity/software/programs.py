@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase as fnmatch
 from functools import cache, partial
+from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,8 +202,9 @@ def paths(names: Collection[str], search: str | None, view: str = '') -> dict[st
     found: dict[str, str | None] = {}
     for name in names:
         folders = [view] if view else (search or '').split(os.pathsep)
-        several = sorted({each.name for folder in folders for each in Path(folder or '.').glob(name)}
-                         if '*' in name else [])
+        # a folder that may not be entered has none
+        several = sorted({os.path.basename(each) for folder in folders
+                          for each in glob(name, root_dir=folder or '.')} if '*' in name else [])
         for each in several or [name]:
             program = os.path.join(view, each) if view else os.path.basename(each)
             found[each] = shutil.which(program, path=search)
