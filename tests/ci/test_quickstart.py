@@ -70,6 +70,11 @@ def test_activate_refuses_a_venv_that_is_absent_or_of_another_checkout(checkout)
     done = shell('. ci/activate; echo $?', checkout)
     assert 'run ci/quickstart first' in done.stderr and done.stdout.strip() == '2'
     assert shell('ci/nightly --dry-run', checkout).returncode == 2
+    (checkout / '.venv/bin').mkdir(parents=True)
+    for name, place in (('reframe', TOP / '.venv/bin/reframe'), ('python', checkout / 'pyproject.toml')):
+        (checkout / '.venv/bin' / name).symlink_to(place)
+    done = shell('. ci/activate; echo $?', checkout)
+    assert f'{checkout}/pyproject.toml does not start for' in done.stderr and done.stdout.strip() == '2', 'its Python is of others'
 
 
 def test_activate_warns_of_a_venv_that_was_made_from_another_lock(checkout):
