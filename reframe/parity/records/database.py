@@ -73,7 +73,8 @@ def query(sql: str, *values) -> list[tuple]:
     except sqlite3.OperationalError as err:
         if 'no such table' in str(err):
             return []
-        raise InfrastructureError(f'{file}: {err}') from None
+        why = err if os.access(file, os.R_OK) else 'Permission denied: whoever measures needs a umask such as 022'
+        raise InfrastructureError(f'{file}: {why}') from None
     except sqlite3.DatabaseError as err:
         raise InfrastructureError(f'{file}: {err}; move it away, the perflogs keep the figures') from None
 
