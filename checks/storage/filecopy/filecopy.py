@@ -30,11 +30,10 @@ SIZES = {'quick': (64 << 20, 300, 3), 'nightly': (1 << 30, 4000, 10), 'acceptanc
 class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     """Copy or write files between two named file systems, 1 or more clients at once.
 
-    ``client_nodes`` starts them together on so many nodes, and gives the mean of every client's own seconds.
-    ``bytes``, ``files`` and ``passes`` replace what the size states. ``one_file`` is copied by all clients.
-    ``overwrite`` writes the small files of the
-    first pass again in the others; ``process_a_file`` starts cp or dd for each; ``pause`` seconds between passes
-    are not timed."""
+    ``client_nodes`` starts them together on so many nodes, and gives the mean of every client's own seconds, and
+    the least and largest of one client. ``bytes``, ``files`` and ``passes`` replace what the size states.
+    ``one_file`` is copied by all clients. ``overwrite`` writes the small files of the first pass again in the
+    others; ``process_a_file`` starts cp or dd for each; ``pause`` seconds between passes are not timed."""
 
     programs = ('filetools.py', 'filecopy.py')
     executable = 'python3'
@@ -62,7 +61,8 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     def declare_clients(self):
         names = ['client_seconds'] if self.client_nodes else []
         later = [f'{when}_client_seconds' for when in PASSES] if names else []
-        names += [f'first_{name}' for name in ('seconds', *names)] + later if self.overwrite else []
+        ends = ['client_seconds_min', 'client_seconds_max'] if names else []
+        names += ends + ([f'first_{name}' for name in ('seconds', *names)] + later if self.overwrite else [])
         self.metrics = (*self.metrics, *(Metric(name, 's', 'lower') for name in names))
 
     def node_count(self):
@@ -120,6 +120,6 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
         self.note(facts)
         for end in ('destination', 'source'):
             if facts.get(f'{end} cached') == 'yes':
-                timed = [m.name for m in self.metrics if m.name.endswith(('seconds', 'rate'))]
+                timed = [m.name for m in self.metrics if m.unit in ('s', 'MB/s')]
                 self.label(timed, 'cached', f'the {end} is in the page cache')
         return values

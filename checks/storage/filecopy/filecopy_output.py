@@ -19,8 +19,9 @@ _NEAR = 1e-5        # rates have six digits
 
 def read(text: str) -> Read:
     """Seconds and rates over the iterations that wrote everything; hangs and failed writes over all.
-    client_seconds, of clients on nodes: the median of their means. first_...: of the iteration before overwriting;
-    early_ and late_client_seconds: of iterations 2 to 7, and of those from the eighth on.
+    client_seconds, of clients on nodes: the median of their means; client_seconds_min and _max: of one client, of
+    all iterations. first_...: of the iteration before overwriting; early_ and late_client_seconds: of iterations
+    2 to 7, and of those from the eighth on.
     Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest."""
     above, _, out = sealed(text, START, SEAL)
     nodes = out.count('nodes: (.+)') if out.maybe('nodes: .*') else 0
@@ -38,7 +39,8 @@ def read(text: str) -> Read:
         if (row[2], row[3]) == ('-', '-') if row[4] == row[5] == '0' else (row[2], row[3]) != ('-', '-'):
             raise Wrong(f'a time although not all was written, or none although it was: {row[0][:120]}')
     every = [float(number(row[2], 'seconds')) if row[2] != '-' else 0 for row in rows]
-    means = _means(out, every, clients) if nodes else []
+    each_client = _clients(out, every, clients) if nodes else []
+    means = [mean(of) if len(of) == clients else 0 for of in each_client]
     first = 1 if out.maybe('overwrite: yes') else 0
     seconds = [each for each in every[first:] if each]
     if not seconds:
@@ -49,7 +51,9 @@ def read(text: str) -> Read:
     if out.one('mode: (.+)')[1] != 'large-copy':
         figures['file_rate'] = median(files / each for each in seconds)
     return {**{name: _figure(out, name, expected) for name, expected in figures.items()},
-            **({'client_seconds': median(filter(None, means[first:]))} if means else {}),
+            **({'client_seconds': median(filter(None, means[first:])),
+                'client_seconds_min': min(sum(each_client, [])),
+                'client_seconds_max': max(sum(each_client, []))} if means else {}),
             **{f'first_{name}': of[0] for name, of in (('seconds', every), ('client_seconds', means))
                if first and of and of[0]},
             **{f'{when}_client_seconds': median(wrote) for when, part in PASSES.items()
@@ -57,19 +61,19 @@ def read(text: str) -> Read:
             **{name: float(count) for name, count in counts.items()}}, _facts(above, out)
 
 
-def _means(out: Lines, every: list[float], clients: int) -> list[float]:
-    """The clients' mean seconds by iteration, 0 where not all wrote all. The longest is that of the iteration."""
+def _clients(out: Lines, every: list[float], clients: int) -> list[list[float]]:
+    """The seconds of the clients that wrote all, by iteration. The longest is that of the iteration."""
     rows = out.every(_CLIENTS)
     if [row[1] for row in rows] != [str(at) for at in range(1, len(every) + 1)]:
         raise Incomplete(f'line {out.end}: the clients of {len(rows)} iterations of {len(every)}, or out of order')
-    means = []
+    found = []
     for row, longest in zip(rows, every, strict=True):
         told = row[2].split()
         of = [float(number(word, 'seconds of a client')) for word in told if word != '-']
         if len(told) != clients or (max(of) if len(of) == clients else 0) != longest:
             raise Wrong(f'{len(told)} clients, the longest {max(of, default=0):g} s: {row[0][:120]}')
-        means.append(mean(of) if longest else 0)
-    return means
+        found.append(of)
+    return found
 
 
 def _figure(out: Lines, name: str, expected: float) -> float:
