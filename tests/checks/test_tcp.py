@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import zlib
@@ -111,6 +113,7 @@ def sealed_again(text: str) -> str:
 @pytest.mark.parametrize('was, now, error, why', [
     ('destination on p1 filesystem ext4 sha256 d', 'destination on p1 filesystem ext4 sha256 e', Wrong, 'the content that p1 has differs from what p3 sent'),
     ('1 outbound bytes 67108864', '1 inbound bytes 67108864', Wrong, 'direction: outbound and inbound'), ('seconds 0.606626', 'seconds 0.000000', Wrong, 'above zero'),
+    ('source cached 0.00 %', 'cipher AECDH-AES128-SHA\nsource cached 0.00 %', Wrong, 'cipher: None and AECDH-AES128-SHA'),
     ('source on p3', 'sauce on p3', Incomplete, 'without a source and a destination'), ('source cached 0.00 %', 'x', Incomplete, 'source cached')])
 def test_a_transfer_that_did_something_else_is_refused(was, now, error, why):
     assert sealed_again(FILES) == FILES and was in FILES
@@ -141,6 +144,32 @@ def test_a_lost_node_ends_the_transfer_and_its_partner_removes_the_file(tmp_path
     conn.close()
     _, error = served.communicate(timeout=PATIENCE)
     assert served.returncode == 1 and 'the other node went away' in error and not list((tmp_path / 'files').iterdir())
+
+
+def test_a_file_passes_through_the_cipher_that_was_asked_for(tmp_path):
+    served, conn, data = partner(tmp_path, '--cipher', 'AECDH-AES128-SHA')
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.maximum_version, context.check_hostname, context.verify_mode = ssl.TLSVersion.TLSv1_2, False, ssl.CERT_NONE
+    context.set_ciphers('AECDH-AES256-SHA:AECDH-AES128-SHA:@SECLEVEL=0')
+    with context.wrap_socket(data) as ciphered, conn, conn.makefile() as said:
+        assert json.loads(said.readline()) == {'ready': True} and ciphered.cipher()[0] == 'AECDH-AES128-SHA'
+        conn.sendall(b'{"ready": true}\n{"go": true}\n')
+        content = b''
+        while len(content) < 3 << 20:
+            content += ciphered.recv(1 << 20)
+        conn.sendall(b'{"done": true}\n')
+        ended = json.loads(said.readline())
+        conn.sendall(b'{"end": true}\n')
+    assert ended['digest'] == hashlib.sha256(content).hexdigest()
+    assert served.wait(PATIENCE) == 0
+
+
+def test_a_cipher_that_openssl_lacks_is_refused(tmp_path):
+    served, conn, data = partner(tmp_path, '--cipher', 'AECDH-ROT13')
+    with conn, data:
+        assert '--cipher AECDH-ROT13: OpenSSL' in json.loads(conn.makefile().readline())['trouble']
+        _, error = served.communicate(timeout=PATIENCE)
+    assert served.returncode == 2 and 'has no such suite' in error
 
 
 def test_a_file_without_space_is_refused(tmp_path):

@@ -1,7 +1,8 @@
 """Files from node to node over TCP, file to file: one pair of nodes after another, and all pairs at once.
 
 The source leaves its node's page cache before, the clock stops after fsync at the receiver, and the content is
-compared after. The study of Murphy and Harton (2007) moved files of 1.5 and 20 GiB by scp so.
+compared after. With a cipher it passes over TLS, as scp's is ciphered. The study of Murphy and Harton (2007) moved
+files of 1.5 and 20 GiB by scp.
 
     reframe -c checks/ -n FileTransfer -S source=local -S destination=local -S pairs=10 -r
 """
@@ -33,7 +34,8 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
 
     ``source`` and ``destination`` are named file systems, ``bytes`` the size of a file. ``pairs`` is a number: at
     most so many, with a metric each. One by one, the file is then read and written apart from the network, too;
-    `disk` is the lesser of both rates. ``half`` (first, second) has both nodes of a pair in that half."""
+    `disk` is the lesser of both rates. ``half`` (first, second) has both nodes of a pair in that half. ``cipher``
+    is a suite of OpenSSL that needs no certificate, such as AECDH-AES128-SHA (AES-128 in CBC mode, SHA-1)."""
 
     programs = ('filetransfer.py', 'tcp.py', 'room.py', 'filetools.py', *Paired.programs)
     how = parameter(['one-by-one', 'at-once'])
@@ -43,6 +45,7 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
     bytes = variable(typ.Str[r'([1-9]\d{0,14})?'], value='')
     pairs = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
     half = variable(typ.Str[r'(first|second)?'], value='')
+    cipher = variable(typ.Str[r'(AECDH-[A-Z0-9-]+)?'], value='')
     metrics = (Metric('seconds', 's', 'lower'), Metric('rate', 'MB/s', 'higher', limit='link_bandwidth'),
                Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'))
 
@@ -62,7 +65,8 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
         files = 3 if self.pairs and alone else 2
         self.plan_bytes([files * nodes // each * self.asked_bytes], 1, self.destination)
         options = {'at-once': flight, 'direction': self.direction, 'bytes': self.asked_bytes,
-                   'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
+                   'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination),
+                   **({'cipher': self.cipher} if self.cipher else {})}
         command = ["python3 filetransfer.py --pair '{pair}' --first '{first}'",
                    *(shlex.quote(f'--{name}={value}') for name, value in options.items()),
                    *(['--disks'] if files == 3 else [])]
@@ -72,7 +76,8 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
 
     def parse(self, text):
         values, facts = read(text)
-        ran, asked = (facts['direction'], facts['bytes']), (self.direction, self.asked_bytes)
+        asked = self.direction, self.asked_bytes, self.cipher
+        ran = facts['direction'], facts['bytes'], facts.get('cipher', '')
         if ran != asked:
             raise Wrong(f'ran {ran}, asked for {asked}')
         if self.how == 'at-once' and self.extra('nodes_share_cpus') and facts['busiest'] > BUSY:
@@ -105,19 +110,22 @@ def read(text: str) -> Read:
     """seconds: the median over the pairs; rate and worst: MB/s (10^6 bytes) of the median and of the slowest pair.
     read, written: MB/s of the disks apart from the network, medians; disk: the lesser one.
 
-    Facts: direction, bytes; pairs: seconds of each; busiest: the busiest core, %; source cached, the most: %;
-    source filesystem, destination filesystem: types. Raises Wrong where the content that came is another."""
+    Facts: direction, bytes, cipher where there is one; pairs: seconds of each; busiest: the busiest core, %;
+    source cached, the most: %; source filesystem, destination filesystem: types. Raises Wrong where the content
+    that came is another."""
     found = [_pair(own) for own in by_pair(text, disjoint=True).values()]
     first, size, pairs = found[0], found[0]['bytes'], [pair['seconds'] for pair in found]
-    for name in ('direction', 'bytes', 'source filesystem', 'destination filesystem'):
+    alike = [name for name in ('direction', 'bytes', 'cipher', 'source filesystem', 'destination filesystem')
+             if name in first]
+    for name in alike:
         for pair in found:
-            same(name, pair[name], first[name])
+            same(name, pair.get(name), first[name])
     values = {'seconds': median(pairs), 'rate': size / median(pairs) / 1e6, 'worst': size / max(pairs) / 1e6}
     if all('read' in pair for pair in found):
         values |= {name: size / median(pair[name] for pair in found) / 1e6 for name in ('read', 'written')}
         values['disk'] = min(values['read'], values['written'])
     return values, {
-        **{name: first[name] for name in ('direction', 'bytes', 'source filesystem', 'destination filesystem')},
+        **{name: first[name] for name in alike},
         'pairs': pairs, **{name: max(pair[name] for pair in found) for name in ('busiest', 'source cached')}}
 
 
@@ -133,11 +141,11 @@ def _pair(text: str) -> dict[str, Any]:
         raise Incomplete(f'line {out.end}: the output ends without a source and a destination')
     if ends['source'][4] != ends['destination'][4]:
         raise Wrong(f'the content that {ends["destination"][2]} has differs from what {ends["source"][2]} sent')
-    cached = out.one(r'source cached (\S+) %')
+    cached, cipher = out.one(r'source cached (\S+) %'), out.maybe(r'cipher (\S+)')
     took, disks = out.one(r'seconds (\S+) busiest (\S+) %'), out.maybe(r'read (\S+) written (\S+)')
     words = {'seconds': took[1], **({'read': disks[1], 'written': disks[2]} if disks else {})}
     seconds = {name: float(number(word, name)) for name, word in words.items()}
     shares = {'busiest': took[2], 'source cached': cached[1]}
-    return {**seconds, 'direction': head[1], 'bytes': int(head[2]),
+    return {**seconds, 'direction': head[1], 'bytes': int(head[2]), **({'cipher': cipher[1]} if cipher else {}),
             **{name: float(number(word, name, zero=True)) for name, word in shares.items()},
             **{f'{name} filesystem': row[3] for name, row in ends.items()}}

@@ -7,7 +7,8 @@ python3 alone, 3.9 or later; tcp.py, room.py and filetools.py lie beside it. Bot
 first one prints what both did. inbound is from the first to the second, outbound back. The source leaves the page
 cache of its node before, and the content is compared after. With --disks the sender then reads the file, and the
 receiver writes one, as large. With --at-once N the clients of N pairs begin together; one is the node FIRST. Each
-end needs room, and removes its files. Exit codes: 0, 1 trouble on the way, 2 refused.
+end needs room, and removes its files. --cipher is a suite of OpenSSL that needs no certificate: the file passes
+over TLS 1.2. Exit codes: 0, 1 trouble on the way, 2 refused.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import platform
 import shutil
 import signal
 import socket
+import ssl
 import sys
 import time
 import zlib
@@ -108,9 +110,30 @@ def cached(path):
 
 # Both ends
 
+def ciphered(data, cipher, client):
+    """Pass all that follows through a cipher; neither end proves who it is."""
+    if not cipher:
+        return data
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if client else ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.set_ciphers(f'{cipher}:@SECLEVEL=0')        # a suite without a certificate is of level 0
+    except ssl.SSLError:
+        raise room.Refused(f'--cipher {cipher}: {ssl.OPENSSL_VERSION} has no such suite') from None
+    return context.wrap_socket(data, server_side=not client)
+
+
 def send(path, data, size):
-    with open(path, 'rb') as file:
-        if (sent := data.sendfile(file)) != size:
+    with open(path, 'rb', buffering=0) as file:
+        if not isinstance(data, ssl.SSLSocket):
+            sent = data.sendfile(file)
+        else:
+            sent = 0
+            while part := file.read(CHUNK):
+                data.sendall(part)
+                sent += len(part)
+        if sent != size:
             raise Lost(f'{sent} bytes of {size} were sent')
 
 
@@ -183,6 +206,7 @@ def serve(options):
     talk = Talk(conn, options.limit)
     data.settimeout(options.limit)
     try:
+        data = ciphered(data, options.cipher, False)
         talk.say(**take_part(options, talk, data, False, lambda: None))
         talk.hear()
     except (Lost, OSError, room.Refused) as error:
@@ -198,6 +222,7 @@ def measure(options):
     talk = Talk(conn, options.limit)
     data.settimeout(options.limit)
     try:
+        data = ciphered(data, options.cipher, True)
         mine = take_part(options, talk, data, True, lambda: at_once(options))
         theirs = talk.hear()
         talk.say(end=True)
@@ -208,6 +233,8 @@ def measure(options):
     tcp.say(f'parity-transfer 1 {options.direction} bytes {options.bytes}')
     for name, end in zip(('source', 'destination'), ends):      # noqa: B905 (Python 3.9)
         tcp.say(f'{name} on {end["node"]} filesystem {end["kind"]} sha256 {end["digest"]}')
+    if options.cipher:
+        tcp.say(f'cipher {data.cipher()[0]}')
     tcp.say(f'source cached {ends[0]["cached"]:.2f} %')
     tcp.say(f'seconds {mine["seconds"]:.6f} busiest {mine["busiest"]:.1f} %')
     if options.disks:
@@ -248,6 +275,7 @@ def main(arguments):
     parser.add_argument('--bytes', type=int, required=True)
     parser.add_argument('--source', required=True, help='folder of the file that is sent')
     parser.add_argument('--destination', required=True, help='folder of the file that is received')
+    parser.add_argument('--cipher', default='', help='suite of OpenSSL, such as AECDH-AES128-SHA')
     parser.add_argument('--disks', action='store_true', help='read and write the file apart from the network, too')
     options = parser.parse_args(arguments)
     if options.bytes < 1:
