@@ -1,5 +1,5 @@
-"""A server that two clients share, over TCP: round trips from a third node, idle and while the first client sends,
-and what both clients get while both send.
+"""A server that two clients share, over TCP: round trips from a third node, idle, while the first client sends and
+after that, and what both clients get while both send.
 
 The second client starts and ends within the transfer of the first one. The study of Murphy and Harton (2007)
 measured a cluster's LAN so.
@@ -24,7 +24,8 @@ CODE = Code('shared link', requires=('python3',), units={'rtt_.*': 'us', 'alone|
 SIZES = {'quick': 4, 'nightly': 10, 'acceptance': 60}
 _THREE = r'parity-pair (\S+) (\S+) (\S+)'
 _END = r'parity-pair-end (\S+) (\S+) (\S+) exit (?P<exit>-?\d+) seconds \d+\.\d{3}'
-_TRIPS = r'(idle|loaded) samples \d+ min \S+ median (\S+) p99 \S+ max \S+ us'
+TRIPS = ('idle', 'loaded', 'after')
+_TRIPS = rf'({"|".join(TRIPS)}) samples \d+ min \S+ median (\S+) p99 \S+ max \S+ us'
 _SENT = r'(alone|first|second) asked (\d+) sent (\d+) received (\d+) seconds (\S+)'
 SHORT = 0.01        # share by which a transfer may be shorter than asked: timers
 WHOLE = 0.02        # share of the bytes that may lie outside the parts of a second
@@ -37,7 +38,7 @@ class Shared(rfm.RunOnlyRegressionTest, Paired):
     programs = ('tcp.py', 'sharedlink.py', *Paired.programs)
     needs = frozenset({'iperf3'})
     seconds = variable(typ.Str[r'([4-9]|[1-9]\d{1,4})?'], value='')
-    metrics = (Metric('rtt_idle', 'us', 'lower'), Metric('rtt_loaded', 'us', 'lower'),
+    metrics = (*(Metric(f'rtt_{name}', 'us', 'lower') for name in TRIPS),
                Metric('alone', 'MB/s', 'higher', limit='link_bandwidth'),
                Metric('sum', 'MB/s', 'higher', limit='link_bandwidth'),
                Metric('first_share', '', 'higher', most=1), Metric('opposed', '', 'higher', zero=True, most=2))
@@ -58,24 +59,25 @@ class Shared(rfm.RunOnlyRegressionTest, Paired):
 
 
 def read(text: str) -> Read:
-    """rtt_idle and rtt_loaded: medians in us, from the third node. alone: MB/s of the first client. sum: MB/s of
-    both clients while both send, of which the first one gets first_share. opposed: 1 - the correlation of both
-    rates there: 2 where one gets what the other loses.
+    """rtt_idle, rtt_loaded, rtt_after: medians in us, from the third node. alone: MB/s of the first client. sum:
+    MB/s of both clients while both send, of which the first one gets first_share. opposed: 1 - the correlation of
+    both rates there: 2 where one gets what the other loses.
 
-    Facts: nodes, seconds; series: of each transfer the MB/s of its parts."""
+    Format 1 has no rtt_after. Facts: nodes, seconds; series: of each transfer the MB/s of its parts."""
     outside = Lines([line.rstrip('\r') for line in text.split('\n')])
     outside.one('parity-pairs 1 nodes 3 in-flight 1')
     groups = list(sections(outside, _THREE, _END))
     if outside.count(r'parity-pairs-end failed (\d+)', zero=True) or len(groups) != 1:
         raise Incomplete(f'line {outside.end}: {len(groups)} groups of nodes ended, there must be 1')
     (nodes, own), = groups
-    _, head, out = sealed(own, r'parity-shared 1 (\S+) seconds (\d+)', 'parity-shared-crc32 ([0-9a-f]{8})')
-    same('the server', head[1], nodes[2])
-    seconds, trips = int(head[2]), {row[1]: float(number(row[2], 'a round trip')) for row in out.every(_TRIPS)}
+    _, head, out = sealed(own, r'parity-shared ([12]) (\S+) seconds (\d+)', 'parity-shared-crc32 ([0-9a-f]{8})')
+    same('the server', head[2], nodes[2])
+    wanted = TRIPS if head[1] == '2' else TRIPS[:2]
+    seconds, trips = int(head[3]), {row[1]: float(number(row[2], 'a round trip')) for row in out.every(_TRIPS)}
     asked = {'alone': seconds, 'first': seconds, 'second': seconds // 2}
     sent = {row[1]: row for row in out.every(_SENT)}
-    if {*trips} != {'idle', 'loaded'} or {*sent} != {*asked} or len(out.every('whole')) != 2:
-        raise Incomplete(f'line {out.end}: {", ".join([*trips, *sent])} of idle, loaded, {", ".join(asked)}')
+    if {*trips} != {*wanted} or {*sent} != {*asked} or len(out.every('whole')) != 2:
+        raise Incomplete(f'line {out.end}: {", ".join([*trips, *sent])} of {", ".join([*wanted, *asked])}')
     parts = {name: _parts(out, row, asked[name]) for name, row in sent.items()}
     first, second = parts['first'], parts['second']
     if not first[0].begin <= second[0].begin < second[-1].end <= first[-1].end:
@@ -84,7 +86,7 @@ def read(text: str) -> Read:
     own_rates = [_between(first, part.begin, part.end) for part in second]
     both = _between(first, second[0].begin, second[-1].end), _between(second, second[0].begin, second[-1].end)
     rate = int(sent['alone'][4]) / float(number(sent['alone'][5], 'seconds')) / 1e6
-    return {'rtt_idle': trips['idle'], 'rtt_loaded': trips['loaded'], 'alone': rate, 'sum': sum(both),
+    return {**{f'rtt_{name}': trips[name] for name in wanted}, 'alone': rate, 'sum': sum(both),
             'first_share': both[0] / sum(both), 'opposed': 1 - _correlation(own_rates, theirs)}, {
         'nodes': ' '.join(nodes.groups()), 'seconds': seconds,
         'series': {name: [round(part.rate, 3) for part in of] for name, of in parts.items()}}

@@ -1,5 +1,5 @@
-"""A server that two clients share: round trips of the second client, idle and while the first one sends; then
-the second one sends within the time in which the first one does.
+"""A server that two clients share: round trips of the second client, idle, while the first one sends, and after
+that; then the second one sends within the time in which the first one does.
 
     python3 pairs.py --three ... -- python3 sharedlink.py --nodes {pair} --seconds 5 -- iperf3
 
@@ -20,7 +20,8 @@ import zlib
 
 import tcp
 
-REST = 1.5              # seconds between two transfers of the first client
+REST = 3                # seconds between two transfers of the first client
+ENDED = 0.7             # seconds until a transfer has ended, at both ends
 FEWEST = 4              # seconds of a transfer: the second client sends for half as long
 
 
@@ -46,7 +47,7 @@ def serve(options):
     if not (ended.acquire(timeout=limit) and ended.acquire(timeout=limit)):
         print(f'sharedlink.py: {len(parts)} of 2 clients ended within {limit} s', file=sys.stderr)
         return 1
-    tcp.say(f'parity-shared 1 {platform.node().split(".")[0]} seconds {options.seconds}')
+    tcp.say(f'parity-shared 2 {platform.node().split(".")[0]} seconds {options.seconds}')
     for line in parts['first'] + parts['third']:
         tcp.say(line)
     whole = all(lines[-1:] == ['whole'] for lines in parts.values())
@@ -85,6 +86,7 @@ def measure(options, name):
         else:
             echo('idle', 0, idle - tcp.SETTLE)
             echo('loaded', idle + tcp.SETTLE, options.seconds - 2 * tcp.SETTLE)
+            echo('after', again - REST + ENDED, REST - 2 * ENDED)
             send('second', again + options.seconds / 4, second, options.seconds // 2)
         conn.sendall('\n'.join([*lines, 'whole']).encode())
     return 0
