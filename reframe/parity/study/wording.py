@@ -9,7 +9,7 @@ from parity.base.console import Line
 from parity.base.figures import counted, duration
 from parity.base.groups import grouped
 from parity.base.text import brief, columns
-from parity.study import campaign, compared, conditions, figures
+from parity.study import campaign, compared, conditions, figures, tables
 from parity.study.campaign import Key, Status, Step
 from parity.study.compared import Compared
 from parity.study.conditions import Planned
@@ -19,29 +19,37 @@ _STYLES = {'holds': 'green', 'does not hold': 'bold red'}
 
 
 def comparison(of: Compared) -> Iterator[Line]:
-    """Yield the comparison with what was measured: table, findings, fits, numbers, notes."""
-    two = of.study.candidate
+    """Yield the comparison with what was measured: findings, tables, fits, numbers, notes."""
+    two, measured = of.study.candidate, of.measured.rows if of.measured else ()
     yield from ((of.title + (f' ({two} / {of.study.baseline})' if two else ''), 'bold'), compared.caption(of))
-    head = [f'in print: {of.study.baseline}', two, f'{two} / {of.study.baseline}'] if two else ['in print']
-    head = ['', *head, *([head[0].replace('in print', 'here'), *head[1:], ''] if of.ran else [])]
-    rows = [[row.name, *row.published, *row.here, row.like] for row in compared.rows(of)]
-    yield from columns([head, *(row[:len(head)] for row in rows)], {1, 2, 3, 4, 5, 6} if two else {1, 2})
-    lost = Counter(row.reason for row in (of.measured.rows if of.measured else ())
-                   if (row.ratio if two else row.baseline) is None)
+    yield from _findings(of)
+    for key, table in tables.of_study(of).items():
+        yield from ('', (f'{key}: {"; ".join(table.notes)}', 'bold'))
+        rows = [[name, *map(' | '.join, texts)] for name, _, texts in table.rows]
+        yield from columns([['', *table.head], *rows], range(1, len(table.head) + 1))
+    lost = Counter(row.reason for row in measured if (row.ratio if two else row.baseline) is None)
     yield from (f'  {count} not measured: {why}' for why, count in lost.items())
-    for row in (*of.published.rows, *(of.measured.rows if of.measured else ())):
+    for row in (*of.published.rows, *measured):
         yield from (f'  {row.benchmark}: {row.metric}: {note}' for note in row.notes)
-    labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
-    for finding in of.analysis.findings:
-        yield from ('', f'{finding.id}: {finding.sentence} ({finding.where})')
-        for where, here in (('in print', False), (f'here{labels}', True)) if of.ran else (('in print', False),):
-            word, why = compared.judged(finding, here)
-            yield f'  {where}: {word}: {why}', _STYLES.get(word, '')
     for heading, table in compared.tables(of):
         if table:
             yield from ('', (heading, 'bold'), *columns([[*row[:-1], brief(row[-1], 90)] for row in table]))
     if not of.ran:
         yield from ('', *(f'note: {note}' for note in of.published.notes))
+
+
+def _findings(of: Compared) -> Iterator[Line]:
+    """Yield how many findings have each word, and each finding with its figures."""
+    labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
+    places = [('in print', False), *([(f'here{labels}', True)] if of.ran else [])]
+    for where, here in places:
+        words = Counter(compared.judged(finding, here)[0] for finding in of.analysis.findings)
+        yield f'  findings {where}: ' + ', '.join(f'{word} {count}' for word, count in words.items())
+    for finding in of.analysis.findings:
+        yield from ('', f'{finding.id}: {finding.sentence} ({finding.where})')
+        for where, here in places:
+            word, why = compared.judged(finding, here)
+            yield f'  {where}: {word}: {why}', _STYLES.get(word, '')
 
 
 # ---- before anything is measured
