@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from pydantic import TypeAdapter
 
 from parity.base import files, yamlfile
+from parity.base.errors import UsageError
 from parity.software import build, environment, manifest, spack, steps
 
 _LANGUAGES = frozenset(('c', 'cxx', 'fortran'))
 _FLAGS = ('cflags', 'cxxflags', 'fflags', 'cppflags', 'ldflags', 'ldlibs')
 #: Spack adds these by itself.
 _NOT_ASKED = ('gcc-runtime', 'glibc', 'intel-oneapi-runtime')
+_HASHES = TypeAdapter(list[str])
 
 
 class Package(NamedTuple):
@@ -151,10 +154,11 @@ def _noted(system: str) -> Path:
 
 def _installed(system: str) -> set[str]:
     """Return the hashes of packages that Spack installed for mixed builds alone, and that are not removed yet."""
+    file = _noted(system)
     try:
-        return {*json.loads(_noted(system).read_text())}
-    except FileNotFoundError:
-        return set()
+        return set(_HASHES.validate_json(file.read_bytes())) if file.exists() else set()
+    except ValueError:
+        raise UsageError(f'{file}: no list of hashes; remove it, then Spack keeps these packages') from None
 
 
 def _note(system: str, hashes: Collection[str]) -> None:
