@@ -2,13 +2,15 @@
 whichever of them is here."""
 
 import os
+import re
 import shutil
 import subprocess
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import TOP
+from conftest import TOP, shell
+from jobs import HPCC, sessions_of
 from parity.base import reasons
 from parity.scheduler import scheduled
 from parity.software import discover
@@ -103,3 +105,34 @@ def test_commands_before_the_modules_come_first_as_in_a_job(tree, monkeypatch):
     loaded, _ = discover.load_modules(['gcc', 'openmpi'], os.environ, ['module purge', f'module use {tree}/core'])
     assert loaded['MPI'] == 'here'
     assert discover.taken_along({**os.environ, 'LOADEDMODULES': 'gcc/12.2'}) == ['gcc/12.2']
+
+
+@pytest.mark.full
+def test_nights_on_the_mpi_of_modules_and_of_a_prefix_are_compared(tree, checkout):
+    """The mpirun of each starts that of this machine."""
+    if not HPCC:
+        pytest.skip('needs mpirun')
+    for name in ('a', 'b', 'own'):
+        script = tree / name / 'bin' / 'mpirun'
+        script.parent.mkdir(parents=True)
+        script.write_text(f'#!/bin/sh\necho "$PWD" >>"{tree}/{name}/log"\nexec {shutil.which("mpirun")} "$@"\n')
+        script.chmod(0o755)
+        (tree / 'gcc' / 'mpi').mkdir(parents=True, exist_ok=True)
+        (tree / 'gcc' / 'mpi' / name).write_text(f'#%Module1.0\nprepend-path PATH {tree}/{name}/bin\n')
+    site = checkout / 'systems' / 'local' / 'system.yaml'
+    site.write_text(site.read_text().replace('environments: []', f"""modules_system: {'lmod' if 'LMOD_CMD' in os.environ else 'envmod'}
+environments:
+  - {{name: a, modules: [gcc/12.2, mpi/a], codes: [pingpong]}}
+  - {{name: b, modules: [gcc/12.2, mpi/b], codes: [pingpong]}}
+  - {{name: own, prefix: "{tree}/own", codes: [pingpong]}}""").replace('    scheduler: local\n', f"""    scheduler: local
+    prepare_cmds: [module purge, module use {tree}/core]
+"""))
+    for name in ('a', 'b', 'own'):
+        done = shell(f"ci/nightly --system local --repeats 1 -n '^Pingpong%where=within' -p {name}", checkout)
+        assert done.returncode in (0, 1), done.stdout[-3000:] + done.stderr
+        assert str(checkout) in (tree / name / 'log').read_text(), 'a case ran by it'
+    numbers = [session['session_info']['uuid'][:8] for session in sessions_of(checkout)]
+    for sides in numbers[:2], numbers[1:]:
+        for label, code in ('', 2), ('--label', 0):
+            done = shell(f'. ci/activate; parity compare {" ".join(sides)} {label}', checkout)
+            assert done.returncode == code and re.search(r'not like for like, (refused|compared all the same): software identity \w+ \| identity \w+ \(3 metrics\)', done.stdout), done
