@@ -106,6 +106,17 @@ def test_a_job_has_one_answer_at_every_age_and_of_every_version(tmp_path, monkey
         assert bool(state.never) is (word == 'PENDING')
 
 
+def test_a_command_of_several_lines_is_text_of_its_job(tmp_path, monkeypatch):
+    """Slurm 25.11 and later print it as the user wrote it."""
+    line = (slurm_site.RECORDED / 'jobs-26.05.txt').read_text().partition('== exit7\n')[2].splitlines()[0]
+    told = line.replace('--wrap exit 7', '--wrap sleep 1\nJobState=COMPLETED UserId=root\n\nexit 7')
+    assert told != line
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    slurm_site.install(tmp_path, {'scontrol': {'--oneliner show job 8': told}})
+    state, = slurm.states('8')
+    assert (state.id, state.word, state.exit_code) == ('5', 'FAILED', 7)
+
+
 def test_an_array_of_slurm_is_told_by_its_elements(stands):
     stands(ARRAY)
     states = slurm.states('8')

@@ -64,7 +64,8 @@ def states(job: str) -> list[State]:
     Forgotten also where only the accounting knows a job, and not its end: a killed controller lost the job."""
     try:
         said = answer(_asked('scontrol', job, '--oneliner', 'show', 'job'))
-        return _blamed(job, [_controller(line) for line in said.splitlines() if line])
+        # SubmitLine= (25.11) may have several lines
+        return _blamed(job, [_controller(line) for line in said.splitlines() if line.startswith('JobId=')])
     except SchedulerError as err:
         unknown = 'Invalid job id' in str(err)
         fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
