@@ -99,10 +99,11 @@ def test_modules_of_a_real_tree(tree, names, why):
     assert not loaded or loaded['PATH'].split(':')[0] == f'{tree}/bin'
 
 
-def test_commands_before_the_modules_come_first_as_in_a_job(tree, monkeypatch):
+@pytest.mark.parametrize('word', ['module', 'ml'])
+def test_commands_before_the_modules_come_first_as_in_a_job(tree, monkeypatch, word):
     monkeypatch.delenv('MODULEPATH')
     assert discover.load_modules(['gcc'], os.environ)[0] is None
-    loaded, _ = discover.load_modules(['gcc', 'openmpi'], os.environ, ['module purge', f'module use {tree}/core'])
+    loaded, _ = discover.load_modules(['gcc', 'openmpi'], os.environ, [f'{word} purge', f'{word} use {tree}/core'])
     assert loaded['MPI'] == 'here'
     assert discover.taken_along({**os.environ, 'LOADEDMODULES': 'gcc/12.2'}) == ['gcc/12.2']
 
