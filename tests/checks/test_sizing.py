@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity.check.sizing import Dense, dense
-from replay import room
+from replay import Replay, check, room
 
 hpcc, npb, osu, stream = map(room, ('hpcc', 'npb', 'osu', 'stream'))
 output = sys.modules['npb_output']
@@ -43,6 +43,29 @@ def test_hpl_worked_examples(memory, ranks, fraction, seconds, gflops, nb, n, p,
     problem = dense(memory, ranks, fraction, seconds, gflops, nb)
     assert (problem.n, problem.nb, problem.p, problem.q) == (n, nb, p, q)
     assert why in problem.why and f'N = {n}' in problem.why
+
+
+SIZED = Dense(4032, 192, 1, 2, 'sized')
+
+
+@pytest.mark.parametrize('n, nb, ran', [('0', '0', SIZED), ('2048', '0', Dense(2048, 192, 1, 2, "as asked for: {'n': 2048}; sized")),
+                                        ('1000', '64', Dense(1000, 64, 1, 2, "as asked for: {'n': 1000, 'nb': 64}; sized"))])
+def test_hpl_takes_the_order_and_the_block_that_are_asked_for(tmp_path, n, nb, ran):
+    folder = Path(room('hpl').__file__).parent
+    made = Replay(check('hpl', 'Hpl'), {}, asked={'n': n, 'nb': nb, 'dense_problem': SIZED, 'stagedir': tmp_path, 'prefix': folder})
+    made.write_input()
+    assert made.problem == ran and made.parity['sizing']['hpl'] == vars(ran)
+    rows = dict(line.split()[:2][::-1] for line in (tmp_path / 'HPL.dat').read_text().splitlines() if line.split()[1:] in (['N'], ['NB']))
+    assert rows == {'N': str(ran.n), 'NB': str(ran.nb)}
+
+
+@pytest.mark.parametrize('asked, why', [({'n': '20000'}, 'memory: N = 20000 takes 3.2 GB of 2 GB'), ({'n': '15000'}, ''), ({'n': '0'}, ''),
+                                        ({'dat': 'HPL.dat', 'nb': '64'}, 'dat=HPL.dat has its own N and NB: leave out n and nb')])
+def test_hpl_is_left_out_where_what_is_asked_for_cannot_run(asked, why):
+    made, skipped = Replay(check('hpl', 'Hpl'), {}, {'memory_bytes': 10 ** 9}, {'nodes': '2', 'place_ranks': '', 'program': 'xhpl', **asked}), []
+    made.skip_case = skipped.append
+    made.place()
+    assert skipped == ([why] if why else [])
 
 
 @settings(deadline=None)                            # a busy machine is not an error

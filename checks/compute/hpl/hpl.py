@@ -47,6 +47,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
     def place(self):
         self.place_ranks()
         self.executable = self.program('xhpl')
+        if self.dat and {self.n, self.nb} != {'0'}:
+            self.skip_case(f'dat={self.dat} has its own N and NB: leave out n and nb')
         needed, there = 8 * int(self.n) ** 2, int(self.nodes) * (self.extra('memory_bytes') or 0)
         if needed > there > 0:
             self.skip_case(f'memory: N = {self.n} takes {needed / 1e9:.3g} GB of {there / 1e9:.3g} GB')
