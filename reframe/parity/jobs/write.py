@@ -77,7 +77,8 @@ def script(job: str, system: str, partitions: Sequence[str] = (), *, check: str 
                            measured=str(paths.results() / 'campaigns' / f'{system}-{name}'))
 
 
-def of_command(name: str, system: str, words: Sequence[str], nodes: Collection[str]) -> tuple[Request, str]:
+def of_command(name: str, system: str, words: Sequence[str],
+               nodes: Collection[str] = ()) -> tuple[Request, str]:
     """Return the request and the script of a campaign: a job that runs `parity` with these words. With Slurm it
     does not run on the ``nodes``, which would wait for its end."""
     site = systems.read(system)
