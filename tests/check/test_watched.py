@@ -15,10 +15,11 @@ import sessions
 from conftest import TOP
 from nights import start
 from parity.check import watched
+from parity.cli import table
 from parity.compare import resolve
 from parity.records import history
 from parity.report import answer, show
-from parity.verdict import incidents, judge, terminal
+from parity.verdict import incidents, judge
 from sessions import case
 
 PROGRAM = TOP / 'jobs' / 'programs' / 'watch.py'
@@ -138,7 +139,7 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged_and_calm_runs_are():
     assert (cell.verdict, cell.value, verdict.exit_code) == ('disturbed', 7.6, 0) and '1.00 of its 2' in cell.reason
     notes = dict(answer.of(verdict).notes)
     assert notes['disturbed'].startswith('2 figures, while others used the CPUs') and notes['trust'].startswith('0 of 2 judged')
-    assert '7.6' in '\n'.join(line for line, _ in terminal.table(verdict))
+    assert '7.6' in '\n'.join(line for line, _ in table.table(verdict))
     assert not incidents.of_verdict(verdict, 'local', 1.0).well.keys() - {incidents.WHOLE}, 'nothing is said to be well'
 
 

@@ -14,6 +14,7 @@ import sessions
 from commands import parity, process
 from dev import coverage
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.cli import table
 from parity.compare import join, pairs, resolve
 from parity.compare.model import Measured, Side, Value
 from parity.compare.terminal import rendered
@@ -22,7 +23,7 @@ from parity.records import database, history, plan_file, record
 from parity.report import answer
 from parity.stats.interval import FLOOR, half_width, part, ratio, sample
 from parity.system import systems
-from parity.verdict import judge, terminal
+from parity.verdict import judge
 from sessions import planned, ran
 from stored import Stored
 
@@ -374,7 +375,7 @@ def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monke
     assert parity('compare', 'onebox:physical', 'onebox:virtual').returncode == 1
     verdict = judge.newest(newest)
     assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1 and '5 and 5 sessions' in verdict.pairs[0].why
-    assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in terminal.table(verdict))
+    assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in table.table(verdict))
     entry, *_ = answer.of(verdict).entries
     assert entry.title == 'onebox:virtual / onebox:physical: Toy hpl' and entry.lines[0].startswith('expected at least 0.97: ')
     declared(monkeypatch, tmp_path, f'{PAIR}      - {{metric: Toy.hpl, at_least: 0.906}}\n')

@@ -10,11 +10,12 @@ import pytest
 
 from commands import parity
 from parity.base.errors import UsageError
+from parity.cli import table
 from parity.compare import pairs
 from parity.plan import Plan
 from parity.report import answer
 from parity.system import systems
-from parity.verdict import judge, terminal
+from parity.verdict import judge
 from sessions import planned, ran
 from stored import Stored
 
@@ -129,7 +130,7 @@ def test_the_verdict_names_a_speed_up_that_is_too_small(results, declared):
     assert (outcome.state, outcome.against, verdict.exit_code) == ('regressed', 'CpuToy.triad threads=all', 1)
     title = 'GpuToy triad_gpu against CpuToy.triad threads=all (different processors: a speed-up)'
     assert answer.of(verdict).entries[-1].title == f'example-slurm:gpu / example-slurm:cpu: {title}'
-    assert any('(different processors: a speed-up) at least 25   regressed' in line for line, _ in terminal.table(verdict))
+    assert any('(different processors: a speed-up) at least 25   regressed' in line for line, _ in table.table(verdict))
 
 
 def test_an_expectation_of_devices_holds_for_each(results, declared):

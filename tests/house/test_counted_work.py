@@ -84,3 +84,10 @@ def test_a_run_and_its_first_verdict_load_the_checks_once_and_start_git_and_the_
     assert [Path(program).name for program in done['started']] == ['git', 'rfm_job.sh']
     done = counted.parity('verdict')
     assert (done['modules'], done['started'], done['pythons']) == (['pydantic'], [], 1)
+
+
+def test_a_night_whose_history_is_short_loads_no_polars(counted):
+    for _ in range(3):
+        done = counted.reframe('-r')
+    assert (done['modules'], done['checks']) == (OF_REFRAME, 1)
+    assert counted.parity('verdict')['modules'] == ['pydantic']

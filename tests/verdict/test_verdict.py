@@ -12,13 +12,14 @@ import nights as made
 import sessions
 from commands import parity
 from parity.base.errors import UsageError
+from parity.cli import table
 from parity.compare.pairs import Pair
 from parity.nightly import run as again_tonight
 from parity.plan import PlannedCase
 from parity.records import database, history, record
 from parity.report import answer
 from parity.system import systems
-from parity.verdict import budget, judge, terminal
+from parity.verdict import budget, judge
 from parity.verdict import nights as by_series
 from parity.verdict.model import Budget
 from sessions import METRICS, case, planned, ran, verdict_on
@@ -159,7 +160,7 @@ def test_the_answer_counts_what_is_in_order_and_the_table_lists_the_words_asked_
     said, (missing,) = dict(answer.of(found).notes), answer.of(found).entries
     assert missing.title == 'local:default: Never: never ran' and len(missing.cells) == 2
     assert said['improved'].endswith('Toy03: hpl and 8 more') and said['in order'] == '1 figure; 1 too new to judge'
-    full, few = ('\n'.join(text for text, _ in terminal.table(found, *words)) for words in ((), (['missing'],)))
+    full, few = ('\n'.join(text for text, _ in table.table(found, *words)) for words in ((), (['missing'],)))
     assert 'OK  compute' in full and 'Toy: hpl' in full and 'Toy11: hpl' in full and '+20.0 % of the reference' in full
     assert 'MISSING  compute' in few and 'Never: 2 metrics' in few and 'OK' not in few and 'Toy11' not in few
 
@@ -174,7 +175,7 @@ def test_a_blind_cell_says_from_which_slowdown_on_it_shows_and_the_first_lines_c
     assert told.sentence == '4 of 6 figures are judged: 2 blind, the others are as they were.' and told.counts == '2 ok · 2 blind'
     assert '2 ok · 2 blind' in [text for text, _ in answer.lines(found)][:4] and found.exit_code == 0
     assert dict(told.notes)['blind'] == '2 figures would not show a slowdown of 5.0 %; the best shows one of 7.4 % (parity verdict --all)'
-    assert 'BLIND  compute' in [text for text, _ in terminal.table(found)]
+    assert 'BLIND  compute' in [text for text, _ in table.table(found)]
 
 
 def queued(submitted: float, waited: float, ran_for: float) -> dict:

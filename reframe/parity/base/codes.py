@@ -194,7 +194,7 @@ def _read(file: Path) -> tuple[Code, int]:
 
 
 def _statements(text: str) -> str:
-    """Return the text with the statements that a code needs alone, each on its line: it takes long to parse all."""
+    """Return the text with the statements that a code needs alone, on their lines: to parse all takes long."""
     found, at = '', 0
     for stated in _STATED.finditer(text):
         found += '\n' * text.count('\n', at, stated.start()) + stated[0]

@@ -106,8 +106,9 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
     from parity.base import console, times
+    from parity.cli import table
     from parity.report import answer, documents
-    from parity.verdict import judge, terminal
+    from parity.verdict import judge
     if session and system:
         raise errors.UsageError('--session and --system: give only one')
     try:
@@ -119,7 +120,7 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     if as_json:
         print(documents.as_json(answer.answered(judged)))
         return judged.exit_code
-    cells = terminal.table(judged) if everything else terminal.table(judged, ['skipped']) if skipped else []
+    cells = table.table(judged) if everything else table.table(judged, ['skipped']) if skipped else []
     console.lines([*answer.lines(judged), *cells])
     return judged.exit_code
 

@@ -32,7 +32,7 @@ from parity.session import recovery
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import Retired, System
-from parity.verdict import acks, budget, incidents
+from parity.verdict import acks, budget, incidents, learning
 from parity.verdict import cells as cellmaker
 from parity.verdict.model import TOO_OFTEN, WORDS, Budget, Cell, CodeCoverage, Coverage, Session, Verdict, names
 
@@ -86,7 +86,7 @@ def _judged(session: Record) -> Verdict:
     declared = pairs.read(system)
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
-    cells, shared, longer = _with_history(cells, system.name, uuid, share)
+    cells, shared, longer = _with_history(cells, system.name, session, share)
     shared = shared.model_copy(update={'bounds_alone': sum(
         budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)})
     cells = list(map(cellmaker.with_power, cells))
@@ -114,13 +114,15 @@ def _judged(session: Record) -> Verdict:
             cells, outcomes, incidents.of_nodes(known, uuid)))
 
 
-def _with_history(cells: list[Cell], system: str, uuid: str,
+def _with_history(cells: list[Cell], system: str, session: Record,
                   share: Callable[[int], Budget]) -> tuple[list[Cell], Budget, list[str]]:
     """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer."""
-    if len(database.sessions(system, last=2)) < 2:
+    if len(known := database.sessions(system, last=bounds.FIRST + 1)) < 2:
         return cells, share(0), []
-    from parity.verdict import nights  # the first verdict of a system loads no polars, which would double its time
-    return *nights.with_history(cells, system, uuid, share), nights.longer(system, uuid)
+    if (first := learning.of_first_nights(cells, session, known)) is not None:
+        return first, share(0), []
+    from parity.verdict import nights  # it loads polars, which doubles the time of a small verdict
+    return *nights.with_history(cells, system, session.uuid, share), nights.longer(system, session.uuid)
 
 
 def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str]) -> list[Cell]:

@@ -20,10 +20,11 @@ from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.nights import Nights
 from parity.verdict import events
 from parity.verdict.cells import OPEN, sentence
+from parity.verdict.learning import SECONDS
 from parity.verdict.model import Budget, Cell, Change
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
-TIMES, SECONDS = 2.0, 10.0
+TIMES = 2.0
 #: The usual time is the median of the newest nights, of so many at most and at least.
 MOST, LEAST = 30, 5
 #: So many cases are named.

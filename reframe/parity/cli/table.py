@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from parity.base.figures import counted, figure
 from parity.base.text import columns
+from parity.report.answer import STYLES
 from parity.verdict.model import WORDS, Row, Verdict, rows
 
-STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
-          'missing': 'bold yellow', 'insufficient': 'cyan', 'blind': 'cyan', 'disturbed': 'yellow',
-          'unreferenced': 'cyan', 'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
 #: Changed facts that are listed; parity show lists all.
 CHANGES = 4
 

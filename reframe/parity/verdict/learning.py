@@ -1,0 +1,40 @@
+"""The first nights of a system: no history is long enough to judge, and polars, slow to load, is not needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parity.records import database
+from parity.records.plan_file import CELL
+from parity.records.record import Session
+from parity.stats.bounds import FIRST
+from parity.verdict.model import Cell
+
+#: More cells are read faster from the cache. No case that took less is among those that took longer than usual.
+MOST, SECONDS = 200, 10.0
+
+
+def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) -> list[Cell] | None:
+    """Return the cells, learning; None where the ``nights`` of the system may say more of a cell."""
+    if len(nights) > FIRST or len(cells) > MOST or any(night.rerun_of for night in nights) \
+            or session.uuid not in (night.uuid for night in nights) \
+            or any(cell.verdict == 'disturbed' for cell in cells) \
+            or any((run.seconds or 0) > SECONDS for run in session.runs):
+        return None
+    tonight = _given(session)
+    try:
+        others = [_given(database.read(night.uuid)) for night in nights]
+    except database.Unreadable:
+        return None
+    if any(other.get(cell, given) != given for other in others for cell, given in tonight.items()):
+        return None
+    learning = {'state': 'learning'}
+    return [cell.model_copy(update=learning) if cell.history == 'insufficient' and
+            tuple(getattr(cell, name) for name in CELL) in tonight else cell for cell in cells]
+
+
+def _given(session: Session) -> dict[tuple[str, ...], Any]:
+    """Return what the program was given and the unit of each figure that a history would have, by CELL."""
+    return {(run.partition, run.environ, run.case, run.size, name): (run.work, figure.unit)
+            for run in session.runs if not (run.retry or run.fixture or run.status or run.disturbed)
+            for name, figure in run.figures.items() if figure.finite and figure.better and not figure.label}
