@@ -67,7 +67,8 @@ def _table(of: Compared, rows: Sequence[Texts], sides: bool) -> Table:
     head = [f'{source} {side}'.strip() for source in sources for side in names]
     if few and len({*axes, *(c.metric for c in every)}) > 2 and (not sides or len(rows) > _MOST_COLUMNS):
         notes += [f'a cell has {", ".join(head)}'] if head[1:] else []
-        return _crossed(of, rows, axes, few[-1], notes, several)
+        across = max(few[::-1], key=lambda axis: len({c.point[axis] for c in every if c.line}))
+        return _crossed(of, rows, axes, across, notes, several)
     return Table([*head, *([''] if measured and sides else [])], [
         (row.name, '; '.join(filter(None, (where(row.cells) if several else '',
                                            row.reason if row.reason not in row.published else ''))),

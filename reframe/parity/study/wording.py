@@ -42,7 +42,7 @@ def _findings(of: Compared) -> Iterator[Line]:
     """Yield how many findings have each word, and each finding with its figures."""
     labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
     places = [('in print', False), *([(f'here{labels}', True)] if of.ran else [])]
-    for where, here in places:
+    for where, here in places if of.analysis.findings else ():
         words = Counter(compared.judged(finding, here)[0] for finding in of.analysis.findings)
         yield f'  findings {where}: ' + ', '.join(f'{word} {count}' for word, count in words.items())
     for finding in of.analysis.findings:
