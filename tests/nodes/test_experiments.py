@@ -277,28 +277,28 @@ def test_environments_that_cannot_be_compared_are_refused(cluster, environs, sai
 def test_the_command_prints_the_plan_measures_and_keeps_the_answer(cluster, monkeypatch, capsys):
     cluster.slow = {'p1': 0.10}
     incident(cluster)
-    command.run('1', False, [], False, False)
+    command.run('1', False, [], False, False, '')
     plan = capsys.readouterr().out
     assert all(word in plan for word in ('p1 (slow) and p2 (sound)', 'new and old (of 2026-', 'rounds, 1 run a turn', 'of 4 node-hours', 'means     the software',
                                          'parity cause 1 --run')) and not cluster.ran
-    command.run('1', True, [], False, False)
+    command.run('1', True, [], False, False, '')
     assert 'the node: p1 is' in capsys.readouterr().out and table.read('1').cause.word == 'node'
     with pytest.raises(UsageError, match=r'software is not known to be the cause \(the node: .*\); first: parity cause 1 --run'):
-        command.run('1', False, [], True, False)
+        command.run('1', False, [], True, False, '')
     with pytest.raises(UsageError, match='not of incident 1: name the case'):
-        command.run('1', False, ['a', 'b'], False, False)
+        command.run('1', False, ['a', 'b'], False, False, '')
     with pytest.raises(UsageError, match='no incident 9; valid: 1'):
-        command.run('9', True, [], False, False)
+        command.run('9', True, [], False, False, '')
 
 
 def test_a_budget_without_two_rounds_is_refused(cluster, site):
     site.write_text(SYSTEM.format(more='cause: {node_hours: 0.1}'))
     incident(cluster)
     with pytest.raises(UsageError, match=r'2 rounds take 0\.133\d* node-hours, and the budget is 0\.1: state cause: \{node_hours: 1\}'):
-        command.run('1', True, [], False, False)
+        command.run('1', True, [], False, False, '')
     site.write_text(SYSTEM.format(more='cause: {node_hours: 0}'))
     with pytest.raises(UsageError, match='system.yaml:4: cause.node_hours'):
-        command.run('1', True, [], False, False)
+        command.run('1', True, [], False, False, '')
 
 
 def test_submit_sends_the_very_command_as_a_job(cluster, tmp_path, monkeypatch, capsys):
@@ -306,9 +306,21 @@ def test_submit_sends_the_very_command_as_a_job(cluster, tmp_path, monkeypatch, 
     (tmp_path / 'jobs').symlink_to(TOP / 'jobs')
     scripts: list[str] = []
     monkeypatch.setattr(sent, 'submit', lambda job, system, request, script: scripts.append(script) or SimpleNamespace(id='7'))
-    command.run('1', True, [], False, True)
+    command.run('1', True, [], False, True, '')
     assert capsys.readouterr().out.splitlines()[-1] == '7' and not cluster.ran
     assert '\nexec .venv/bin/parity cause 1 --run\n' in scripts[0]
     assert '\n#SBATCH --exclude=p1,p2\n' in scripts[0], 'the nodes to measure would wait for its end'
     with pytest.raises(UsageError, match='--submit is for --run'):
-        command.run('1', False, [], False, True)
+        command.run('1', False, [], False, True, '')
+    command.run('1', True, [], False, True, 'pair')
+    assert '\nexec .venv/bin/parity cause 1 --reservation pair --run\n' in scripts[1]
+
+
+def test_all_turns_run_in_the_reservation(cluster, monkeypatch):
+    incident(cluster)
+    asked: list[list[str]] = []
+    monkeypatch.setattr(runner, 'reframe', lambda arguments, *rest, **more: asked.append(arguments) or cluster.reframe(arguments, *rest, **more))
+    command.run('1', True, [], False, False, 'pair')
+    assert len(asked) >= 8 and all('reservation=pair' in words and words[words.index('reservation=pair') - 1] == '-J' for words in asked)
+    with pytest.raises(UsageError, match='--reservation is for --run'):
+        command.run('1', False, [], False, False, 'pair')

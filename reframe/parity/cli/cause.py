@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import typer
 
 from parity.base.errors import UsageError
@@ -12,11 +14,13 @@ RUN = typer.Option(False, '--run', help='Measure it, in turns.')
 ENVIRON = typer.Option([], '--environ', metavar='NAME',
                        help='Compare a case with two environments: give it twice.')
 SUBMIT = typer.Option(False, '--submit', help='With --run: submit a job that measures it.')
+RESERVATION = typer.Option('', '--reservation', metavar='NAME',
+                           help="With --run: a reservation of Slurm's that has the nodes, also between turns.")
 PACKAGES = typer.Option(False, '--packages', help='Find the package to blame, by builds of halves.')
 
 
 def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON, packages: bool = PACKAGES,
-        submit: bool = SUBMIT):
+        submit: bool = SUBMIT, reservation: str = RESERVATION):
     """Find the cause of a slowdown by an experiment: the software, the node, both or neither. Without --run, print
     what would be measured.
 
@@ -30,8 +34,8 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     from parity.base import console
     from parity.nodes import answer
     from parity.nodes import experiment as experiments
-    if submit and not measure:
-        raise UsageError('--submit is for --run: add --run, or leave it out')
+    if (submit or reservation) and not measure:
+        raise UsageError(f'--{"submit" if submit else "reservation"} is for --run: add --run, or leave it out')
     if packages:
         _package(wanted)
         return
@@ -42,9 +46,12 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     if not measure:
         console.say(f'\nparity cause {wanted}{"".join(f" --environ {name}" for name in environ)} --run')
         return
+    held = ['--reservation', reservation] if reservation else []
     if submit:
-        _send(experiment, [wanted, *(word for name in environ for word in ('--environ', name))])
+        _send(experiment, [wanted, *(word for name in environ for word in ('--environ', name)), *held])
         return
+    if held:
+        experiment = replace(experiment, arguments=[*experiment.arguments, '-J', f'reservation={reservation}'])
     measured = experiments.run(experiment)
     if environ:
         console.lines(['', *answer.compared(experiment, measured)])
