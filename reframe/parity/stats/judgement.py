@@ -15,7 +15,6 @@ from parity.stats.bounds import FIRST, WANTED
 from parity.stats.nights import Nights
 from parity.stats.rule import Outcome
 
-State = Literal['learning', 'normal', 'slow', 'fast', 'comes and goes']
 Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
 _BEGAN = {'accepted': 'the value accepted', 'level': 'the level begun by hand', 'work': 'other work',
           'software': 'the software change', 'hardware': 'the change of hardware',
@@ -50,7 +49,7 @@ class Judgement:
     high: float | None = None
     needs_rerun: bool = False     # the runs are low, and nothing was run again
     visible: float | None = None  # a share: the smallest slowdown that shows within three nights; None: not judged
-    state: State = 'learning'
+    state: str = 'learning'       # of parity.verdict.model.State
     begin: int = -1               # column of the first night of a slow or fast level; -1: there is none
     detected: int = -1            # and of the night on which it, or the newest drop below it, was found
     level: float | None = None    # of the newest nights
