@@ -23,6 +23,7 @@ from nights import verdict_of
 from parity import report
 from parity.base import text
 from parity.compare.model import Outcome
+from parity.nodes import figures
 from parity.records import database, record
 from parity.records.plan_file import CELL
 from parity.records.record import Session as Stored
@@ -488,10 +489,10 @@ def test_nodes_come_worst_first_with_what_they_measured_and_what_only_they_state
 def test_speed_is_beside_the_median_of_three_nodes_or_more_whichever_way_is_better():
     higher = [(n, v, {'node': node}) for n in range(3) for node, v in (('a', 10.0), ('b', 10.0), ('c', 8.0))]
     lower = [(n, v, {'node': node, 'metric': 'time', 'better': 'lower'}) for n in range(3) for node, v in (('a', 4.0), ('b', 4.0), ('c', 5.0))]
-    found = nights.speeds(_history(higher + lower))
+    found = figures.speeds(_history(higher + lower))
     assert found['c'] == (pytest.approx(0.8), 2) and found['a'] == (1.0, 2)
     for first, second in (('a', 'b'), ('a,b', '')):      # of two nodes nobody says which is slow
-        assert nights.speeds(_history([(0, 1.0, {'node': first}), (0, 2.0, {'node': second})])) == {}
+        assert figures.speeds(_history([(0, 1.0, {'node': first}), (0, 2.0, {'node': second})])) == {}
 
 
 def _contrast(one, other):

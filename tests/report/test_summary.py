@@ -9,6 +9,7 @@ import pytest
 from commands import parity, process
 from parity.records.incidents import Change, Event, Fault, Incident
 from parity.report import summary
+from parity.stats import counts
 from parity.verdict import incidents, judge
 from stored import case
 
@@ -47,7 +48,7 @@ def test_an_alarm_proves_false(found, false, young):
 
 @pytest.mark.parametrize('count, mean, chance', [(0, 0.5, 1.0), (1, 0.5, 0.393469), (3, 2.0, 0.323324), (400, 0.5, 0.0), (5000, 5000.0, 0.5019)])
 def test_the_chance_of_many_alarms(count, mean, chance):
-    assert summary.by_chance(count, mean) == pytest.approx(chance, abs=1e-4)
+    assert counts.at_least(count, mean) == pytest.approx(chance, abs=1e-4)
 
 
 def test_a_week_with_an_incident_that_came_and_went_and_one_that_stays(stored):

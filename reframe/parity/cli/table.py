@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from parity.base.figures import counted, figure
 from parity.base.text import columns
-from parity.report.answer import STYLES
-from parity.verdict.model import WORDS, Row, Verdict, rows
+from parity.verdict.model import STYLES, WORDS, Row, Verdict, rows
 
 #: Changed facts that are listed; parity show lists all.
 CHANGES = 4

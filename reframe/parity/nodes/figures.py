@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -78,3 +80,28 @@ def since(system: str, node: str, start: float) -> dict[str, float]:
         pl.col('start') > start, NO_EXPERIMENT).cast(
         {history.TEXT: pl.String})).filter(pl.col('node').str.split(',').list.contains(node))
     return {f'{cell_id(row, True)} ({row["size"]})': row['value'] for row in rows.iter_rows(named=True)}
+
+
+def last_by_node(frame: pl.DataFrame, column: str) -> dict[str, Any]:
+    """Return the greatest value of a column for each node that figures were measured on."""
+    last: dict[str, Any] = {}
+    for names, at in frame.group_by('node').agg(pl.col(column).max()).sort(column).iter_rows():
+        last |= dict.fromkeys(filter(None, names.split(',')), at)
+    return last
+
+
+def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
+    """Return each node's speed as a share of the median over the nodes, and from how many cells.
+
+    From the runs on one node: a node's median of a cell over the median of the nodes' medians, turned over where
+    lower is better; then the median over the cells that three nodes or more have measured: of two, nobody can say
+    which is the slow one. ``frame``: of history.load."""
+    frame = history.counted(frame).filter(pl.col('node') != '', pl.col('value') > 0)
+    alone = frame.filter(~pl.col('node').cast(pl.String).str.contains(','))
+    each = alone.group_by(*CELL, 'better', 'node').agg(pl.col('value').median())
+    usual = pl.col('value').median().over(*CELL)
+    share = pl.when(pl.col('better') == 'higher').then(pl.col('value') / usual).otherwise(usual / pl.col('value'))
+    shares = each.with_columns(share.alias('share'), pl.len().over(*CELL).alias('nodes'))
+    compared = shares.filter(pl.col('nodes') > 2)
+    told = compared.group_by('node').agg(pl.col('share').median(), pl.len().alias('cells'))
+    return {name: (value, cells) for name, value, cells in told.iter_rows()}

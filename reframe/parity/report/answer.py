@@ -32,10 +32,6 @@ from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
 #: So many figures are a table of their own: fewer are all shown. Incidents that are shown without an entry.
 FEW = 10
-#: The style of each word.
-STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
-          'missing': 'bold yellow', 'insufficient': 'cyan', 'blind': 'cyan', 'disturbed': 'yellow',
-          'unreferenced': 'cyan', 'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
 #: What a ceiling's source says beside its metric.
 _SAME = re.compile(r' of the same (?:run|session)|, measured')
 

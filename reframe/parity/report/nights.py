@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
 from parity.base import times
+from parity.nodes.figures import last_by_node
 from parity.records import history
 from parity.records.plan_file import CELL
 from parity.records.record import Session
@@ -70,14 +71,6 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     return Nights(labels, cells, last_by_node(frame, 'at'))
 
 
-def last_by_node(frame: pl.DataFrame, column: str) -> dict[str, Any]:
-    """Return the greatest value of a column for each node that figures were measured on."""
-    last: dict[str, Any] = {}
-    for names, at in frame.group_by('node').agg(pl.col(column).max()).sort(column).iter_rows():
-        last |= dict.fromkeys(filter(None, names.split(',')), at)
-    return last
-
-
 def _letters(words: dict[int, str], count: int) -> str:
     return ''.join(LETTERS.get(words.get(at, ''), ' ') for at in range(count))
 
@@ -133,7 +126,8 @@ class Node(NamedTuple):
 
 
 def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[Node]:
-    """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of `speeds`."""
+    """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of
+    parity.nodes.figures."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         for name in cell.nodes:
@@ -151,20 +145,3 @@ def _badness(node: Node) -> tuple:
     """The bad words and how often; then the speed beside other nodes."""
     bad = [(WORDS.index(word), -count) for word, count in node.words if WORDS.index(word) < _HARMLESS]
     return bad or [(_HARMLESS, 0)], 1.0 if node.speed is None else node.speed, node.name
-
-
-def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
-    """Return each node's speed as a share of the median over the nodes, and from how many cells.
-
-    From the runs on one node: a node's median of a cell over the median of the nodes' medians, turned over where
-    lower is better; then the median over the cells that three nodes or more have measured: of two, nobody can say
-    which is the slow one. ``frame``: of history.load."""
-    frame = history.counted(frame).filter(pl.col('node') != '', pl.col('value') > 0)
-    alone = frame.filter(~pl.col('node').cast(pl.String).str.contains(','))
-    each = alone.group_by(*CELL, 'better', 'node').agg(pl.col('value').median())
-    usual = pl.col('value').median().over(*CELL)
-    share = pl.when(pl.col('better') == 'higher').then(pl.col('value') / usual).otherwise(usual / pl.col('value'))
-    shares = each.with_columns(share.alias('share'), pl.len().over(*CELL).alias('nodes'))
-    compared = shares.filter(pl.col('nodes') > 2)
-    told = compared.group_by('node').agg(pl.col('share').median(), pl.len().alias('cells'))
-    return {name: (value, cells) for name, value, cells in told.iter_rows()}

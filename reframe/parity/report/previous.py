@@ -41,6 +41,7 @@ def of_session(verdict: Verdict) -> Previous:
     # Here and not above: a nightly does not need polars to start.
     import polars as pl
 
+    from parity.nodes.figures import speeds
     from parity.records import changes, history
     from parity.report import drawings, nights, scaling
     from parity.verdict import judge, states
@@ -68,7 +69,7 @@ def of_session(verdict: Verdict) -> Previous:
         scaling=scaling.drawn(session.uuid, verdict.cells),
         facts=session,
         changes={environ: changes.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
-        speeds=nights.speeds(recent))
+        speeds=speeds(recent))
 
 
 def before(session: Session, system: str) -> Session | None:

@@ -22,10 +22,9 @@ from parity.base.text import visible
 from parity.plan import OWN
 from parity.plan.identity import swept_apart
 from parity.records import changes, database, history, plan_file
-from parity.report.answer import STYLES
 from parity.system import systems
 from parity.verdict import cause, judge
-from parity.verdict.model import Attribution, Cell, Row, Verdict, names
+from parity.verdict.model import STYLES, Attribution, Cell, Row, Verdict, names
 
 #: Nights that are shown.
 NIGHTS = 14

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
-import scipy
 
 from parity.base import figures, times
 from parity.base.console import Line
 from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.nodes import listing, words
+from parity.nodes.figures import last_by_node
 from parity.records import database, history
 from parity.records.incidents import Incident, of_system
 from parity.records.plan_file import CELL, NAME, cell_id
@@ -24,8 +24,7 @@ from parity.records.record import Session
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
 from parity.report.answer import noted
-from parity.report.nights import last_by_node
-from parity.stats import interval
+from parity.stats import counts, interval
 from parity.system import systems
 from parity.verdict import budget, judge
 from parity.verdict.joining import HARMLESS
@@ -197,7 +196,7 @@ def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[I
     if not found.all:
         return f'none; the budget allows {_rounded(found.allowed)} false ones in these days'
     count, mean = len(found.false), _rounded(found.allowed)
-    chance = by_chance(count, found.allowed)
+    chance = counts.at_least(count, found.allowed)
     named = f' ({", ".join(str(each.number) for each in found.false)})' if count else ''
     young = f', {found.young} too young to tell' if found.young else ''
     often = f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans' \
@@ -207,11 +206,6 @@ def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[I
 
 def _rounded(count: float) -> str:
     return f'{float(f"{count:.2g}"):g}'
-
-
-def by_chance(count: int, mean: float) -> float:
-    """Return how probable ``count`` events or more are, where so many are expected (Poisson's distribution)."""
-    return float(scipy.special.gammainc(count, mean)) if count else 1.0
 
 
 # ---- text

@@ -47,3 +47,8 @@ def _of_cell(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
             state[t], slow, back = rule.SLOW, float(totals[t - k + 1:t + 1].mean()), 0
             del level[-k:]
     return state
+
+
+def at_least(count: int, mean: float) -> float:
+    """Return how probable ``count`` events or more are, where so many are expected (Poisson's distribution)."""
+    return float(scipy.special.gammainc(count, mean)) if count else 1.0

@@ -23,6 +23,10 @@ from parity.stats import bounds
 Word = Literal['wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
                'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok']
 WORDS: tuple[Word, ...] = get_args(Word)
+#: The style of each word on a terminal.
+STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
+          'missing': 'bold yellow', 'insufficient': 'cyan', 'blind': 'cyan', 'disturbed': 'yellow',
+          'unreferenced': 'cyan', 'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
 #: The states of a cell: '' where no history judges it.
 State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 #: Nights in a row after which a disturbed cell is no accident any more.
