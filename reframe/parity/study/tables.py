@@ -93,7 +93,6 @@ def _crossed(of: Compared, rows: Sequence[Texts], axes: list[str], across: str, 
     order = of.study.axes[across].values if across in of.study.axes else {c.point[across]: '' for c in cells}
     columns = [value for value in order if any(c.point[across] == value for c in cells)]
     axes, found = [axis for axis in axes if axis != across], []
-    measured = any(text != NOTHING for row in rows for text in row.here)
     lines: dict[tuple, dict[str, Texts]] = {}
     for row in rows:            # beside a cached figure in print stands a cached one only: there are two rows
         one = row.cells[0]
@@ -111,6 +110,6 @@ def _crossed(of: Compared, rows: Sequence[Texts], axes: list[str], across: str, 
             ', '.join([name, *(part.strip(' (),') for part in common[::-1])]),
             brief(where(c for row in mine for c in row.cells), 80) if several else '',
             [[reduce(lambda text, part: text.replace(part, '', 1), common, text)
-              for text in (*at[value].published, *(at[value].here if measured else ()))]
+              for text in (*at[value].published, *(at[value].here if {*at[value].here} != {NOTHING} else ()))]
              if value in at else [NOTHING] for value in columns]))
     return Table([f'{across} {value}' for value in columns], found, notes)
