@@ -23,7 +23,7 @@ CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='i
 
 STREAMS = (1, 2, 4, 8)
 # of TcpPairs with `pairs`
-OF_PATH = (Metric('window', 'B', 'higher'), Metric('window_mean', 'B', 'higher'), Metric('mtu', 'B', 'higher'),
+OF_PATH = (*(Metric(name, 'B', 'higher') for name in ('window', 'window_mean', 'advertised', 'sent', 'mtu')),
            *(Metric(f'rtt_{which}', 'us', 'lower') for which in ('idle', 'min', 'mean', 'max')),
            Metric('retransmits', '1/GB', 'lower', zero=True), Metric('link', 'MB/s', 'higher'))
 SENT = 1.1          # times what was offered, at most: the last datagram may be whole
@@ -141,7 +141,7 @@ class TcpPairs(Iperf3):
 
     ``streams`` and ``seconds`` (of each measurement) replace what the size states. ``pairs`` is a number: at most
     so many pairs, each node in one, the first half of the nodes against the second. Each pair has a metric; beside
-    them stand the kernel's window, round trips and retransmits, the link and its MTU."""
+    them stand the kernel's windows, round trips and retransmits, the bytes, the link and its MTU."""
 
     how = parameter(['one-by-one', 'at-once'])
     streams = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
@@ -186,5 +186,6 @@ class TcpPairs(Iperf3):
         none = [m.name for m in self.metrics if m.name.startswith('pair_') and m.name not in values]
         self.leave_out(none, f'there are {len(found)} pairs')
         self.leave_out({'rtt_idle'} - values.keys(), 'while other pairs send no path is idle')
+        self.leave_out({'advertised'} - values.keys(), 'iperf3 before 3.11 does not give it')
         self.leave_out({'link'} - values.keys(), 'the kernel does not say how fast the link is')
         return values

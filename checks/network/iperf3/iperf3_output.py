@@ -79,6 +79,7 @@ class _Run(BaseModel, strict=True, defer_build=True):
 
 class _Window(BaseModel, strict=True, defer_build=True):
     snd_cwnd: NonNegativeInt
+    snd_wnd: NonNegativeInt = 0         # from 3.11 on
     rtt: NonNegativeInt
     pmtu: NonNegativeInt
 
@@ -143,11 +144,14 @@ def read(text: str) -> Read:
 @dataclass(frozen=True)
 class Series:
     """MB/s (10^6 bytes) that all streams sent in each second, as iperf3 counts them; ``window``: the mean
-    congestion window of a stream, bytes; ``mtu`` of the path, bytes."""
+    congestion window of a stream, bytes; ``mtu`` of the path, bytes; ``advertised``: the largest window that the
+    receiver offered, bytes, 0 before 3.11; ``sent``: bytes."""
 
     rates: list[float]
     window: float
     mtu: int
+    advertised: int
+    sent: int
 
 
 def series(text: str) -> Series:
@@ -160,7 +164,8 @@ def series(text: str) -> Series:
     if not streams:
         raise Incomplete('the seconds have no streams')
     return Series([_rate(each.sum) if each.sum.bytes else 0.0 for each in run.intervals],
-                  fmean(each.snd_cwnd for each in streams), max(each.pmtu for each in streams))
+                  fmean(each.snd_cwnd for each in streams), max(each.pmtu for each in streams),
+                  max(each.snd_wnd for each in streams), run.sent.bytes)
 
 
 def threading(version: str) -> str:
@@ -252,17 +257,21 @@ def _long_enough(told: _Sum, run: _Run) -> None:
 
 
 def of_path(pairs: list[Ends], run: str) -> dict[str, float]:
-    """Return the medians over pairs: window and window_mean (bytes), round trips (us), mtu (bytes), retransmits (a
-    GB sent), link (MB/s). rtt_idle and link are absent where they were not measured."""
+    """Return the medians over pairs: window, window_mean, advertised and sent (bytes), round trips (us), mtu
+    (bytes), retransmits (a GB sent), link (MB/s). rtt_idle, advertised and link are absent where they were not
+    measured."""
     metrics = [ends.metrics[run] for ends in pairs]
     found = {name: median(each[name] for each in metrics) for name in ('window', 'rtt_min', 'rtt_mean', 'rtt_max')}
     found |= {'window_mean': median(ends.series[run].window for ends in pairs),
               'mtu': float(min(ends.series[run].mtu for ends in pairs)),
+              'sent': median(float(ends.series[run].sent) for ends in pairs),
               'retransmits': median(1e3 * each['retransmits'] / (each['sent_rate'] * ends.facts[run]['seconds'])
                                     for each, ends in zip(metrics, pairs, strict=True))}
     idle = [ends.trips['idle']['median'] for ends in pairs if 'idle' in ends.trips]
     rates = [ends.link['rate'] for ends in pairs if 'rate' in ends.link]
-    return found | ({'rtt_idle': median(idle)} if idle else {}) | ({'link': min(rates)} if rates else {})
+    offered = [float(size) for ends in pairs if (size := ends.series[run].advertised)]
+    few = {'rtt_idle': idle, 'advertised': offered}
+    return found | {name: median(of) for name, of in few.items() if of} | ({'link': min(rates)} if rates else {})
 
 
 _HEAD, _SEAL = r'parity-tcp 1 \S+ seconds (\d+) runs (\S+)', 'parity-tcp-crc32 ([0-9a-f]{8})'
