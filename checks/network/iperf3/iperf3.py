@@ -126,7 +126,6 @@ class Tcp(Iperf3):
         return values | {'retransmits': sum(metrics['retransmits'] for metrics in own.values()) / sent,
                          'rtt_idle': found.trips['idle']['median'], 'rtt_loaded': found.trips['loaded']['median']}
 
-
     def compare_offered(self, own):
         """Raise Wrong where more was sent than offered."""
         bits = int(self.offered.rstrip('KMG')) * {'K': 1e3, 'M': 1e6, 'G': 1e9}.get(self.offered[-1], 1)
