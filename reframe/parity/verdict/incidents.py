@@ -29,8 +29,6 @@ from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, Row
 BAD = (*acks.BAD, 'missing')
 #: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
 COMES_AND_GOES = 'comes and goes'
-#: So small a share of an incident's slow cells keeps it open by slow nights alone: the noisy ones end last.
-_LAST = 0.15
 #: Events for a notice.
 NEWS = ('new', 'also', 'worse', 'due', 'over')
 #: Stands for a whole night that stored no session, or measured nothing.
@@ -305,9 +303,8 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
             worse += [each] if _worse(old, each) and not new.acknowledged else []
         faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
     now = incident.model_copy(update={'faults': faults})
-    rest = [night.well[name].state for name in now.left if name in night.well]
-    if 0 < len(rest) == len(now.left) < len(faults) and (
-            set(rest) == {COMES_AND_GOES} or len(rest) <= _LAST * len(faults)):
+    states = {night.well[name].state if name in night.well else '' for name in now.left}
+    if states == {COMES_AND_GOES} and len(now.left) < len(faults):
         now = now.model_copy(update={'faults': {
             name: fault.model_copy(update={'well': True}) for name, fault in faults.items()}})
     now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})
