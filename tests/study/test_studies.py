@@ -493,7 +493,7 @@ def test_a_study_of_one_side_has_each_figure_in_print_beside_the_measured_one(on
     assert next(line for line in lines if line[0] == 'time, s')[1] == '3 (derived) | 9.80e-9 [9.57e-9, 1.00e-8]'
     assert next(line for line in lines if line[0].startswith('cached') and '900' in line[1])[1].count('|') == 0, 'beside a cached figure stands a cached one only'
     assert next(line for line in lines if line[0] == 'odd')[1] == '7 MB/s, flagged N_35 | 102.0 Gflop/s [99.5, 104.5]'
-    assert text.index('f: claim of ours') < text.index('one: higher is better: rate'), 'findings come first'
+    assert text.index('f: claim of ours') < text.index('one; higher is better: rate'), 'findings come first'
     printed = parity('study', 'compare', 'trial').stdout
     assert re.search(r'rate, MB/s +10 +20\n', printed) and '6e+09' not in printed and 'trial, as published\n' in printed
 

@@ -24,7 +24,7 @@ def comparison(of: Compared) -> Iterator[Line]:
     yield from ((of.title + (f' ({two} / {of.study.baseline})' if two else ''), 'bold'), compared.caption(of))
     yield from _findings(of)
     for key, table in tables.of_study(of).items():
-        yield from ('', (f'{key}: {"; ".join(table.notes)}', 'bold'))
+        yield from ('', ('; '.join([key, *table.notes]), 'bold'))
         rows = [[name, *map(' | '.join, texts)] for name, _, texts in table.rows]
         yield from columns([['', *table.head], *rows], range(1, len(table.head) + 1))
     lost = Counter(row.reason for row in measured if (row.ratio if two else row.baseline) is None)
