@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import warnings
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,9 +36,9 @@ def install(results: Path) -> None:
     allow_spaces(results)
     logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
-    for change in (skip_silenced_warnings, describe_variables_once, copy_values_alone, read_references_once,
-                   read_nodes_here, end_preempted_jobs, leave_full_queues, cancel_together, cut_reasons,
-                   tell_skips, take_printed_names):
+    for change in (skip_silenced_warnings, describe_checks_in_perflogs, describe_variables_once,
+                   copy_values_alone, read_references_once, read_nodes_here, end_preempted_jobs, leave_full_queues,
+                   cancel_together, cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -64,6 +65,26 @@ def skip_silenced_warnings() -> None:
         return [] if silenced else inspect.stack()[1:]
 
     reframe_warnings.inspect = SimpleNamespace(**{**vars(inspect), 'stack': stack})
+
+
+def describe_checks_in_perflogs() -> None:
+    """Look up the variables of a check for its lines of a perflog. ReFrame does so for every line of its own log,
+    too, which names the check alone: a tenth of the work of 40 cases."""
+    adapter = reframe_logging.LoggerAdapter
+    everything, log_result = adapter._update_check_extras, adapter.log_result
+
+    def name(logger):
+        if logger.check is not None:
+            logger.extra['check_info'] = logger.check.info()
+
+    def log(logger, *args, **kwargs):
+        logger._update_check_extras = partial(everything, logger)
+        try:
+            log_result(logger, *args, **kwargs)
+        finally:
+            del logger._update_check_extras
+
+    adapter._update_check_extras, adapter.log_result = name, log
 
 
 def describe_variables_once() -> None:
