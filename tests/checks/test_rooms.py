@@ -223,6 +223,15 @@ def test_a_bad_code_is_named_with_file_and_line(site, was, now, line, said):
     assert done.returncode == 2 and re.search(where, done.stderr) and said in done.stderr
 
 
+@pytest.mark.parametrize('was, now', [
+    ("binaries=('xhpl',)", "binaries=(\n'xhpl',\n)"), ("binaries=('xhpl',)", "\n# its program\nbinaries=('xhpl',)"), ('"""', '"""\nCODE is stated below.\n')])
+def test_a_code_is_read_as_python_reads_it(site, was, now):
+    file = site / 'checks/compute/hpl/hpl.py'
+    plain = codes._read(file)[0]
+    file.write_text(file.read_text().replace(was, now, 1))
+    assert codes._read(file)[0] == plain
+
+
 def test_two_folders_of_one_name_and_a_folder_without_a_check_are_named(site):
     shutil.copytree(site / 'checks/compute/hpl', site / 'checks/storage/hpl')
     assert "'HPL' is the code of" in parity('parse', 'stream', '-').stderr

@@ -166,9 +166,12 @@ def _read(file: Path) -> tuple[Code, int]:
         raise UsageError(f'{file}: not here: the folder of a code must hold its check, with CODE = Code(...)')
     try:
         SourceFileLoader(file.stem, str(file)).get_code(file.stem)      # Python has compiled most files before
-        tree = ast.parse(_statements(file.read_text('utf-8', 'replace')))
     except SyntaxError as err:
         raise UsageError(f'{file}:{err.lineno}: {err.msg}') from None
+    try:
+        tree = ast.parse(_statements(file.read_text('utf-8', 'replace')))
+    except SyntaxError:     # a statement was cut: it has lines that are not indented
+        tree = ast.parse(file.read_bytes())
     stated = {target.id: node.value for node in tree.body if isinstance(node, ast.Assign)
               for target in node.targets if isinstance(target, ast.Name)}
     call = stated.get('CODE')
