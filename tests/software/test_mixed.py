@@ -182,12 +182,12 @@ def test_builds_of_answered_incidents_are_removed_with_what_only_these_need(buil
     with pytest.raises(InfrastructureError, match='another package needs it'):
         command.prune('local')
     assert mixed.builds('local'), 'it is refused whole'
-    made.fails, noted = '', mixed._noted('local').read_text()
+    made.fails, noted = '', mixed._installed_file('local').read_text()
     for text in ('', '{', '{}', '[1]'):
-        mixed._noted('local').write_text(text)
+        mixed._installed_file('local').write_text(text)
         with pytest.raises(UsageError, match='installed.json: no list of hashes; remove it'):
             command.prune('local')
-    mixed._noted('local').write_text(noted)
+    mixed._installed_file('local').write_text(noted)
     monkeypatch.setattr(incidents, 'of_system', lambda _: [])
     capsys.readouterr()
     command.prune('local')

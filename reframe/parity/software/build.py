@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from parity.base import codes, errors, files
+from parity.base import codes, errors
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.figures import counted
@@ -33,7 +33,7 @@ def build(system: System, facts: dict[str, Any], only: Sequence[str] = (),
     unknown name, InfrastructureError where the build fails or a binary is missing. ``used``: builds that nights
     measured, which stay."""
     wanted = _wanted(system.name, only)
-    with files.alone(environment.of(system.name) / '.build.lock', f'builds for {system.name}'):
+    with environment.lock(system.name):
         return _build_alone(system, facts, wanted, bool(only), used)
 
 

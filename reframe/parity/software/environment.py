@@ -10,6 +10,7 @@ import re
 import runpy
 import shutil
 import subprocess
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,11 @@ from parity.system.systems import System
 def of(system: str) -> Path:
     """Return the folder of a system's builds, and of the manifest of the build in use."""
     return paths.results() / 'software' / system
+
+
+def lock(system: str) -> AbstractContextManager[int]:
+    """Hold the builds of a system: meanwhile no other process builds or removes any."""
+    return files.alone(of(system) / '.build.lock', f'builds for {system}')
 
 
 def scope(system: str) -> Path:

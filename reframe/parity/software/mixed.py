@@ -10,7 +10,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,49 +123,41 @@ def folder(system: str) -> Path:
 
 def made(system: str, incident: str, from_: Path, spec: str, package: str) -> manifest.View:
     """Build the one spec with the other settings of a build, and return its view. Raises as a build does."""
-    with _alone(system):
-        return _made(system, incident, from_, spec, package)
-
-
-def _made(system: str, incident: str, from_: Path, spec: str, package: str) -> manifest.View:
     settings, _ = yamlfile.load(from_ / 'spack.yaml')
     text = yaml.safe_dump({'spack': {**settings['spack'], 'specs': [spec]}}, sort_keys=False)
     place = folder(system) / incident / hashlib.sha256(text.encode()).hexdigest()[:12]
-    done = place / 'view.json'
-    if done.exists() and not manifest.changed(view := manifest.View.model_validate_json(done.read_text())):
+    with environment.lock(system):
+        done = place / 'view.json'
+        if done.exists() and not manifest.changed(view := manifest.View.model_validate_json(done.read_text())):
+            return view
+        command = spack.chosen()
+        files.update(place / 'spack.yaml', text)
+        command.run(place, 'concretize', '--force')
+        lock = spack.locked(place)
+        needed = steps.packages(lock, [root['hash'] for root in lock['roots']])
+        here = needed.keys() & {*command.ask(place, 'find', '--format', '{hash}').split()}
+        _write_installed(system, _installed(system) | (needed.keys() - here))
+        command.run(place, 'install', '--fail-fast', steps=steps.Steps(needed, here))
+        view = build.proven(place, command.tools(place), {package})
+        files.write(done, view.model_dump_json())
         return view
-    command = spack.chosen()
-    files.update(place / 'spack.yaml', text)
-    command.run(place, 'concretize', '--force')
-    lock = spack.locked(place)
-    needed = steps.packages(lock, [root['hash'] for root in lock['roots']])
-    here = needed.keys() & {*command.ask(place, 'find', '--format', '{hash}').split()}
-    _note(system, _installed(system) | (needed.keys() - here))
-    command.run(place, 'install', '--fail-fast', steps=steps.Steps(needed, here))
-    view = build.proven(place, command.tools(place), {package})
-    files.write(done, view.model_dump_json())
-    return view
 
 
-def _noted(system: str) -> Path:
+def _installed_file(system: str) -> Path:
     return folder(system) / 'installed.json'
 
 
 def _installed(system: str) -> set[str]:
     """Return the hashes of packages that Spack installed for mixed builds alone, and that are not removed yet."""
-    file = _noted(system)
+    file = _installed_file(system)
     try:
         return set(_HASHES.validate_json(file.read_bytes())) if file.exists() else set()
     except ValueError:
         raise UsageError(f'{file}: no list of hashes; remove it, then Spack keeps these packages') from None
 
 
-def _note(system: str, hashes: Collection[str]) -> None:
-    files.write(_noted(system), json.dumps(sorted(hashes)))
-
-
-def _alone(system: str) -> AbstractContextManager[int]:
-    return files.alone(environment.of(system) / '.build.lock', f'builds for {system}')
+def _write_installed(system: str, hashes: Collection[str]) -> None:
+    files.write(_installed_file(system), json.dumps(sorted(hashes)))
 
 
 def builds(system: str) -> list[Path]:
@@ -176,7 +167,7 @@ def builds(system: str) -> list[Path]:
 def prune(system: str, used: Collection[str]) -> tuple[int, int]:
     """Remove the builds of all incidents but those ``used``, and the packages that Spack installed for these
     alone. Return how many builds, and the bytes of the packages. InfrastructureError where Spack refuses."""
-    with _alone(system):
+    with environment.lock(system):
         gone = [place for place in builds(system) if place.parent.name not in used]
         if not gone:
             return 0, 0
@@ -185,7 +176,7 @@ def prune(system: str, used: Collection[str]) -> tuple[int, int]:
                   for number in spack.locked(place)['concrete_specs']}
         installed = _installed(system)
         size = _uninstall(installed - needed)
-        _note(system, installed & needed)
+        _write_installed(system, installed & needed)
         for place in gone:
             shutil.rmtree(place)
         return len(gone), size
