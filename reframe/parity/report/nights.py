@@ -126,8 +126,7 @@ class Node(NamedTuple):
 
 
 def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[Node]:
-    """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of
-    parity.nodes.figures."""
+    """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of nodes.figures.speeds."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         for name in cell.nodes:
