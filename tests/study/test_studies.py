@@ -26,6 +26,7 @@ from parity.base.errors import UsageError
 from parity.compare import join
 from parity.compare.model import Value
 from parity.plan import Answer, Plan
+from parity.records import costs
 from parity.report import drawings
 from parity.stats import interval
 from parity.study import campaign, compared, conditions, figures, findings, page, problems, wording
@@ -361,8 +362,8 @@ def test_a_case_of_several_experiments_takes_its_time_once():
     murphy = study.read('murphy2007')
     one, other, = [next(c for c in murphy.cases(None, True) if c.experiment == name) for name in ('traced', 'throughput')]
     assert one.runs == other.runs
-    ready = [conditions.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
-    assert conditions.seconds([campaign.Step('alone', 1, [one, other])], ready) == conditions.SESSION + 20
+    ready = [conditions.Planned(each, '', 20.0, False) for each in (one, other)]
+    assert conditions.seconds([campaign.Step('alone', 1, [one, other])], ready) == costs.SESSION + 20
     assert 'quick: 2 cases, 75 s' in '\n'.join(map(str, wording.listed('murphy2007', murphy, {'quick': ready})))
 
 
@@ -565,13 +566,13 @@ def test_the_checks_themselves_say_what_a_partition_cannot_run(real):
     if not all(map(shutil.which, ('cc', 'mpirun'))):
         pytest.skip('needs a C compiler and an MPI')
     cases = [each for name in ('murphy2007', 'liu2017', 'tessera') for quick in (True, False) for each in study.read(name).cases(None, quick) if quick or each.experiment == 'transfer']
-    asked = [(each, part) for each in cases for part in ('one', 'two', 'three')]
+    asked = [each.model_copy(update={'partition': part}) for each in cases for part in ('one', 'two', 'three')]
     said = {}
-    for (each, part), answer in zip(asked, conditions.asked(asked, 'onebox')[1], strict=True):
-        said.setdefault((part, answer.reason), set()).add((each.experiment, *each.point.values()))
+    for each, answer in zip(asked, plan.of_cases(asked, 'onebox').answers, strict=True):
+        said.setdefault((each.partition, answer.reason), set()).add((each.experiment, *each.point.values()))
     assert {('ops', '2'), ('iozone', 'fsync')} <= said['one', '']
-    elsewhere = cases[0].model_copy(update={'environ': 'spack'})
-    assert conditions.asked([(elsewhere, 'one')], 'onebox')[1][0].reason.startswith('no environment spack of one offers ')
+    elsewhere = cases[0].model_copy(update={'environ': 'spack', 'partition': 'one'})
+    assert plan.of_cases([elsewhere], 'onebox').answers[0].reason.startswith('no environment spack of one offers ')
     assert {('ops', '4'), ('memory_random', '4', '20MB')} <= said['one', '4 threads: a node has 2 cores']
     for part, needed, experiment in (('one', 2, 'transfer'), ('two', 4, 'within_group')):
         assert experiment in {name for name, *_ in said[part, f'nodes: needs {needed}, onebox:{part} has {needed // 2}, or does not state `nodes`']}
@@ -606,13 +607,13 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     read = study.read('trial')
     found = {(p.case.point['side'], p.case.point['code']): p for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['full']}
     assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
-    assert found['a', 'X'].partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
+    assert found['a', 'X'].case.partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
     assert (found['a', 'X'].seconds, found['a', 'X'].guessed) == (100.0, False), 'a session took 100 s: 95 beside the case'
     assert (found['a', 'Y'].seconds, found['a', 'Y'].guessed) == (155.0, True)
     assert found['a', 'Y'].session == 30, 'from one session to the next; before the third one is a pause'
     assert [p.case.point['code'] for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['quick']] == ['X', 'X']
     turned = conditions.of_one(conditions.wanted(read, 'trial', 'onebox', ['virtual', 'physical']))['full']
-    assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
+    assert {p.case.point['side']: p.case.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
     assert '  1 experiment, 1 can run, 1 measured here' in parity('study', 'list', '--system', 'onebox').stdout
     shown = parity('study', 'show', 'trial', '--system', 'onebox').stdout
     assert '2 of 4 cases not testable here: no environment of virtual offers hpcc' in shown and 'quick     code X; 3 repeats' in shown
@@ -981,7 +982,7 @@ def test_figures_of_disturbed_runs_are_shown_and_no_finding_rests_on_them(one_si
 
 
 def test_what_quick_leaves_out_is_among_what_was_not_measured(measured, site, monkeypatch):
-    monkeypatch.setattr(conditions, 'asked', lambda cases, _: (None, [Answer()] * len(cases)))
+    monkeypatch.setattr(plan, 'of_cases', lambda cases, _: types.SimpleNamespace(answers=[Answer()] * len(cases)))
     folder = site.parents[2] / 'studies' / 'trial'
     (folder / 'study.yaml').write_text(MEASURED.replace('one.rate %code=X b / a', 'one.rate b / a'))
     found, = json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)['findings']

@@ -139,12 +139,12 @@ def test_a_session_runs_the_cases_that_one_command_line_can_say(of, groups):
 
 def test_arguments_select_exactly_the_cases():
     stated = {'one': '1a2b'}
-    of = [Case(experiment='one', check='C', parameters={'x': v}, swept=['n'], variables={'n': w, 'size': 'quick'}, point={}) for v in 'ab' for w in '12']
-    words = campaign.arguments(campaign.Step('left', 2, of), {'C': 'checks/c.py'}, 's:p', {'study': 't'}, stated)
+    of = [Case(experiment='one', check='C', parameters={'x': v}, swept=['n'], variables={'n': w, 'size': 'quick'}, partition='p', point={}) for v in 'ab' for w in '12']
+    words = campaign.arguments(campaign.Step('left', 2, of), {'C': 'checks/c.py'}, 's', {'study': 't'}, stated)
     assert words == ['-c', 'checks/c.py', '-r', '--system', 's:p', '-n', '^C(?=.*%x=a(%|$))(%|$)|^C(?=.*%x=b(%|$))(%|$)', '-S', 'C.size=quick',
                      '-P', 'C.n=1,2', '--session-extras', 'study=t,side=left,repeat=2,of.one=1a2b']
     in_one = campaign.Step('left', 2, [case.model_copy(update={'environ': 'gcc-13'}) for case in of])
-    assert campaign.arguments(in_one, {'C': 'checks/c.py'}, 's:p', {}, stated)[5:7] == ['-p', r'^gcc\-13$']
+    assert campaign.arguments(in_one, {'C': 'checks/c.py'}, 's', {}, stated)[5:7] == ['-p', r'^gcc\-13$']
 
 
 @pytest.mark.parametrize('words, code, said', [

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,23 @@ def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
             telling = [line for line in lines if 'error' in line.lower()] or lines[-1:]
             raise UsageError(f'reframe refuses: {" ".join(telling[:3]) or "no reason given"}') from None
     return Plan(**planned)
+
+
+def of_cases(asked: Sequence[Asked], system: str = '') -> Plan:
+    """Return the plan of the checks that these cases are of, with an answer to each, in their order."""
+    each = [one.model_dump_json(include={*Asked.model_fields}) for one in asked]
+    different = list(dict.fromkeys(each))
+    loaded = of_command([*_files({one.check for one in asked}), '-r',
+                         *(['--system', system] if system else [])],
+                        [Asked.model_validate_json(one) for one in different])
+    answers = dict(zip(different, loaded.answers, strict=True))
+    return loaded.model_copy(update={'answers': [answers[one] for one in each]})
+
+
+def _files(checks: Collection[str]) -> list[str]:
+    """Return the options that load these checks: their own files, or all where one has none."""
+    folder, found = paths.root() / 'checks', {}
+    for file in folder.rglob('*.py'):
+        found |= dict.fromkeys(re.findall(r'^class (\w+)\(', file.read_text(), re.M), str(file))
+    return [word for file in ({found[name] for name in checks} if {*checks} <= {*found} else [str(folder)])
+            for word in ('-c', file)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from parity.base import times
 from parity.base.text import brief
 from parity.records import history
 from parity.records.incidents import Change
@@ -138,6 +139,22 @@ def of_nodes(session: Session) -> dict[str, dict[str, str]]:
     found = {node: {fact: said[fact] for fact in NODE if fact in said} for node, said in session.nodes.items()}
     name = machine.get('hostname') or ANYWHERE
     return {**found, name: {**found.get(name, {}), **{fact: text for fact, text in host.items() if text}}}
+
+
+def machine(session: Session) -> dict[str, list[str]]:
+    """Return what measured, as a page has it beside a machine in print."""
+    def of(*facts: str) -> list[str]:
+        return [str(node[fact]) for node in of_nodes(session).values() for fact in facts if node.get(fact)]
+
+    provided = (session.facts.get('software') or {}).values()
+    return {
+        'processor': of('processor'), 'memory': of('memory'), 'kernel': of('kernel', 'virtualisation'),
+        'compiler': [f'{name} {program["version"]}' for of in provided for name, program in of['programs'].items()
+                     if name in ('cc', 'nvcc', 'hipcc') and program.get('version')],
+        **{key: [f'{library["name"]} {library.get("version") or ""}' for of in provided
+                 if (library := of.get(key.lower()))] for key in ('BLAS', 'MPI')},
+        'date': [times.day(session.start)],
+        'parity': [str(session.facts.get('parity') or '')], 'ReFrame': [session.reframe]}
 
 
 def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:

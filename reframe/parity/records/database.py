@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 
 from parity.base import files, paths, times
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.figures import counted, figure
 from parity.base.text import visible
 from parity.records import plan_file, record
 from parity.records.record import Session
@@ -49,6 +51,16 @@ def demand_room() -> None:
     if file.exists():
         with _kept(file), file.open('r+b'):
             pass
+
+
+def demand_room_for(sessions: int) -> str:
+    """Return a sentence on the space that so many sessions take. InfrastructureError where there is less."""
+    folder = next(f for f in (paths.results(), *paths.results().parents) if f.exists())
+    needed, free = ROOM_BYTES * sessions, shutil.disk_usage(folder).free
+    if needed > free:
+        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}'
+                                  f', {figure(needed, "B")}; free some, or set PARITY_RESULTS to another disk')
+    return f'at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free'
 
 
 @contextlib.contextmanager

@@ -90,9 +90,9 @@ def _sessions(cases: Iterable[Case]) -> list[list[Case]]:
     return sessions
 
 
-def arguments(step: Step, files: Mapping[str, str], place: str, extras: Mapping[str, str],
+def arguments(step: Step, files: Mapping[str, str], system: str, extras: Mapping[str, str],
               stated: Mapping[str, str]) -> list[str]:
-    """Return ReFrame's arguments for a session on ``place`` (system:partition). ``files``: of the checks;
+    """Return ReFrame's arguments for a session on the partition of its cases. ``files``: of the checks;
     ``extras``: of all sessions of the campaign; ``stated``: `digests` of all cases of this side."""
     selected, plain, swept = [], [], {}
     for case in step.cases:
@@ -107,7 +107,7 @@ def arguments(step: Step, files: Mapping[str, str], place: str, extras: Mapping[
                 plain.append(f'{case.check}.{name}={value}')
     info = {**extras, 'side': step.side, 'repeat': step.repeat,
             **{f'{OF}{case.experiment}': stated[case.experiment] for case in step.cases}}
-    environ = step.cases[0].environ     # of all its cases
+    environ, place = step.cases[0].environ, f'{system}:{step.cases[0].partition}'     # of all its cases
     return [*_options('-c', (files[case.check] for case in step.cases)), '-r', '--system', place,
             *(['-p', f'^{re.escape(environ)}$'] if environ else []),
             '-n', '|'.join(dict.fromkeys(selected)), *_options('-S', plain),

@@ -5,32 +5,20 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import itemgetter
-from statistics import median
-
-import polars as pl
 
 from parity import plan
 from parity.base import paths, units
 from parity.base.errors import UsageError, unknown
-from parity.base.groups import grouped
-from parity.plan import Answer, Asked, LoadedCheck, Plan
+from parity.plan import Answer, LoadedCheck, Plan
 from parity.plan.identity import shared
-from parity.records import database, history, plan_file
+from parity.records import costs
 from parity.study import campaign, figures, refuse
 from parity.study.model import NAMED, Case, Study, filled
 from parity.system import systems
 from parity.system.systems import System
 
-#: Seconds that a job costs beside its case, without a scheduler and with one: a guess, where none was measured.
-JOB = {'local': 1.0, '': 4.0}
-#: Seconds that a session of ReFrame costs beside its cases: a guess, where none was measured.
-SESSION = 5.0
-#: A longer time between two sessions of a campaign is a pause.
-PAUSE = 120.0
 MODES = ('full', 'quick')
 #: What --as takes.
 AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
@@ -41,34 +29,12 @@ class Planned:
     """A case of a study on a partition; ``reason`` says why it is not testable, '' where it is."""
 
     case: Case
-    partition: str
     reason: str
     seconds: float
     guessed: bool               # nothing like it was measured: the study's own figure, and a job's cost
     beyond: str = ''            # the variable that no memory of the partition holds, for the reason: a mistake
     file: str = ''              # of the check
-    session: float = SESSION    # seconds that a session costs beside its cases
-
-
-def asked(cases: Sequence[tuple[Case, str]], system: str = '') -> tuple[Plan, list[Answer]]:
-    """Return the plan of all checks, and what they say of the cases, each on a partition ('': on none)."""
-    each = [Asked(check=case.check, parameters=case.parameters, variables=case.variables, partition=partition,
-                  environ=case.environ) for case, partition in cases]
-    different = list(dict.fromkeys(one.model_dump_json() for one in each))
-    loaded = plan.of_command([*_files({case.check for case, _ in cases}), '-r',
-                              *(['--system', system] if system else [])],
-                             [Asked.model_validate_json(one) for one in different])
-    answers = dict(zip(different, loaded.answers, strict=True))
-    return loaded, [answers[one.model_dump_json()] for one in each]
-
-
-def _files(checks: Collection[str]) -> list[str]:
-    """Return the options that load these checks: their own files, or all where one has none."""
-    folder, found = paths.root() / 'checks', {}
-    for file in folder.rglob('*.py'):
-        found |= dict.fromkeys(re.findall(r'^class (\w+)\(', file.read_text(), re.M), str(file))
-    return [word for file in ({found[name] for name in checks} if {*checks} <= {*found} else [str(folder)])
-            for word in ('-c', file)]
+    session: float = costs.SESSION      # seconds that a session costs beside its cases
 
 
 def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[Answer]) -> None:
@@ -150,7 +116,6 @@ class Wanted:
     study: Study
     system: str
     cases: Sequence[Case]
-    places: Sequence[str]
     lacking: Mapping[str, str]
 
 
@@ -166,8 +131,8 @@ def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
     if system and (why := _one_directory(study, systems.read(system), sides, names or {})):
         cases = [case.model_copy(update={'reason': case.reason or why})
                  if len(study.values(case.experiment, study.contrast)) > 1 else case for case in cases]
-    return Wanted(name, study, system, cases, [sides.get(study.side(case), sides.get('', '')) for case in cases],
-                  lacking)
+    return Wanted(name, study, system, [case.model_copy(update={
+        'partition': sides.get(study.side(case), sides.get('', ''))}) for case in cases], lacking)
 
 
 def _each_value(cases: Sequence[Case]) -> Iterator[Case]:
@@ -182,12 +147,12 @@ def _each_value(cases: Sequence[Case]) -> Iterator[Case]:
 
 def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
     """Yield the planned cases of each study on one system, by mode; or what is wrong with its files."""
-    pairs = [[(case, '' if case.reason else place) for case, place in zip(of.cases, of.places, strict=True)]
-             for of in each]
-    loaded, answers = asked(sum(pairs, []), each[0].system)
-    files = {check.check: check.file for check in loaded.checks}
-    for of, mine in zip(each, pairs, strict=True):
-        here, answers = answers[:len(mine)], answers[len(mine):]
+    asked = [case.model_copy(update={'partition': ''}) if case.reason else case
+             for of in each for case in of.cases]
+    loaded = plan.of_cases(asked, each[0].system)
+    files, answers = {check.check: check.file for check in loaded.checks}, iter(loaded.answers)
+    for of in each:
+        here = list(itertools.islice(answers, len(of.cases)))
         try:
             _refuse(of.study, of.name, of.cases, loaded, here)
         except UsageError as err:
@@ -197,15 +162,17 @@ def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
 
 
 def _of_modes(of: Wanted, answers: Sequence[Answer], files: Mapping[str, str]) -> dict[str, list[Planned]]:
-    times = _Times(of.name)
+    with paths.of_study(of.name):
+        times = costs.Costs()
     schedulers = {part.name: part.scheduler for part in systems.read(of.system).partitions}
     found: dict[str, list[Planned]] = {mode: [] for mode in MODES}
-    for case, place, answer in zip(of.cases, of.places, answers, strict=True):
+    for case, answer in zip(of.cases, answers, strict=True):
+        place, guess = case.partition, of.study.experiments[case.experiment].taken(case.quick).seconds
         reason = case.reason or answer.reason if place else of.lacking.get(of.study.side(case), '')
-        job = JOB.get(schedulers.get(place, ''), JOB[''])
-        seconds, guessed = times.cost(of.study, case, f'{of.system}:{place}', job) if place else (0.0, True)
+        seconds, guessed = times.of_case(case.is_case, f'{of.system}:{place}', guess, schedulers[place]) \
+            if place else (0.0, True)
         found['quick' if case.quick else 'full'].append(
-            Planned(case, place, reason, seconds, guessed, answer.beyond, files[case.check], times.session))
+            Planned(case, reason, seconds, guessed, answer.beyond, files[case.check], times.session))
     return found
 
 
@@ -285,33 +252,3 @@ def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, di
             raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
         found.setdefault(axis, {})[value] = name
     return found
-
-
-class _Times:
-    """Times of what the study's sessions ran."""
-
-    def __init__(self, name: str):
-        with paths.of_study(name):
-            infos = database.infos()
-            elapsed = {u: info.get('time_elapsed') for u, info in infos if not info.get('interrupted')}
-            place = pl.concat_str('system', 'partition', separator=':').alias('place')
-            rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
-                'session', 'run', place, 'check', 'case', 'environ', 'seconds').unique().collect()
-        self.cases = [(place, (check, plan_file.parameters(case), environ), taken)
-                      for _, _, place, check, case, environ, taken in rows.iter_rows()]
-        ran = rows.group_by('session', 'place').agg(pl.col('seconds').sum(), cases=pl.len())
-        costs = grouped(((place, max(0.0, elapsed[session] - taken) / cases)
-                         for session, place, taken, cases in ran.iter_rows() if elapsed[session]), itemgetter(0))
-        #: By system:partition: the seconds that a job costs beside its case, the median of the sessions.
-        self.costs = {place: median(cost for _, cost in of) for place, of in costs.items()}
-        between = [after['time_start_unix'] - one['time_end_unix'] for (_, one), (_, after) in pairwise(infos)
-                   if one.get('run', id(one)) == after.get('run') and 'time_end_unix' in one]
-        self.session = median([taken for taken in between if 0 < taken < PAUSE] or [SESSION])
-
-    def cost(self, study: Study, case: Case, place: str, job: float) -> tuple[float, bool]:
-        """Return the seconds of a case with its job on system:partition, and whether they are a guess.
-
-        ``job``: what a job costs where none was measured."""
-        measured = [taken for at, ran, taken in self.cases if at == place and case.is_case(*ran)]
-        taken = median(measured) if measured else study.experiments[case.experiment].taken(case.quick).seconds
-        return self.costs.get(place, 0.0 if measured else job) + taken, not measured

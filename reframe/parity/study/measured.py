@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cache
 from statistics import stdev
 from typing import Any
 
 import polars as pl
 
+from parity import plan
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
@@ -37,7 +37,7 @@ def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> d
             if info.get('run') != run:
                 continue
             side = [p for p in planned if study.side(p.case) == info['side']]
-            rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.partition for p in side}))
+            rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.case.partition for p in side}))
             ran = [((check, plan_file.parameters(case), environ), value, campaign.Status(*why))
                    for check, case, environ, value, *why in rows.select(
                        'check', 'case', 'environ', 'value', 'status', 'reason').collect().iter_rows()]
@@ -134,9 +134,10 @@ def _read(found: Campaign, side: str, cases: Sequence[Case],
 def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:
     """Return why these cases cannot run where their side ran, by their id. A system may no longer be described."""
     names = [part.name for part in _partitions(found.system)]
-    there = [(case, place) for case in cases if (place := found.places.get(study.side(case))) in names]
-    answers = conditions.asked(there, found.system)[1] if there else ()
-    return {id(case): answer.reason for (case, _), answer in zip(there, answers, strict=True)}
+    there = {id(case): case.model_copy(update={'partition': place}) for case in cases
+             if (place := found.places.get(study.side(case))) in names}
+    answers = plan.of_cases([*there.values()], found.system).answers if there else ()
+    return {number: answer.reason for number, answer in zip(there, answers, strict=True)}
 
 
 def _as_stated(sessions: Infos, cases: Sequence[Case]) -> Iterator[tuple[list[str], list[Case]]]:
@@ -192,21 +193,9 @@ def _partitions(system: str) -> Sequence[Partition]:
 
 def _machine(found: Campaign, last: Session) -> dict[str, str]:
     """Return what measured: nodes, software, and when."""
-    def of_nodes(*facts: str) -> list[str]:
-        return [str(node[fact]) for node in changes.of_nodes(last).values() for fact in facts if node.get(fact)]
-
-    provided = (last.facts.get('software') or {}).values()
-    texts = {
-        'processor': of_nodes('processor'), 'memory': of_nodes('memory'),
-        'network': [link for side in found.facts.values() for link in side.get('link', ())],
-        'kernel': of_nodes('kernel', 'virtualisation'),
-        'compiler': [f'{name} {program["version"]}' for of in provided for name, program in of['programs'].items()
-                     if name in ('cc', 'nvcc', 'hipcc') and program.get('version')],
-        **{key: [f'{library["name"]} {library.get("version") or ""}' for of in provided
-                 if (library := of.get(key.lower()))] for key in ('BLAS', 'MPI')},
-        'system': [f'{found.system}: {", ".join(dict.fromkeys(found.places.values()))}'],
-        'date': [f'{datetime.fromtimestamp(last.start):%Y-%m-%d}'],
-        'parity': [str(last.facts.get('parity') or '')], 'ReFrame': [last.reframe]}
+    places = ', '.join(dict.fromkeys(found.places.values()))
+    texts = {'system': [f'{found.system}: {places}'], **changes.machine(last),
+             'network': [link for side in found.facts.values() for link in side.get('link', ())]}
     return {key: ', '.join(dict.fromkeys(of)) for key, of in texts.items() if any(of)}
 
 

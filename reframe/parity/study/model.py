@@ -30,6 +30,7 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from parity.base.errors import unknown
 from parity.base.strict import Strict
+from parity.plan import Asked
 from parity.study.statements import Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
 
 #: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
@@ -82,18 +83,16 @@ class Quick(Strict):
     seconds: Annotated[float, Field(gt=0, le=1e6)] = 10
 
 
-class Case(Strict):
-    """A case to measure: a check, its parameters and variables, and the point of the experiment that it is."""
+class Case(Asked):
+    """A case to measure: a check, its parameters and variables, and the point of the experiment that it is.
+
+    ``swept``: variables that hold an axis; ``reason``: why it cannot be measured here."""
 
     experiment: str
-    check: str
-    parameters: dict[str, str]
-    variables: dict[str, str]
-    swept: list[str]                # variables that hold an axis
+    swept: list[str]
     point: dict[str, str]
-    reason: str = ''                # why it cannot be measured here
+    reason: str = ''
     quick: bool = False
-    environ: str = ''               # the environment that it runs in; '': any
 
     @property
     def runs(self) -> tuple:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import time
 import uuid
@@ -19,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from parity.base import console, errors, files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
-from parity.base.figures import counted, figure
+from parity.base.figures import counted
 from parity.jobs import sent, write
 from parity.records import database
 from parity.session import runner
@@ -85,7 +84,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
             print(f'all was measured before (run {number}); --again measures it anew\n'
                   f'next: parity study compare {name} last')
             return errors.OK if dry_run else _code(name, before)
-        _demand_room(len(steps))
+        print(f'  {database.demand_room_for(len(steps))}', flush=True)
         if dry_run:
             return errors.OK
         files.write(file, _RUNS.dump_json({**ids, command.key: number}, indent=1))
@@ -123,7 +122,7 @@ def _steps(study: Study, command: Command, planned: Sequence[Planned],
     done = [key for key, of in before.items() if of.word not in _AGAIN]
     steps = campaign.steps(study, [p.case for p in ready], command.quick, done)
     seconds = conditions.seconds(steps, ready)
-    places = ', '.join(dict.fromkeys(f'{study.side(p.case)} {p.partition}' for p in ready))
+    places = ', '.join(dict.fromkeys(f'{study.side(p.case)} {p.case.partition}' for p in ready))
     console.lines(wording.announced(f'{command.name}, {command.mode} on {command.system}: {places}', planned,
                                     steps, len(done), seconds))
     return steps, seconds
@@ -144,13 +143,11 @@ def _sessions(study: Study, command: Command, planned: Sequence[Planned], steps:
               extras: Mapping[str, str]) -> None:
     """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
     sources = {p.case.check: p.file for p in planned}
-    places = {study.side(p.case): p.partition for p in planned if not p.reason}
     for i, step in enumerate(steps, 1):
         name, stored = f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}', len(database.uuids())
         print(f'parity: {name}', flush=True)
         stated = campaign.digests(p.case for p in planned if study.side(p.case) == step.side)
-        place = f'{command.system}:{places[step.side]}'
-        stopped = runner.reframe(campaign.arguments(step, sources, place, extras, stated), step=name)
+        stopped = runner.reframe(campaign.arguments(step, sources, command.system, extras, stated), step=name)
         if stopped or len(database.uuids()) == stored:
             database.demand_room()     # a disk that filled in the meantime is named
             raise InfrastructureError(f'{stopped or "ReFrame stored no session"} '
@@ -183,12 +180,3 @@ def _ids(file: Path) -> dict[str, str]:
         raise UsageError(f'{file}: parity study run did not write this; remove it: each command then begins '
                          'anew') from None
 
-
-def _demand_room(sessions: int) -> None:
-    """Say how much space the results of so many sessions take, and demand it."""
-    folder = next(f for f in (paths.results(), *paths.results().parents) if f.exists())
-    needed, free = database.ROOM_BYTES * sessions, shutil.disk_usage(folder).free
-    print(f'  at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free', flush=True)
-    if needed > free:
-        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}'
-                                  '; free some, or set PARITY_RESULTS to another disk')
