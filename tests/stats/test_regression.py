@@ -130,6 +130,7 @@ def test_the_judgement_says_why():
     ends = [judge(after((60, 1), (200, 0.95), (n, 1), reruns=reruns)) for n, reruns in ((1, 0), (2, 0), (1, 2))]
     assert ['is not over' in told.why for told in ends] == [told.state == 'slow' for told in ends] == [True, False, False]
     assert ends[0].needs_rerun, 'run again, one good night ends it'
+    assert not judge(after((60, 1), (12, 0.55), (1, 1), (1, 0.97), cv=0.012, seed=37)).alarm, 'the last slow night is no part of the level'
     assert judge(after((60, 1), (3, 1.05))).why.startswith('better since n61')
     drift = judge(Cell(nights(1 - 0.0005 * np.arange(160))))
     assert drift.verdict == 'regressed' and 'drift' in drift.why, 'no window shows a step'

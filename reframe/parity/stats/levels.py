@@ -208,7 +208,7 @@ class _Follow:
             back = (newest - e.base) / e.depth < 0.5
             if len(back) == rule.NIGHTS_BACK and back.all() or e.depth > 0 and worse or \
                     e.depth < 0 and back[-1] and self._well(c, e, t):
-                self._back(c, e, t)
+                self._back(c, e, t, rule.NIGHTS_BACK if e.depth > 0 or back.all() else 1)
                 return rule.QUIET
         if self.pending[c] and t - self.changed[c] >= rule.PROBATION:        # nothing was found
             self.pending[c] = False
@@ -317,10 +317,10 @@ class _Follow:
         self.began[c], self.since[c] = word, self.at[c, first]
         self.residual[c, first:self.end[c]] = np.nan
 
-    def _back(self, c: int, e: Episode, t: int) -> None:
-        """End an episode: its last nights belong to the level before, the others to none."""
+    def _back(self, c: int, e: Episode, t: int, stay: int) -> None:
+        """End an episode: its last ``stay`` nights belong to the level before, the others to none."""
         end = self.end[c]
-        stay = min(rule.NIGHTS_BACK, int(end) - e.place)
+        stay = min(stay, int(end) - e.place)
         for table in (self.level, self.at):
             table[c, e.place:e.place + stay] = table[c, end - stay:end].copy()
         self.residual[c, e.place:end] = np.nan
