@@ -196,7 +196,7 @@ class _Stored:
             return
         yield from (('node', name) for name in incident.nodes)
         yield from _of_changes(incident.changes, node)
-        areas = set().union(*(_areas(fault, incident.part) for fault in incident.faults.values() if fault.cell))
+        areas = set().union(*(_areas(fault, incident.part) for fault in incident.left.values() if fault.cell))
         for area in areas if incident.where.kind and not node else ():
             yield area
             yield 'everything', area[1]
