@@ -403,6 +403,10 @@ ALL = 'fat, gpu, physical, virtual'
      ['onebox:fat: memory 10 % slower']),
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 8, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower']),
+    # ... but in no partition that is in order again
+    ([[slower('Stream', 0, 'partition', 'fat, virtual', 'memory'), slower('Stream', 0, 'partition', 'fat, virtual', 'memory', partition='virtual')],
+      *[[slower('Stream', 0, 'partition', 'fat', 'memory'), fine('Stream', 'v1', partition='virtual')]] * 7,
+      [slower('Npb', 8, 'partition', 'virtual', 'memory')]], ['fat, virtual: memory 10 % slower', 'onebox:virtual: memory 10 % slower']),
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 15, [slower('Npb', 15, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower'] * 2),
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3', 'memory')]], ['c3: memory 10 % slower']),
@@ -462,7 +466,8 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 2, 'node', 'c3', 'memory')]], ['1 new', '', '1 also']),
     ([[SLOW], [fine('Stream', 'c1')], [slower('Stream', 2, 'node', 'c3', 'memory')], [fine('Stream', 'c3')]], ['1 new', '', '', '1 over']),
     # a further drop; a deeper level without one, or one that is no lower, is none
-    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(1))]], ['1 new', '1 worse']),
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(3))]], ['1 new', '1 worse']),
+    ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(1))]], ['1 new', '']),       # two nights, one an outlier
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, detected=start(2))]], ['1 new', '', '']),
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=88.0, detected=start(1))]], ['1 new', '']),       # the first night's level
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', detected=start(1))],
@@ -486,7 +491,7 @@ def test_the_turns_of_a_life(turns, events):
 
 def test_a_title_stays_until_a_cell_joins():
     first = slower('Stream', 0, 'partition', 'fat', 'memory')
-    deeper = slower('Stream', 0, 'partition', 'fat, gpu', 'memory', level=70.0, detected=start(1))
+    deeper = slower('Stream', 0, 'partition', 'fat, gpu', 'memory', level=70.0, detected=start(3))
     assert live([first], [deeper])[0][0].title == 'onebox:fat: memory 10 % slower'
     widened = slower('Stream', 0, 'partition', 'fat, gpu', 'memory')
     assert live([first], [widened])[0][0].where.name == 'fat'

@@ -329,10 +329,12 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 def _worse(old: Fault, bad: Bad) -> bool:
     """Return whether a further drop was found: of the level, as tonight's figure alone may be an outlier. A level
-    that was found some nights ago is still settling, however far back its begin was put."""
+    that began or was found some nights ago is still settling."""
+    began = min(old.since, bad.fault.since)
     now = loss(bad.row.cell, bad.row.cell.level) if bad.row and bad.row.cell.level else bad.fault.loss
     settled = min(old.detected - old.since, bad.fault.detected - old.detected) >= BEGAN_WITHIN.total_seconds()
-    return bad.fault.detected > old.detected > 0 and acks.further(old.loss, now, settled)
+    lasts = bad.fault.detected - began >= BEGAN_WITHIN.total_seconds()
+    return lasts and bad.fault.detected > old.detected > 0 and acks.further(old.loss, now, settled)
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
