@@ -121,18 +121,18 @@ def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(know
     assert listing.mended('onebox', before, {}) == {('n4', 'memory')} | ({('n3', 'memory')} if 11 not in slow else set())
 
 
-def test_a_part_without_a_night_since_another_was_mended_is_not_named(known, monkeypatch):
+def test_a_node_is_mended_in_all_its_parts_also_in_one_without_a_night_since(known, monkeypatch):
     noise = np.random.default_rng(3).normal(scale=0.005, size=(2, 14, 16))
     known[:] = [rows(night, 100 * np.exp(noise[int(metric == 'rate'), night, at]) * (0.92 if at == 3 and night < 12 else 1), f'n{at}', metric=metric, subsystem=part, case=part, check=part)
                 for night in range(14) for at in range(16) for metric, part in (('triad', 'memory'), ('rate', 'storage'))
                 if (metric, night > 10, at) != ('rate', True, 3)]
     slow = {('n3', 'memory'): 0.92, ('n3', 'storage'): 0.92}
-    assert [*listing.twice('onebox', listing.well_since('onebox'))] == [('n3', 'storage')] and listing.mended('onebox', slow, listing.well_since('onebox')) == {('n3', 'memory')}
+    assert [*listing.twice('onebox', listing.well_since('onebox'))] == [('n3', 'storage')] and listing.mended('onebox', slow, listing.well_since('onebox')) == {*slow}
     last = Fault(word='regressed', since=start(8), measured=start(11), part='memory', nodes=['n3'], well=True)
     monkeypatch.setattr(listing.incidents, 'of_system', lambda _: [Incident(
         number=1, uuid='', system='onebox', key=['regressed', 'node', 'n3', 'memory'], begin=0, faults={'node n3: memory': last},
         title='', events=[])])
-    assert not listing.twice('onebox', listing.well_since('onebox')) and listing.mended('onebox', slow, listing.well_since('onebox')) == {*slow}
+    assert not listing.twice('onebox', listing.well_since('onebox'))
     assert not any(each.slower for each in known_nodes(monkeypatch))
 
 

@@ -70,5 +70,5 @@ def test_too_few_peers_say_nothing():
 def test_two_nights_clear_of_its_former_speed_show_a_node_mended(good, share, found):
     logs = np.tile(np.linspace(-0.004, 0.004, 8), (10, 1))
     logs[0, good:] = np.log(share)
-    assert peers.mended(logs, np.full(logs.shape, 0.01), 0, share) == found
-    assert not peers.mended(logs[:2], np.full((2, 8), 0.01), 0, share), 'one peer says nothing'
+    assert peers.mended([(logs, np.full(logs.shape, 0.01), 0, share)]) == found
+    assert not peers.mended([(logs[:2], np.full((2, 8), 0.01), 0, share)]), 'one peer says nothing'

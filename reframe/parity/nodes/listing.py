@@ -113,15 +113,18 @@ def twice(system: str, since: Mapping[str, float]) -> dict[tuple[str, str], floa
 
 
 def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[str, float]) -> set[tuple[str, str]]:
-    """Return the nodes whose newest nights show that they are not ``slow`` any more, by (node, part). A part
-    without a night since another part of the node was mended is mended, too.
+    """Return the nodes whose newest nights show, all parts together, that they are not ``slow`` any more, by
+    (node, part).
 
     ``slow``: their speeds as a share of their peers'. ``since``: see `well_since`."""
-    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since) if slow else {}
-    measured = {(node, part) for (_, part), (names, *_) in tables.items() for node in names}
-    return {key for key in slow if key not in measured and key[0] in since} | {
-        (node, part) for (_, part), (names, logs, errors) in tables.items() for (node, of), share in slow.items()
-        if of == part and node in names and peers.mended(logs, errors, names.index(node), share)}
+    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since, False) if slow else {}
+    parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
+    for (_, part), (names, logs, errors) in tables.items():
+        for at, node in enumerate(names):
+            if share := slow.get((node, part)):
+                parts[node].append((logs, errors, at, share))
+    good = {node for node, found in parts.items() if peers.mended(found)}
+    return {key for key in slow if key[0] in good}
 
 
 def well_since(system: str) -> dict[str, float]:
@@ -135,14 +138,14 @@ def well_since(system: str) -> dict[str, float]:
     return found
 
 
-def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float]
+def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part: bool = True
             ) -> dict[tuple[str, str], tuple[list[str], np.ndarray, np.ndarray]]:
     """Return for each partition and part the nodes, and [nodes, nights] how fast each was in its newest ``nights``
     there, the newest first: the logarithm of its speed over that of its peers, and its standard error.
 
-    ``since``: Unix times by node, whose later nights alone count."""
+    ``since``: Unix times by node, whose later nights alone count. ``by_part``: a night is one of that part."""
     table, cell = ['partition', 'part'], [*CELL, 'software']
-    night = pl.col('start').rank('dense', descending=True).over(*table, 'node') - 1
+    night = pl.col('start').rank('dense', descending=True).over(*table[:1 + by_part], 'node') - 1
     begin = pl.col('node').replace_strict(since, default=0.0, return_dtype=pl.Float64)
     jobs = figures.by_node(rows).filter(pl.col('start') > begin).with_columns(night=night)
     jobs = jobs.filter(pl.col('night') < nights, pl.col('node').n_unique().over(cell) > peers.FEWEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
 
@@ -17,8 +18,10 @@ DROP, DOUBT, CLOSEST = 0.03, 0.1, 0.005
 #: At most one of so many listings, or gates, of sound nodes names a node; chosen by simulation: _MORE.
 CHANCE, _MORE = 1 / 100, 1.1
 #: Nights of a node that a listing takes. A night counts as at most so many standard errors from the node's median.
-#: So many of the newest show that it is mended.
-NIGHTS, _CLIP, _NEWEST = 8, 2.0, 2
+NIGHTS, _CLIP = 8, 2.0
+#: So many of the newest nights, or more, show a node mended: so much of its slowdown is left at most, and the whole
+#: slowdown is so many standard errors away.
+_NEWEST, _LEFT, _CLEAR = 2, 1 / 3, 3.0
 #: Before any night is known, one in 50 is an outlier; that counts as much as 25 nights.
 _OUTLIERS, _WEIGHT = 0.02, 25
 
@@ -94,18 +97,23 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
         if each.slower:
             pool = np.sort((logs[others] / errors[others])[known[others]])
             own = logs[node, known[node]], errors[node, known[node]]
-            mended = _mended(logs[node] - centre, errors[node], float(np.log(each.share)))
-            each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance and not mended)
+            good = _mended(logs[node:node + 1] - centre, errors[node:node + 1], np.log([each.share]))
+            each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance and not good)
         found[node] = each
     return found
 
 
-def mended(logs: np.ndarray, errors: np.ndarray, node: int, share: float) -> bool:
-    """Return whether the newest nights of a node show that it is not at ``share`` of its peers' speed any more.
-    The arrays are those of `listed`."""
-    score = np.delete(_scores(logs, errors)[0], node)
-    centre = np.median(score[np.isfinite(score)]) if np.isfinite(score).sum() >= FEWEST else np.nan
-    return _mended(logs[node] - centre, errors[node], float(np.log(share)))
+def mended(parts: Iterable[tuple[np.ndarray, np.ndarray, int, float]]) -> bool:
+    """Return whether the newest nights of a node show that it is as its peers again.
+
+    ``parts``: of each part in which it was slow, the arrays of `listed`, the node's row, and its speed then as a
+    share of its peers'. A column is the same night in each."""
+    nights = []
+    for logs, errors, node, share in parts:
+        score = np.delete(_scores(logs, errors)[0], node)
+        if np.isfinite(score).sum() >= FEWEST:
+            nights.append((logs[node] - np.median(score[np.isfinite(score)]), errors[node], np.log(share)))
+    return bool(nights) and _mended(*map(np.array, zip(*nights, strict=True)))
 
 
 def _scores(logs: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -139,11 +147,18 @@ def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarra
     return float(np.where(low, each, 1 - each).prod(1).sum())
 
 
-def _mended(nights: np.ndarray, errors: np.ndarray, slow: float) -> bool:
-    """Return whether each of the newest nights is nearer to the peers than to the score ``slow``, and their mean
-    clear of that. ``nights``: distances from the peers, the newest first, NaN where there was no night."""
-    newest, errors = nights[:_NEWEST], errors[:_NEWEST]
-    return bool((newest > slow / 2).all() and newest.mean() - slow > _CLIP * np.linalg.norm(errors) / len(errors))
+def _mended(nights: np.ndarray, errors: np.ndarray, slow: np.ndarray) -> bool:
+    """Return whether the newest nights, _NEWEST or more, show that little is left of a slowdown.
+
+    ``nights`` [parts, nights]: distances from the peers, the newest first, NaN where there was none. ``errors``:
+    their standard errors. ``slow`` [parts]: the distances while it was slow. The share that is left of these is
+    fitted by weighted least squares. A fast night counts as _CLIP errors at most."""
+    known, slow = np.isfinite(nights), slow[:, None] / errors
+    weight = np.cumsum(np.where(known, slow ** 2, 0.0).sum(0))
+    fitted = np.cumsum(np.where(known, np.fmin(nights / errors, _CLIP) * slow, 0.0).sum(0))
+    left = np.divide(fitted, weight, out=np.ones(len(weight)), where=weight > 0)
+    enough = np.cumsum(known.any(0)) >= _NEWEST
+    return bool((enough & (left < _LEFT) & ((1 - left) * np.sqrt(weight) > _CLEAR)).any())
 
 
 def _scatter(peers: np.ndarray) -> tuple[float, float]:
