@@ -18,7 +18,6 @@ double fork. watch.json, beside this file, holds seconds and counts:
 Kernel time is not counted, because kernel threads write back a storage case's data.
 """
 
-import glob
 import json
 import os
 import re
@@ -106,8 +105,8 @@ def of_children():
 
 
 def throttled(cpus):
-    counts = [text(file) for cpu in cpus
-              for file in glob.glob(f'/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/*_throttle_count')]
+    counts = [text(f'/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{part}_throttle_count')
+              for cpu in cpus for part in ('core', 'package')]
     of_quota = ''.join(text(f'{folder}/cpu.stat') for folder in groups('cpu'))
     counts += re.findall(r'^nr_throttled (\d+)', of_quota, re.M)
     return sum(int(count) for count in counts if count.strip().isdecimal())

@@ -23,7 +23,7 @@ export PRTE_MCA_rmaps_default_mapping_policy=ppr:72:node
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 (. ./modules.sh intel/2024.1 impi/2021.12 parity-codes/1.0) || exit 2
-[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -I ./watch.py "$0" watched
+[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -IS ./watch.py "$0" watched
 export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"
 ./node.sh >node.txt
 folder=$(python3 room.py /gpfs/scratch/parity 603979776 144) || exit 2

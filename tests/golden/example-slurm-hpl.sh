@@ -27,7 +27,7 @@ export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 (. ./modules.sh gcc/13.2 openmpi/4.1.6 parity-codes/1.0) || exit 2
-[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -I ./watch.py "$0" watched
+[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -IS ./watch.py "$0" watched
 ./node.sh >node.txt
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
 grep Cpus_allowed_list /proc/self/status >ranks/allowed

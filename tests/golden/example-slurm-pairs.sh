@@ -25,6 +25,6 @@ export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 (. ./modules.sh gcc/13.2 openmpi/4.1.6 parity-codes/1.0) || exit 2
-[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -I ./watch.py "$0" watched
+[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -IS ./watch.py "$0" watched
 ./node.sh >node.txt
 python3 pairs.py --launcher srun --in-flight 32 --cpus 1 --limit 120 -- osu_latency -m 8:8 -i 500

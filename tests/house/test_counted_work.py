@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pstats
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from dev.bench.harness import Bench
 HEAVY = ('reframe', 'polars', 'numpy', 'scipy.special', 'scipy.stats', 'pydantic', 'jinja2', 'rich.console', 'asyncio')
 #: Of these ReFrame itself loads Jinja2, and the models of parity's files need pydantic.
 OF_REFRAME = ['reframe', 'pydantic', 'jinja2']
+REFRAME = f'{sys.exec_prefix}/bin/reframe'
+#: The most calls of functions that loading a case may add to those of ReFrame with one test of its own.
+CALLS = 9500
 #: Python reads it at its start: what the process loads and starts is a line of the file $COUNTED when it ends.
 _COUNTER = f'''
 import atexit, json, os, sys
@@ -53,11 +58,24 @@ class Counted:
         lines = [json.loads(line) for line in self.file.read_text().splitlines()]
         return {**lines[-1], 'pythons': len(lines), 'printed': done.stdout}
 
+    def calls(self, *command: str) -> Counter:
+        """Run a command of Python; return how often it calls each function, by name."""
+        stats = self.file.with_suffix('.calls')
+        self.of('-m', 'cProfile', '-o', str(stats), *command)
+        called: Counter = Counter()
+        for (_, _, name), (_, times, *_) in pstats.Stats(str(stats)).stats.items():
+            called[name] += times
+        return called
+
     def parity(self, *words: str) -> dict:
         return self.of('-m', 'parity.cli', *words)
 
     def reframe(self, *words: str) -> dict:
-        return self.of(f'{sys.exec_prefix}/bin/reframe', '-c', str(self.bench.root / 'checks'), '--system', 'bench', '-n', '^Stream%threads=all', *words)
+        return self.of(*self.of_checks, *words)
+
+    @property
+    def of_checks(self) -> tuple[str, ...]:
+        return REFRAME, '-c', str(self.bench.root / 'checks'), '--system', 'bench', '-n', '^Stream%threads=all'
 
 
 @pytest.fixture(scope='module')
@@ -91,3 +109,13 @@ def test_a_night_whose_history_is_short_loads_no_polars(counted):
         done = counted.reframe('-r')
     assert (done['modules'], done['checks']) == (OF_REFRAME, 1)
     assert counted.parity('verdict')['modules'] == ['pydantic']
+
+
+def test_reframe_repeats_for_no_case_what_it_knows_of_the_class(counted):
+    called = counted.calls(*counted.of_checks, '-l')
+    alone = counted.calls(REFRAME, '-C', str(counted.bench.plain / 'settings.py'), '-c', str(counted.bench.plain), '-l')
+    cases = called['parity_declare']
+    assert cases > 100
+    assert called['_do_validate'] == 0, 'ReFrame searches the values of each case'
+    assert called['stack'] <= alone['stack'], 'each case gives a warning that nobody reads'
+    assert (called.total() - alone.total()) / cases < CALLS

@@ -42,6 +42,9 @@ BAD_CHECKS = {
                         'class Bare(rfm.RunOnlyRegressionTest, Workload):\n'
                         "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n",
                         'checks/deep/bare.py: Bare declares no metrics'),
+    'deep/locked.py': ('import threading\nimport reframe as rfm\nfrom reframe.core.builtins import run_after\n@rfm.simple_test\n'
+                       "class Locked(rfm.RunOnlyRegressionTest):\n    valid_systems = valid_prog_environs = ['*']\n    @run_after('init')\n"
+                       "    def hold(self):\n        self.held = {'by': [threading.Lock()]}\n", "Locked.held['by'][0]\" is not copyable"),
     'nowhere.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
                    "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n", 'nowhere.yaml'),
 }

@@ -23,7 +23,7 @@ UNIT = 0.005
 
 #: Begin anew below watch.py; without Python on the node the job runs as it is.
 _WATCH = ('[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || '
-          'exec python3 -I ./watch.py "$0" watched')
+          'exec python3 -IS ./watch.py "$0" watched')
 
 
 def begin(case) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shlex
 import shutil
@@ -37,6 +38,12 @@ from parity.scheduler import placement, scheduled
 
 #: The feature of a partition that tries checks: its figures are never judged, proposed or compared.
 TEST_BED = 'test-bed'
+
+
+@functools.cache
+def _subsystem(prefix: str) -> str:
+    folder = Path(prefix)
+    return (folder.parent if codes.check_of(folder).is_file() else folder).name
 
 
 class Workload(rfm.RegressionTestPlugin):
@@ -137,8 +144,7 @@ class Workload(rfm.RegressionTestPlugin):
     @property
     def parity_subsystem(self):
         """The first folder below checks/: compute, memory, network, storage, gpu."""
-        folder = Path(self.prefix)
-        return (folder.parent if codes.check_of(folder).is_file() else folder).name
+        return _subsystem(self.prefix)
 
     @run_after('setup')
     def parity_begin(self):

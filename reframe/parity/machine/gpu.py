@@ -62,9 +62,9 @@ class Device(Strict):
     power_limit_w: float | None = None      # that the driver keeps now
     power_limit_default_w: float | None = None
     xids: list[int] | None = None           # the driver's errors (XID) during the run
-    before: State = State()
-    during: Load = Load()
-    after: State = State()
+    before: State = Field(default_factory=State)
+    during: Load = Field(default_factory=Load)
+    after: State = Field(default_factory=State)
 
     def __str__(self) -> str:
         return f'gpu{self.index} ({self.uuid or "UUID unknown"}, bus {self.bus or "unknown"})'

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.base import files, paths
-from parity.report import answer, documents
+from parity.report import answer
 from parity.verdict.model import Verdict
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | No
     """Write the report into ``directory`` and return its files; the page links outputs below ``root``.
 
     Raises OSError and leaves the old report as it was where a file cannot be written."""
-    # Here and not above: Jinja2 is loaded only where a page is asked for.
-    from parity.report import page
+    # Here and not above: Jinja2 and XML are loaded only where a page is asked for.
+    from parity.report import documents, page
     full = answer.answered(verdict)
     pages = page.render(full, directory, root, previous)
     contents = {'index.html': pages.pop('index.html').encode(),

@@ -240,12 +240,15 @@ def _every(checks) -> list[dict[str, Any]]:
     loaded: dict[str, dict[str, Any]] = {}
     for check in checks:
         of = _of(check)
-        known = loaded.setdefault(type(check).__name__, {
-            'check': type(check).__name__, 'file': _file(check), 'needs': sorted(of.needs),
-            'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
-            'metrics': [], 'variants': {name: list(v) for name, v in of.variants.items()},
-            'sizes': [] if of is check else [of.size]})
-        known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
+        name = type(check).__name__
+        if name not in loaded:
+            loaded[name] = {
+                'check': name, 'file': _file(check), 'needs': sorted(of.needs),
+                'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
+                'metrics': [], 'variants': {name: list(v) for name, v in of.variants.items()},
+                'sizes': [] if of is check else [of.size]}
+        metrics = loaded[name]['metrics']
+        metrics += [m for m in _metrics(check) if m not in metrics]
     return list(loaded.values())
 
 
