@@ -19,10 +19,10 @@ from pydantic import BaseModel
 from parity.base import codes
 from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
+from parity.published import Study
 from parity.refs.levels import Levels
 from parity.rfm.adopt import Adopt
 from parity.software.environment import Gpu
-from parity.study import Study
 from parity.system.systems import LimitName, System
 from parity.verdict.acks import Acks
 

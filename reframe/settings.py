@@ -1,4 +1,4 @@
-"""ReFrame's site configuration: assembled from systems/*/system.yaml by parity.site.assemble.
+"""ReFrame's site configuration: assembled from systems/*/system.yaml by parity.session.assemble.
 
 ReFrame reads this before it does anything, so a run's session begins here: lock, recovery, plan.
 """
@@ -12,8 +12,7 @@ from parity.base import errors, paths
 from parity.base.text import refuse_in_words
 from parity.check import foreign
 from parity.rfm import patches
-from parity.session import current
-from parity.site import assemble
+from parity.session import assemble, current
 from parity.system import systems
 
 

@@ -10,7 +10,7 @@ import yaml
 from reframe.core import pipeline
 
 from conftest import TOP
-from parity import study
+from parity import published
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.compare import pairs
@@ -68,7 +68,7 @@ READERS = {
     'systems/local/jobs.yaml': lambda: request.settings_of('nightly', 'local'), 'jobs/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
     'systems/local/references/default.yaml': lambda: accepted.of_system('local'),
     'systems/local/spack/gpu.yaml': lambda: environment.gpu_specs('local'), 'systems/local/spack/packages.yaml': lambda: environment.nvcc('local'),
-    'spack.yaml': lambda: environment._manifest(), 'studies/x/study.yaml': lambda: study.read('x'),
+    'spack.yaml': lambda: environment._manifest(), 'studies/x/study.yaml': lambda: published.read('x'),
     'own results/references/local/default.yaml': lambda: propose.read('local'),
 }
 

@@ -18,7 +18,7 @@ from commands import parity, process
 from conftest import shell
 from parity.base import codes, units
 from parity.base.errors import UsageError
-from parity.site import assemble
+from parity.session import assemble
 from stored import case
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}

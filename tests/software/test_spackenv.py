@@ -18,7 +18,7 @@ from conftest import TOP, run_python, shell
 from parity.base import codes, files
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
-from parity.site import assemble
+from parity.session import assemble
 from parity.software import build, environment, fetch, manifest, spack, steps
 from parity.software.spack import Spack
 from parity.system import systems

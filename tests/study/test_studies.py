@@ -20,17 +20,18 @@ import yaml
 
 from commands import parity, process
 from conftest import TOP
-from parity import plan, study
+from parity import plan, published
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.compare import join
 from parity.compare.model import Value
 from parity.plan import Answer, Plan
+from parity.published import figures, findings, problems
+from parity.published.model import Axis, Case, Study
 from parity.records import costs
 from parity.report import drawings
 from parity.stats import interval
-from parity.study import campaign, compared, conditions, figures, findings, page, problems, wording
-from parity.study.model import Axis, Case, Study
+from parity.study import campaign, compared, conditions, page, wording
 from sessions import STUDY_HEAD, case, planned
 from stored import Stored
 
@@ -160,7 +161,7 @@ def test_an_axis_of_series_that_ran_at_once_is_read_by_its_former_key():
 def test_a_statement_that_names_nothing_is_refused(site, change, said):
     trial(site, STUDY.replace(*change))
     with pytest.raises(UsageError, match=said):
-        study.read('trial')
+        published.read('trial')
 
 
 def trial(site, text=STUDY, rows=HEAD + ROW):
@@ -308,7 +309,7 @@ def test_the_local_rates_of_raicu_follow_from_what_is_extrapolated():
 
 
 def test_a_study_of_file_systems_is_compared_with_its_own_figures():
-    raicu = study.read('raicu')
+    raicu = published.read('raicu')
     cells = [figures.Cell('files', 'rate', {'filesystem': side, 'mode': 'read', 'file': size, 'nodes': str(n)}, 'Mb/s', 'higher', apart(runs(rate * n)))
              for side, rate in (('shared', 100), ('local', 200)) for size in ('1B', '10KB', '1MB') for n in (1, 2, 4)]
     found = findings.analysed(raicu, [], cells)
@@ -359,7 +360,7 @@ def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
 
 
 def test_a_case_of_several_experiments_takes_its_time_once():
-    murphy = study.read('murphy2007')
+    murphy = published.read('murphy2007')
     one, other, = [next(c for c in murphy.cases(None, True) if c.experiment == name) for name in ('traced', 'throughput')]
     assert one.runs == other.runs
     ready = [conditions.Planned(each, '', 20.0, False) for each in (one, other)]
@@ -396,7 +397,7 @@ def test_the_figures_of_liu2017_are_used_as_far_as_they_go():
 
 
 def test_what_was_measured_is_divided_into_groups_of_each_side():
-    tessera = study.read('tessera')
+    tessera = published.read('tessera')
     cells = [figures.Cell('transforms', metric, {'network': network, 'grid': '128x64', 'levels': str(level), 'ranks': '4'}, 's', 'lower', [] if level == 9 else
                   [Value(times * (100 if level > 6 else 1) * (1 + level / 100))])
              for network in ('Myrinet', 'Ethernet') for level in (1, 2, 3, 7, 8, 9) for metric, times in (('computation', 1), ('transposition', 2))]
@@ -565,7 +566,7 @@ def test_the_checks_themselves_say_what_a_partition_cannot_run(real):
     real(one={'nodes': 1, 'cores': 2, 'memory_bytes': 6 * 10**9}, two={'nodes': 2, 'cores': 1, 'memory_bytes': 7 * 10**9}, three={'nodes': 3, 'cores': 1, 'memory_bytes': 10**6})
     if not all(map(shutil.which, ('cc', 'mpirun'))):
         pytest.skip('needs a C compiler and an MPI')
-    cases = [each for name in ('murphy2007', 'liu2017', 'tessera') for quick in (True, False) for each in study.read(name).cases(None, quick) if quick or each.experiment == 'transfer']
+    cases = [each for name in ('murphy2007', 'liu2017', 'tessera') for quick in (True, False) for each in published.read(name).cases(None, quick) if quick or each.experiment == 'transfer']
     asked = [each.model_copy(update={'partition': part}) for each in cases for part in ('one', 'two', 'three')]
     said = {}
     for each, answer in zip(asked, plan.of_cases(asked, 'onebox').answers, strict=True):
@@ -604,7 +605,7 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     onebox()
     for seconds, uuid, began in ((4.0, 'x-0', 0), (6.0, 'y-0', 130), (5.0, 'z-0', 9000)):
         kept.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', parity={'job': {'submitted': 1.0, 'waited': 0.0, 'ran': seconds}}), uuid=uuid, system='onebox', study='trial', mode='full', side='a', run='one', time_start_unix=began, time_end_unix=began + 100)
-    read = study.read('trial')
+    read = published.read('trial')
     found = {(p.case.point['side'], p.case.point['code']): p for p in conditions.of_one(conditions.wanted(read, 'trial', 'onebox'))['full']}
     assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
     assert found['a', 'X'].case.partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
@@ -664,7 +665,7 @@ def test_an_unknown_system_or_study_names_the_nearest(onebox):
 def test_wrong_partitions_are_refused(onebox, partitions, said):
     onebox()
     with pytest.raises(UsageError, match=said):
-        conditions.wanted(study.read('trial'), 'trial', 'onebox', partitions)
+        conditions.wanted(published.read('trial'), 'trial', 'onebox', partitions)
 
 
 def test_this_checkouts_own_studies_fit_its_checks():
@@ -739,7 +740,7 @@ def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):
     trial(site, rows=HEAD + ''.join(f'one,rate,s,higher,{side},X,1,{value},{flag},p. 9\n' for side, value, flag in (('a', 1, ''), ('b', 2, 'below_own_fit'))))
     printed = json.loads(parity('study', 'compare', 'trial', '--json').stdout)
     assert printed['rows'][0]['ratio'] is None and printed['findings'][0]['published'] == 'not printed'
-    told_ = wording.shown('trial', study.read('trial'), figures.published(study.read('trial'), 'trial')[0], None)
+    told_ = wording.shown('trial', published.read('trial'), figures.published(published.read('trial'), 'trial')[0], None)
     assert '  flagged   one.rate %side=b %code=X: 2 s: below_own_fit' in list(told_)
 
 
@@ -787,13 +788,13 @@ ENVIRONS = STUDY.replace('  code: {', '''  blas: {what: w, here: h, kind: enviro
 
 def test_a_case_runs_in_the_environment_of_its_point_and_a_value_may_depend_on_another_axis(site):
     trial(site, ENVIRONS)
-    cases = list(study.read('trial').cases({'blas': {'Open': 'distro'}}))
+    cases = list(published.read('trial').cases({'blas': {'Open': 'distro'}}))
     assert {(c.point['blas'], c.environ) for c in cases} == {('ATLAS', 'atlas'), ('Open', 'distro')} and not any(c.reason for c in cases)
     assert {(c.point['code'], c.point['size'], c.variables['n']) for c in cases} == {('X', 'small', '96'), ('Y', 'small', '128'), ('X', 'large', '999'), ('Y', 'large', '999')}
-    assert {c.reason for c in study.read('trial').cases() if c.point['blas'] == 'Open'} == {'Open: no environ here stands for it (--as blas.Open=NAME)'}
+    assert {c.reason for c in published.read('trial').cases() if c.point['blas'] == 'Open'} == {'Open: no environ here stands for it (--as blas.Open=NAME)'}
     assert len({c.runs for c in cases if c.point['side'] == 'a'}) == 8
     with pytest.raises(UsageError, match="unknown environ of local 'distr'; did you mean 'distro'"):
-        conditions.given_names(study.read('trial'), 'local', ['blas.Open=distr'])
+        conditions.given_names(published.read('trial'), 'local', ['blas.Open=distr'])
 
 
 #: What HPL prints of a run, as far as the converter reads it.
@@ -836,7 +837,7 @@ def test_a_study_of_open_data_is_made_by_its_converter_and_says_how_without(site
 def test_a_value_that_depends_on_no_axis_of_its_experiment_is_named(site, change, said):
     trial(site, ENVIRONS.replace(*change))
     with pytest.raises(UsageError, match=said):
-        study.read('trial')
+        published.read('trial')
 
 
 def test_the_title_says_what_the_figures_are_of(onebox, kept):
@@ -857,7 +858,7 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
     ('check: C, metrics: {rate: [r]}, lacks: ["a: b", "c: d"]', '0 of 1 whole, 1 in part, 0 missing', 'a: b; c: d')])
 def test_a_study_says_which_experiments_are_whole_in_part_and_missing(site, experiment, extent, why):
     trial(site, STUDY.replace('metrics: {rate: [rate]}', experiment))
-    read = study.read('trial')
+    read = published.read('trial')
     counts, ((name, word, lacking),) = compared.experiments(read)
     assert (counts, name, lacking) == (extent, 'one', why) and f'1 {"of 1 " if word == "whole" else ""}{word}' in counts
     lines = list(wording.shown('trial', read, [], None))
@@ -870,16 +871,16 @@ def test_a_study_says_which_experiments_are_whole_in_part_and_missing(site, expe
 def test_an_experiment_counts_once_for_each_value_that_print_has_apart(site):
     trial(site, STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, here: h, printed_by: {code: all, side: [b]}').replace('experiments:', '''experiments:
   two: {what: w, where: not printed, subsystem: compute, axes: {}, metrics: {rate: []}}'''))
-    counts, rows = compared.experiments(study.read('trial'))
+    counts, rows = compared.experiments(published.read('trial'))
     assert counts == '2 of 2 whole, 0 in part, 0 missing' and [row[0] for row in rows] == ['one %code=X %side=b', 'one %code=Y %side=b']
     with pytest.raises(UsageError, match="study.yaml:9: experiments.one.printed_by.code: unknown value of code 'Z'"):
         file = site.parents[2] / 'studies' / 'trial' / 'study.yaml'
         file.write_text(STUDY.replace('metrics: {rate: [rate]}', 'metrics: {rate: []}, printed_by: {code: [Z]}'))
-        study.read('trial')
+        published.read('trial')
 
 
 def test_a_list_says_why_an_experiment_cannot_be_tested():
-    tessera = study.read('tessera')
+    tessera = published.read('tessera')
     planned = conditions.of_one(conditions.wanted(tessera, 'tessera', 'onebox'))
     text = '\n'.join(map(str, wording.listed('tessera', tessera, {'full': planned['full']})))
     assert re.search(r'placement, placement_bt.*: no environment of physical offers mpip, npb\n', text)

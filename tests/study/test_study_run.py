@@ -20,10 +20,10 @@ from commands import parity
 from conftest import TOP, eventually, shell
 from jobs import start
 from parity.base import files, paths
+from parity.published.model import Case, Study
 from parity.scheduler import command, slurm
 from parity.session import runner
 from parity.study import campaign
-from parity.study.model import Case, Study
 from sessions import case, planned
 from stored import Stored
 

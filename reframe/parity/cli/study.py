@@ -23,7 +23,7 @@ AS = typer.Option([], '--as', metavar='AXIS.VALUE=NAME', help='The network or fi
 def _outside(folder: str) -> str:
     """Have all of this command, and what it starts, find the studies of a folder, too."""
     if folder:
-        from parity.study import FOLDER
+        from parity.published import FOLDER
         os.environ[FOLDER] = os.path.abspath(folder)
     return folder
 
@@ -41,14 +41,14 @@ def of_studies():
 @app.command('list')
 def list_studies(system: str = SYSTEM, studies: str = STUDIES):
     """List the studies. With --system: how much of each can run there, and how long it takes."""
-    from parity import study
+    from parity import published
     from parity.base import console
     from parity.study import conditions, wording
     wrong: list[UsageError] = []
     wanted = []
-    for name in study.names():
+    for name in published.names():
         try:
-            wanted.append(conditions.wanted(study.read(name), name, system))
+            wanted.append(conditions.wanted(published.read(name), name, system))
         except UsageError as err:
             wrong.append(err)
     for of, modes in zip(wanted, conditions.planned(*wanted) if wanted else (), strict=True):
@@ -65,10 +65,11 @@ def show_study(name: str = NAME, system: str = SYSTEM, studies: str = STUDIES):
     """Print what a study asked, and what runs here.
 
     Each experiment in print and here, findings, confounders, what is dropped."""
-    from parity import study
+    from parity import published
     from parity.base import console
-    from parity.study import conditions, figures, wording
-    read = study.read(name)
+    from parity.published import figures
+    from parity.study import conditions, wording
+    read = published.read(name)
     cells, _ = figures.published(read, name)
     modes = conditions.of_one(conditions.wanted(read, name, system))
     console.lines(wording.shown(name, read, cells, modes.get('full')))
@@ -84,7 +85,7 @@ def new_study(name: str = NAME, table: str = typer.Option('', '--from', metavar=
     parity study compare boards --studies ~/studies
 
     Exit code: 0 written; 2 a name that is taken, a table that cannot be read."""
-    from parity.study import draft, figures, read
+    from parity.published import draft, figures, read
     if studies:
         Path(studies).mkdir(parents=True, exist_ok=True)
     print(*draft.written(name, Path(table) if table else None), sep='\n')
@@ -99,12 +100,12 @@ def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document
     """Find each quote of a study in its document. Line breaks, hyphens and spaces do not count.
 
     Exit code: 0 all are found; 2 one is not, with file and line."""
-    from parity import study
+    from parity import published
     from parity.base import files
-    from parity.study import quotes
-    read = study.read(name)
+    from parity.published import quotes
+    read = published.read(name)
     lost = quotes.absent(read, files.read(Path(document)).decode('utf-8', 'replace'))
-    study.refuse(name, [(keys, f'{document} has no "{quote}"') for keys, quote in lost])
+    published.refuse(name, [(keys, f'{document} has no "{quote}"') for keys, quote in lost])
     print(f'{name}: {counted(len([*quotes.of_study(read)]), "quote", "are")} in {document}')
 
 
@@ -151,12 +152,12 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 @app.command('report')
 def report_study(name: str = STUDY, studies: str = STUDIES):
     """Write page, CSV and JSON of a study, with what was measured last; of all studies, an index, too."""
-    from parity import study
+    from parity import published
     from parity.base import paths
     from parity.records import database
     from parity.study import compared, page
     found = []
-    for each in [name] if name else study.names():
+    for each in [name] if name else published.names():
         with paths.of_study(each):
             measured = database.uuids()
         found.append(compared.of_study(each, 'last' if measured else ''))

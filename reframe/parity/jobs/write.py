@@ -23,7 +23,7 @@ from parity.base.text import refuse
 from parity.jobs import request
 from parity.jobs.request import Request
 from parity.plan import PlannedCase
-from parity.site import assemble
+from parity.session import assemble
 from parity.system import systems
 from parity.system.systems import System
 

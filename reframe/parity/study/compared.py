@@ -14,11 +14,12 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Row
-from parity.study import figures, findings, measured
-from parity.study.derived import FitRow, NumberRow
-from parity.study.findings import Analysis, Judged
+from parity.published import figures, findings
+from parity.published.derived import FitRow, NumberRow
+from parity.published.findings import Analysis, Judged
+from parity.published.model import Study
+from parity.study import measured
 from parity.study.measured import Campaign
-from parity.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Compared:
 
 def of_study(name: str, session: str = '') -> Compared:
     """Compare a study's sides in print and, with a session's uuid or `last`, as its campaign measured them."""
-    from parity.study import read
+    from parity.published import read
     study = read(name)
     cells, notes = figures.published(study, name)
     tables = figures.tables(cells)

@@ -13,9 +13,10 @@ from parity.base import paths, units
 from parity.base.errors import UsageError, unknown
 from parity.plan import Answer, LoadedCheck, Plan
 from parity.plan.identity import shared
+from parity.published import figures, refuse
+from parity.published.model import NAMED, Case, Study, filled
 from parity.records import costs
-from parity.study import campaign, figures, refuse
-from parity.study.model import NAMED, Case, Study, filled
+from parity.study import campaign
 from parity.system import systems
 from parity.system.systems import System
 

@@ -16,13 +16,13 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
 from parity.compare import resolve
 from parity.compare.model import Measured, Side, differing
+from parity.published.figures import FIGURE, Cell
+from parity.published.findings import REPEATS
+from parity.published.model import Case, Study
 from parity.records import changes, database, history, plan_file
 from parity.records.record import Session
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
-from parity.study.figures import FIGURE, Cell
-from parity.study.findings import REPEATS
-from parity.study.model import Case, Study
 from parity.system import systems
 from parity.system.systems import Partition
 

@@ -13,13 +13,14 @@ from typing import Any
 from parity.base import csvfile, files, paths
 from parity.base.figures import amount
 from parity.base.groups import grouped
+from parity.published import derived, figures
+from parity.published.figures import FIGURE, Cell
+from parity.published.findings import Judged
 from parity.report import drawings
 from parity.report.drawings import Drawn, Line, Plot
 from parity.report.templates import template
-from parity.study import compared, derived, figures, tables
+from parity.study import compared, tables
 from parity.study.compared import Compared
-from parity.study.figures import FIGURE, Cell
-from parity.study.findings import Judged
 
 #: The folder of the templates.
 _HERE = Path(__file__).parent

@@ -20,11 +20,12 @@ from parity.base import console, errors, files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.figures import counted
 from parity.jobs import sent, write
+from parity.published import FOLDER, read, refuse
+from parity.published.model import Study
 from parity.records import database
 from parity.session import runner
-from parity.study import FOLDER, campaign, conditions, measured, read, refuse, wording
+from parity.study import campaign, conditions, measured, wording
 from parity.study.conditions import Planned
-from parity.study.model import Study
 
 _RUNS = TypeAdapter(dict[str, str])
 #: Cases that the same command measures again.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import replay
 from parity.check import Wrong
-from parity.stats.fits import clusters, geometric_mean, inverse, knee, power, variation
+from parity.published.fits import clusters, geometric_mean, inverse, knee, power, variation
 from parity.stats.laws import lu_messages, outliers
 
 RANKS = (4, 8, 16, 32, 64, 128)

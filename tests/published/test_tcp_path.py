@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity import study
-from parity.stats import formula
+from parity import published
+from parity.published import formula
 
-FUNCTIONS = formula.functions(study.read('murphy2007').functions)
+FUNCTIONS = formula.functions(published.read('murphy2007').functions)
 mtus, rates, switches = st.floats(53, 65535), st.floats(1e3, 1e12), st.integers(0, 1)
 
 

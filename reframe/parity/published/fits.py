@@ -15,7 +15,7 @@ from scipy.cluster.vq import ClusterError, kmeans2
 from scipy.special import fdtri, stdtrit
 
 from parity.base.figures import counted
-from parity.stats.formula import Estimate
+from parity.published.formula import Estimate
 from parity.stats.laws import finite, moments
 
 #: Starts of a clustering.

@@ -11,8 +11,8 @@ import yaml
 
 from parity.base import csvfile, files, units
 from parity.base.errors import UsageError
-from parity.study import NAME, folders, names
-from parity.study.problems import COLUMNS
+from parity.published import NAME, folders, names
+from parity.published.problems import COLUMNS
 
 #: The table of a study that is made without one.
 _EXAMPLE = b'machine,rate (MB/s)\nold,100.2\nnew,120.4\n'

@@ -31,7 +31,7 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 from parity.base.errors import unknown
 from parity.base.strict import Strict
 from parity.plan import Asked
-from parity.study.statements import Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
+from parity.published.statements import Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
 
 #: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
 SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')

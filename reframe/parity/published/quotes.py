@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from parity.study.model import Study
+from parity.published.model import Study
 
 #: TeX that stands for nothing, or for a sign that is left out.
 _TEX = re.compile(r'\\(?:text|cdot|times|mu)\b|<[^>]*>')

@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 from parity.base.figures import counted, number
 from parity.base.strict import Strict
+from parity.published import derived
+from parity.published.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
+from parity.published.figures import FIGURE, Cell, quotient
+from parity.published.formula import Estimate
+from parity.published.model import Study, filled
+from parity.published.statements import Finding
 from parity.stats import interval
-from parity.stats.formula import Estimate
-from parity.study import derived
-from parity.study.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
-from parity.study.figures import FIGURE, Cell, quotient
-from parity.study.model import Study, filled
-from parity.study.statements import Finding
 
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
 _BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 'at_most': operator.le}
@@ -286,7 +286,7 @@ def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -
 
 
 def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
-    from parity.stats import fits
+    from parity.published import fits
     if not (points := derived.along(study, group, finding.along)):
         return
     rates = [1 / c.mean if c.better == 'lower' else c.mean for c in points if c.mean > 0]
@@ -307,7 +307,7 @@ def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) 
 
 def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
     """Yield the quotient of two coefficients of variation."""
-    from parity.stats import fits
+    from parity.published import fits
     ends = study.series(finding.text).ends
     sides = [[c for c in group if {**c.point, **end} == c.point] for end in ends]
     above, below = ([v.value for c in side for v in c.values] for side in sides)

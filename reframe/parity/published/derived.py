@@ -13,11 +13,11 @@ from pydantic import Field
 from parity.base.figures import amount, number
 from parity.base.groups import grouped
 from parity.base.strict import Strict
-from parity.stats import formula
-from parity.stats.formula import Estimate
-from parity.study.figures import Cell, named
-from parity.study.model import Series, Study, filled
-from parity.study.statements import Derived, Formula
+from parity.published import formula
+from parity.published.figures import Cell, named
+from parity.published.formula import Estimate
+from parity.published.model import Series, Study, filled
+from parity.published.statements import Derived, Formula
 
 Of = Literal['published', 'here']
 
@@ -105,7 +105,7 @@ def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
 
 def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axis: str) -> FitRow:
     """Fit a law to the means along an axis; ``reason`` says why there is none."""
-    from parity.stats import fits
+    from parity.published import fits
     points = along(study, cells, axis)
     try:
         fit = getattr(fits, law)([numeric(c, axis) for c in points], [c.mean for c in points])

@@ -16,9 +16,9 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Measured, Row, Side, Value
+from parity.published import folder
+from parity.published.model import Experiment, Point, Study, filled
 from parity.stats import interval
-from parity.study import folder
-from parity.study.model import Experiment, Point, Study, filled
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'

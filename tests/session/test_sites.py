@@ -27,7 +27,7 @@ from conftest import TOP, shell
 from parity import machine
 from parity.base import yamlfile
 from parity.base.errors import UsageError
-from parity.site import assemble
+from parity.session import assemble
 from parity.system import systems
 from parity.system.systems import Partition, System, Waiver
 
@@ -327,7 +327,7 @@ def test_the_configuration_is_what_reframe_accepts(results, monkeypatch):
         (results / 'systems' / name / 'system.yaml').write_text(
             GOOD.replace('site', name).replace('launcher: srun', f'launcher: srun\n    max_jobs: {jobs}'))
     file = results / 'settings.py'
-    file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
+    file.write_text('from parity.session import assemble\nsite_configuration = assemble.site_configuration()\n')
     for name, jobs, rate in (('one', 1, 10), ('many', 50, 1)):
         site = load_config('<builtin>', str(file))
         site.validate()

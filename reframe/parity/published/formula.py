@@ -31,9 +31,9 @@ class Estimate(NamedTuple):
 
 
 def _law(name: str) -> Callable[..., Any]:
-    """Return a function of `parity.stats.fits`, which loads scipy only where it is called."""
+    """Return a function of `parity.published.fits`, which loads scipy only where it is called."""
     def law(*given: Any) -> Any:
-        from parity.stats import fits
+        from parity.published import fits
         return getattr(fits, name)(*given)
     return law
 
@@ -44,7 +44,7 @@ def _lu(which: str) -> Callable[[float, float, float], float]:
 
 
 def _group(k: float, number: float, *lists: Any) -> Any:
-    """Return one of k groups of the points, the largest first (`parity.stats.fits.clusters`)."""
+    """Return one of k groups of the points, the largest first (`parity.published.fits.clusters`)."""
     return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
 
 

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 from parity.base.errors import unknown
-from parity.stats import formula
-from parity.study.model import Study, filled
-from parity.study.statements import Derived, Formula
+from parity.published import formula
+from parity.published.model import Study, filled
+from parity.published.statements import Derived, Formula
 
 #: Of published.csv, beside the axes; an axis `unit` is the column of this name.
 COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}

@@ -1,1 +1,0 @@
-"""Systems for ReFrame: systems/<name>/system.yaml, completed by detection."""
