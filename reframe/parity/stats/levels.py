@@ -130,7 +130,7 @@ class _Follow:
         down[~(drift < -rule.DRIFT), -1] = up[:, -1] = -np.inf
         k, j = down.argmax(axis=1), up.argmax(axis=1)
         low, high = down[rows, k], up[rows, j]
-        residual = r[:, -1] / np.sqrt(1 + rule.BASE / some[:, 0])
+        residual = r[:, -1] / np.sqrt(1 + rule.MEDIAN / some[:, 0])
         self._append(cells, tonight, t, np.where(nb >= rule.AFTER, residual, np.nan))
         state = np.where(ready, rule.QUIET, rule.TOO_FEW).astype(np.int8)
         changed = self._among([*self.episode])[cells]

@@ -69,7 +69,9 @@ class Noise:
         self.bar[cells] = -scipy.special.stdtrit(np.fmax(3, own + like), self.rate * rule.LOOKS)
 
     def _dependence(self, cells: np.ndarray) -> None:
-        """Estimate by how much the variance of the statistic exceeds that of independent nights: V, 1 or more."""
+        """Estimate by how much the variance of the statistic exceeds that of independent nights: V, 1 or more.
+
+        Where nights are alike, it never falls with the length: 1 + 2 times the sum of (1 - j / k) rho_j."""
         mine = self.group[cells]
         for k, usual in enumerate(self.usual):
             ratio = np.where(self.nights[:, k] >= 20, self.squares[:, k] / np.fmax(self.nights[:, k], 1), np.nan)
@@ -79,7 +81,7 @@ class Noise:
             like = np.exp((np.nan_to_num(like) * count + 5 * pool) / (count + 5))[mine]
             nights = rule.LIKE_NIGHTS if k < len(rule.LENGTHS) else 2 * rule.LIKE_NIGHTS
             square = (self.squares[cells, k] + nights * like) / (self.nights[cells, k] + nights)
-            self.v[cells, k] = np.fmax(1, square)
+            self.v[cells, k] = np.fmax(self.v[cells, k - 1] if k else 1, square)
 
     def note(self, cells: np.ndarray, z: np.ndarray) -> None:
         """Count the statistics [cells, lengths] of a quiet night; NaN is none."""

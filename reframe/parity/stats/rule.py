@@ -37,7 +37,7 @@ SQUARE_CAP, LOWER_SQUARES, LIKE_NIGHTS = 9.0, 1.5, 150.0
 #: The correlation of neighbours that a system begins with, and the share of noise that has it.
 CORRELATION, CORRELATED = 0.6, 0.7
 #: The one-sided normal tail of a single look, as a share of the rate.
-LOOKS = 0.33
+LOOKS = 0.5
 #: The noise of a group of fewer cells is not known. A cell so many standard errors away is unlike the others.
 FEWEST_LIKE, UNLIKE = 3, 3.0
 #: A kernel of so many standard deviations smooths the residuals; tonight's mean counts as so many residuals.
@@ -55,13 +55,13 @@ DRIFTING, HEAD = int(LENGTHS[-1]), 40
 #: A night counts for at most this share of the bar: none alarms alone.
 CLIP = 0.72
 #: An improvement must be surer than a slowdown by so much, and is on probation for so many nights.
-SURER, PROBATION = 0.5, 10
+SURER, PROBATION = 0.25, 10
 #: Low nights are no chance where a binomial test finds them so rare, or Cramér's theorem their mean, in rates.
 CHANCE, LARGE = 1 / 2000, 2.0
 #: So many nights back from a change end it.
 NIGHTS_BACK = 2
 #: A level that moved MOVED times in MOVES nights must move by TIMES as much. A slowdown of NEWS is always one.
-MOVES, MOVED, TIMES, NEWS = 100, 1.5, 2.5, 0.04
+MOVES, MOVED, TIMES, NEWS = 120, 1.2, 2.5, 0.04
 #: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
 LOW, RERUN, WINDOW = -1.75, 0.036, 80
 #: Nights that a level is known from; that a binomial test looks at.
