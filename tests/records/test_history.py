@@ -39,6 +39,8 @@ def test_one_rule_says_which_figures_count_and_what_a_night_is_made_of(stored):
     def values(**also):
         return history.load('local', **also).filter(metric='hpl')['value'].to_list()
     assert values() == [100.0, 104.0] and values(reruns=True) == [100.0, 104.0, 98.0, 5.0]
+    quickly = [figure.value for uuid in 'acd' for _, name, figure in database.read(uuid).counted() if name == 'hpl']
+    assert quickly == values(), 'a session by itself says the same'
     assert values(labelled=True) == [100.0, 104.0, 97.0] and values(disturbed=True) == [100.0, 104.0, 1.0, 3.0, 4.0]
     found = history.nights(hpl(disturbed=True)).select('session', 'value', 'runs', 'disturbed', pl.col('reruns').list.eval(
         pl.element().struct.field('value'))).collect()

@@ -142,6 +142,14 @@ class Session:
                 found.setdefault((run.case, run.partition, run.environ), []).append(run)
         return found
 
+    def counted(self) -> Iterator[tuple[Run, str, Figure]]:
+        """Yield the figures that count: of first attempts that nobody disturbed, without a label. Of stored rows
+        `parity.records.history.counted` says the same."""
+        for run in self.runs:
+            if not (run.retry or run.fixture or run.status or run.disturbed):
+                yield from ((run, name, figure) for name, figure in run.figures.items()
+                            if figure.finite and figure.better and not figure.label)
+
 
 def of_report(report: dict[str, Any]) -> Session:
     """Return the record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""

@@ -34,7 +34,6 @@ def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) 
 
 
 def _given(session: Session) -> dict[tuple[str, ...], Any]:
-    """Return what the program was given and the unit of each figure that a history would have, by CELL."""
+    """Return what the program was given and the unit of each figure that counts, by CELL."""
     return {(run.partition, run.environ, run.case, run.size, name): (run.work, figure.unit)
-            for run in session.runs if not (run.retry or run.fixture or run.status or run.disturbed)
-            for name, figure in run.figures.items() if figure.finite and figure.better and not figure.label}
+            for run, name, figure in session.counted()}
