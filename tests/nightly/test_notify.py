@@ -18,7 +18,7 @@ from commands import parity, process
 from conftest import TOP, eventually, run_python
 from nights import verdict_of
 from parity.base.errors import UsageError
-from parity.compare.model import Outcome
+from parity.compare.model import PairState
 from parity.nightly import notify
 from parity.nightly.notify import send
 from parity.records.incidents import Incident, Where
@@ -34,7 +34,7 @@ HPL = 'Hpl.gflops@onebox:virtual'
 
 def verdict(*cells):
     """Cells, and declared pairs among them."""
-    pairs = [cell for cell in cells if isinstance(cell, Outcome)]
+    pairs = [cell for cell in cells if isinstance(cell, PairState)]
     cells = [cell for cell in cells if cell not in pairs]
     return verdict_of(cells, pairs=pairs, next='parity show x', exit_code=judge.exit_code(cells, pairs))
 
@@ -58,7 +58,7 @@ def slow(nodes: str, accused: str = '', **other):
 
 
 def pair(state):
-    return Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='compute', benchmark='Hpl', metric='gflops',
+    return PairState(baseline='onebox:physical', candidate='onebox:virtual', subsystem='compute', benchmark='Hpl', metric='gflops',
                    expected='at least 0.97', state=state)
 
 

@@ -22,7 +22,7 @@ import sessions
 from nights import verdict_of
 from parity import report
 from parity.base import text
-from parity.compare.model import Outcome
+from parity.compare.model import PairState
 from parity.nodes import figures
 from parity.records import database, record
 from parity.records.plan_file import CELL
@@ -53,7 +53,7 @@ def hostile(texts=HOSTILE):
                       where=Where(kind='node', name=h, why=h), subsystem=model.Subsystem(name=h, why=h),
                       changes=[Change(fact=h, old=h, new=h, nodes=[h], since=0.0)]))
              for h, word in zip(texts, (*WORDS, *WORDS), strict=False)]
-    pairs = [Outcome(baseline=h, candidate=h, subsystem=h, benchmark=h, metric=h, expected=h, ratio=1.0, low=0.9, high=1.1, state='regressed', why=h)
+    pairs = [PairState(baseline=h, candidate=h, subsystem=h, benchmark=h, metric=h, expected=h, ratio=1.0, low=0.9, high=1.1, state='regressed', why=h)
              for h in texts]
     nested = {h: {'text': h, 'list': [h, 1, None], 'deep': [{h: h}], 'value': {'value': 1, 'unit': h}} for h in texts}
     return verdict_of(cells, pairs=pairs, trust=texts[0], warnings=texts, next=texts[1], session={'facts': nested, 'software': texts[3]})
@@ -120,7 +120,7 @@ def hostile_page(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def words(tmp_path_factory):
-    pair = Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='memory', benchmark='Stream', metric='triad', expected='at least 0.97',
+    pair = PairState(baseline='onebox:physical', candidate='onebox:virtual', subsystem='memory', benchmark='Stream', metric='triad', expected='at least 0.97',
                    ratio=0.9, low=0.88, high=0.92, n=5, state='regressed', why='expected at least 0.97')
     facts = {'limits': {'peak': {'value': 1.2e11, 'unit': 'flop/s', 'source': 'archspec'}}}
     return page_of(verdict_of(every_word(), warnings=['steal 2 %'], pairs=[pair], session={'interrupted': True, 'facts': facts}),

@@ -179,7 +179,7 @@ def analysed(findings_, values, numbers="", experiment="metrics: {rate: []}", he
       axes: {{side: all, n: all}}, {experiment}}}}}, findings: [{findings_}], {numbers}}}'''
     made = Study.model_validate(yaml.safe_load(text))
     assert not list(problems.of_study(made))
-    cells = [figures.Cell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', apart(of)) for (side, n), of in values.items()]
+    cells = [figures.StudyCell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', apart(of)) for (side, n), of in values.items()]
     return findings.analysed(made, cells, here)
 
 
@@ -310,7 +310,7 @@ def test_the_local_rates_of_raicu_follow_from_what_is_extrapolated():
 
 def test_a_study_of_file_systems_is_compared_with_its_own_figures():
     raicu = published.read('raicu')
-    cells = [figures.Cell('files', 'rate', {'filesystem': side, 'mode': 'read', 'file': size, 'nodes': str(n)}, 'Mb/s', 'higher', apart(runs(rate * n)))
+    cells = [figures.StudyCell('files', 'rate', {'filesystem': side, 'mode': 'read', 'file': size, 'nodes': str(n)}, 'Mb/s', 'higher', apart(runs(rate * n)))
              for side, rate in (('shared', 100), ('local', 200)) for size in ('1B', '10KB', '1MB') for n in (1, 2, 4)]
     found = findings.analysed(raicu, [], cells)
     numbers = {n.name: n.value for n in found.numbers if n.of == 'here'}
@@ -398,7 +398,7 @@ def test_the_figures_of_liu2017_are_used_as_far_as_they_go():
 
 def test_what_was_measured_is_divided_into_groups_of_each_side():
     tessera = published.read('tessera')
-    cells = [figures.Cell('transforms', metric, {'network': network, 'grid': '128x64', 'levels': str(level), 'ranks': '4'}, 's', 'lower', [] if level == 9 else
+    cells = [figures.StudyCell('transforms', metric, {'network': network, 'grid': '128x64', 'levels': str(level), 'ranks': '4'}, 's', 'lower', [] if level == 9 else
                   [Value(times * (100 if level > 6 else 1) * (1 + level / 100))])
              for network in ('Myrinet', 'Ethernet') for level in (1, 2, 3, 7, 8, 9) for metric, times in (('computation', 1), ('transposition', 2))]
     value = {n.name.replace(' %network=Ethernet', ''): n.value for n in findings.analysed(tessera, [], cells).numbers if 'Ethernet' in n.name and n.of == 'here'}
@@ -649,7 +649,7 @@ def test_a_size_beyond_the_memory_of_a_process_is_refused_before_anything_runs(o
 @pytest.mark.parametrize('second, word', [(2, 'holds'), (.5, 'does not hold')])
 def test_points_that_were_measured_are_judged_and_the_others_are_named(second, word):
     of = {('a', '1'): runs(1), ('b', '1'): runs(second), ('a', '2'): runs(1), ('b', '2'): []}
-    cells = [figures.Cell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', apart(values), reason='needs 2 nodes') for (side, n), values in of.items()]
+    cells = [figures.StudyCell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', apart(values), reason='needs 2 nodes') for (side, n), values in of.items()]
     found = analysed('{id: f, says: s, where: p, ratio: one.rate b / a, above: 1}', {('a', '1'): runs(1)}, experiment='check: C, metrics: {rate: [r]}', here=cells).findings[0]
     assert found.here == word and found.why_here.endswith('; not measured (1 of 2): n 2 b/a: needs 2 nodes'), found
 
@@ -745,7 +745,7 @@ def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):
 
 
 def test_a_finding_on_a_cached_figure_says_so():
-    ours = [figures.Cell('one', 'rate', {'side': side}, 's', '', apart(runs(level)), label='cached: in memory') for side, level in (('a', 1), ('b', 2))]
+    ours = [figures.StudyCell('one', 'rate', {'side': side}, 's', '', apart(runs(level)), label='cached: in memory') for side, level in (('a', 1), ('b', 2))]
     assert '(cached: in memory)' in str(next(findings._ratio('here', ours[1], ours[0], 'b/a')))
 
 
@@ -895,7 +895,7 @@ def test_ratios_are_like_within_a_margin_that_their_intervals_show(apart, spread
 
 def test_runs_that_depend_on_the_one_before_widen_an_interval():
     walk = [100.0, 101, 102, 101, 100, 99, 98, 97, 98, 99, 100, 101]
-    cells = [figures.Cell('one', 'rate', {'side': side}, 's', 'higher', apart(of)) for side, of in (('a', walk), ('b', [v * 1.02 for v in sorted(walk, key=lambda v: hash((v, 'x')) % 7)]))]
+    cells = [figures.StudyCell('one', 'rate', {'side': side}, 's', 'higher', apart(of)) for side, of in (('a', walk), ('b', [v * 1.02 for v in sorted(walk, key=lambda v: hash((v, 'x')) % 7)]))]
     factor, why = interval.stretched([v.value for v in cells[0].values])
     row = figures.quotient(cells[1], cells[0])
     assert factor > 2 and why in row.notes and row.verdict == 'undecided' and interval.stretched(runs(1)) == (1, '')

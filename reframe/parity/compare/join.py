@@ -16,7 +16,7 @@ from parity.base import codes
 from parity.base.figures import counted
 from parity.base.groups import grouped
 from parity.compare import model, pairs, resolve
-from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
+from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, PairState, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
 from parity.plan.identity import shared
 from parity.stats import interval
@@ -266,7 +266,7 @@ def _sum(cells: list[Measured], metric: str) -> Measured:
                    reason=next((c.reason for c in cells if c.reason), none))
 
 
-def of_session(system: System, uuid: str, planned: list[Any], confidence: float = CONFIDENCE) -> list[Outcome]:
+def of_session(system: System, uuid: str, planned: list[Any], confidence: float = CONFIDENCE) -> list[PairState]:
     """Return the declared pairs of a system as they stood with the session ``uuid``, whose plan is given.
 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of

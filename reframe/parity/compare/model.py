@@ -79,7 +79,7 @@ class Mean(Strict):
     reason: str = ''                 # why there is no interval
 
 
-class Outcome(Strict):
+class PairState(Strict):
     """The state of one expectation of a declared pair, for one case."""
 
     baseline: str                    # system:partition

@@ -13,7 +13,7 @@ from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.base.yamlfile import Text
-from parity.compare.model import Comparison, Measured, Outcome, Row, State
+from parity.compare.model import Comparison, Measured, PairState, Row, State
 from parity.plan import LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records.plan_file import parameters
@@ -173,7 +173,7 @@ def _names(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) ->
         yield name, value, checks[check].parameters[name]
 
 
-def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:
+def judged(pair: Pair, compared: Comparison) -> Iterator[PairState]:
     """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
     names = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name}
     for expected in pair.expect:
@@ -181,9 +181,9 @@ def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:
         rows = [r for r in compared.rows if expected.fits(r)]
         for row in rows:
             state, why = expected.state(row, compared.confidence)
-            yield Outcome(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
+            yield PairState(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
                           ratio=row.ratio, low=row.low, high=row.high, n=row.n, state=state, why=why)
         if not rows:
             check, metric = expected.metric.split('.')
-            yield Outcome(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
+            yield PairState(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
                           why='measured on neither side')

@@ -14,7 +14,7 @@ from parity.base.figures import amount, number
 from parity.base.groups import grouped
 from parity.base.strict import Strict
 from parity.published import formula
-from parity.published.figures import Cell, named
+from parity.published.figures import StudyCell, named
 from parity.published.formula import Estimate
 from parity.published.model import Series, Study, filled
 from parity.published.statements import Derived, Formula
@@ -54,31 +54,31 @@ class NumberRow(Strict):
     label: str = ''                     # 'cached figures': it is not what it seems
 
 
-def chosen(cells: Sequence[Cell], series: Series) -> list[Cell]:
+def chosen(cells: Sequence[StudyCell], series: Series) -> list[StudyCell]:
     """Return the cells of a series."""
     return [cell for cell in cells if (cell.experiment, cell.metric) == (series.experiment, series.metric)
             and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
 
 
-def by_point(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple, list[Cell]]:
+def by_point(cells: Sequence[StudyCell], axes: Sequence[str]) -> dict[tuple, list[StudyCell]]:
     """Return the cells by their point without ``axes``."""
     return grouped(cells, lambda cell: tuple((a, v) for a, v in cell.point.items() if a not in axes))
 
 
-def along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
+def along(study: Study, cells: Sequence[StudyCell], axis: str) -> list[StudyCell]:
     """Return the cells that have values, in the order of an axis."""
     order = list(study.axes[axis].values)
     return sorted((c for c in cells if c.values), key=lambda c: order.index(c.point[axis]))
 
 
-def numeric(cell: Cell, axis: str) -> float:
+def numeric(cell: StudyCell, axis: str) -> float:
     """Return the value of an axis as a number, bytes for a size. ValueError where it is none."""
     if not (found := amount(cell.point[axis])):
         raise ValueError(f'{axis} {cell.point[axis]} is no number, such as 4 or 64KiB')
     return found[0]
 
 
-def labels(cells: Sequence[Cell]) -> str:
+def labels(cells: Sequence[StudyCell]) -> str:
     """Return how the figures are labelled, as `cached figures`; '' where none is."""
     words = dict.fromkeys(c.label.partition(':')[0] for c in cells if c.label)
     return f'{", ".join(words)} figures' if words else ''
@@ -86,7 +86,7 @@ def labels(cells: Sequence[Cell]) -> str:
 
 # ---- fits
 
-def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
+def fits(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[FitRow]:
     """Yield the study's fits to these figures."""
     for fit in study.fits:
         series = study.series(fit.series)
@@ -103,7 +103,7 @@ def fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
                          reason='the law is printed, its points are not')
 
 
-def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axis: str) -> FitRow:
+def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[StudyCell], axis: str) -> FitRow:
     """Fit a law to the means along an axis; ``reason`` says why there is none."""
     from parity.published import fits
     points = along(study, cells, axis)
@@ -119,7 +119,7 @@ def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], axi
 
 # ---- numbers
 
-def numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]:
+def numbers(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[NumberRow]:
     """Yield the study's numbers of these figures."""
     for derived in study.numbers:
         worked = derived.here if of == 'here' and derived.here else derived
@@ -129,7 +129,7 @@ def numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]:
 
 
 def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[str, str],
-            cells: Sequence[Cell]) -> Iterator[NumberRow]:
+            cells: Sequence[StudyCell]) -> Iterator[NumberRow]:
     """Yield a number for these values of its axes, if its figures are there."""
     value, why, label = _value(study, worked, over, cells)
     if value or of == 'published' and why:
@@ -147,20 +147,20 @@ def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[
 
 
 def _printed(study: Study, derived: Derived, over: dict[str, str],
-             cells: Sequence[Cell]) -> Cell | None:
+             cells: Sequence[StudyCell]) -> StudyCell | None:
     """Return the figure that is a number as it stands in print."""
     series = study.series(filled(derived.printed, over)) if derived.printed else None
     return next((c for c in chosen(cells, series) if c.values or c.flagged), None) if series else None
 
 
 def _value(study: Study, worked: Formula, over: dict[str, str],
-           cells: Sequence[Cell]) -> tuple[Estimate | None, str, str]:
+           cells: Sequence[StudyCell]) -> tuple[Estimate | None, str, str]:
     """Return a number, a note: which of its figures are flagged, or why there is none ('': they are absent), and
     the label of its figures. A list has no flagged figure; of several lists over the same axes, only the points
     that all have count."""
     names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
                                 if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
-    lists: dict[str, dict[tuple, Cell]] = {}
+    lists: dict[str, dict[tuple, StudyCell]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
         whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
@@ -173,7 +173,7 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
         point in lists[other] for other in lists if axes[other] == axes[name])] for name, points in lists.items()}
     functions = formula.functions(study.functions)
 
-    def estimate(changed: Cell | None = None, factor: float = 1.0) -> Estimate:
+    def estimate(changed: StudyCell | None = None, factor: float = 1.0) -> Estimate:
         for name, mine in used.items():
             values = [c.figure * (factor if c is changed else 1.0) for c in mine]
             names[name] = values if axes[name] else values[0]
@@ -189,8 +189,8 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
     return found, '; '.join(flags), labels(figures)
 
 
-def with_interval(value: float, cells: Sequence[Cell],
-                  estimate: Callable[[Cell, float], Estimate]) -> Estimate:
+def with_interval(value: float, cells: Sequence[StudyCell],
+                  estimate: Callable[[StudyCell, float], Estimate]) -> Estimate:
     """Give a number its interval by the propagation of error. ``estimate``: the number with a figure changed.
 
     Where each figure has 3 runs or more it is that of 95 %, else what figures that are printed once leave open."""
@@ -209,10 +209,11 @@ def with_interval(value: float, cells: Sequence[Cell],
     return Estimate(value, value * math.exp(-half), value * math.exp(half), min(runs) - 1)
 
 
-def _open(value: float, cells: Collection[Cell], estimate: Callable[[Cell, float], Estimate]) -> Estimate:
+def _open(value: float, cells: Collection[StudyCell],
+          estimate: Callable[[StudyCell, float], Estimate]) -> Estimate:
     """Give a number the ends that figures printed once leave open: 95 % of the runs by their standard deviations
     in print, and half of each last digit."""
-    def moved(sign: int, factor: Callable[[Cell, int], float]) -> list[float]:
+    def moved(sign: int, factor: Callable[[StudyCell, int], float]) -> list[float]:
         return [max(0.0, *(sign * (estimate(cell, factor(cell, by)).value - value) for by in (-1, 1)))
                 for cell in cells]
 

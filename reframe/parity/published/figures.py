@@ -31,7 +31,7 @@ USES = {'': '', 'ratio_only': 'ratio_only', 'ratio_only derived': 'ratio_only: d
 
 
 @dataclass
-class Cell:
+class StudyCell:
     """The runs of one metric at one point of an experiment; ``flagged`` ones are shown, and used for nothing."""
 
     experiment: str
@@ -94,12 +94,12 @@ def to_make(study: Study, name: str) -> str:
     return study.data if study.data and not (folder(name) / 'published.csv').exists() else ''
 
 
-def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
+def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
     """Return the cells of published.csv, in its order, and notes. UsageError with file, line and what is valid."""
     if to_make(study, name):
         return [], []
     file = folder(name) / 'published.csv'
-    cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
+    cells: dict[tuple, tuple[StudyCell, dict[str, Value]]] = {}
     seen: set[tuple] = set()
     stated: dict[tuple, tuple[str, str]] = {}
     axes = [axis for axis in study.axes if axis != 'unit' and (axis != study.contrast or study.candidate)]
@@ -110,7 +110,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
             raise UsageError(f'{where}: {why}')
         experiment = study.experiments[row['experiment']]
         point = {axis: row[axis] for axis in experiment.axes}
-        cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (Cell(
+        cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (StudyCell(
             row['experiment'], row['metric'], point, row['unit'], row['better'],
             step=experiment.step, label=USES[row.get('use', '')], line=where, where=row['where']), {}))
         unit, better = stated.setdefault((cell.experiment, cell.metric, point.get('unit')),
@@ -155,7 +155,7 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
     return ''
 
 
-def in_units_of_print(printed: Iterable[Cell], here: Iterable[Cell]) -> None:
+def in_units_of_print(printed: Iterable[StudyCell], here: Iterable[StudyCell]) -> None:
     """Bring what was measured to the units of print, where both are of one kind."""
     wanted = {(c.experiment, c.metric, c.point.get('unit')): c.unit for c in printed}
     for cell in here:
@@ -166,14 +166,15 @@ def in_units_of_print(printed: Iterable[Cell], here: Iterable[Cell]) -> None:
             cell.values = [replace(v, value=float(f'{v.value * factor:.12g}')) for v in cell.values]
 
 
-def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tuple[list[Cell], list[str]]:
+def _joined(study: Study,
+            cells: Iterable[tuple[StudyCell, dict[str, Value]]]) -> tuple[list[StudyCell], list[str]]:
     """Make one cell of series that ran together: a run is their mean, over those that all sides have."""
     joint = [name for name, axis in study.axes.items() if axis.simultaneous]
 
-    def axes(cell: Cell, *without: str) -> tuple:
+    def axes(cell: StudyCell, *without: str) -> tuple:
         return cell.experiment, cell.metric, *((a, value) for a, value in cell.point.items() if a not in without)
 
-    def part(cell: Cell) -> tuple:
+    def part(cell: StudyCell) -> tuple:
         return tuple((axis, cell.point[axis]) for axis in joint if axis in cell.point)
 
     found, notes, out = grouped(cells, lambda each: axes(each[0], *joint)), [], []
@@ -205,7 +206,7 @@ def labelled(experiment: Experiment, name: str, metric: str, point: dict[str, st
     return named(name, '', rest).replace('.', '', 1), metric + figure
 
 
-def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'session'],
+def compared(study: Study, cells: Iterable[StudyCell], kind: Literal['published', 'session'],
              notes: Sequence[str] = (), sessions: Sequence[str] = (),
              tables: Mapping[tuple[str, str], Point] | None = None) -> Comparison:
     """Compare the candidate with the baseline, point by point; figures without sides have no row. A study of one
@@ -236,7 +237,7 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
     return found.model_copy(update={'rows': rows, 'means': [], 'notes': [*head(study), *notes, *study.repairs]})
 
 
-def _of_means(row: Row, study: Study, cells: Sequence[Cell], kind: str) -> Row:
+def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: str) -> Row:
     """Return a row whose sides are the means that its ratio is of. Nobody can run again what is in print."""
     update: dict[str, object] = {
         'candidate' if study.candidate and c.point[study.contrast] == study.candidate else 'baseline': c.mean
@@ -248,17 +249,17 @@ def _of_means(row: Row, study: Study, cells: Sequence[Cell], kind: str) -> Row:
     return _widened(row.model_copy(update=update), *cells)
 
 
-def _is_ratio(cell: Cell) -> bool:
+def _is_ratio(cell: StudyCell) -> bool:
     return cell.label.startswith('ratio_only')
 
 
-def tables(cells: Sequence[Cell]) -> dict[tuple[str, str], Point]:
+def tables(cells: Sequence[StudyCell]) -> dict[tuple[str, str], Point]:
     """Return the tables in print of which no figure stands by itself: experiment and metric, and the point of the
     first figure."""
     return {(cell.experiment, cell.metric): cell.point for cell in reversed(cells) if _is_ratio(cell)}
 
 
-def _divided(rows: Sequence[Row], cells: Sequence[Cell],
+def _divided(rows: Sequence[Row], cells: Sequence[StudyCell],
              tables: Mapping[tuple[str, str], Point]) -> Iterator[Row]:
     """Yield the rows; one of a table has its ratio to the first figure, and in print nothing else."""
     firsts = {(c.experiment, c.metric): c for c in cells if tables.get((c.experiment, c.metric)) == c.point}
@@ -273,7 +274,7 @@ def _divided(rows: Sequence[Row], cells: Sequence[Cell],
         yield row.model_copy(update={**absolute, 'ratio': found.ratio, 'low': limits[0], 'high': limits[1]})
 
 
-def quotient(above: Cell, below: Cell) -> Row:
+def quotient(above: StudyCell, below: StudyCell) -> Row:
     """Return above / below: one row of a comparison, with its interval."""
     sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
                                            label=c.label)])
@@ -281,7 +282,7 @@ def quotient(above: Cell, below: Cell) -> Row:
     return _widened(join.compare(*sides, label=True).rows[0], above, below)
 
 
-def _widened(row: Row, *cells: Cell) -> Row:
+def _widened(row: Row, *cells: StudyCell) -> Row:
     """Return a row with the interval that dependent runs leave it, and its word."""
     factor, why = interval.stretched(*([v.value for v in cell.values] for cell in cells))
     if row.ratio is None or row.low is None or row.high is None or not why:

@@ -12,7 +12,7 @@ from parity.base.figures import counted, number
 from parity.base.strict import Strict
 from parity.published import derived
 from parity.published.derived import FitRow, NumberRow, Of, by_point, chosen, labels, numeric
-from parity.published.figures import FIGURE, Cell, quotient
+from parity.published.figures import FIGURE, StudyCell, quotient
 from parity.published.formula import Estimate
 from parity.published.model import Study, filled
 from parity.published.statements import Finding
@@ -75,16 +75,16 @@ class Part(NamedTuple):
         return f'{self.name} {number(self.value)}{limits}{more}{label}'.strip()
 
 
-def analysed(study: Study, published: Sequence[Cell], here: Sequence[Cell] | None = None) -> Analysis:
+def analysed(study: Study, published: Sequence[StudyCell], here: Sequence[StudyCell] | None = None) -> Analysis:
     """Return what follows from the figures in print and, where there are any, from those measured here."""
-    sources: dict[Of, Sequence[Cell]] = {'published': published, **({} if here is None else {'here': here})}
+    sources: dict[Of, Sequence[StudyCell]] = {'published': published, **({} if here is None else {'here': here})}
     numbers = [row for of, cells in sources.items() for row in derived.numbers(study, of, cells)]
     judged = [_judged(study, finding, sources, numbers) for finding in study.findings]
     return Analysis(numbers=numbers, findings=sorted(judged, key=lambda f: f.published != 'does not hold'),
                     fits=[row for of, cells in sources.items() for row in derived.fits(study, of, cells)])
 
 
-def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]],
+def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[StudyCell]],
             numbers: Sequence[NumberRow]) -> Judged:
     words: dict[Of, tuple[Word, str]] = {}
     for of, cells in sources.items():
@@ -108,7 +108,7 @@ def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[Cell]],
                   why_published=words['published'][1], here=word, why_here=why)
 
 
-def _unmeasured(study: Study, finding: Finding, cells: Sequence[Cell]) -> list[Part]:
+def _unmeasured(study: Study, finding: Finding, cells: Sequence[StudyCell]) -> list[Part]:
     """Say why a finding has no figures here."""
     series = [study.series(text) for text in _series(study, finding)]
     reasons = dict.fromkeys(c.reason for one in series for c in chosen(cells, one) if c.reason)
@@ -221,7 +221,7 @@ def _repeats(part: Part, bounds: dict[str, float]) -> str:
 
 # ---- parts
 
-def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[Cell]) -> Iterator[Part]:
+def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[StudyCell]) -> Iterator[Part]:
     """Yield the parts of each group of cells that differ in the finding's own axes only."""
     ends = study.series(finding.text).ends
     axes = [finding.along] if finding.along else list(ends[0]) if ends else [*study.axes, FIGURE]
@@ -231,7 +231,7 @@ def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[Cell]) -> Ite
         yield from _KINDS.get(finding.kind, _neighbours)(study, finding, of, name, group)
 
 
-def _ratio(of: Of, above: Cell, below: Cell, name: str) -> Iterator[Part]:
+def _ratio(of: Of, above: StudyCell, below: StudyCell, name: str) -> Iterator[Part]:
     """Yield a quotient; print without such figures has no part."""
     if not (above.values and below.values):
         missing = above if not above.values else below
@@ -253,14 +253,14 @@ def _ratio(of: Of, above: Cell, below: Cell, name: str) -> Iterator[Part]:
             row.ratio * factor if cell is above else row.ratio / factor), row.label)
 
 
-def _once(name: str, value: float, cells: Sequence[Cell], estimate: Callable[[Cell, float], Estimate],
+def _once(name: str, value: float, cells: Sequence[StudyCell], estimate: Callable[[StudyCell, float], Estimate],
           label: str) -> Part:
     """Return the part of figures that are printed once, with what print leaves open."""
     found = derived.with_interval(value, cells, estimate)
     return Part(name, *found[:4], found.why or 'printed once: no interval', label)
 
 
-def _neighbours(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+def _neighbours(study: Study, finding: Finding, of: Of, name: str, group: list[StudyCell]) -> Iterator[Part]:
     """Yield the quotient of each two neighbours: among a finding's ends, or along its axis; of `best`, of its end
     with each other value."""
     ends = study.series(finding.text).ends
@@ -278,14 +278,14 @@ def _neighbours(study: Study, finding: Finding, of: Of, name: str, group: list[C
             yield from _ratio(of, one, other, f'{name} {quotient_of}'.strip())
 
 
-def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+def _fit(study: Study, finding: Finding, of: Of, name: str, group: list[StudyCell]) -> Iterator[Part]:
     if any(c.values for c in group):
         row = derived.fitted(study, of, name, finding.law, group, finding.along)
         yield Part(name, row.b if finding.law == 'power' else row.a, row.low, row.high, max(1, row.points - 2),
                    row.reason, labels(group))
 
 
-def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[StudyCell]) -> Iterator[Part]:
     from parity.published import fits
     if not (points := derived.along(study, group, finding.along)):
         return
@@ -305,7 +305,7 @@ def _knee(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) 
         yield Part(name, why=str(err))
 
 
-def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[StudyCell]) -> Iterator[Part]:
     """Yield the quotient of two coefficients of variation."""
     from parity.published import fits
     ends = study.series(finding.text).ends
@@ -323,7 +323,7 @@ def _variation(study: Study, finding: Finding, of: Of, name: str, group: list[Ce
                label=labels(sides[0] + sides[1]))
 
 
-def _value(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+def _value(study: Study, finding: Finding, of: Of, name: str, group: list[StudyCell]) -> Iterator[Part]:
     """Yield each figure as it stands."""
     for cell in group:
         if cell.values:
@@ -332,7 +332,7 @@ def _value(study: Study, finding: Finding, of: Of, name: str, group: list[Cell])
                 _once(name, cell.mean, [cell], lambda cell, factor: Estimate(cell.mean * factor), cell.unit)
 
 
-def _count(study: Study, finding: Finding, of: Of, name: str, group: list[Cell]) -> Iterator[Part]:
+def _count(study: Study, finding: Finding, of: Of, name: str, group: list[StudyCell]) -> Iterator[Part]:
     if values := [v.value for c in group for v in c.values]:
         few = of == 'here' and min(len(c.values) for c in group if c.values) < REPEATS
         yield Part(name, None if few and not sum(values) else sum(values), sum(values), sum(values),
@@ -347,5 +347,5 @@ def _of_number(text: str, numbers: Iterable[NumberRow]) -> Iterator[Part]:
                        row.why or ('without an interval' if row.low is None else ''), row.label)
 
 
-_KINDS: dict[str, Callable[[Study, Finding, Of, str, list[Cell]], Iterator[Part]]] = {
+_KINDS: dict[str, Callable[[Study, Finding, Of, str, list[StudyCell]], Iterator[Part]]] = {
     'fit': _fit, 'knee': _knee, 'value': _value, 'count': _count, 'variation': _variation}

@@ -40,8 +40,8 @@ class Proposed:
     """All proposals that the history gives, for the whole system or the named part."""
 
     system: str
-    proposals: list[tuple[Cell, Proposal]] = field(default_factory=list)
-    refused: list[tuple[Cell, str]] = field(default_factory=list)
+    proposals: list[tuple[MeasuredCell, Proposal]] = field(default_factory=list)
+    refused: list[tuple[MeasuredCell, str]] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     return answer
 
 
-def _chosen(system: System, known: list[Cell], partition: str, check: str) -> list[Cell]:
+def _chosen(system: System, known: list[MeasuredCell], partition: str, check: str) -> list[MeasuredCell]:
     if partition and partition not in (valid := [p.name for p in system.partitions]):
         raise UsageError(unknown('partition', partition, valid))
     if not known:
@@ -87,7 +87,7 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
             and wanted in ('', c.check, c.case.replace(' ', ''))]
 
 
-def _index(cell: Cell, there: Accepted | None, own: set[str]) -> dict[str, str]:
+def _index(cell: MeasuredCell, there: Accepted | None, own: set[str]) -> dict[str, str]:
     """Return the keys that lead to the cell's reference, as the file has them, or in our own order."""
     if cell.changed:
         raise Refused(f'set on the command line: {cell.changed}; a reference is of the check without')
@@ -102,7 +102,8 @@ def _index(cell: Cell, there: Accepted | None, own: set[str]) -> dict[str, str]:
     return {name: has[name] for name in names}
 
 
-def _proposal(cell: Cell, index: dict[str, str], kept: list[Night], there: Accepted | None) -> Proposal:
+def _proposal(cell: MeasuredCell, index: dict[str, str], kept: list[MeasuredNight],
+              there: Accepted | None) -> Proposal:
     reference, remarks = of_nights(kept)
     if there and there.value and there.reference[3] == reference[3]:
         gain = (reference[0] - there.value) / abs(there.value) * (1 if kept[-1].better == 'higher' else -1)
@@ -169,7 +170,7 @@ def write(system: str, by_partition: dict[str, list[Proposal]]) -> list[Path]:
     return written
 
 
-class Night(NamedTuple):
+class MeasuredNight(NamedTuple):
     """One session's figure of a cell; ``value`` is the median of its ``runs``."""
 
     session: str
@@ -185,7 +186,7 @@ class Night(NamedTuple):
     node: str                       # all that its runs were on
 
 
-class Cell(NamedTuple):
+class MeasuredCell(NamedTuple):
     """A cell with its nights, oldest first."""
 
     system: str
@@ -199,7 +200,7 @@ class Cell(NamedTuple):
     several: bool                   # environments run this case on this partition
     by_environ: bool                # environments run this check on this partition
     recent: bool                    # it was measured in one of the newest sessions
-    nights: list[Night]
+    nights: list[MeasuredNight]
 
     @property
     def id(self) -> str:
@@ -227,23 +228,24 @@ RECENT = 2 * bounds.MOST
 _WHERE = ['system', 'check', *history.CELL, 'changed']
 
 
-def cells(system: str, since: str = '') -> list[Cell]:
+def cells(system: str, since: str = '') -> list[MeasuredCell]:
     """Return every measured cell of the system, with its nights from ``since`` (a date) on. Cells whose nights are
     all older are in the list, too."""
     frame = history.load(system, labelled=True).cast({history.TEXT: pl.String}).with_columns(
         pl.col('metric').str.replace(OF_DEVICE, '_gpu'))                            # one value for all devices
-    nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE).select(*_WHERE, *Night._fields)
+    nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE).select(
+        *_WHERE, *MeasuredNight._fields)
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
-    found: dict[tuple, list[Night]] = {where: [] for where in every}
+    found: dict[tuple, list[MeasuredNight]] = {where: [] for where in every}
     for row in nights.collect().iter_rows(named=True):
-        found[tuple(row.pop(name) for name in _WHERE)].append(Night(**row))
+        found[tuple(row.pop(name) for name in _WHERE)].append(MeasuredNight(**row))
     newest = frame.unique('session').sort('start').tail(RECENT)['session'].implode()
     recent = set(frame.filter(pl.col('session').is_in(newest)).select(_WHERE).unique().rows())
     environs = defaultdict(set)
     for _, check, partition, environ, case, *_ in recent:
         environs[partition, check].add(environ)
         environs[partition, case].add(environ)
-    return [Cell(*where, len(environs[where[2], where[4]]) > 1, len(environs[where[2], where[1]]) > 1,
+    return [MeasuredCell(*where, len(environs[where[2], where[4]]) > 1, len(environs[where[2], where[1]]) > 1,
                  where in recent, own) for where, own in found.items()]
 
 
@@ -254,7 +256,7 @@ class Refused(Exception):
     """The reason why no reference is proposed for a cell."""
 
 
-def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
+def alike(cell: MeasuredCell, kinds: dict[tuple[str, str], str]) -> list[MeasuredNight]:
     """Return the newest nights of ``cell`` that are of one software, unit and kind of node.
 
     ``kinds`` tells the kind of each node. Raises Refused where the nights are too few or of several
@@ -279,11 +281,11 @@ def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
     return kept
 
 
-def _nodes(night: Night) -> list[str]:
+def _nodes(night: MeasuredNight) -> list[str]:
     return night.node.replace(',', ' ').split()
 
 
-def _since_the_last_change(every: list[Night]) -> tuple[list[Night], str]:
+def _since_the_last_change(every: list[MeasuredNight]) -> tuple[list[MeasuredNight], str]:
     """Return the nights that ran the same as the newest one, and the first of those."""
     for at in range(len(every) - 1, 0, -1):
         for what, said in _WORDS.items():
@@ -306,7 +308,7 @@ def _kinds(system: str) -> dict[tuple[str, str], str]:
     return found
 
 
-def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
+def of_nights(kept: list[MeasuredNight]) -> tuple[Reference, list[str]]:
     """Return the median of the nights' medians between two bounds, and what a reviewer should know.
 
     A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises Refused where a
@@ -342,7 +344,7 @@ def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
     return (rounded, -wide, wide, last.unit), remarks
 
 
-def _observed(kept: list[Night]) -> Observed:
+def _observed(kept: list[MeasuredNight]) -> Observed:
     first, last, values = kept[0], kept[-1], [night.value for night in kept]
     same_day = first.night[:10] == last.night[:10]
     return Observed(

@@ -13,7 +13,7 @@ from parity.refs import accepted as references
 from parity.refs import propose
 from parity.refs.accepted import Accepted, Reference
 from parity.refs.lint import Linted
-from parity.refs.propose import Cell, Proposal, Proposed, signed
+from parity.refs.propose import MeasuredCell, Proposal, Proposed, signed
 from parity.stats import bounds
 from parity.system import systems
 
@@ -89,7 +89,7 @@ def shown(system: str = '') -> Iterator[str]:
         yield f'next: parity refs propose --system {system or "NAME"}'
 
 
-def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
+def _row(each: Accepted, cells: list[MeasuredCell]) -> tuple[str, ...]:
     used = max((n.night for cell in cells if cell.has(each) for n in cell.nights if n.applied), default='')
     life = 'by hand'
     if told := each.provenance:

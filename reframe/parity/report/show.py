@@ -34,7 +34,7 @@ _BYTES, _LINES, _WIDTH = 1 << 16, {'rfm_job.out': 12, 'rfm_job.err': 6}, 160
 _CLOCKS_SECONDS = 60
 
 
-class Night(Strict):
+class ShownNight(Strict):
     """The median of a cell's first attempts in one session, and its reruns."""
 
     session: str
@@ -53,7 +53,7 @@ class View(Strict):
     session: str
     start: str
     cell: Cell
-    nights: list[Night]
+    nights: list[ShownNight]
     attribution: Attribution
     output: dict[str, list[str]]     # the last lines of what the job printed, by file
     output_note: str
@@ -202,7 +202,7 @@ def _history(view: View) -> str:
             + (f', {count} of them disturbed' if count else ''))
 
 
-def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
+def stored_nights(cells: Sequence[Cell], session: str) -> list[list[ShownNight]]:
     """Return the newest nights of each cell of one system up to the session."""
     if not cells:
         return []
@@ -217,13 +217,13 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
         cell = tuple(row[name] for name in history.CELL)
         if row['start'] <= until.get(cell, math.inf):
             found.setdefault(cell, []).append(row)
-    return [[Night(session=row['session'], night=row['night'], value=row['value'], runs=row['runs'],
+    return [[ShownNight(session=row['session'], night=row['night'], value=row['value'], runs=row['runs'],
                    nodes=sorted({*row['node'].replace(',', ' ').split()}), disturbed=row['disturbed'],
                    reruns=[tuple(again.values()) for again in row['reruns']])
              for row in found.get(key, [])[-NIGHTS:]] for key in keys]
 
 
-def runs(cell: Cell, nights: Sequence[Night], session: str) -> str:
+def runs(cell: Cell, nights: Sequence[ShownNight], session: str) -> str:
     """Return the single runs of this session where there are several, and its reruns with their nodes."""
     tonight = next((night for night in nights[-1:] if night.session == session), None)
     if tonight is None or len(tonight.runs) + len(tonight.reruns) < 2:

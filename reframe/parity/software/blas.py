@@ -19,7 +19,7 @@ TIMEOUT = 10.0
 scratch = partial(tempfile.TemporaryDirectory, prefix='parity-probe-', ignore_cleanup_errors=True)
 
 
-class Outcome(NamedTuple):
+class ProgramRun(NamedTuple):
     """The outcome of a short run. ``why`` says what went wrong, or is empty."""
 
     ok: bool
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 
 
 def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = TIMEOUT,
-            cwd: str = '') -> Outcome:
+            cwd: str = '') -> ProgramRun:
     """Run ``command`` without input, in a temporary folder unless ``cwd`` names one."""
     try:
         with contextlib.nullcontext(cwd) if cwd else scratch() as folder:
@@ -49,15 +49,15 @@ def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeou
                     pipe.close()
                 raise
     except subprocess.TimeoutExpired:
-        return Outcome(False, f'no answer within {timeout:g} s', ended=False)
+        return ProgramRun(False, f'no answer within {timeout:g} s', ended=False)
     except OSError as error:            # no such file, not executable, wrong format, no /tmp
-        return Outcome(False, error.strerror or str(error))
+        return ProgramRun(False, error.strerror or str(error))
     if process.returncode == 0:
-        return Outcome(True, '', out, err, code=0)
+        return ProgramRun(True, '', out, err, code=0)
     how = f'signal {-process.returncode}' if process.returncode < 0 else f'exit code {process.returncode}'
     # mpirun frames its messages with dashes
     said = next((line.strip() for line in (err.strip() or out).splitlines() if line.strip(' -*=')), '')
-    return Outcome(False, f'{how}: {said[:160]}' if said else how, out, err, code=process.returncode)
+    return ProgramRun(False, f'{how}: {said[:160]}' if said else how, out, err, code=process.returncode)
 
 
 #: OpenBLAS's x86 kernels by the vectors they use; a newer kernel has a higher rank.

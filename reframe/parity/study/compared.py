@@ -28,7 +28,7 @@ class Compared:
 
     name: str
     study: Study
-    cells: list[figures.Cell]
+    cells: list[figures.StudyCell]
     published: Comparison
     analysis: Analysis
     ran: Campaign | None = None
@@ -76,7 +76,7 @@ def of_study(name: str, session: str = '') -> Compared:
     return Compared(name, study, cells, published, analysis, ran, of_here)
 
 
-def _row_of(study: Study, cell: figures.Cell) -> str:
+def _row_of(study: Study, cell: figures.StudyCell) -> str:
     return replace(cell, point={k: v for k, v in cell.point.items() if k != study.contrast}).name
 
 
@@ -104,7 +104,7 @@ class Texts(NamedTuple):
 
     name: str
     both: tuple[Row | None, Row | None]
-    cells: list[figures.Cell]
+    cells: list[figures.StudyCell]
     published: list[str]
     here: list[str]
     like: str

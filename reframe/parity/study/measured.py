@@ -16,7 +16,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
 from parity.compare import resolve
 from parity.compare.model import Measured, Side, differing
-from parity.published.figures import FIGURE, Cell
+from parity.published.figures import FIGURE, StudyCell
 from parity.published.findings import REPEATS
 from parity.published.model import Case, Study
 from parity.records import changes, database, history, plan_file
@@ -58,7 +58,7 @@ class Campaign:
     uuids: list[str]
     mode: str
     system: str = ''
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[StudyCell] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
     candidate: str = ''             # the partition that stands beside the only side of a study
@@ -160,7 +160,7 @@ def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
-           reasons: Mapping[int, str]) -> Iterator[Cell]:
+           reasons: Mapping[int, str]) -> Iterator[StudyCell]:
     """Yield the study's cells. Several metrics that stand for one in print are cells of their own."""
     for case, measured in pairs:
         experiment = study.experiments[case.experiment]
@@ -173,12 +173,12 @@ def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
                                 Measured('', '', '', name, '', '', reason=why))
                     at = {axis: point[axis] for axis in experiment.axes if axis in point}
                     at |= {FIGURE: name} if len(wanted) > 1 else {}
-                    found = Cell(case.experiment, metric, at, cell.unit, cell.better, list(cell.values),
+                    found = StudyCell(case.experiment, metric, at, cell.unit, cell.better, list(cell.values),
                                  label=cell.label, status=cell.status, reason=cell.reason)
                     yield _deviation(found) if found.values and metric.endswith('_sd') else found
 
 
-def _deviation(cell: Cell) -> Cell:
+def _deviation(cell: StudyCell) -> StudyCell:
     """Return the standard deviation of a cell's runs; of fewer than 3 there is none."""
     values = [v.value for v in cell.values]
     if len(values) < REPEATS:

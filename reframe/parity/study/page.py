@@ -14,7 +14,7 @@ from parity.base import csvfile, files, paths
 from parity.base.figures import amount
 from parity.base.groups import grouped
 from parity.published import derived, figures
-from parity.published.figures import FIGURE, Cell
+from parity.published.figures import FIGURE, StudyCell
 from parity.published.findings import Judged
 from parity.report import drawings
 from parity.report.drawings import Drawn, Line, Plot
@@ -87,7 +87,7 @@ def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
 
 def _plots(of: Compared, key: str) -> Iterator[Drawn]:
     """Yield the plots of an experiment: each metric along its numbers, with a line for each side or value."""
-    found: dict[tuple, list[Cell]] = {}
+    found: dict[tuple, list[StudyCell]] = {}
     firsts = figures.tables(of.cells)
     for cells in (of.cells, of.ran.cells if of.ran else []):
         mine = [c for c in cells if c.experiment == key and c.values and c.better and not (
@@ -108,13 +108,13 @@ def _plots(of: Compared, key: str) -> Iterator[Drawn]:
                 yield drawn
 
 
-def _numbers(cells: Sequence[Cell], axis: str) -> dict[str, float]:
+def _numbers(cells: Sequence[StudyCell], axis: str) -> dict[str, float]:
     """Return the values of an axis as numbers; nothing where one is none."""
     found = {c.point.get(axis, ''): amount(c.point.get(axis, '')) for c in cells}
     return {value: of[0] for value, of in found.items() if of} if all(found.values()) else {}
 
 
-def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[Cell]) -> Drawn | None:
+def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[StudyCell]) -> Drawn | None:
     """Return the plot of these figures; None where they are at one place."""
     def values(axis: str) -> list[str]:
         there = dict.fromkeys(c.point.get(axis, '') for c in cells)
@@ -134,8 +134,9 @@ def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[Cell
                                 for name, printed in sorted(lines, key=lambda line: order.index(line[0]))])
 
 
-def _line(of: Compared, along: str, at: dict[str, float], name: str, printed: bool, cells: list[Cell]) -> Line:
-    def placed(value: Callable[[Cell], Any]) -> dict[float, Any]:
+def _line(of: Compared, along: str, at: dict[str, float], name: str, printed: bool,
+          cells: list[StudyCell]) -> Line:
+    def placed(value: Callable[[StudyCell], Any]) -> dict[float, Any]:
         return {at[c.point.get(along, '')]: found for c in cells if (found := value(c))}
 
     law = next((fit.law for fit in of.study.fits if fit.along == along and derived.chosen(
@@ -146,7 +147,7 @@ def _line(of: Compared, along: str, at: dict[str, float], name: str, printed: bo
                 placed(lambda c: c.values[1:] and [v.value for v in c.values]))
 
 
-def _limits(cell: Cell) -> tuple[float, float] | None:
+def _limits(cell: StudyCell) -> tuple[float, float] | None:
     """Return the interval of several runs, or that of a printed standard deviation."""
     low, high = cell.limits
     if low is None or high is None:

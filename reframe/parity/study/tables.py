@@ -12,7 +12,7 @@ from typing import NamedTuple
 from parity.base.figures import NOTHING, number
 from parity.base.groups import grouped
 from parity.base.text import brief
-from parity.published.figures import FIGURE, Cell
+from parity.published.figures import FIGURE, StudyCell
 from parity.study import compared
 from parity.study.compared import Compared, Texts
 
@@ -37,7 +37,7 @@ def of_study(of: Compared) -> dict[str, Table]:
 
 def _uncompared(of: Compared, key: str) -> Iterator[Texts]:
     """Yield the figures of an experiment that has no row in the comparison: its sides are not compared."""
-    def text(cells: Sequence[Cell]) -> list[str]:
+    def text(cells: Sequence[StudyCell]) -> list[str]:
         return [', '.join(c.text or f'{number(c.figure)} {c.unit}'.strip() for c in cells) + ''.join(
             f', flagged {why}' for c in cells for _, why in c.flagged) or NOTHING]
 
@@ -76,12 +76,12 @@ def _table(of: Compared, rows: Sequence[Texts], sides: bool) -> Table:
                               *([row.like] if measured and sides else []))]) for row in rows], notes)
 
 
-def where(cells: Iterable[Cell]) -> str:
+def where(cells: Iterable[StudyCell]) -> str:
     """Return where these figures stand in print."""
     return ', '.join(dict.fromkeys(c.where for c in cells if c.where))
 
 
-def varying(of: Compared, cells: Sequence[Cell]) -> list[str]:
+def varying(of: Compared, cells: Sequence[StudyCell]) -> list[str]:
     """Return the axes of which these figures have several values."""
     return [axis for axis in (*of.study.axes, FIGURE) if len({c.point.get(axis) for c in cells}) > 1]
 

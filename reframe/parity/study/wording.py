@@ -113,7 +113,7 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
             yield f'  {mode}: {counted(len(ready), "case")}, {duration(conditions.seconds(steps, ready))}{guess}'
 
 
-def shown(name: str, study: Study, cells: Sequence[figures.Cell],
+def shown(name: str, study: Study, cells: Sequence[figures.StudyCell],
           planned: Sequence[Planned] | None) -> Iterator[Line]:
     """Yield a study: its question, each experiment in print and here, its findings, and what is dropped."""
     yield from ((f'{name}: {study.title}', 'bold'), study.source, study.what)
@@ -136,7 +136,7 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
             yield from ('', (heading, 'bold'), *(f'  {entry.what}: {entry.why}' for entry in entries))
 
 
-def _experiment(study: Study, key: str, cells: Sequence[figures.Cell],
+def _experiment(study: Study, key: str, cells: Sequence[figures.StudyCell],
                 planned: Sequence[Planned]) -> Iterator[Line]:
     experiment = study.experiments[key]
     mine = [c for c in cells if c.experiment == key]

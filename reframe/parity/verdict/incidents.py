@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from parity.base import errors, figures
 from parity.base.figures import several
 from parity.base.reasons import Kind
-from parity.compare.model import Outcome
+from parity.compare.model import PairState
 from parity.plan.identity import undistributed
 from parity.records import database
 from parity.records import incidents as table
@@ -130,7 +130,7 @@ def _retired(verdict: Verdict | None, system: str, start: float) -> frozenset[st
     return frozenset({*systems.gone(systems.read(system), start)} - ran).union(cells)
 
 
-def of_pair(pair: Outcome) -> str:
+def of_pair(pair: PairState) -> str:
     """Return the name of a declared pair's figure among the faults of an incident."""
     return f'{pair.candidate} / {pair.baseline} {pair.benchmark}: {pair.metric}{pair.suffix}'
 

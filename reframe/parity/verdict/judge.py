@@ -18,7 +18,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import counted, duration
 from parity.base.text import node_name
 from parity.compare import pairs
-from parity.compare.model import Outcome
+from parity.compare.model import PairState
 from parity.plan import OWN, Plan, PlannedCase
 from parity.plan.identity import undistributed
 from parity.records import database, plan_file, record
@@ -139,7 +139,7 @@ def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str
             for cell in cellmaker.of_case(case, session.attempts.get(key, []), demands)]
 
 
-def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = (), nodes: Sequence[Incident] = ()) -> int:
+def exit_code(cells: list[Cell], pairs: Sequence[PairState] = (), nodes: Sequence[Incident] = ()) -> int:
     """Return 1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise.
 
     An acknowledged cell counts as measured, and as nothing else. ``nodes``: incidents of slow nodes."""

@@ -13,7 +13,7 @@ from pydantic import Field
 from parity.base import figures
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
-from parity.compare.model import Outcome
+from parity.compare.model import PairState
 from parity.plan import PASSED
 from parity.records.incidents import Change, Incident, Where
 from parity.records.plan_file import cell_id
@@ -187,7 +187,7 @@ class Verdict(Strict):
     exit_code: int
     cells: list[Cell]
     retired: list[Cell] = Field(default_factory=list)      # absent, as system.yaml says: they count as nothing
-    pairs: list[Outcome] = Field(default_factory=list)     # declared pairs of partitions, how they stand
+    pairs: list[PairState] = Field(default_factory=list)     # declared pairs of partitions, how they stand
     incidents: list[Incident] = Field(default_factory=list)      # open ones, and those that this session ended
 
 
