@@ -269,7 +269,7 @@ def test_a_command_can_be_tried_and_the_state_shown(notifier):
     assert f'incident 1, since {time.strftime("%Y-%m-%d")}: onebox:virtual: compute slower (told ' in parity('notify', '--system', 'local').stdout
     notifier('exit 3')
     failed = parity('notify', '--test', '--system', 'local')
-    assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3\n'
+    assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3: correct `notify` of system.yaml, or its command\n'
     assert process('notify', '--system', 'nowhere').returncode == 2
 
 

@@ -169,7 +169,8 @@ def sent(system: str) -> None:
                          'notify: {command: [sendmail, ME@example.org]}')
     notifier = notify.prepared(system)
     if why := notifier.test():
-        raise InfrastructureError(f'notice not sent: {visible(why)}')
+        raise InfrastructureError(f'notice not sent: {visible(why)}: correct `notify` of system.yaml, or its '
+                                  'command')
     print(f'notice sent by {notifier.notify.command[0]}')
 
 

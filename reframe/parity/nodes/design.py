@@ -45,7 +45,8 @@ def of_incident(incident: Incident) -> Experiment:
              rows.select('system', *CELL, 'better').unique().iter_rows(named=True)}
     known = [(fault, names[name]) for name, fault in faults if name in names]
     if not known:
-        raise NothingMeasured(f'incident {number}: no figure of its cells is stored any more')
+        raise NothingMeasured(f'incident {number}: no figure of its cells is stored any more: the next night '
+                              'measures them')
     worst, row = known[0]
     alike = [(fault, cell) for fault, cell in known
              if all(cell[name] == row[name] for name in ('partition', 'environ', 'size'))][:_CELLS]

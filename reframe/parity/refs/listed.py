@@ -131,6 +131,6 @@ def _parsed(listed: Listed, system: str, file: Path, text: str) -> tuple[tuple[s
         if entry.cell and (of := NAME.fullmatch(entry.cell)['system']) != system:
             raise UsageError(f'{place}{entry.cell} is of system {of!r}, this file of {system!r}; move it')
         if listed.key(entry) in known:
-            raise UsageError(f'{place}{entry.name} {listed.what} twice')
+            raise UsageError(f'{place}{entry.name} {listed.what} twice: remove one')
         known[listed.key(entry)] = place, entry
     return tuple(known.values())

@@ -119,7 +119,8 @@ def otava(path: Path) -> Rows:
         frames = [_otava(path, name, test) for name, test in tests.items()]
     except _MALFORMED as err:
         why = ' '.join(f'{type(err).__name__}: {err}'.split())
-        raise UsageError(f'{path}: this is no otava.yaml with tests of the type csv ({why})') from None
+        raise UsageError(f'{path}: this is no otava.yaml with tests of the type csv ({why}): correct it, or '
+                         'name the CSV itself') from None
     return Rows("CSV of Otava, as its otava.yaml names it", pl.concat(frames))
 
 
@@ -155,7 +156,8 @@ def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: An
     try:
         return list(rows(data))
     except _MALFORMED as err:
-        raise UsageError(f'{file}: this is no {what} ({type(err).__name__}: {err})') from None
+        raise UsageError(f'{file}: this is no {what} ({type(err).__name__}: {err}): --format names another '
+                         'form') from None
 
 
 def _frame(path: Path, rows: list[_Row]) -> pl.DataFrame:

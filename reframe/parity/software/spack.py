@@ -135,7 +135,8 @@ class Spack(NamedTuple):
         done = subprocess.run([self.program, *arguments], env=self.environ, text=True, errors='replace',
                               stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode:
-            raise InfrastructureError(f'spack {" ".join(arguments)} fails: {_error(done.stderr.splitlines())}')
+            raise InfrastructureError(f'spack {" ".join(arguments)} fails: {_error(done.stderr.splitlines())}; '
+                                      'the same command in a shell prints all')
         return done.stdout.strip()
 
     @property
