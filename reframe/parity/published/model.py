@@ -125,7 +125,6 @@ class Experiment(Strict):
     quick: Quick | None = None          # None: --quick leaves it out
     repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     seconds: Annotated[float, Field(gt=0, le=1e6)] = 60     # that a case takes, where none was measured
-    nodes: Annotated[int, Field(ge=1)] = 1      # not used any longer: the check knows how many nodes it needs
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
     differs: list[str] = []
     here: str = ''                      # what stands for it here, where no check of its own does
@@ -190,7 +189,6 @@ class Study(Strict):
     fits: list[Fit] = []
     functions: dict[Head, Text] = {}      # `rtt_us(mtu, rate)`: a formula of these and of the functions above it
     numbers: list[Derived] = []
-    margin: Annotated[float, Field(gt=0, lt=1)] = 0.05      # of like: ratios in print and here differ by no more
     confounders: list[Confounder] = []
     repairs: list[str] = []
     dropped: list[Confounder] = []

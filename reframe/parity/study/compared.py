@@ -21,6 +21,9 @@ from parity.published.model import Study
 from parity.study import measured
 from parity.study.measured import Campaign
 
+#: Ratios in print and here that differ by no more are like.
+MARGIN = 0.05
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -93,7 +96,7 @@ def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
             both += [(row, None), (None, other)] if apart else [(row, other)]
     both += [(None, row) for rows in ours.values() for row in rows if of.study.candidate or row.n]
     several = sum(bool(one and other and one.low and other.low) for one, other in both)
-    return [(one, other, join.like(one, other, of.study.margin, several) if of.study.candidate else '')
+    return [(one, other, join.like(one, other, MARGIN, several) if of.study.candidate else '')
             for one, other in both]
 
 
