@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ def watched(tmp_path, monkeypatch):
 
 def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched):
     (checkout / '.venv').unlink()
+    shutil.rmtree(checkout / 'results')
     for script in SCRIPTS:
         verb = ['up --help'] if script in ('ci/cluster', 'ci/pbs') else ['--no-install --help', '-n X -h']
         for option in ('-h', '--help', *verb):

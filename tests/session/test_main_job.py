@@ -30,8 +30,8 @@ def measured(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         belong_to(copy, patch)
         patch.setenv('PARITY_RESULTS', str(copy / 'results'))      # to this process, too
-        site = copy / 'systems' / 'local' / 'system.yaml'          # HPCC's size follows the memory, and takes 2 s of two cores then
-        site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {64 << 20}\n', 1))
+        site = copy / 'systems' / 'local' / 'system.yaml'          # HPCC's size follows the memory, and takes 3 s of two cores then
+        site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {96 << 20}\n', 1))
         store_impossible_nights()
         propose_and_accept(copy)
         rehearsed = shell('. ci/activate && reframe -c checks/ --dry-run', copy, RFM_COLORIZE='n').stdout
