@@ -419,8 +419,9 @@ def kept(results):
 
 
 @pytest.fixture
-def measured(site, stored, kept):
+def measured(site, stored, kept, monkeypatch):
     """Two campaigns of a trial study, full and quick: a session a side and repeat; and a night beside them."""
+    monkeypatch.setattr(plan, 'of_command', lambda _, asked: loaded(asked))     # `real` asks the checks themselves
     trial(site, MEASURED, HEAD + ''.join(ROW.replace(',a,X,1,2', f',{side},X,{run},{value}') for side, value in (('a', 200), ('b', 300)) for run in (1, 2, 3)))
     for mode, level in (('full', 100.0), ('quick', 10.0)):
         for repeat in (1, 2, 3):
