@@ -19,8 +19,8 @@ DROP, DOUBT, CLOSEST = 0.03, 0.1, 0.005
 CHANCE, _MORE = 1 / 100, 1.1
 #: Nights of a node that a listing takes. A night counts as at most so many standard errors from the node's median.
 NIGHTS, _CLIP = 8, 2.0
-#: So many of the newest nights, or more, show a node mended: so much of its slowdown is left at most, and the whole
-#: slowdown is so many standard errors away.
+#: So many of the newest nights, or more, show a node mended: so much of its slowdown is left at most, and the
+#: whole slowdown is so many standard errors away.
 _NEWEST, _LEFT, _CLEAR = 2, 1 / 3, 3.0
 #: Before any night is known, one in 50 is an outlier; that counts as much as 25 nights.
 _OUTLIERS, _WEIGHT = 0.02, 25
