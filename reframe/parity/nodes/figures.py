@@ -45,13 +45,15 @@ def of_system(system: str, newest: int | None = None) -> pl.DataFrame:
     frame = undistributed(frame.cast({history.TEXT: pl.String}))
     frame = frame.with_columns(start, log=sign * pl.col('value').log()).group_by(job, maintain_order=True).agg(
         pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
-    kinds = [(*kind, _part(*kind)) for kind in frame.select(_KIND).unique().iter_rows()]
+    kinds = [(case, metric, subsystem, part_of(f'{case.replace(" ", "")}.{metric}', subsystem))
+             for case, metric, subsystem in frame.select(_KIND).unique().iter_rows()]
     parts = pl.DataFrame(kinds, dict.fromkeys((*_KIND, 'part'), pl.String), orient='row')
     return frame.join(parts, on=_KIND, maintain_order='left').sort('start', maintain_order=True)
 
 
-def _part(case: str, metric: str, subsystem: str) -> str:
-    group = subsystem if subsystem == 'gpu' else codes.group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+def part_of(name: str, subsystem: str) -> str:
+    """Return the part, of PARTS, that a cell tells of."""
+    group = subsystem if subsystem == 'gpu' else codes.group_of(name, subsystem)
     return group if group in PARTS else _PART.get(group, 'other')
 
 

@@ -74,11 +74,22 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     def changed(known: Sequence[Incident]) -> list[Incident]:
         since = listing.well_since(system) if verdict else {}
         slow = listing.twice(system, since) if verdict else {}
-        before = {(fault.nodes[0], fault.part): 1 - fault.loss for each in known for fault in each.faults.values()
-                  if fault.listed and verdict}
-        mended = listing.mended(system, {key: share for key, share in before.items() if key not in slow}, since)
+        before = {key: share for key, share in _slow_parts(known).items() if key not in slow} if verdict else {}
+        mended = listing.mended(system, before, since)
         return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
     return table.record(system, session, start, changed)
+
+
+def _slow_parts(known: Iterable[Incident]) -> dict[tuple[str, str], float]:
+    """Return the nodes that incidents blame, by (node, part), with their speed as a share of their peers'."""
+    from parity.nodes.figures import part_of  # it loads polars
+    losses = defaultdict(list)
+    for each in known:
+        for fault in (fault for fault in each.faults.values() if fault.loss):
+            part = fault.part if fault.listed else part_of(fault.cell, fault.part)
+            for node in fault.nodes if fault.listed else each.nodes:
+                losses[node, part].append(fault.loss)
+    return {key: 1 - median(found) for key, found in losses.items()}
 
 
 def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
@@ -87,7 +98,8 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     """Return what a night measured: cells, named with their size, pairs, and the night itself.
 
     A cell that was skipped, or that is disturbed tonight, was not measured. ``slow``: nodes by (node, part), which
-    two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes, which were slow."""
+    two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes that were slow, by
+    (node, part)."""
     night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
 
     def note(name: str, word: str, title: str) -> None:
@@ -109,7 +121,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
         if node not in night.retired:
             bad = _of_node(node, part, share, start)
             night.bad[bad.name] = bad
-    night.well.update({_of_node(node, part, 1.0, start).name: Well([node]) for node, part in mended})
+    night.well.update({f'{_node(node)}{part}': Well([node]) for node, part in mended})
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
@@ -166,10 +178,15 @@ def _slow_level(cell: Cell, start: float) -> float | None:
     return max(known, key=lambda value: loss(cell, value))
 
 
+def _node(name: str) -> str:
+    """Return the name of what the listing says of a node, without the part."""
+    return f'node {name}: '
+
+
 def _of_node(node: str, part: str, share: float, start: float) -> Bad:
     where = Where(kind='node', name=node, why='slower than its peers in two listings of different jobs')
     fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
-    return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
+    return Bad(f'{_node(node)}{part}', ['regressed', 'node', node, part], fault,
                Attribution(where=where, subsystem=Subsystem(name=part)))
 
 
@@ -296,7 +313,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
     also, worse = [], []
     for each in own:
         old, new = incident.faults.get(each.name), each.fault
-        if old is None:
+        if old is None or old.well and new.since - old.since > BEGAN_WITHIN.total_seconds():
             also.append(each)
         elif not old.well:
             new = new.model_copy(update={'since': old.since})
@@ -358,8 +375,8 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, at the gate, or by
     the listing: that calls it mended tonight, or was the last to name it. Where nothing ran, any figure does."""
     last = max(fault.measured for fault in incident.faults.values())
-    if any(fault.listed and node in fault.nodes and (name in night.well or fault.measured == last)
-           for name, fault in incident.faults.items()):
+    if any(name.startswith(_node(node)) for name in night.well) or any(
+            fault.listed and node in fault.nodes and fault.measured == last for fault in incident.faults.values()):
         return True
     from parity.nodes import figures as of_nodes  # it loads polars
     found = of_nodes.since(night.system, node, last) | {
