@@ -479,13 +479,18 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[slower('Stream', 0, 'partition', 'virtual', 'memory')], [SLOW]], ['1 new', '']),
     ([[SLOW, slower('Npb', 0, 'node', 'c3', 'memory')], [fine('Stream', 'c1'), slower('Npb', 0, 'node', 'c3', 'memory')], [slower('Stream', 2, 'node', 'c3', 'memory')]],
      ['1 new', '', '']),
+    # ... after a while it is told, as a part of its incident or as another
+    *(([[slower('Stream', 0, 'partition', 'virtual', 'memory'), slower('Npb', 0, 'partition', 'virtual', 'memory')],
+       *[[fine('Stream', 'c1'), slower('Npb', 0, 'partition', 'virtual', 'memory')]] * (night - 1),
+       [slower('Stream', night, 'partition', 'virtual', 'memory')]], ['1 new', *[''] * (night - 1), event])
+      for night, event in ((8, "1 also"), (20, "2 new"))),
     # an acknowledgement ends while it lasts; what joins is not known
     ([[SLOW], [SLOW.model_copy(update={'acknowledged': 'until'})], [SLOW], [fine('Stream', 'c3')]], ['1 new', '1 known', '1 due', '1 over']),
     ([[SLOW.model_copy(update={'acknowledged': 'until'})], [SLOW.model_copy(update={'acknowledged': 'until'}), slower('Npb', 1, 'node', 'c3', 'memory')]], ['1 new', '1 also']),
 ])
 def test_the_turns_of_a_life(turns, events):
     known, found = live(*turns)
-    assert [', '.join(each) for each in found] == events
+    assert [', '.join(each) for each in found] == events, [each.title for each in known]
     assert known[-1].state == ('over' if 'over' in events[-1] else 'open')
 
 

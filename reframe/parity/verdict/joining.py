@@ -207,7 +207,8 @@ class _Stored:
         for incident in self.having.get(each.name, ()):
             fault, known = incident.faults[each.name], where.kind and incident.where.kind
             apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            same = not apart or not fault.well and self.near(_times(fault), _times(each.fault))
+            same = not (apart or fault.well) or not (apart and fault.well) and self.near(
+                _times(fault), _times(each.fault))
             if fault.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
         if not _slow(each.key):
