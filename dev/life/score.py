@@ -53,9 +53,10 @@ class Scored:
     def last(self) -> dict[int, Incident]:
         return self.nights[-1].incidents
 
-    def causes(self, name: str, night: int) -> set[int]:
-        """Return the faults that explain a bad cell: of that night, or else of the nights before."""
-        recent = (self.nights[k].hit.get(name) for k in range(night, max(-1, night - _RECENT - 1), -1))
+    def causes(self, name: str, night: int, since: float = 0.0) -> set[int]:
+        """Return the faults that explain a bad cell: of that night, or else of those before, from ``since`` on."""
+        recent = (self.nights[k].hit.get(name) for k in range(night, max(-1, night - _RECENT - 1), -1)
+                  if self.nights[k].start >= since)
         return {*next(filter(None, recent), ())}
 
     @cached_property
@@ -74,7 +75,9 @@ class Scored:
         found: dict[int, int | None] = {}
         for number, cells in self.joined.items():
             begin = min(cells.values())
-            votes = Counter(i for name, k in cells.items() if k == begin for i in self.causes(name, k))
+            since = {fault.cell: fault.since for fault in self.nights[begin].incidents[number].faults.values()}
+            votes = Counter(i for name, k in cells.items() if k == begin
+                            for i in self.causes(name, k, since[name]))
             found[number] = votes.most_common(1)[0][0] if votes else None
         return found
 
