@@ -403,6 +403,9 @@ ALL = 'fat, gpu, physical, virtual'
      ['onebox:fat: memory 10 % slower']),
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 8, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower']),
+    # ... of another part, which only moves with the first
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Ior', 8, 'partition', 'fat', 'memory', subsystem='storage')]],
+     ['onebox:fat: memory 10 % slower'] * 2),
     # ... but in no partition that is in order again
     ([[slower('Stream', 0, 'partition', 'fat, virtual', 'memory'), slower('Stream', 0, 'partition', 'fat, virtual', 'memory', partition='virtual')],
       *[[slower('Stream', 0, 'partition', 'fat', 'memory'), fine('Stream', 'v1', partition='virtual')]] * 7,

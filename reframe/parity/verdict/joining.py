@@ -216,9 +216,12 @@ class _Stored:
             return self._first([tuple(each.key)], lambda one: ever or self.takes(one, each))
         if number := self._first([('node', each.place)], lambda one: True):
             return number
-        areas = _areas(each.fault, each.cause.subsystem.name) if each.row and each.place == _WIDE else set()
+        wide = each.row and each.place == _WIDE
+        areas = _areas(each.fault, each.cause.subsystem.name) if wide else set()
+        late = _areas(each.fault, '') if wide else set()        # others' slowdown says little of one that begins later
         return self._first(each.changes, lambda one: self.takes(one, each)) \
-            or self._first(areas, lambda one: self.takes(one, each, LATE if one.left else NIGHTS)) \
+            or self._first(areas, lambda one: self.takes(one, each)) \
+            or self._first(late, lambda one: bool(one.left) and self.takes(one, each, LATE)) \
             or self._first([('everything', part) for _, part in areas], lambda one: self.takes(one, each)
                            and 'everything' in (where.kind, one.where.kind))
 
