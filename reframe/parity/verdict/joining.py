@@ -218,7 +218,7 @@ class _Stored:
             return number
         wide = each.row and each.place == _WIDE
         areas = _areas(each.fault, each.cause.subsystem.name) if wide else set()
-        late = _areas(each.fault, '') if wide else set()        # others' slowdown says little of one that begins later
+        late = _areas(each.fault, '') if wide else set()        # of one that begins later others say little
         return self._first(each.changes, lambda one: self.takes(one, each)) \
             or self._first(areas, lambda one: self.takes(one, each)) \
             or self._first(late, lambda one: bool(one.left) and self.takes(one, each, LATE)) \
