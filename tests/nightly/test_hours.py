@@ -42,14 +42,14 @@ def test_more_runs_help_only_what_moves_within_a_night():
 
 
 def test_a_prediction_is_near_what_more_runs_show(results):
-    store(2)
+    store(2, 160)
     plan = hours.worth('', 20)
     runs, = (c for c in plan.cases if c.name.startswith('Runs'))
     assert runs.runs == 2 and runs.figures[0].run == pytest.approx(0.028, rel=0.2)
     predicted = runs.figures[0].with_runs(2, 4)
     results.rename(results.with_name('two'))
     history._loaded.cache_clear()
-    store(4)
+    store(4, 160)
     assert next(c for c in hours.worth('', 20).cases if c.name.startswith('Runs')).best == pytest.approx(predicted, rel=0.3)
 
 
