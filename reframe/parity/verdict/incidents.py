@@ -75,7 +75,9 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
         since = listing.well_since(system) if verdict else {}
         slow = listing.twice(system, since) if verdict else {}
         before = {key: share for key, share in _slow_parts(known).items() if key not in slow} if verdict else {}
-        mended = listing.mended(system, before, since)
+        begun = {node: each.begin - 1 for each in known for node in each.nodes}    # later nights count
+        mended = listing.mended(system, before, {
+            node: max(since.get(node, 0.0), begun.get(node, 0.0)) for node in {*since, *begun}})
         return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
     return table.record(system, session, start, changed)
 
