@@ -118,6 +118,7 @@ def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(know
     assert [*found] == ([('n3', 'memory')] if named else [])
     assert not named or found['n3', 'memory'] == pytest.approx(0.92, abs=0.01)
     before = {('n3', 'memory'): 0.92, ('n4', 'memory'): 0.92, ('n9', 'network'): 0.9, ('gone', 'memory'): 0.9}
+    assert ('n4', 'memory') not in listing.mended('onebox', before, {'n4': start(11)}), 'nights before its fault say nothing'
     assert listing.mended('onebox', before, {}) == {('n4', 'memory')} | ({('n3', 'memory')} if 11 not in slow else set())
 
 

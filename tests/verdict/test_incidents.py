@@ -563,8 +563,9 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
     mended: list[tuple[str, str]] = []
+    begun: dict[str, float] = {}
     monkeypatch.setattr(listing, 'twice', lambda system, since: listed)
-    monkeypatch.setattr(listing, 'mended', lambda system, slow, since: {*mended} & slow.keys())
+    monkeypatch.setattr(listing, 'mended', lambda system, slow, since: begun.update(since) or {*mended} & slow.keys())
 
     def night(**clock):
         own = notify.prepared('local')
@@ -586,6 +587,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
         assert code == 0 and '1 known incident: 1' in ' '.join(printed.split()) and 'open ' not in printed and 'careful' not in printed, printed
     assert parity('ack', '--list').stdout.startswith(f'incident 1   {title}   until 2999-01-01 by ana: it runs hot (since ')
     assert parity('unack', '1').returncode == 0 and parity('verdict').returncode == 1 and parity('ack', '--list').stdout == 'nothing is acknowledged\n'
+    assert begun == {'c3': table.of_system('local')[0].begin - 1}, 'no night before the fault tells of its end'
     acks.write_text('acks:\n- {incident: 1, until: 2020-01-01, why: it runs hot, by: ana, since: 2019-01-01}\n')
     code, printed, _ = night()
     assert night(time_start_unix=start(0) - 86400, time_end_unix=start(0) - 86300)[0] == 1      # its clock is wrong
