@@ -143,12 +143,12 @@ def of_nodes(session: Session) -> dict[str, dict[str, str]]:
 
 def machine(session: Session) -> dict[str, list[str]]:
     """Return what measured, as a page has it beside a machine in print."""
-    def of(*facts: str) -> list[str]:
+    def values(*facts: str) -> list[str]:
         return [str(node[fact]) for node in of_nodes(session).values() for fact in facts if node.get(fact)]
 
     provided = (session.facts.get('software') or {}).values()
     return {
-        'processor': of('processor'), 'memory': of('memory'), 'kernel': of('kernel', 'virtualisation'),
+        'processor': values('processor'), 'memory': values('memory'), 'kernel': values('kernel', 'virtualisation'),
         'compiler': [f'{name} {program["version"]}' for of in provided for name, program in of['programs'].items()
                      if name in ('cc', 'nvcc', 'hipcc') and program.get('version')],
         **{key: [f'{library["name"]} {library.get("version") or ""}' for of in provided
