@@ -117,7 +117,7 @@ def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[st
     (node, part).
 
     ``slow``: their speeds as a share of their peers'. ``since``: see `well_since`."""
-    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since, False) if slow else {}
+    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since, by_part=False) if slow else {}
     parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
     for (_, part), (names, logs, errors) in tables.items():
         for at, node in enumerate(names):
