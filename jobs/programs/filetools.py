@@ -1,10 +1,8 @@
-"""Common parts of filecopy.py and fileset.py: troubles, sealed lines, file systems, the page cache, removal.
-
-It lies beside them wherever they run (Linux, Python 3.9, standard library; mpi4py
-where there is more than one rank).
-"""
+"""Common parts of filecopy.py, fileset.py and filetransfer.py: troubles, sealed lines, own folders, the page
+cache, removal, and the ranks of a run."""
 import contextlib
 import ctypes
+import errno
 import io
 import math
 import mmap
@@ -13,21 +11,34 @@ import pickle
 import platform
 import re
 import signal
+import stat
 import sys
 import time
+import uuid
 import zlib
 
+import room
+
 BLOCK = 4096                            # what a small file occupies on the usual file systems
-MARGIN = 1.05                           # what cannot fit with 5 % to spare is refused
+CHUNK = 1 << 20                         # bytes of a read or write
 STOPS = (signal.SIGTERM, signal.SIGINT)
 TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
 PATIENCE = 20.0                         # s, for other ranks to clean up
+OWN = re.compile('parity-file(s|copy|set)-')            # how folders of runs begin; two are of earlier versions
+AGE = 7 * 86400                         # s
+LEADER = os.getpid()
 libc = ctypes.CDLL(None, use_errno=True)
 sealed = []                             # the lines under the checksum: none with a host or a path
 
 
 class Trouble(Exception):
     """Foreseeable: (exit status, one line), never a traceback."""
+
+
+def stop(number, frame):
+    if os.getpid() != LEADER:
+        os._exit(1)                     # the clean-up is the leader's
+    raise SystemExit(128 + number)
 
 
 def say(line):
@@ -55,34 +66,111 @@ def plain(text):
 
 def mount(place):
     """(type, device) of the file system that holds a directory."""
-    best, found = '', ('unknown', 'unknown')
-    with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
-        for line in mounts:
-            device, point, kind = line.split(' ')[:3]
-            point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
-            if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
-                best, found = point, (plain(kind), plain(device))
-    return found
+    return tuple(map(plain, room.mount(place)[1:]))
 
 
-def room(place, places, size, files):
+# Folders of our own, which no killed run leaves for ever
+
+def machine():
+    """Name where a process id means one process: host, boot, space of process ids; '' when not known."""
+    with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
+        return f'{platform.node()} {boot.read().strip()} {os.readlink("/proc/self/ns/pid")}'
+    return ''
+
+
+def process(pid):
+    """A process by its id and its start, since ids are used again; '' when there is none."""
+    with contextlib.suppress(OSError), open(f'/proc/{pid}/stat', errors='replace') as state:
+        return f'{pid} {state.read().rpartition(")")[2].split()[19]}'
+    return ''
+
+
+def stale(tree):
+    """Return whether a folder of this user belongs to a run that is over, as files.py says at its top."""
+    with contextlib.suppress(OSError):
+        state, where, who = os.lstat(tree), '', ''
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
+            return False
+        with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as owner:
+            where, who = [*owner.read().split('\n'), '', ''][:2]
+        if where and who and where == machine():
+            return process(who.split()[0]) != who
+        return time.time() - state.st_ctime > AGE
+    return False                                        # another run may have removed it by now
+
+
+def sweep(place):
+    """Remove what killed runs left; refuse a place that is no directory."""
+    if not os.path.isdir(place):
+        raise Trouble(2, f'not a directory: {plain(place)}')
+    with writing(place):
+        for name in os.listdir(place):
+            if OWN.match(name) and stale(os.path.join(place, name)):
+                remove(os.path.join(place, name))
+
+
+@contextlib.contextmanager
+def writing(place):
+    """Refuse a place where this cannot be done."""
+    try:
+        yield
+    except OSError as error:
+        raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
+
+
+def unique():
+    """The name of one run's folder."""
+    return f'parity-files-{uuid.uuid4()}'
+
+
+def own(top):
+    """Make a run's folder, and note which process it belongs to."""
+    with writing(os.path.dirname(top)):
+        os.makedirs(top, 0o700, exist_ok=True)
+        with open(os.path.join(top, 'owner'), 'w') as owner:
+            owner.write(f'{machine()}\n{process(os.getpid())}\n')
+
+
+def fit(place, places, size, files):
     """The bytes to have for ``size`` with 5 % to spare; refuses what a folder has no room for.
 
     Each of the ``places`` needs as much: those on one device need it together."""
-    device, state = os.stat(place).st_dev, os.statvfs(place)
+    device = os.stat(place).st_dev
     alike = sum(os.stat(other).st_dev == device for other in places)
-    size, files = alike * size, alike * files
-    inodes = state.f_favail if state.f_files else math.inf              # 0: a file system that counts none
-    for need, there, unit in ((size, state.f_bavail * state.f_frsize, 'bytes'), (files, inodes, 'inodes')):
-        need = math.ceil(MARGIN * need)
-        if need > there:
-            raise Trouble(2, f'not enough space: needs {need} {unit}, {there} free on {plain(place)}')
-    return math.ceil(MARGIN * size)
+    try:
+        room.free(place, alike * size, alike * files)
+    except room.Refused as refused:
+        raise Trouble(2, plain(str(refused))) from None
+    return math.ceil(room.SPARE * alike * size)
 
+
+def reserve(top, need):
+    """Refuse what a quota does not let in, where the file system can say so before anything is written."""
+    path = os.path.join(top, f'reserve-{os.getpid()}')
+    with writing(os.path.dirname(top)):
+        with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
+            failed = libc.fallocate(handle, 0, ctypes.c_int64(0), ctypes.c_int64(need))
+            why = ctypes.get_errno() if failed else 0
+        os.unlink(path)
+    if why in (errno.EDQUOT, errno.ENOSPC):
+        raise Trouble(2, f'not enough space: {need} bytes on {plain(top)}: {os.strerror(why)}')
+
+
+# Files
 
 def write(handle, piece):
     while len(piece):
         piece = piece[os.write(handle, piece):]         # a disk that fills up takes a part first
+
+
+def read(path, buffer):
+    # read and write, not copy_file_range, sendfile or a reflink: where a file system shares blocks or copies
+    # on the server, these move no data through this host, and it is the data path that is measured.
+    with open(path, 'rb', buffering=0) as reader:
+        count = reader.readinto(buffer)
+        while count:
+            yield buffer[:count]
+            count = reader.readinto(buffer)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ room.json.
 Exit codes: 0, or 2 with the reason.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -94,15 +95,15 @@ def kind(filesystem):
 
 
 def mount(filesystem):
-    """Return (mount point, type) of the file system that holds the folder."""
-    place, best, found = os.path.realpath(filesystem), '', 'unknown'
-    with open('/proc/mounts', errors='replace') as mounts:
+    """Return (mount point, type, device) of the file system that holds the folder."""
+    place, best, found = os.path.realpath(filesystem), '', ('unknown', 'unknown')
+    with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
         for line in mounts:
-            _, point, name = line.split(' ')[:3]
+            device, point, name = line.split(' ')[:3]
             point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
             if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
-                best, found = point, name
-    return best, found
+                best, found = point, (name, device)
+    return (best, *found)
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""programs/filecopy.py and programs/fileset.py: runs of several clients and ranks, and what can go wrong with them."""
+"""files.py, its modes of clients and of populations: runs of several clients and ranks, and what can go wrong with them."""
 
 import ast
 import functools
@@ -21,22 +21,20 @@ from parity.check.reader import Incomplete, Wrong
 from replay import room
 
 READ = {name: room(name).read for name in ('filecopy', 'fileset')}
-PROGRAM = {name: TOP / f'checks/storage/{name}/programs/{name}.py' for name in READ}
-FILETOOLS = TOP / 'jobs/programs/filetools.py'
+PROGRAMS = TOP / 'jobs/programs'
+FILETOOLS = PROGRAMS / 'filetools.py'
 COPIES, SETS = ('large-copy', 'small-copy', 'small-write'), ('read', 'read-write')      # the modes of the two
 
-# A program as a module `m`: code before it is loaded, and code that changes it before it runs.
+# files.py with the module `m` of a mode: code before they are loaded, and code that changes m before it runs.
 DRIVER = '''
-import importlib.util, os, platform, sys, time
+import importlib, os, platform, sys, time
 {before}
-program = sys.argv.pop(1)
-sys.path[:0] = [os.path.dirname(program), os.path.join(os.path.dirname(program), '../../../../jobs/programs')]
-spec = importlib.util.spec_from_file_location(os.path.basename(program), program)
-m = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(m)
+sys.path[:0] = [sys.argv.pop(1)]
+import files
+m = importlib.import_module(files.MODES.get(sys.argv[1], 'filecopy'))
 true_write, true_good = m.write, getattr(m.Job, 'good')
 {after}
-sys.exit(m.main())
+sys.exit(files.main())
 '''
 ABSENT = 'sys.modules["mpi4py"] = None'
 TWO_NODES = 'rank = int(os.environ["OMPI_COMM_WORLD_RANK"])\nplatform.node = lambda: f"node0{1 + rank // %d}"'
@@ -71,9 +69,8 @@ def mpirun(ranks):
 
 
 def start(options, before=ABSENT, after='', ranks=0):
-    """Start the program that has the mode of these options."""
-    name = 'fileset' if options[1] in SETS else 'filecopy'
-    code = [sys.executable, '-c', DRIVER.format(before=before, after=after), PROGRAM[name], *map(str, options)]
+    """Start files.py with these options."""
+    code = [sys.executable, '-c', DRIVER.format(before=before, after=after), PROGRAMS, *map(str, options)]
     line = [*mpirun(ranks), *code] if ranks else code
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -93,7 +90,7 @@ def results(options, **code):
     """Figures and facts of a run that must end well."""
     done = run(options, **code)
     assert done.returncode == 0, done.stderr
-    return READ['fileset' if options[1] in SETS else 'filecopy'](done.stdout)
+    return READ['fileset' if options[0] in SETS else 'filecopy'](done.stdout)
 
 
 def children(pid):
@@ -110,12 +107,14 @@ def alive(pid):
 @pytest.fixture(scope='module')
 def m():
     """fileset.py as a module."""
-    spec = importlib.util.spec_from_file_location('fileset_program', PROGRAM['fileset'])
-    loaded = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(FILETOOLS.parent)
-        spec.loader.exec_module(loaded)
-    return loaded
+        patch.syspath_prepend(PROGRAMS)
+        return importlib.import_module('fileset')
+
+
+@pytest.fixture(scope='module')
+def filetools(m):
+    return m.filetools
 
 
 @pytest.fixture
@@ -128,13 +127,14 @@ def places(tmp_path):
 
 
 def options(places, mode='read', **more):
-    """Options of a short run; fileset's `read` has no destination."""
-    given = {'mode': mode, 'source': places[0], 'destination': places[-1], 'bytes': 100_000 if mode in SETS else 2_500_000,
+    """Options of a short run: `read` has no destination, `small-write` no source."""
+    given = {'source': places[0], 'destination': places[-1], 'bytes': 100_000 if mode in SETS else 2_500_000,
              'files': 20, 'iterations': 2, **more}
-    if mode == 'read' and 'destination' not in more:
-        del given['destination']
+    without = {'read': 'destination', 'small-write': 'source'}.get(mode)
+    if without not in more:
+        given.pop(without, None)
     flags = [f'--{name}' for name in ('durable', 'one-file', 'overwrite', 'process-a-file') if given.pop(name.replace('-', '_'), False)]
-    return [part for name, value in given.items() for part in (f'--{name}'.replace('_', '-'), value)] + flags
+    return [mode, *(part for name, value in given.items() for part in (f'--{name}'.replace('_', '-'), value)), *flags]
 
 
 def empty(places):
@@ -143,12 +143,15 @@ def empty(places):
 
 # Both programs
 
-@pytest.mark.parametrize('name', PROGRAM)
+MODULES = ('files', 'filetools', 'room', 'filecopy', 'fileset', 'filetransfer', 'tcp')
+
+
+@pytest.mark.parametrize('name', MODULES)
 def test_it_needs_python_3_9_and_its_standard_library_only_but_for_mpi4py(name):
-    tree = ast.parse(PROGRAM[name].read_text() + FILETOOLS.read_text(), feature_version=(3, 9))
+    tree = ast.parse((PROGRAMS / f'{name}.py').read_text(), feature_version=(3, 9))
     names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     names |= {node.module.split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert names <= sys.stdlib_module_names | {'filetools', 'mpi4py'}
+    assert names <= sys.stdlib_module_names | {*MODULES, 'mpi4py'}
 
 
 @pytest.mark.parametrize('mode, more, line', [
@@ -253,29 +256,29 @@ def test_sigterm_stops_all_clients_and_they_clean_up(places):
     clients = children(going.pid)
     going.terminate()
     done = ended(going)
-    assert done.returncode == 128 + signal.SIGTERM and done.stderr == 'filecopy: stopped by SIGTERM\n'
+    assert done.returncode == 128 + signal.SIGTERM and done.stderr == 'filecopy: rank 0 stopped by SIGTERM\n'
     assert clients and not any(map(alive, clients)) and empty(places)
     with pytest.raises(Incomplete):
         READ['filecopy'](done.stdout)
 
 
 @pytest.mark.full
-def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_path):
+def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(filetools, places, tmp_path):
     going = start(options(places, 'small-copy', clients=2, files=500, iterations=1000), after=SLOW['filecopy'])
-    left = eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
+    eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
     clients = children(going.pid)
     going.kill()
     ended(going)
     eventually(lambda: not any(map(alive, clients)))
-    name = re.sub(r'\d+$', '', left[0].parents[2].name)
-    (places[1] / f'{name}{os.getpid()}').mkdir()                                # of a run that lives
+    lives, link = (places[1] / f'parity-files-{name}' for name in ('lives', 'link'))
+    lives.mkdir()
+    (lives / 'owner').write_text(f'{filetools.machine()}\n{filetools.process(os.getpid())}\n')
     kept = tmp_path / 'elsewhere' / 'kept'
     kept.parent.mkdir()
     kept.touch()
-    (places[1] / f'{name}4194305').symlink_to(kept.parent)                      # of no run of ours
+    link.symlink_to(kept.parent)                                                # of no run of ours
     results(options(places, 'small-write', files=1))
-    assert {path.name for path in places[1].iterdir()} == {f'{name}{os.getpid()}', f'{name}4194305'}
-    assert kept.exists()
+    assert {*places[1].iterdir()} == {lives, link} and kept.exists()
     results(options(places, 'small-copy', files=1))
     assert not list(places[0].iterdir())
 
@@ -511,15 +514,16 @@ def killed(places, files=20):
     ('{host} an-earlier-boot {space}\n{process}', 6, False), ('{host} {boot} pid:[1]\n{process}', 6, False),
     ('', 6, False), ('', 8, True), ('{host} {boot} {space}\n', 6, False), ('{host} {boot} {space}\n1 0', 0, True),
     ('{host} {boot} {space}\n{process}', 8, False), (None, 6, False), (None, 8, True), ('\xff', 6, False)])
-def test_what_another_host_left_is_removed_after_7_days_only(m, places, owner, days, removed):
+@pytest.mark.parametrize('mode, name', [('read', 'parity-files-left'), ('small-write', 'parity-filecopy-left')])
+def test_what_another_host_left_is_removed_after_7_days_only(filetools, places, mode, name, owner, days, removed):
     """The owner file decides; `process` is this one, which lives, and 1 0 a process that began at another time."""
-    left = places[0] / 'parity-fileset-left'
+    left = places[0] / name
     (left / 'rank-00000').mkdir(parents=True)
     if owner is not None:
-        host, boot, space = m.machine().split(' ')
-        text = owner.format(host=host, boot=boot, space=space, process=m.process(os.getpid()))
+        host, boot, space = filetools.machine().split(' ')
+        text = owner.format(host=host, boot=boot, space=space, process=filetools.process(os.getpid()))
         (left / 'owner').write_text(text, encoding='latin-1')
-    results(options(places), after=f'true_time = time.time\nm.time.time = lambda: true_time() + {days} * 86400')
+    results(options(places[:1], mode), after=f'true_time = time.time\nm.time.time = lambda: true_time() + {days} * 86400')
     assert left.exists() != removed
 
 

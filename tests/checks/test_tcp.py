@@ -1,10 +1,11 @@
-"""tcp.py, filetransfer.py and their parsers: real transfers on this machine, real outputs of jobs on one node and several."""
+"""tcp.py, `files.py send` and their parsers: real transfers on this machine, real outputs of jobs on one node and several."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import platform
+import re
 import shutil
 import socket
 import ssl
@@ -17,7 +18,7 @@ from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
 from parity.check.reader import Incomplete, Wrong
-from replay import recorded, room
+from replay import check, recorded, room
 
 pairs = room('osu')
 tcp = room('iperf3')
@@ -123,16 +124,15 @@ def test_a_transfer_that_did_something_else_is_refused(was, now, error, why):
 
 def partner(folder, *more, size=3 << 20):
     """The second node of a pair, which sends; and our connection in the place of the first one."""
-    here, program = platform.node().split('.')[0], TOP / 'checks' / 'storage' / 'filetransfer' / 'programs' / 'filetransfer.py'
-    programs = [program, *(TOP / 'jobs' / 'programs' / name for name in ('tcp.py', 'room.py', 'filetools.py'))]
-    for file in programs:
-        shutil.copy(file, folder)
+    here, programs = platform.node().split('.')[0], TOP / 'jobs' / 'programs'
+    for name in check('filetransfer', 'FileTransfer').programs:
+        shutil.copy(programs / name, folder)
     (folder / 'files').mkdir()
-    served = subprocess.Popen([sys.executable, folder / 'filetransfer.py', '--pair', f'first,{here}', '--first', 'first', '--direction', 'outbound',
+    served = subprocess.Popen([sys.executable, folder / 'files.py', 'send', '--pair', f'first,{here}', '--first', 'first', '--direction', 'outbound',
                                '--bytes', str(size), '--source', folder / 'files', '--destination', folder / 'files', *more],
                               cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     pair = ['first', here]
-    own = import_module_from_file(str(TOP / 'jobs' / 'programs' / 'tcp.py'))
+    own = import_module_from_file(str(programs / 'tcp.py'))
     conn, _, port = own.find('127.0.0.1', f'parity-transfer-{zlib.crc32(f"{folder} {pair}".encode()):08x}')
     return served, conn, socket.create_connection(('127.0.0.1', port), 10)
 
@@ -178,4 +178,4 @@ def test_a_file_without_space_is_refused(tmp_path):
     _, error = served.communicate(timeout=PATIENCE)
     data.close()
     conn.close()
-    assert served.returncode == 2 and 'filetransfer.py: not enough space: needs' in error and not list((tmp_path / 'files').iterdir())
+    assert served.returncode == 2 and re.match(r'filetransfer: \S+: not enough space: needs', error) and not list((tmp_path / 'files').iterdir())

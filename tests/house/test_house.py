@@ -101,11 +101,11 @@ def test_the_house_has_at_most_25_rooms_on_9_floors():
 
 
 #: Files that are longer still. No other may be, and these may not grow.
-LONGER = {'checks/storage/filecopy/programs/filecopy.py: 393 lines'}
+LONGER = {'jobs/programs/gpus.py: 404 lines'}
 
 
 def test_no_file_has_more_than_350_lines_of_code_and_no_function_more_than_40():
-    files = (file for place in ('reframe', 'checks', 'dev') for file in sorted((TOP / place).rglob('*.py')))
+    files = (file for place in ('reframe', 'checks', 'dev', 'jobs') for file in sorted((TOP / place).rglob('*.py')))
     assert {too_long for file in files for too_long in sizes.longest(file)} == LONGER
 
 

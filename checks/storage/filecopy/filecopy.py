@@ -35,7 +35,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     ``one_file`` is copied by all clients. ``overwrite`` writes the small files of the first pass again in the
     others; ``process_a_file`` starts cp or dd for each; ``pause`` seconds between passes are not timed."""
 
-    programs = ('filetools.py', 'filecopy.py')
+    programs = ('files.py', 'filetools.py', 'room.py', 'filecopy.py')
     executable = 'python3'
     mode = parameter(['large-copy', 'small-copy', 'small-write'])
     clients = parameter(['one', 'all'])
@@ -98,10 +98,11 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
                        'nodes': self.client_nodes, 'one file': 'yes' if self.one_file else '',
                        'overwrite': 'yes' if self.overwrite else '',
                        'process a file': 'yes' if self.process_a_file else '', 'pause': self.pause or ''}
-        options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': plan.repetitions,
+        options = {'bytes': size, 'files': files, 'iterations': plan.repetitions,
                    'clients': clients, 'pause': self.pause, 'nodes': self.client_nodes or 0,
-                   'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
-        self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
+                   **({'source': self.filesystem(self.source)} if written_first else {}),
+                   'destination': self.filesystem(self.destination)}
+        self.executable_opts = ['files.py', self.mode, *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
         self.executable_opts += [f'--{flag}' for flag, there in (
             ('durable', self.sync == 'durable'), ('one-file', self.one_file), ('overwrite', self.overwrite),
             ('process-a-file', self.process_a_file)) if there]

@@ -1,6 +1,7 @@
-"""Output of programs/filecopy.py: files copied or written by several clients, of which some may hang. Under the
-checksum stand the options, the seconds of every iteration, and the medians, which follow from them. If the first
-iteration makes files that the others overwrite, they are of the others."""
+"""Output of jobs/programs/filecopy.py: files copied or written by several clients, of which some may hang.
+
+Under the checksum stand the options, the seconds of every iteration, and the medians, which follow from them. If
+the first iteration makes files that the others overwrite, they are of the others."""
 
 from __future__ import annotations
 

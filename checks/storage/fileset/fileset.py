@@ -39,7 +39,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     read once; ``seconds`` ends a population early, if not all files are read by then. With ``own_files`` a node
     that does not see the others' files reads its own."""
 
-    programs = ('filetools.py', 'fileset.py')
+    programs = ('files.py', 'filetools.py', 'room.py', 'fileset.py')
     ranks_a_node = '1'
     in_memory = ('chunk',)
     file = parameter(list(BYTES))
@@ -71,13 +71,13 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
         wanted = [one * files for files in dict.fromkeys((most, max(2, most // 10), 2))]
         plan = self.plan_bytes(wanted, int(self.repeats), self.source)
         self.files, self.populations = plan.repetition_bytes // one, plan.repetitions
-        options = {'iterations': self.populations, 'mode': self.mode, 'bytes': BYTES[self.file],
+        options = {'iterations': self.populations, 'bytes': BYTES[self.file],
                    'files': self.files, 'chunk': self.chunk_bytes, 'seconds': self.seconds or 0,
                    'source': self.filesystem(self.source)}
         if self.mode == 'read-write':
             options['destination'] = self.filesystem(self.destination)
         self.executable = self.python()
-        self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items()),
+        self.executable_opts = ['files.py', self.mode, *(shlex.quote(f'--{k}={v}') for k, v in options.items()),
                                 *(['--own-files'] if self.own_files else [])]
 
     def parse(self, text):

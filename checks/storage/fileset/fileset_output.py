@@ -1,4 +1,4 @@
-"""Output of programs/fileset.py: populations of files of one size, read in random order. Under the checksum
+"""Output of jobs/programs/fileset.py: populations of files of one size, read in random order. Under the checksum
 stand the options, the seconds of every iteration, and the medians, which follow from them. With a time limit, an
 iteration reads as many files as it can."""
 

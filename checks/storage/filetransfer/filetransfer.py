@@ -37,7 +37,7 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
     `disk` is the lesser of both rates. ``half`` (first, second) has both nodes of a pair in that half. ``cipher``
     is a suite of OpenSSL that needs no certificate, such as AECDH-AES128-SHA (AES-128 in CBC mode, SHA-1)."""
 
-    programs = ('filetransfer.py', 'tcp.py', 'room.py', 'filetools.py', *Paired.programs)
+    programs = ('files.py', 'filetools.py', 'room.py', 'filetransfer.py', 'tcp.py', *Paired.programs)
     how = parameter(['one-by-one', 'at-once'])
     direction = parameter(['inbound', 'outbound'])
     source = variable(str, value='scratch')
@@ -67,7 +67,7 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
         options = {'at-once': flight, 'direction': self.direction, 'bytes': self.asked_bytes,
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination),
                    **({'cipher': self.cipher} if self.cipher else {})}
-        command = ["python3 filetransfer.py --pair '{pair}' --first '{first}'",
+        command = ["python3 files.py send --pair '{pair}' --first '{first}'",
                    *(shlex.quote(f'--{name}={value}') for name, value in options.items()),
                    *(['--disks'] if files == 3 else [])]
         self.pair_up(nodes, flight, command, binding='none', cpus=self.extra('cores') or 1,

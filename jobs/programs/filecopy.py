@@ -1,15 +1,10 @@
-#!/usr/bin/env python3
 """Copy and write files as 1 to n clients do, and time it: the file-system tests of Jungels (2012).
 
-Standalone (Linux, Python 3.9, standard library): it runs on compute nodes that have nothing else.
 One large file copied, many 1 KiB files copied, or many 1 KiB files written. With --durable the clock stops
 after fsync of every file and directory; without, where that of cp would. With --overwrite every pass but the first
 writes into the files of the first, and what the last one wrote is read back. With --nodes N an MPI launcher starts
-it on each of N nodes (needs mpi4py), and all clients begin together. Each run first
-removes the folders of killed runs of this host. Exit status: 0 results; 1 trouble on the way, wrong files,
-nothing timed; 2 refused.
+it on each of N nodes (needs mpi4py), and all clients begin together.
 """
-import argparse
 import contextlib
 import ctypes
 import functools
@@ -22,23 +17,28 @@ import signal
 import statistics
 import sys
 import time
-import traceback
 from multiprocessing.connection import Pipe, wait
 
 import filetools
-from filetools import BLOCK, STOPS, Team, Trouble, drop, mount, opened, plain, remove, resident, room, say, sync
+from filetools import (
+    BLOCK,
+    CHUNK,
+    STOPS,
+    Team,
+    Trouble,
+    drop,
+    mount,
+    opened,
+    plain,
+    read,
+    remove,
+    resident,
+    say,
+    sync,
+)
 
-CHUNK, SMALL = 1 << 20, 1024            # bytes of a read or write; of a small file
+SMALL = 1024                            # bytes of a small file
 IN_MEMORY = ('tmpfs', 'ramfs', 'devtmpfs')
-LEADER = os.getpid()
-NAME = f'parity-filecopy-{platform.node()}-'
-
-
-def stop(number, frame):
-    if os.getpid() != LEADER:
-        os._exit(1)                     # the clean-up is the leader's
-    print(f'filecopy: stopped by {signal.Signals(number).name}', file=sys.stderr)
-    raise SystemExit(128 + number)
 
 
 # Clients: forked for one step, watched, killed when they hang. A process that a dead file system holds cannot
@@ -143,16 +143,6 @@ def content(job, client, index):
     return (stream.randbytes(min(CHUNK, job.size - start)) for start in range(0, job.size, CHUNK))
 
 
-def read(path, buffer):
-    # read and write, not copy_file_range, sendfile or a reflink: where a file system shares blocks or copies
-    # on the server, these move no data through this host, and it is the data path that is measured.
-    with open(path, 'rb', buffering=0) as reader:
-        count = reader.readinto(buffer)
-        while count:
-            yield buffer[:count]
-            count = reader.readinto(buffer)
-
-
 def write(path, pieces, durable, tick, flag=os.O_EXCL):
     with opened(path, os.O_WRONLY | os.O_CREAT | flag) as handle:
         for piece in pieces:
@@ -179,14 +169,16 @@ def digested(pieces, digest, tick):
 class Job:
     """One run: its work and its places. The methods that take a client are its work."""
 
-    def __init__(self, options, team):
-        self.team, self.seed = team, f'{options.seed}/{team.rank}'
+    def __init__(self, options):
+        self.team = team = Team(mpi=options.nodes > 1)
+        self.seed = f'{options.seed}/{team.rank}'
         self.options, self.large = options, options.mode == 'large-copy'
         self.copies = options.mode != 'small-write'
         self.files, self.size = (1, options.bytes) if self.large else (options.files, SMALL)
         self.data = self.files * self.size * options.clients * (options.nodes or 1)  # of one iteration
         self.places = [options.source, options.destination] if self.copies else [options.destination]
-        self.folders = {place: os.path.join(place, f'{NAME}{LEADER}') for place in self.places}
+        name = filetools.unique()
+        self.folders = {place: os.path.join(place, name) for place in self.places}
         self.sums, self.shared = {}, ''         # of the large sources; the folder of the one file of all clients
 
     def at_once(self, work):
@@ -272,45 +264,43 @@ class Job:
         wanted = self.sums.get(client) or hashlib.blake2b(content(self, client, index)[0]).digest()
         return size == self.size and digest.digest() == wanted
 
-    def clean(self, client, meet, tick):
+    def clear(self, client, meet, tick):
         for own in self.folders.values():
             remove(own, tick)
-        return [own for own in self.folders.values() if os.path.lexists(own)]
+        return [plain(own) for own in self.folders.values() if os.path.lexists(own)]
+
+    def clean(self):
+        return self.alone(self.clear)[0]
+
+    def close(self):
+        """Nothing is left to other ranks."""
+
+    def run(self):
+        """Refuse another number of nodes than asked for, then measure."""
+        team, nodes = self.team, self.options.nodes or 1
+        if team.apart:
+            raise Trouble(2, team.apart)
+        hosts = team.gather(platform.node())
+        if (len(set(hosts)), len(hosts)) != (nodes, nodes):
+            raise Trouble(2, f'{len(hosts)} ranks on {len(set(hosts))} nodes, asked for one on each of {nodes}')
+        team.step(self.occupy)
+        team.step(self.fit, team.gather(list(self.folders.values())))
+        return measure(self)
+
+    def occupy(self):
+        for place, own in self.folders.items():
+            filetools.sweep(place)
+            filetools.own(own)
+
+    def fit(self, tops):
+        """Refuse what has no room. The clients of all nodes whose folders are here, of ``tops``, share it."""
+        size = self.size if self.large else self.files * BLOCK
+        for index, place in enumerate(self.folders):
+            clients = self.options.clients * sum(os.path.isdir(top[index]) for top in tops)
+            filetools.fit(place, self.places, clients * size, clients * (self.files + 2))
 
 
 # One run
-
-def stale(entry):
-    """Left by a killed run of this user on this host (a host with one space of process ids)."""
-    pid = entry.name[len(NAME):]
-    if entry.name.startswith(NAME) and pid.isdecimal() and entry.is_dir(follow_symlinks=False):
-        with contextlib.suppress(FileNotFoundError):    # another run that starts now may remove it as well
-            dead = int(pid) == LEADER or not os.path.exists(f'/proc/{pid}')
-            return dead and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-    return False
-
-
-def occupy(job):
-    for place, own in job.folders.items():
-        if not os.path.isdir(place):
-            raise Trouble(2, f'not a directory: {plain(place)}')
-        try:
-            with os.scandir(place) as entries:
-                old = [entry.path for entry in entries if stale(entry)]
-            for tree in old:
-                remove(tree)
-            os.mkdir(own, 0o700)
-        except OSError as error:
-            raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
-
-
-def fit(job, tops):
-    """Refuse what has no room. The clients of all nodes whose folders are here, of ``tops``, share it."""
-    size = job.size if job.large else job.files * BLOCK
-    for index, place in enumerate(job.folders):
-        clients = job.options.clients * sum(os.path.isdir(top[index]) for top in tops)
-        room(place, job.places, clients * size, clients * (job.files + 2))
-
 
 def see(job):
     if not os.path.exists(job.source(0, 0)):
@@ -401,12 +391,7 @@ def measure(job):
     return results(job, rows)
 
 
-def arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--mode', required=True, choices=('large-copy', 'small-copy', 'small-write'))
-    parser.add_argument('--source', help='directory to copy from; not used by small-write')
-    parser.add_argument('--destination', required=True, help='directory to copy or write to')
+def arguments(parser, words):
     parser.add_argument('--bytes', type=int, default=1 << 30, help='size of the large file (1 GiB)')
     parser.add_argument('--files', type=int, default=1000, help='1 KiB files of each client (1000)')
     parser.add_argument('--iterations', type=int, default=5)
@@ -421,7 +406,7 @@ def arguments():
     parser.add_argument('--hang-seconds', type=float, default=300.0, help='a client without progress for so '
                         'long hangs and is killed; longer than any one fsync may take (300)')
     parser.add_argument('--seed', type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     for name in ('bytes', 'files', 'iterations', 'clients', 'hang_seconds'):
         if not 0 < getattr(options, name) < 1 << (60 if name == 'bytes' else 31):
             parser.error(f'--{name.replace("_", "-")} {getattr(options, name)} is out of range')
@@ -434,60 +419,4 @@ def arguments():
         parser.error('--overwrite and --process-a-file are of small files')
     if options.mode != 'large-copy' and options.one_file:
         parser.error('--one-file is of the large copy')
-    for name in ('source', 'destination')[1 if options.mode == 'small-write' else 0:]:
-        if not getattr(options, name):
-            parser.error(f'{options.mode} needs --{name}')
-        setattr(options, name, os.path.realpath(getattr(options, name)))
     return options
-
-
-def gathered(job):
-    """Refuse another number of nodes than asked for."""
-    team, nodes = job.team, job.options.nodes or 1
-    if team.apart:
-        raise Trouble(2, team.apart)
-    hosts = team.gather(platform.node())
-    if (len(set(hosts)), len(hosts)) != (nodes, nodes):
-        raise Trouble(2, f'{len(hosts)} ranks on {len(set(hosts))} nodes, asked for one on each of {nodes}')
-
-
-def main():
-    options = arguments()
-    team = Team(mpi=options.nodes > 1)
-    job, status, alone = Job(options, team), 1, True
-    if team.rank:
-        sys.stdout = open(os.devnull, 'w')              # what rank 0 says is enough
-    for number in STOPS:
-        signal.signal(number, stop)
-    try:
-        gathered(job)
-        team.step(occupy, job)
-        team.step(fit, job, team.gather(list(job.folders.values())))
-        status, alone = measure(job), False
-    except Trouble as trouble:
-        status, alone = trouble.args[0], team.left
-        if team.rank == 0 or alone:
-            print(f'filecopy: {trouble.args[1]}', file=sys.stderr)
-    except SystemExit as stopped:
-        status = stopped.code
-    except OSError as error:
-        sys.stdout = None               # if it is what failed, the interpreter would fail again at its exit
-        print(f'filecopy: {error}', file=sys.stderr)
-    finally:
-        for number in STOPS:
-            signal.signal(number, signal.SIG_IGN)
-        left = list(job.folders.values())
-        with contextlib.suppress(Trouble, OSError, KeyError):
-            left = job.alone(job.clean)[0]
-        for own in left:
-            print(f'filecopy: could not remove {plain(own)}', file=sys.stderr)
-        if alone and team.size > 1:
-            if sys.exc_info()[0]:
-                traceback.print_exc()   # a fault of this program, which must not make other ranks wait
-            team.leave(status)
-    team.meet()
-    return status
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,47 +1,29 @@
-#!/usr/bin/env python3
-"""Read a population of files of one size in random order on many nodes, and time it.
+"""Read a population of files of one size in random order on many nodes, and time it: Raicu's study of GPFS.
 
-Standalone (Linux, Python 3.9, standard library; mpi4py where there is more than one rank), after the study of
-GPFS by Raicu: mpirun -n 64 fileset.py --mode read --source FOLDER --bytes 1e6. Every rank writes its files,
-then reads those of a rank on the next node (in one node: its own), or copies them to --destination with fsync
-of each. Every iteration has files of its own: none is read twice. With --seconds an iteration ends with the first
-file after so many seconds. With --own-files a node that does not see the others' files reads its own.
-The clock runs from barrier to barrier: the longest that any rank saw. A byte copied counts once.
-Everything is removed again. The next run in the same folder removes what a killed run left. It does so at
-once on the host, boot and space of process ids where rank 0 of that run lived and is gone: the file `owner` has
-its id and start. Any other host waits until 7 days after that run began, since it might live.
-Exit status: 0 results; 1 trouble on the way or wrong files; 2 refused.
+    mpirun -n 64 python3 files.py read --source FOLDER --bytes 1e6
+
+Every rank writes its files, then reads those of a rank on the next node (in one node: its own), or copies them to
+--destination with fsync of each. Every iteration has files of its own: none is read twice. With --seconds an
+iteration ends with the first file after so many seconds. With --own-files a node that does not see the others'
+files reads its own. The clock runs from barrier to barrier: the longest that any rank saw. A byte that is copied
+counts once.
 """
-import argparse
 import contextlib
-import ctypes
-import errno
 import math
 import os
 import platform
 import random
 import re
-import signal
-import stat
 import statistics
-import sys
 import time
-import traceback
-import uuid
 
 import filetools
-from filetools import BLOCK, STOPS, Trouble, drop, libc, mount, opened, plain, remove, resident, room, say, write
+from filetools import BLOCK, Trouble, drop, mount, opened, plain, remove, resident, say, write
 
 POOL, STEP = 1048573, 4099              # primes: no two blocks of a file and no two of a million files are alike
 LARGE = 1_000_000                       # bytes from which on the inode of a file hardly counts
 SAMPLE = 16                             # files of a rank looked up in the page cache: a look warms the inode
-AGE = 7 * 86400                         # s
 OWN_CACHE = re.compile('gpfs|beegfs.*|fuse.*|panfs|wekafs|9p|virtiofs|unknown')     # mincore does not know
-NAME = 'parity-fileset-'
-
-
-def stop(number, frame):
-    raise SystemExit(128 + number)
 
 
 def partners(hosts):
@@ -60,39 +42,11 @@ def order(seed, iteration, rank, files):
     return random.Random(f'{seed}/{iteration}/{rank}').sample(range(files), files)
 
 
-def machine():
-    """Name where a process id means one process: host, boot, space of process ids; '' when not known."""
-    with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
-        return f'{platform.node()} {boot.read().strip()} {os.readlink("/proc/self/ns/pid")}'
-    return ''
-
-
-def process(pid):
-    """A process by its id and its start, since ids are used again; '' when there is none."""
-    with contextlib.suppress(OSError), open(f'/proc/{pid}/stat', errors='replace') as state:
-        return f'{pid} {state.read().rpartition(")")[2].split()[19]}'
-    return ''
-
-
-def stale(tree):
-    """Return whether a folder of this user belongs to a run that is over, as the text at the top says."""
-    with contextlib.suppress(OSError):
-        state, where, who = os.lstat(tree), '', ''
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
-            return False
-        with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as owner:
-            where, who = [*owner.read().split('\n'), '', ''][:2]
-        if where and who and where == machine():
-            return process(who.split()[0]) != who
-        return time.time() - state.st_ctime > AGE
-    return False                                        # another run may have removed it by now
-
-
 class Job:
     """One run: its work and its places. Most methods are the work of one rank."""
 
-    def __init__(self, options, team):
-        self.options, self.team, self.copies = options, team, options.mode == 'read-write'
+    def __init__(self, options):
+        self.options, self.team, self.copies = options, filetools.Team(), options.mode == 'read-write'
         self.hosts, self.number, self.reads_own = [platform.node()], 0, False
         self.places = [options.source, options.destination] if self.copies else [options.source]
         self.pools, self.tops, self.buffer = {}, {}, bytearray(options.chunk)
@@ -124,11 +78,7 @@ class Job:
     def sweep(self):
         """One rank of each node: remove what killed runs left."""
         for place in self.places:
-            if not os.path.isdir(place):
-                raise Trouble(2, f'not a directory: {plain(place)}')
-            for name in os.listdir(place):
-                if name.startswith(NAME) and stale(os.path.join(place, name)):
-                    remove(os.path.join(place, name))
+            filetools.sweep(place)
 
     def unseen(self):
         """Return the places (0: source, 1: destination) where this node sees nothing of rank 0."""
@@ -139,25 +89,9 @@ class Job:
         files = self.options.files
         size = files * -(-self.options.bytes // BLOCK) * BLOCK
         for place in [self.places[at] for at in which]:
-            need = room(place, self.places, ranks * size, ranks * (files + 3))
-            top = self.tops[place]
-            try:
-                os.makedirs(top, 0o700, exist_ok=True)
-                with open(os.path.join(top, 'owner'), 'w') as owner:
-                    owner.write(f'{machine()}\n{process(os.getpid())}\n')
-                self.reserve(top, need)
-            except OSError as error:
-                raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
-
-    def reserve(self, top, need):
-        """Refuse what a quota does not let in, where the file system can say so before anything is written."""
-        path = os.path.join(top, f'reserve-{self.team.rank}')
-        with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
-            failed = libc.fallocate(handle, 0, ctypes.c_int64(0), ctypes.c_int64(need))
-            why = ctypes.get_errno() if failed else 0
-        os.unlink(path)
-        if why in (errno.EDQUOT, errno.ENOSPC):
-            raise Trouble(2, f'not enough space: {need} bytes on {plain(top)}: {os.strerror(why)}')
+            need = filetools.fit(place, self.places, ranks * size, ranks * (files + 3))
+            filetools.own(self.tops[place])
+            filetools.reserve(self.tops[place], need)
 
     def enter(self):
         """Make this rank's folders."""
@@ -229,15 +163,54 @@ class Job:
         return wrong
 
     def clean(self):
-        """Remove what this rank made; the last rank removes the rest."""
+        """Remove what this rank made; the last rank removes the rest. Return what could not be removed."""
+        left = []
         for top in self.tops.values():
             own = os.path.join(top, f'rank-{self.team.rank:05d}')
             remove(own)
-            if os.path.lexists(own):
-                print(f'fileset: could not remove {plain(own)}', file=sys.stderr)
+            left += [plain(own)] if os.path.lexists(own) else []
             with contextlib.suppress(OSError):
                 if not any(name.startswith('rank-') for name in os.listdir(top)):
                     remove(top)
+        return left
+
+    def close(self):
+        """Remove the rest if NFS showed ranks that were gone."""
+        for top in self.tops.values() if self.team.rank == 0 else ():
+            remove(top)
+
+    def run(self):
+        team = self.team
+        if team.apart:
+            raise Trouble(2, team.apart)
+        self.hosts = team.step(platform.node)
+        first = self.hosts.index(self.hosts[team.rank]) == team.rank    # of its node
+        team.step(self.sweep if first else bool)
+        name = team.step(filetools.unique)[0]
+        self.tops = {place: os.path.join(place, name) for place in self.places}
+        self.settle(first)
+        nodes, reads = (len(set(self.hosts)), range(team.size)) if self.reads_own else partners(self.hosts)
+        kind = header(self, nodes) if team.rank == 0 else ''
+        team.step(self.enter)
+        rows = [iterate(self, number, reads[team.rank]) for number in range(1, self.options.iterations + 1)]
+        if team.rank == 0:
+            caches(self, kind, rows)
+            results(rows)
+        if wrong := sum(row[1] for row in rows):
+            raise Trouble(1, f'{wrong} files read were not what was written')
+        return 0
+
+    def settle(self, first):
+        """Make the folders of the run: rank 0 for all, the first rank of each node where its node sees none."""
+        team, every, apart = self.team, range(len(self.places)), set()
+        if self.options.own_files:
+            mine = self.hosts.count(self.hosts[team.rank])
+            team.step(lambda: team.rank == 0 and self.occupy(every, mine))
+            unseen = self.unseen()
+            apart.update(*team.step(lambda: unseen))
+            team.step(lambda: first and self.occupy(unseen, mine))
+            self.reads_own = 0 in apart
+        team.step(lambda: team.rank == 0 and self.occupy([at for at in every if at not in apart], team.size))
 
 
 def iterate(job, number, writer):
@@ -297,54 +270,13 @@ def results(rows):
     filetools.seal('fileset')
 
 
-def run(job):
-    team = job.team
-    if team.apart:
-        raise Trouble(2, team.apart)
-    job.hosts = team.step(platform.node)
-    first = job.hosts.index(job.hosts[team.rank]) == team.rank          # of its node
-    team.step(job.sweep if first else bool)
-    unique = team.step(uuid.uuid4)[0]
-    job.tops = {place: os.path.join(place, f'{NAME}{unique}') for place in job.places}
-    settle(job, first)
-    nodes, reads = (len(set(job.hosts)), range(team.size)) if job.reads_own else partners(job.hosts)
-    kind = header(job, nodes) if team.rank == 0 else ''
-    team.step(job.enter)
-    rows = [iterate(job, number, reads[team.rank]) for number in range(1, job.options.iterations + 1)]
-    if team.rank == 0:
-        caches(job, kind, rows)
-        results(rows)
-    wrong = sum(row[1] for row in rows)
-    if wrong:
-        raise Trouble(1, f'{wrong} files read were not what was written')
-    return 0
-
-
-def settle(job, first):
-    """Make the folders of the run: rank 0 for all, and the first rank of each node where its node sees none."""
-    team, every, apart = job.team, range(len(job.places)), set()
-    if job.options.own_files:
-        mine = job.hosts.count(job.hosts[team.rank])
-        team.step(lambda: team.rank == 0 and job.occupy(every, mine))
-        unseen = job.unseen()
-        apart.update(*team.step(lambda: unseen))
-        team.step(lambda: first and job.occupy(unseen, mine))
-        job.reads_own = 0 in apart
-    team.step(lambda: team.rank == 0 and job.occupy([at for at in every if at not in apart], team.size))
-
-
 def whole(token):
     if not float(token).is_integer():
         raise ValueError
     return int(token) if token.isdecimal() else int(float(token))       # 1e9, too
 
 
-def arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--mode', required=True, choices=('read', 'read-write'))
-    parser.add_argument('--source', required=True, help='directory that the files are in; shared by the nodes')
-    parser.add_argument('--destination', help='directory to copy to; of read-write only')
+def arguments(parser, words):
     parser.add_argument('--bytes', type=whole, required=True, help='size of every file')
     parser.add_argument('--files', type=whole, default=100, help='files of each rank (100)')
     parser.add_argument('--chunk', type=whole, default=32768, help='bytes of one read or write (32768)')
@@ -352,52 +284,9 @@ def arguments():
     parser.add_argument('--seconds', type=whole, default=0, help='end an iteration then (0: at the last file)')
     parser.add_argument('--own-files', action='store_true', help="read one's own files if no other's are seen")
     parser.add_argument('--seed', type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     for name, least, most in (('bytes', 1, 1 << 50), ('files', 1, 10**6), ('chunk', 1, 1 << 30),
                               ('iterations', 1, 10**6), ('seconds', 0, 10**6), ('seed', 0, 1 << 53)):
         if not least <= getattr(options, name) <= most:
             parser.error(f'--{name} {getattr(options, name)}: must be {least} to {most}')
-    if bool(options.destination) != (options.mode == 'read-write'):
-        parser.error('--destination is for read-write, which needs it')
-    for name in ('source', 'destination'):
-        setattr(options, name, os.path.realpath(getattr(options, name) or ''))
     return options
-
-
-def main():
-    team = filetools.Team()
-    if team.rank:
-        sys.stdout = open(os.devnull, 'w')              # what rank 0 says is enough
-    with contextlib.redirect_stderr(sys.stdout) if team.rank else contextlib.nullcontext():
-        job = Job(arguments(), team)
-    for number in STOPS:
-        signal.signal(number, stop)
-    status, alone = 1, True             # alone: the other ranks may not know that this one ends
-    try:
-        status, alone = run(job), False
-    except Trouble as trouble:
-        status, alone = trouble.args[0], team.left
-        if team.rank == 0:
-            print(f'fileset: {trouble.args[1]}', file=sys.stderr)
-    except SystemExit as stopped:
-        status = stopped.code
-        print(f'fileset: rank {team.rank} stopped by {signal.Signals(status - 128).name}', file=sys.stderr)
-    except OSError as error:
-        sys.stdout, status = None, 1    # if it is what failed, the interpreter would fail again at its exit
-        print(f'fileset: {error}', file=sys.stderr)
-    finally:
-        for number in STOPS:
-            signal.signal(number, signal.SIG_IGN)
-        job.clean()
-        if alone:
-            if sys.exc_info()[0]:
-                traceback.print_exc()   # a fault of this program, which must not make other ranks wait
-            team.leave(status)
-    team.meet()
-    for top in job.tops.values() if team.rank == 0 else ():             # if NFS showed ranks that were gone
-        remove(top)
-    return status
-
-
-if __name__ == '__main__':
-    sys.exit(main())
