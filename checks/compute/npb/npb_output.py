@@ -63,7 +63,7 @@ def read(text: str) -> Read:
     agree(rate, seconds, work, f'Mop/s of {name} class {ran["class"]}')
     values = {'mops_total': float(rate), 'mops_per_process': float(each),
               'seconds': float(seconds) or work / float(rate)}
-    if name == 'BT' and out.maybe(r'timer \d+\(total ?\) .*'):
+    if name == 'BT' and out.every(r'timer .*'):
         values |= _routines(out)
     return values, {**ran, 'total_processes': total, 'active_processes': active}
 
