@@ -126,8 +126,18 @@ def test_ranks_small_enough_for_the_class(benchmark, npb_class, available, ranks
     assert npb.most_ranks(benchmark, available, npb_class) == ranks
 
 
+@pytest.mark.parametrize('benchmark, nodes, ranks', [('bt', 4, 400), ('sp', 2, 400), ('lu', 4, 420), ('mg', 4, 512), ('ep', 3, 510), ('bt', 7, 441)])
+def test_as_many_ranks_on_each_node(benchmark, nodes, ranks):
+    assert npb.most_ranks(benchmark, 512, 'A', nodes) == ranks
+
+
+@pytest.mark.parametrize('cores, nodes, ranks', [(1, 11, 1), (1, 9, 9), (127, 4, 504), (17, 3, 48)])
+def test_hpcg_has_as_many_ranks_on_each_node(cores, nodes, ranks):
+    assert room('hpcg').most_ranks(cores * nodes, nodes) == ranks
+
+
 @pytest.mark.parametrize('arguments, message', [
-    (('xx', 4), 'no NPB benchmark; valid are bt, cg'), (('bt', 0), 'cannot run on 0 ranks'), (('bt', -4), 'cannot run'),
+    (('is', 512, 'A', 3), 'IS A cannot run on 512 ranks or fewer, as many on each of 3 nodes'), (('xx', 4), 'no NPB benchmark; valid are bt, cg'), (('bt', 0), 'cannot run on 0 ranks'), (('bt', -4), 'cannot run'),
     (('bt', 4, 'Z'), "no class 'Z'"), (('is', 4, 'F'), "no class 'F'"), (('is', 3, 'D'), 'IS D cannot run on 3 ranks')])
 def test_ranks_that_cannot_be(arguments, message):
     with pytest.raises(ValueError, match=message):

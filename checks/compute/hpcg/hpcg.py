@@ -34,7 +34,7 @@ class Hpcg(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('setup')
     def place(self):
         edge, seconds = SIZES[self.size]
-        self.place_ranks(most_ranks(self.ranks_on(int(self.nodes))))
+        self.place_ranks(most_ranks(self.ranks_on(int(self.nodes)), int(self.nodes)))
         caches = CACHE_MULTIPLE * (self.extra('llc_bytes') or 0) / self.num_tasks_per_node
         by_caches = 8 * math.ceil((caches / DATA_BYTES) ** (1 / 3) / 8)         # HPCG halves the edge three times
         self.edge = min(LARGEST, max(edge, by_caches))
@@ -54,12 +54,15 @@ class Hpcg(rfm.RunOnlyRegressionTest, Mpi):
         return values
 
 
-def most_ranks(available):
-    """Return the largest number of ranks whose grid is at most 8 times as long as wide: HPCG refuses others."""
+def most_ranks(available, nodes=1):
+    """Return the largest number of ranks, as many on each node, whose grid is at most 8 times as long as wide.
+
+    HPCG refuses others. It is 1 where there is none, as on 11 nodes of one core."""
     def grids(ranks):
         sides = [n for n in range(1, ranks + 1) if ranks % n == 0]
         return ((a, b, ranks // a // b) for a in sides for b in sides if ranks // a % b == 0)
-    return next(ranks for ranks in range(available, 0, -1) if any(max(g) <= 8 * min(g) for g in grids(ranks)))
+    able = (n for n in range(available, 0, -nodes) if any(max(g) <= 8 * min(g) for g in grids(n)))
+    return next(able, 1)
 
 
 def six_digits(figure: Decimal) -> Decimal:

@@ -56,7 +56,7 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
         there, have = self.ranks_on(int(self.nodes)), int(self.nodes) * (self.extra('memory_bytes') or 0)
         self.letter = self.npb_class or class_of(self.size, self.benchmark, there, have)
         try:
-            count = most_ranks(self.benchmark, there, self.letter)
+            count = most_ranks(self.benchmark, there, self.letter, int(self.nodes))
         except ValueError as none:
             self.skip_case(str(none))
         need = memory_bytes(self.benchmark, self.letter, count)

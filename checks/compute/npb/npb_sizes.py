@@ -28,8 +28,8 @@ def class_of(size: str, benchmark: str, available: int, memory: int) -> str:
     return 'D' if fits else 'C'
 
 
-def most_ranks(benchmark: str, available: int, npb_class: str = '') -> int:
-    """The largest number of ranks, not above ``available``, that the benchmark accepts.
+def most_ranks(benchmark: str, available: int, npb_class: str = '', nodes: int = 1) -> int:
+    """The largest number of ranks, not above ``available`` and as many on each of ``nodes``, that it accepts.
 
     BT, SP: squares. CG, FT, IS, MG: powers of two. LU: products n1 x n2 with n2 <= n1 <= 2 n2
     (common/get_active_nprocs.f90, kinds 1 to 3). EP: any. With ``npb_class`` also small enough for
@@ -39,9 +39,10 @@ def most_ranks(benchmark: str, available: int, npb_class: str = '') -> int:
     if available >= 1:
         most = min(available, _most(benchmark, npb_class))
         for ranks in range(most, _IS_LEAST.get(npb_class, 1) - 1 if benchmark == 'is' else 0, -1):
-            if _allowed(benchmark, ranks, npb_class):
+            if ranks % nodes == 0 and _allowed(benchmark, ranks, npb_class):
                 return ranks
-    raise ValueError(f'NPB {benchmark.upper()} {npb_class} cannot run on {available} ranks or fewer')
+    evenly = f', as many on each of {nodes} nodes' if nodes > 1 else ''
+    raise ValueError(f'NPB {benchmark.upper()} {npb_class} cannot run on {available} ranks or fewer{evenly}')
 
 
 def memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:

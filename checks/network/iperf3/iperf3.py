@@ -95,8 +95,7 @@ class Tcp(Iperf3):
         seconds = int(self.seconds or SIZES[self.size][1])
         self.runs = [f'{self.protocol}:{n}' for n in self.numbers]
         options = ['--round-trips'] if self.protocol == 'tcp' else []
-        options += [f'--length {self.length}'] if self.length else []
-        options += [f'--offered {self.offered}'] if self.offered else []
+        options += [f'--{name} {given}' for name in ('length', 'offered') if (given := getattr(self, name))]
         if self.where == 'between':
             self.at_both_ends(2, 1, self.runs, seconds, *options)
         else:
@@ -146,6 +145,7 @@ class TcpPairs(Iperf3):
     streams = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
     seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
     pairs = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
+    nodes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')
     metrics = (Metric('median', 'MB/s', 'higher', limit='link_bandwidth'),
                Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'), Metric('worst_over_median', '', 'lower'))
 

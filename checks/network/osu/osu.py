@@ -4,7 +4,6 @@ The whole curve up to 1 MiB is stored with the case; three sizes are judged: 8 B
 is where the eager protocol ends in most MPIs, 1 MiB is bandwidth.
 """
 
-
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from osu_output import read, read_pairs
@@ -106,17 +105,20 @@ class OsuBandwidth(Osu):
 
 @rfm.simple_test
 class OsuAtOnce(OsuBandwidth):
-    """All nodes at once, one rank each: the first half sends to the second; all pairs together."""
+    """All nodes at once, or ``nodes``, one rank each: the first half sends to the second."""
 
     benchmark = parameter(['mbw_mr'])
     where = parameter(['all-nodes'])
 
+    def node_count(self):
+        return int(self.nodes) if 'nodes' in self.parity_changed() else None
+
     def place_osu(self):
-        nodes = (self.extra('nodes') or 1) // 2 * 2
-        self.not_taken('nodes', 'ranks_a_node', 'order')
-        if nodes < 4:
-            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has fewer, or does not tell',
-                           Kind.NODES)
+        nodes = self.node_count() or (self.extra('nodes') or 1) // 2 * 2
+        self.not_taken('ranks_a_node', 'order')
+        if nodes < 4 or nodes % 2:
+            self.skip_case(f'nodes: needs an even number from 4 on, {self.current_partition.fullname} has '
+                           f'{nodes}, or does not state `nodes`', Kind.NODES)
         self.place_ranks(nodes, nodes)
 
 
@@ -148,12 +150,13 @@ def alltoall_bytes(ranks: int, largest: int) -> int:
 
 
 class Pairs(rfm.RunOnlyRegressionTest, Paired):
-    """OSU between every two nodes of the partition; the slowest pair is named in the case's facts.
+    """OSU between every two nodes of the partition, or of ``nodes``. The facts name the slowest pair.
 
     One after another, a pair has the network for itself. Many in flight end sooner, on disjoint nodes; they start
     when they start, so what the network shares is not loaded evenly: that is OsuAtOnce."""
 
     how = parameter(['one-by-one', 'in-flight'])
+    nodes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')
     binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
 
     @run_after('setup')

@@ -66,7 +66,9 @@ class Paired(Workload):
     programs = ('pairs.py', 'rank.sh')
 
     def node_count(self):
-        return super().node_count() if hasattr(self, 'where') else None
+        if hasattr(self, 'where'):
+            return super().node_count()
+        return int(getattr(self, 'nodes', '') or 0) or None         # None: all of the partition
 
     def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120, group=''):
         """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once. Each
@@ -87,8 +89,9 @@ class Paired(Workload):
                                 *command]
 
     def all_pairs(self, one_by_one):
-        """Every two nodes of the partition: (nodes, pairs in flight). Skips what would take a night."""
-        nodes = self.extra('nodes') or 1
+        """Every two nodes of the partition, or of `nodes`: (nodes, pairs in flight). Skips what would take a
+        night."""
+        nodes = self.node_count() or self.extra('nodes') or 1
         count = nodes * (nodes - 1) // 2
         if one_by_one and count > MOST and self.size != 'acceptance':
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance',
@@ -97,7 +100,7 @@ class Paired(Workload):
 
     def disjoint_pairs(self, most, one_by_one, each=2):
         """Return (nodes, pairs in flight) of at most so many pairs, each node in one; ``each``: nodes a pair."""
-        pairs = max(1, min(most, (self.extra('nodes') or 1) // each))
+        pairs = max(1, min(most, (self.node_count() or self.extra('nodes') or 1) // each))
         return each * pairs, 1 if one_by_one else pairs
 
 
