@@ -16,13 +16,13 @@ import yaml
 import commands
 from conftest import PATIENCE, TOP, belong_to, copied, run_python
 from parity import plan
-from parity.base import submission
 from parity.base.errors import ParityError, UsageError
 from parity.check.workload import Workload
 from parity.jobs import request, write
 from parity.jobs.request import Settings
 from parity.nightly import guard
 from parity.plan import Plan
+from parity.probe import partitions
 from parity.system import systems
 from replay import room
 
@@ -262,12 +262,12 @@ def test_a_site_states_what_its_jobs_ask_for(site, system, stated, wanted, lines
 def test_a_pbs_partition_that_places_nothing_is_a_warning(site, capsys):
     file = site / 'systems' / 'example-pbs' / 'system.yaml'
     file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))
-    said = [submission.of_partition(part) for part in systems.read('example-pbs').partitions]
-    assert said[0].startswith('partition cpu: access places nothing: PBS may put select=2:... on one host') and not any(said[1:])
+    (name, problem), = partitions.of_system(systems.read('example-pbs'))
+    assert name == 'cpu' and problem.what == 'access places nothing: PBS may put select=2:... on one host'
     done = commands.parity('jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu')
-    assert f'parity: warning: {said[0]}' in done.stderr and 'warning' not in done.stdout
+    assert f'parity: warning: partition cpu: {problem.what}; {problem.fix}' in done.stderr and 'warning' not in done.stdout
     guard.warn(Plan(system='example-pbs', cases=[], checks=[], problems=[]))
-    assert capsys.readouterr().err.splitlines()[0] == f'parity: warning: {said[0]}', 'before each night, too'
+    assert capsys.readouterr().err.splitlines()[0] == f'parity: warning: partition cpu: {problem.what}; {problem.fix}', 'before each night, too'
 
 
 def test_a_site_overrides_a_template_and_extends_ours_and_is_told_what_is_wrong(site):

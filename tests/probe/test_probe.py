@@ -14,12 +14,15 @@ import slurm_site
 from commands import parity
 from conftest import TOP, shell
 from parity.base import yamlfile
+from parity.base.errors import UsageError
 from parity.machine.procfs import Tree
-from parity.nightly import doctor
+from parity.nightly import doctor, guard
 from parity.nightly.doctor import Finding, exit_code
+from parity.plan import Plan
 from parity.probe import login, write
 from parity.probe.login import Cluster, Host, Queue
 from parity.scheduler.command import seconds
+from parity.study import run
 from parity.system import systems
 from parity.system.systems import System
 
@@ -299,6 +302,21 @@ def test_what_a_partition_can_never_have_is_configuration(tmp_path, slurm, chang
     found = examined(tmp_path, change)
     assert exit_code(found) == code and any(what in f.what for f in found), found
     assert all(f.fix for f in found if f.word == 'lacking')
+
+
+def test_the_night_a_study_and_probe_tell_the_problems_that_doctor_finds(tmp_path, slurm, monkeypatch, capsys):
+    slurm()
+    found = examined(tmp_path, ('--partition=batch', '--partition=nosuch'))
+    what, fix = next((f.what, f.fix) for f in found if f.area == 'partition cpu')
+    folder = tmp_path / 'systems' / 'trial'
+    folder.mkdir(parents=True)
+    (tmp_path / 'system.yaml').rename(folder / 'system.yaml')
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    guard.warn(Plan(system='trial', cases=[], checks=[], problems=[]))
+    assert f'parity: warning: partition cpu: {what}; {fix}\n' in capsys.readouterr().err
+    with pytest.raises(UsageError, match=re.escape(f'{folder / "system.yaml"}: partition cpu: {what}; {fix}')):
+        run._demand_partitions('trial', ['cpu'])
+    run._demand_partitions('trial', ['another'])
 
 
 def test_a_job_that_its_qos_or_the_site_would_refuse_is_told_beforehand(tmp_path, slurm):

@@ -26,12 +26,10 @@ def of_options(options: Iterable[object]) -> str:
                  if pattern.match(str(option).strip())), '')
 
 
-def of_partition(part) -> str:
-    """Return a sentence on a PBS partition of system.yaml whose `access` lets two chunks share a host, or ''."""
-    if not part.scheduler.startswith('pbs') or part.launcher == 'local' or part.extras.nodes == 1 \
-            or any(_PLACES.match(option) for option in part.access):
-        return ''
-    return f"partition {part.name}: {SHARED}; add '{SCATTER}'"
+def places_nothing(part) -> bool:
+    """Return whether `access` of a PBS partition of system.yaml lets two chunks share a host."""
+    return part.scheduler.startswith('pbs') and part.launcher != 'local' and part.extras.nodes != 1 \
+        and not any(_PLACES.match(option) for option in part.access)
 
 
 def of_case(case) -> str:

@@ -20,7 +20,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted
 from parity.base.text import visible
 from parity.machine.procfs import Tree
-from parity.probe import login, write
+from parity.probe import login, partitions, write
 from parity.probe.login import TODO, Host
 from parity.software import discover
 from parity.software.programs import features
@@ -95,6 +95,9 @@ def probe(name: str) -> None:
         raise
     names = ', '.join(p.name for p in system.partitions)
     print(f'{file}: partitions {names}; {counted(text.count(TODO) - 1, "line")} with {TODO}')
+    for part in system.partitions:
+        for problem in partitions.problems(part, cluster):
+            print(f'note: partition {part.name}: {problem.what}; {problem.fix}')
     print(f'next: parity doctor --system {name}')
 
 

@@ -35,11 +35,11 @@ def _script(job, system, partitions, check, after, repeats, nodes, name, own=Fal
 def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITION, check: str = CHECK,
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Print the script of a job."""
-    from parity.base import submission
+    from parity.probe import partitions
     from parity.system import systems
     for part in systems.read(system).partitions:
-        if (not partition or part.name in partition) and (said := submission.of_partition(part)):
-            typer.echo(f'parity: warning: {said}', err=True)
+        for problem in partitions.problems(part) if not partition or part.name in partition else ():
+            typer.echo(f'parity: warning: partition {part.name}: {problem.what}; {problem.fix}', err=True)
     typer.echo(_script(job, system, partition, check, after, repeats, nodes, name)[1], nl=False)
 
 

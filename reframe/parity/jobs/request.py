@@ -15,7 +15,7 @@ from parity.scheduler import command
 from parity.system.systems import Name, Option, Partition, System
 
 #: Our word for each of ReFrame's backends. Others have no directives here.
-SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs', 'local': 'plain'}
+SCHEDULERS = {**command.KINDS, 'local': 'plain'}
 #: Jobs that start the measurements and wait for them: one core beside other work, not a measured node.
 DRIVERS = ('nightly', 'campaign')
 _BYTES = {'M': 1 << 20, 'G': 1 << 30}

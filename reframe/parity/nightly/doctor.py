@@ -13,27 +13,25 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from string import Template
 
 from parity import plan
-from parity.base import paths, submission, times
+from parity.base import paths, submission
 from parity.base.codes import applications, features, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
 from parity.base.figures import counted, figure
 from parity.compare import pairs
-from parity.jobs.request import SCHEDULERS
 from parity.nightly import guard
 from parity.plan import Plan
-from parity.probe import login
-from parity.probe.login import TODO, Cluster, Node, Queue
+from parity.probe import partitions
+from parity.probe.login import TODO, Cluster
 from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
-from parity.scheduler.scheduled import LONGEST_WAIT
 from parity.session import retain
 from parity.software import discover, earlier, environment, manifest, mixed, spack
 from parity.system import systems
@@ -320,16 +318,10 @@ def _timer(system: System) -> Iterator[Finding]:
                f'docs/nightly.md; by hand: ci/nightly --system {system.name}')
 
 
-#: How each batch system is asked, and what to try where it does not answer.
-_ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
-    'slurm': (login.slurm_cluster, 'run scontrol ping; check SLURM_CONF, and that this is a login node'),
-    'pbs': (login.pbs_cluster, 'run qstat -B; check PBS_CONF_FILE, and that this is a login node')}
-
-
 def batch_systems(system: System) -> Iterator[Finding]:
     """Examine each batch system once, then every partition behind it, then the launchers."""
-    for kind, (cluster_of, fix) in _ASK.items():
-        parts = [p for p in system.partitions if SCHEDULERS.get(p.scheduler) == kind]
+    for kind, (cluster_of, fix) in partitions.ASK.items():
+        parts = [p for p in system.partitions if command.KINDS.get(p.scheduler) == kind]
         if not parts:
             continue
         try:
@@ -343,7 +335,7 @@ def batch_systems(system: System) -> Iterator[Finding]:
         if any(p.scheduler == 'slurm' for p in parts):
             yield _accounting()
         for part in parts:
-            yield from _partition(part, cluster, kind)
+            yield from _partition(part, cluster)
     yield from _launchers(system)
 
 
@@ -356,75 +348,15 @@ def _accounting() -> Finding:
                        'bring slurmdbd up; or scheduler: squeue', INFRASTRUCTURE)
 
 
-def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding]:
-    area = f'partition {part.name}'
-    asked = command.read(kind, part.access).where
-    name = asked.get('queue') or next((q.name for q in cluster.queues if q.default), '')
-    queue = next((q for q in cluster.queues if q.name in name.split(',')), None)
-    if queue is None:
-        known = ', '.join(q.name for q in cluster.queues)
-        yield lacking(area, f'{cluster.version} has no queue {name!r}', f'access: name one of {known}', USAGE)
-        return
-    nodes = [n for n in cluster.nodes if queue.name in n.queues]
-    if submission.of_partition(part):
-        yield note(area, submission.SHARED, f"access: add '{submission.SCATTER}'")
-    if wrong := [*_wrong(part, queue, nodes, asked, cluster)]:
-        yield from (lacking(area, what, fix, USAGE) for what, fix in wrong)
-        return
-    up, wanted = sum(n.up for n in nodes), part.extras.nodes or 0
-    if queue.closed or not queue.up:
-        closed = f'closed to you: {queue.closed}' if queue.closed else 'not up'
-        yield lacking(area, f'{queue.name} is {closed}', 'ask its operator', INFRASTRUCTURE)
-    elif not up:
-        yield lacking(area, f'none of the {counted(len(nodes), "node")} of {queue.name} is up', 'ask its operator',
-                      INFRASTRUCTURE)
-    elif wanted > up:
-        yield note(area, f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
-                         f'{part.extras.max_pending_time or LONGEST_WAIT}',
-                   f'extras: nodes: {up}, for as long as that lasts')
-    elif kind == 'slurm' and (why := _refusal(part)):
-        yield lacking(area, f'sbatch refuses a job: {why}', 'correct access, or ask its operator', USAGE)
-    else:
-        yield ok(area, f'{queue.name} is up: {up} of {counted(len(nodes), "node")}')
-
-
-def _refusal(part: Partition) -> str:
-    """Return why Slurm refuses a job of the partition; no job is submitted."""
-    try:
-        answer(['sbatch', '--test-only', *part.access, '--wrap', 'true'])
-    except SchedulerError as err:
-        return '' if 'not on PATH' in str(err) else str(err).removeprefix('sbatch: ')
-    return ''
-
-
-def _wrong(part: Partition, queue: Queue, nodes: list[Node], asked: dict[str, str],
-           cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Tell what no job of the partition could ever have, and what mends that."""
-    if queue.longest and part.time_limit and times.seconds(part.time_limit) > queue.longest:
-        yield f'time_limit {part.time_limit}: {queue.name} gives {queue.longest} s at most', 'state a shorter one'
-    has = {'nodes': min(len(nodes), queue.most_nodes or len(nodes)),
-           'cores': max((n.cores * n.threads for n in nodes), default=0),
-           'memory_bytes': max((n.memory_bytes for n in nodes), default=0)}
-    for key, most in has.items():
-        value = getattr(part.extras, key) or 0
-        if most and value > most:
-            yield f'extras: {key} {value}: of {queue.name} a job gets at most {most}', f'{key}: {most}'
-    account = asked.get('account')
-    if account and cluster.accounts and account not in cluster.accounts:
-        yield f'account {account!r} is none of yours', f'access: name one of {", ".join(cluster.accounts)}'
-    account = account or cluster.account
-    own = cluster.qos.get(account, [])
-    qos = [asked['qos']] if 'qos' in asked else own[:1]
-    if own and not {*qos} <= {*own}:
-        yield f'QOS {qos[0]!r} is none of yours with account {account!r}', f'access: name one of {", ".join(own)}'
-    elif not queue.closed and (rule := login.refused(queue.rules, [account] if account else [], qos)):
-        yield (f'{queue.name} starts no job of account {account or "?"} with QOS {", ".join(qos) or "?"}: {rule}',
-               'access: name another --account or --qos, or another queue')
-    known = [licence.partition(':')[0] for licence in cluster.licences]
-    for option in part.access:
-        licence = re.fullmatch(r'(?:--licenses=|-L\s*)(\w[^:@,]*).*', option)
-        if licence and licence[1] not in known:
-            yield f'{option}: there is no such licence', f'access: name one of {", ".join(known) or "none"}'
+def _partition(part: Partition, cluster: Cluster) -> Iterator[Finding]:
+    area, lacks = f'partition {part.name}', False
+    for problem in partitions.problems(part, cluster):
+        lacks = lacks or problem.what != submission.SHARED
+        yield lacking(area, *problem) if problem.exit_code else note(area, *problem)
+    if not lacks:
+        queue = partitions.queue_of(part, cluster)
+        nodes = [n for n in cluster.nodes if queue.name in n.queues]
+        yield ok(area, f'{queue.name} is up: {sum(n.up for n in nodes)} of {counted(len(nodes), "node")}')
 
 
 def _launchers(system: System) -> Iterator[Finding]:

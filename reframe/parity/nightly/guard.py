@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parity.base import codes, console, errors, submission, yamlfile
+from parity.base import codes, console, errors, yamlfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted, duration
 from parity.compare import pairs
 from parity.plan import LoadedCheck, Plan
+from parity.probe import partitions
 from parity.refs import accepted, levels, lint
 from parity.rfm import capture
 from parity.scheduler import scheduled
@@ -65,9 +66,10 @@ def warn(plan: Plan) -> None:
     """Print what deserves a look, and keeps no night from running: partitions, codes of environments, accepted
     references."""
     system = systems.read(plan.system)
-    partitions = filter(None, map(submission.of_partition, system.partitions))
+    of_partitions = (f'partition {name}: {problem.what}; {problem.fix}'
+                     for name, problem in partitions.of_system(system))
     references = accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
-    for said in (*partitions, *idle_codes(system, plan.checks), *references):
+    for said in (*of_partitions, *idle_codes(system, plan.checks), *references):
         print(f'parity: warning: {said}', file=sys.stderr)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from parity.base import files
 from parity.base.errors import INFRASTRUCTURE, OK, ParityError
 
+#: ReFrame's backends, and the batch system that they ask.
+KINDS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs'}
 #: The clients of a controller that does not answer wait for minutes.
 SECONDS = 60
 #: Whoever only asks whether there is one waits so long.

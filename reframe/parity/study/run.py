@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,14 @@ from parity.base import console, errors, files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.figures import counted
 from parity.jobs import sent, write
+from parity.probe import partitions
 from parity.published import FOLDER, read, refuse
 from parity.published.model import Study
 from parity.records import database
 from parity.session import runner
 from parity.study import campaign, conditions, measured, wording
 from parity.study.conditions import Planned
+from parity.system import systems
 
 _RUNS = TypeAdapter(dict[str, str])
 #: Cases that the same command measures again.
@@ -71,6 +73,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
         study = study.against(command.partitions[1])
     names = conditions.given_names(study, command.system, command.given)
     planned = _planned(study, command, names)
+    _demand_partitions(command.system, {p.case.partition for p in planned if not p.reason})
     with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
             lock = runner.lock_results(f'parity study run {name}', ['--system', command.system], name)
@@ -114,6 +117,15 @@ def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, st
         raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode}): '
                               'the lines above say why')
     return planned
+
+
+def _demand_partitions(name: str, used: Collection[str]) -> None:
+    """Raise UsageError for partitions that the batch system can never give as system.yaml states them."""
+    wrong = [f'{systems.file_of(name)}: partition {part}: {problem.what}; {problem.fix}'
+             for part, problem in partitions.of_system(systems.read(name), used)
+             if problem.exit_code == errors.USAGE]
+    if wrong:
+        raise UsageError('\n'.join(wrong))
 
 
 def _steps(study: Study, command: Command, planned: Sequence[Planned],
