@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -352,6 +353,12 @@ def test_a_site_without_accounting_gets_the_backend_that_needs_none(slurm):
     slurm('scontrol', 'show config', re.sub('(AccountingStorageType +)= .*', r'\1= (null)', config))
     text, parts = written(login.slurm_cluster())
     assert {part['scheduler'] for part in parts.values()} == {'squeue'} and 'Slurm keeps no accounting here' in text
+
+
+def test_an_absent_package_is_one_line_that_names_ci_venv():
+    code = 'import sys; sys.modules["pydantic"] = None; from parity.cli import main; sys.argv = ["parity", "doctor", "--system", "local"]; main()'
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert done.returncode == 4 and re.fullmatch(r'parity: \S+ has no Python package pydantic: run ci/venv, which makes \.venv anew\n', done.stderr)
 
 
 def test_packages_against_the_lock(monkeypatch):

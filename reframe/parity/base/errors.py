@@ -46,6 +46,11 @@ def run(command: Callable[[], None]) -> None:
         sentence, code = str(err), err.exit_code
     except OSError as err:
         sentence, code = f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE
+    except ModuleNotFoundError as err:
+        if str(err.name).partition('.')[0] in ('parity', 'None'):
+            raise
+        sentence, code = f'{sys.prefix} has no Python package {err.name}: run ci/venv, which makes .venv anew', \
+            INFRASTRUCTURE
     except KeyboardInterrupt:
         sentence, code = 'interrupted', INFRASTRUCTURE
     from parity.base.text import visible

@@ -13,9 +13,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from parity.base import files
 from parity.base.errors import UsageError
-from parity.software import environment, spack
+from parity.software import environment, programs, spack
 from parity.software.programs import Environ
 
 VARIABLE = 'PARITY_SOFTWARE'
@@ -61,7 +60,7 @@ def gone(software: dict[str, Any]) -> str:
         return gone_view(Path(software['view']), build_of(software))
     if 'prefix' in software:
         changed = [about['path'] for about in software.get('programs', {}).values()
-                   if about.get('sha256') and _digest(about['path']) != about['sha256']]
+                   if about.get('sha256') and programs.digest(about['path']) != about['sha256']]
         now = 'is another program now' if changed and os.path.exists(changed[0]) else 'is not there any more'
         return f'{changed[0]} {now}: install each version below a prefix of its own' if changed else ''
     if software.get('modules'):
@@ -94,7 +93,3 @@ def _packages(build: Path) -> set[Path]:
     except (OSError, UsageError):
         return set()
     return {package for tree in trees for package in tree.iterdir() if package.name.rpartition('-')[2] in hashes}
-
-
-def _digest(path: str) -> str:
-    return files.sha256(Path(path)) if os.access(path, os.R_OK) else ''

@@ -271,14 +271,18 @@ def _absent(needed: Mapping[str, list[str]], lying: Collection[str],
 def _facts(running: Mapping[str, Probed], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:
     def file(path: str) -> dict[str, str | None]:
         package, version = owner(path)
-        return {'package': package, 'package_version': version,
-                'sha256': files.sha256(Path(path)) if os.access(path, os.R_OK) else None}
+        return {'package': package, 'package_version': version, 'sha256': digest(path)}
 
     facts: dict[str, Any] = {'programs': {
         name: {'path': path, 'version': running[name].version, **file(path)} for name, path in real.items()}}
     if mpi := running.get('mpirun'):
         facts['mpi'] = {'name': mpi.name, 'version': mpi.version}
     return facts | ({'blas': math | file(math['library'])} if math else {})
+
+
+def digest(path: str) -> str | None:
+    """Return the SHA-256 of a program; None where it may not be read."""
+    return files.sha256(Path(path)) if os.access(path, os.R_OK) else None
 
 
 def owner(path: str) -> tuple[str | None, str | None]:
