@@ -315,7 +315,7 @@ def test_the_night_a_study_and_probe_tell_the_problems_that_doctor_finds(tmp_pat
     monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
     guard.warn(Plan(system='trial', cases=[], checks=[], problems=[]))
     assert f'parity: warning: partition cpu: {what}; {fix}\n' in capsys.readouterr().err
-    with pytest.raises(UsageError, match=re.escape(f'{folder / "system.yaml"}: partition cpu: {what}; {fix}')):
+    with pytest.raises(UsageError, match=re.escape(f'{folder / "system.yaml"}:6: partition cpu: {what}; {fix}')):
         run._demand_partitions('trial', ['cpu'])
     run._demand_partitions('trial', ['another'])
 
