@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutations import MUTATIONS
 from parity.base.errors import UsageError
 from parity.refs import accept
-from parity.refs.accept import Line
+from parity.refs.accept import Flow
 
 FILE = Path('systems/x/references/default.yaml')
 HAND = '''\
@@ -36,12 +36,12 @@ provenance:
   Toy/quick/copy/rate: {by: ana}
   # the end
 '''
-ENTRY = Line([1, -0.1, 0.1, 's'])
+ENTRY = Flow([1, -0.1, 0.1, 's'])
 
 
 def test_comments_order_and_spacing_of_what_was_there_stay():
-    tree = {'Toy': {'quick': {'copy': {'hangs': Line([0, None, 0, 'count']), 'rate': Line([250.0, -0.04, 0.04, 'MB/s'])}, 'write': {'rate': ENTRY}}},
-            'Other': {'quick': {'hpl': ENTRY}}, 'New': {'$index': Line(['size']), 'quick': {'x': ENTRY}}, 'provenance': {'New/quick/x': Line({'why': 'first'})}}
+    tree = {'Toy': {'quick': {'copy': {'hangs': Flow([0, None, 0, 'count']), 'rate': Flow([250.0, -0.04, 0.04, 'MB/s'])}, 'write': {'rate': ENTRY}}},
+            'Other': {'quick': {'hpl': ENTRY}}, 'New': {'$index': Flow(['size']), 'quick': {'x': ENTRY}}, 'provenance': {'New/quick/x': Flow({'why': 'first'})}}
     new, old = accept.merged(FILE, HAND, tree), HAND.splitlines()
     kept = iter(new.splitlines())
     assert all(line in kept for line in old if not line.strip().startswith(('rate:   [', 'hpl:', '- ')))
@@ -57,7 +57,7 @@ def test_comments_order_and_spacing_of_what_was_there_stay():
 ])
 def test_what_cannot_be_added_to_is_refused_with_its_line(text, says):
     with pytest.raises(UsageError, match=says):
-        accept.merged(FILE, text, {'Toy': {'quick': {'x': Line([2, -0.1, 0.1, 's'])}}})
+        accept.merged(FILE, text, {'Toy': {'quick': {'x': Flow([2, -0.1, 0.1, 's'])}}})
 
 
 def applied(text: str, **attributes: str) -> dict:
@@ -102,10 +102,10 @@ def by_hand(entries: dict, step: int, comment: str) -> str:
 @given(before=st.just({}) | ENTRIES, after=ENTRIES, step=st.sampled_from([1, 2, 4]), comment=COMMENTS, why=TEXTS)
 def test_what_was_accepted_is_what_reframe_applies(before, after, step, comment, why):
     text, paths = by_hand(before, step, comment), {f'Toy/quick/{mode}/{metric}': {'why': why} for mode, metric in after}
-    tree: dict = {'Toy': {} if before else {'$index': Line(['size', 'mode'])}}
+    tree: dict = {'Toy': {} if before else {'$index': Flow(['size', 'mode'])}}
     for (mode, metric), value in after.items():
-        tree['Toy'].setdefault('quick', {}).setdefault(mode, {})[metric] = Line(list(value))
-    new = accept.merged(FILE, text, {**tree, 'provenance': {path: Line(told) for path, told in paths.items()}})
+        tree['Toy'].setdefault('quick', {}).setdefault(mode, {})[metric] = Flow(list(value))
+    new = accept.merged(FILE, text, {**tree, 'provenance': {path: Flow(told) for path, told in paths.items()}})
     meant = {**before, **after}
     for mode in {mode for mode, _ in meant}:
         assert applied(new, size='quick', mode=mode) == {m: v for (of, m), v in meant.items() if of == mode}

@@ -67,7 +67,7 @@ def hostile_previous(texts=HOSTILE):
         nights=nights.Nights([(h, h) for h in texts], {
             key(c): nights.Past([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, '.:RWXFMI-d ') for c in cells}, dict.fromkeys(texts, 1)),
         changes={h: [Change(fact=h, old=h, new=h, nodes=[h], since=0.0)] for h in texts},
-        plots={drawings.Plot(h, h, h, h, h, h, 'lower'): [drawings.Line(h, {1.0: 1.0, 2.0: 3.0})] for h in texts},
+        plots={drawings.Plot(h, h, h, h, h, h, 'lower'): [drawings.PlotLine(h, {1.0: 1.0, 2.0: 3.0})] for h in texts},
         facts=Stored('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g} for h, g in zip(texts, texts[::-1], strict=True)}))
 
 
@@ -461,7 +461,7 @@ def test_threads_that_a_case_counted_are_its_axis_and_repeats_one_point_of_it():
 
 def test_a_plot_is_drawn_inside_its_picture_and_says_what_it_shows():
     drawn = drawings.draw(drawings.Plot('network', 'Osu', 'message size', 'B', 'latency', 'us', 'lower'), [
-        drawings.Line('a', {2.0 ** i: 1.0 + 2 ** i / 1000 for i in range(21)}), drawings.Line('a', {1.0: math.inf, 2.0: 3.0}, earlier=True)])
+        drawings.PlotLine('a', {2.0 ** i: 1.0 + 2 ** i / 1000 for i in range(21)}), drawings.PlotLine('a', {1.0: math.inf, 2.0: 3.0}, earlier=True)])
     assert all(0 <= float(n) <= drawings.WIDTH for p in drawn.paths for n in p.d[1:].replace('L', ' ').split())
     assert drawn.paths[0].earlier and drawn.paths[0].colour == drawn.paths[1].colour
     assert [label for _, label in drawn.across] == ['1 B', '32 B', '1 KiB', '32 KiB', '1 MiB']
@@ -470,7 +470,7 @@ def test_a_plot_is_drawn_inside_its_picture_and_says_what_it_shows():
 
 @pytest.mark.parametrize('ys', [[0.0, 0.0, 0.0], [5.0, 5.0, 5.0], [-3.0, 2.0, 1.0], [1e-300, 1.0, 1e300], [math.nan]])
 def test_any_finite_curve_can_be_drawn(ys):
-    line = drawings.Line('a', dict(zip((0.0, 1.0, 1e12), ys, strict=False)))
+    line = drawings.PlotLine('a', dict(zip((0.0, 1.0, 1e12), ys, strict=False)))
     drawn = drawings.draw(drawings.Plot('', '', 'x', '', 'm', 's', ''), [line])
     assert drawn is None if math.isnan(ys[0]) else drawn.paths
 

@@ -12,7 +12,7 @@ from parity.base.figures import figure
 from parity.cli import software as command
 from parity.nightly import doctor
 from parity.nodes import packages
-from parity.nodes.experiment import Experiment, Measure, Side
+from parity.nodes.experiment import Measure, Trial, TurnSoftware
 from parity.records import incidents
 from parity.software import environment, manifest, mixed, spack
 from parity.system import systems
@@ -65,8 +65,8 @@ def bisected(tmp_path, site, monkeypatch):
     """Return a bisection of four libraries, of which some slow the case down by shares, and the builds that it made."""
     one = lock(tmp_path / 'one', **dict.fromkeys(LIBRARIES, ('1.0', [])))
     other = lock(tmp_path / 'other', **dict.fromkeys(LIBRARIES, ('1.1', [])))
-    sides = [Side('spack', build.name, build.name, {'packages': {'hpl': {}}, 'view': str(build / 'view' / 'bin')}) for build in (one, other)]
-    experiment = Experiment('1', systems.read('local'), 'default', [Measure('Hpl.gflops@local:default', 'Hpl', 'gflops', 'higher', 0.105, 0.01)], [],
+    sides = [TurnSoftware('spack', build.name, build.name, {'packages': {'hpl': {}}, 'view': str(build / 'view' / 'bin')}) for build in (one, other)]
+    experiment = Trial('1', systems.read('local'), 'default', [Measure('Hpl.gflops@local:default', 'Hpl', 'gflops', 'higher', 0.105, 0.01)], [],
                             sides[1], sides[0])
     built: list[str] = []
     monkeypatch.setattr(mixed, 'made', lambda system, incident, from_, spec, package: built.append(spec) or spec)
@@ -98,7 +98,7 @@ def test_software_that_spack_did_not_build_has_no_packages(bisected):
     *_, experiment = bisected
     with pytest.raises(UsageError, match='no package of Spack runs it'):
         packages.guilty(experiment, ['cc'], 0.1)
-    object.__setattr__(experiment, 'before', Side('site', '/opt/a', 'x', {'prefix': '/opt/a'}))
+    object.__setattr__(experiment, 'before', TurnSoftware('site', '/opt/a', 'x', {'prefix': '/opt/a'}))
     with pytest.raises(UsageError, match='Spack built neither.*--environ A --environ B'):
         packages.guilty(experiment, ['hpl'], 0.1)
 

@@ -25,7 +25,7 @@ from parity.base import paths
 from parity.base.errors import UsageError
 from parity.compare import join
 from parity.compare.model import Value
-from parity.plan import Answer, Plan
+from parity.plan import CaseAnswer, Plan
 from parity.published import figures, findings, problems
 from parity.published.model import Axis, Case, Study
 from parity.records import costs
@@ -721,7 +721,7 @@ def test_many_figures_of_two_sides_are_rows_by_columns_with_the_places_of_each(s
 
 def test_a_plot_without_numbers_has_a_place_for_each_value_and_holds_its_runs():
     drawn = drawings.draw(drawings.Plot('', 't', 'code', '', 'rate', 's', '', ('BT', 'CG')), [
-        drawings.Line('a', {0.0: 10.0, 1.0: 300.0}, True, {}, runs={0.0: [5.0, 12.0], 1.0: [250.0, 400.0]})])
+        drawings.PlotLine('a', {0.0: 10.0, 1.0: 300.0}, True, {}, runs={0.0: [5.0, 12.0], 1.0: [250.0, 400.0]})])
     assert [label for _, label in drawn.across] == ['BT', 'CG'] and drawn.scales == ('', 'logarithmic') and 'at BT' in drawn.text
     heights = [float(y) for y in re.findall(r'M[\d.]+ ([\d.]+)h0', drawn.marks[0].runs)]
     assert len(heights) == 4 and all(0 < y < drawings.HEIGHT for y in heights)
@@ -730,7 +730,7 @@ def test_a_plot_without_numbers_has_a_place_for_each_value_and_holds_its_runs():
 def test_points_in_print_are_hollow_and_have_the_colour_of_the_measured_ones():
     at, limits = {1.0: 10.0, 2.0: 20.0, 64.0: 640.0}, {1.0: (9.0, 11.0), 2.0: (20.0, 20.0), 64.0: (600.0, 700.0)}
     drawn = drawings.draw(drawings.Plot('', 't', 'clients', '', 'seconds', 's', ''), [
-        drawings.Line('a', at, True, limits, lambda x: 10 * x), drawings.Line('b', {}, True, {}), drawings.Line('a', {2.0: 21.0}, False, {})])
+        drawings.PlotLine('a', at, True, limits, lambda x: 10 * x), drawings.PlotLine('b', {}, True, {}), drawings.PlotLine('a', {2.0: 21.0}, False, {})])
     assert [(m.colour, m.earlier, m.intervals.count('M')) for m in drawn.marks] == [(0, True, 2), (0, False, 0)] and len(drawn.paths) == 1
     places = [float(n) for m in drawn.marks for n in re.findall(r'M([\d.]+)', m.points)]
     assert len(places) == 4 and all(0 <= x <= drawings.WIDTH for x in places)
@@ -984,7 +984,7 @@ def test_figures_of_disturbed_runs_are_shown_and_no_finding_rests_on_them(one_si
 
 
 def test_what_quick_leaves_out_is_among_what_was_not_measured(measured, site, monkeypatch):
-    monkeypatch.setattr(plan, 'of_cases', lambda cases, _: types.SimpleNamespace(answers=[Answer()] * len(cases)))
+    monkeypatch.setattr(plan, 'of_cases', lambda cases, _: types.SimpleNamespace(answers=[CaseAnswer()] * len(cases)))
     folder = site.parents[2] / 'studies' / 'trial'
     (folder / 'study.yaml').write_text(MEASURED.replace('one.rate %code=X b / a', 'one.rate b / a'))
     found, = json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)['findings']

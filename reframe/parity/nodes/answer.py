@@ -11,15 +11,15 @@ from parity.base.console import Line
 from parity.base.figures import counted, duration, number, several
 from parity.base.text import node_name
 from parity.nodes import factorial
-from parity.nodes.experiment import Experiment, Measured, decided
+from parity.nodes.experiment import Trial, TrialResult, decided
 from parity.nodes.factorial import Effect
-from parity.records.incidents import Answer
+from parity.records.incidents import Cause
 
 #: Facts that name a node, or that differ on every boot.
 _NO_SETTINGS = ('node', 'nodes')
 
 
-def planned(experiment: Experiment, title: str) -> Iterator[Line]:
+def planned(experiment: Trial, title: str) -> Iterator[Line]:
     """Yield what would be measured, where, how long, and what each outcome would mean."""
     yield title, 'bold'
     node, peer, now, before = _names(experiment)
@@ -48,7 +48,7 @@ def planned(experiment: Experiment, title: str) -> Iterator[Line]:
         yield from (f'{label:9} {text}' for label, text in _meanings(node, peer, now, before))
 
 
-def too_dear(experiment: Experiment) -> str:
+def too_dear(experiment: Trial) -> str:
     """Return why the budget allows no experiment; '' where it does."""
     if experiment.most >= factorial.FEWEST:
         return ''
@@ -70,7 +70,7 @@ def _meanings(node: str, peer: str, now: str, before: str) -> Iterator[tuple[str
     yield '', 'neither: it does not show any more, or what all of them share is slower'
 
 
-def _names(experiment: Experiment) -> tuple[str, str, str, str]:
+def _names(experiment: Trial) -> tuple[str, str, str, str]:
     before = experiment.before.label if experiment.before else ''
     now = experiment.now.label
     if os.path.dirname(now) == os.path.dirname(before) != '':
@@ -84,7 +84,7 @@ def _short(names) -> list[str]:
     return [node_name(name) for name in names]
 
 
-def _place_and_software(experiment: Experiment, slow: bool, tonight: bool) -> str:
+def _place_and_software(experiment: Trial, slow: bool, tonight: bool) -> str:
     node, peer, now, before = _names(experiment)
     return ' with '.join(filter(None, (node if slow else peer, now if tonight or not before else before)))
 
@@ -100,7 +100,7 @@ def _slower(effect: Effect) -> str:
     return f'{_percent(sign * effect.share)} [{low:.1f}, {high:.1f}] {word}'
 
 
-def sentence(experiment: Experiment, measured: Measured) -> str:
+def sentence(experiment: Trial, measured: TrialResult) -> str:
     """Return the answer in one sentence."""
     decision, (node, peer, now, before) = measured.decision, _names(experiment)
     of_node = f'{node} is {_slower(decision.node)} than {peer}' if decision.node else ''
@@ -121,7 +121,7 @@ def sentence(experiment: Experiment, measured: Measured) -> str:
     return f'not decided: {_more(experiment, measured)} would be needed' + (f' ({figures})' if figures else '')
 
 
-def _more(experiment: Experiment, measured: Measured) -> str:
+def _more(experiment: Trial, measured: TrialResult) -> str:
     return counted(measured.decision.more * factorial.TURNS * experiment.runs, 'run') + ' more'
 
 
@@ -130,7 +130,7 @@ def _alike(effect: Effect, node: str, peer: str) -> str:
     return 'the nodes are alike' if low <= 0 <= high else f'of the rest, {node} is {_slower(effect)} than {peer}'
 
 
-def _neither(experiment: Experiment, measured: Measured) -> str:
+def _neither(experiment: Trial, measured: TrialResult) -> str:
     """Return whether the slowdown is gone, or is that of all which was measured."""
     node, peer, now, before = _names(experiment)
     left = -measured.level if measured.level is not None else 0.0
@@ -142,11 +142,11 @@ def _neither(experiment: Experiment, measured: Measured) -> str:
             'changed')
 
 
-def answer(experiment: Experiment, measured: Measured) -> Answer:
+def answer(experiment: Trial, measured: TrialResult) -> Cause:
     """Return what the incident keeps."""
     decision, (*_, now, before) = measured.decision, _names(experiment)
     effects = {'node': decision.node, 'software': decision.software}
-    return Answer(
+    return Cause(
         word=decision.word, text=sentence(experiment, measured), measured=time.time(), experiment=measured.id,
         cells=[cell.name for cell in experiment.cells], turns=measured.turns, node=_short(experiment.node),
         peer=_short(experiment.peer), software=now, earlier=before,
@@ -155,7 +155,7 @@ def answer(experiment: Experiment, measured: Measured) -> Answer:
         settings=_settings(experiment, measured) if decision.word in ('node', 'both') else [])
 
 
-def _settings(experiment: Experiment, measured: Measured) -> list[str]:
+def _settings(experiment: Trial, measured: TrialResult) -> list[str]:
     """Return the settings of the slow node that the sound one has otherwise."""
     node, peer = node_name(experiment.node[0]), node_name(experiment.peer[0])
     slow, sound = (measured.nodes.get(name, {}) for name in (node, peer))
@@ -163,7 +163,7 @@ def _settings(experiment: Experiment, measured: Measured) -> list[str]:
             for fact in {**slow, **sound} if fact not in _NO_SETTINGS and slow.get(fact) != sound.get(fact)]
 
 
-def compared(experiment: Experiment, measured: Measured) -> Iterator[Line]:
+def compared(experiment: Trial, measured: TrialResult) -> Iterator[Line]:
     """Yield the ratio of two environments for each metric."""
     now, before = experiment.now.label, experiment.before.label
     for cell in experiment.cells:

@@ -18,7 +18,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured, UsageError,
 from parity.base.figures import several
 from parity.base.text import node_name
 from parity.nodes import listing
-from parity.nodes.experiment import Experiment, Measure, Side, queued, weighted
+from parity.nodes.experiment import Measure, Trial, TurnSoftware, queued, weighted
 from parity.nodes.listing import ListedNode
 from parity.records import database, history, plan_file
 from parity.records import incidents as table
@@ -35,7 +35,7 @@ _CELLS, _NIGHTS, _NOISE = 6, 14, 0.02
 _TELLS = 0.04
 
 
-def of_incident(incident: Incident) -> Experiment:
+def of_incident(incident: Incident) -> Trial:
     """Return the experiment on an incident. UsageError for one that cannot be measured, NothingMeasured where what
     it needs is not here."""
     system, number = systems.read(incident.system), incident.number
@@ -57,7 +57,7 @@ def of_incident(incident: Incident) -> Experiment:
                               f'{worst.cell} is stored: there is nothing to compare')
     last, before = bad.row(-1, named=True), good.row(-1, named=True)
     now, then = _side(row['environ'], last), _side(row['environ'], before)
-    made = Experiment(
+    made = Trial(
         key=str(number), system=system, partition=row['partition'], now=now,
         before=_available(then, number) if then.identity != now.identity else None,
         cells=weighted([_measure(fault, cell, _of_cell(rows, cell)) for fault, cell in alike]),
@@ -93,14 +93,14 @@ def _of_cell(rows: pl.DataFrame, cell: dict[str, Any]) -> pl.DataFrame:
     return rows.filter(*(pl.col(name) == cell[name] for name in CELL))
 
 
-def _side(environ: str, row: dict[str, Any]) -> Side:
+def _side(environ: str, row: dict[str, Any]) -> TurnSoftware:
     """Return the software of a session, by a row of its."""
     session = database.brief(row['session'])
     facts = (session.facts.get('software') or {}).get(environ) or {} if session else {}
-    return Side(environ, earlier.label(facts), row['software'], facts, times.day(row['start']))
+    return TurnSoftware(environ, earlier.label(facts), row['software'], facts, times.day(row['start']))
 
 
-def _available(side: Side, number: int) -> Side:
+def _available(side: TurnSoftware, number: int) -> TurnSoftware:
     """Return the side. NothingMeasured where its software is not there any more."""
     why = earlier.gone(side.facts) if side.facts else 'the session has no record of it'
     if why:
@@ -163,7 +163,7 @@ def _arguments(session: str, cases: Collection[str]) -> list[str]:
 
 # ---- its nodes
 
-def _placed(experiment: Experiment, ran_on: Sequence[str], incident: Incident) -> Experiment:
+def _placed(experiment: Trial, ran_on: Sequence[str], incident: Incident) -> Trial:
     """Return the experiment with the slow node and a sound one. NothingMeasured where nothing is left to vary."""
     number, system = incident.number, experiment.system
     if not queued(system, experiment.partition):
@@ -191,7 +191,7 @@ def _placed(experiment: Experiment, ran_on: Sequence[str], incident: Incident) -
     return replace(experiment, node=[asked[name] for name in place])
 
 
-def _takes(experiment: Experiment) -> dict[str, ListedNode]:
+def _takes(experiment: Trial) -> dict[str, ListedNode]:
     """Return the nodes of the partition that take jobs. InfrastructureError where nobody knows them."""
     nodes, why = listing.of_system(experiment.system)
     if why:
@@ -211,7 +211,7 @@ def _why_not(system: System, name: str) -> str:
 
 # ---- two environments
 
-def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[str]) -> Experiment:
+def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[str]) -> Trial:
     """Return the experiment that measures cells of one case with two environments. UsageError where one does not
     offer the case. ``cells``: as they were judged; ``offered``: environments that can run their case."""
     one = cells[0]
@@ -229,8 +229,8 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
     names = {metric: cell_id(own.row(-1, named=True)) for metric, own in stored.items()}
     measures = [Measure(names[metric], one.case, metric, own['better'][-1], -math.log1p(-_TELLS), _noise(own),
                         weight=1 / len(stored)) for metric, own in stored.items()]
-    before, now = (Side(name, name) for name in environs)
-    made = Experiment(key='-'.join([one.check, *environs]), system=system, partition=one.partition, cells=measures,
+    before, now = (TurnSoftware(name, name) for name in environs)
+    made = Trial(key='-'.join([one.check, *environs]), system=system, partition=one.partition, cells=measures,
                       arguments=_arguments(last['session'], [one.case]), now=now, before=before,
                       seconds=_seconds(rows, [last]))
     if not queued(system, one.partition):

@@ -58,7 +58,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Side:
+class TurnSoftware:
     """Software of a turn: an environment, and the facts and the identity of its programs. ``restored``: these
     facts take the place of what is found today."""
 
@@ -71,7 +71,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Trial:
     """``key`` names it among those of this results folder. ``peer`` and ``before`` are empty where node or
     software is no question. ``seconds``: that all cases take once."""
 
@@ -80,8 +80,8 @@ class Experiment:
     partition: str
     cells: Sequence[Measure]
     arguments: Sequence[str]
-    now: Side
-    before: Side | None = None
+    now: TurnSoftware
+    before: TurnSoftware | None = None
     node: Sequence[str] = ()
     peer: Sequence[str] = ()
     seconds: float = 1.0
@@ -129,12 +129,12 @@ class Experiment:
     def place(self, slow: bool) -> Sequence[str]:
         return self.node if slow else self.peer
 
-    def side(self, tonight: bool) -> Side:
+    def side(self, tonight: bool) -> TurnSoftware:
         return self.now if tonight or not self.before else self.before
 
 
 @dataclass(frozen=True)
-class Measured:
+class TrialResult:
     """A finished experiment. ``nodes``: what each node said of itself in it. ``level``: the logarithm of the speed
     of all turns, beside what was expected; None where that is not known."""
 
@@ -153,7 +153,7 @@ def weighted(cells: Sequence[Measure]) -> list[Measure]:
 
 # ---- its turns
 
-def run(experiment: Experiment) -> Measured:
+def run(experiment: Trial) -> TrialResult:
     """Measure what is left of an experiment, until it is decided or its budget is spent.
 
     InfrastructureError where another run measures, or a case cannot be measured: the same command goes on."""
@@ -176,12 +176,12 @@ def run(experiment: Experiment) -> Measured:
             effect = decision.software
             files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True,
                                           'software': [effect.share, *effect.interval] if effect else []}))
-        return Measured(number, decision, len(found), _nodes(number), _level(experiment, found))
+        return TrialResult(number, decision, len(found), _nodes(number), _level(experiment, found))
     finally:
         lock.release()
 
 
-def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decision:
+def decided(experiment: Trial, measured: TrialResult, cell: Measure) -> Decision:
     """Return what the turns of a finished experiment say of one of its cells."""
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
     logs, turns = _logs(one, _runs(measured.id)), _turns(one, measured.turns // factorial.TURNS)
@@ -189,7 +189,7 @@ def decided(experiment: Experiment, measured: Measured, cell: Measure) -> Decisi
                             not one.now.identity)
 
 
-def _turns(experiment: Experiment, rounds: int) -> list[tuple[bool, bool]]:
+def _turns(experiment: Trial, rounds: int) -> list[tuple[bool, bool]]:
     return [turn for _, turns in zip(range(rounds), experiment.order(), strict=False) for turn in turns]
 
 
@@ -197,11 +197,11 @@ def folder() -> Path:
     return paths.results() / 'cause'
 
 
-def _note(experiment: Experiment) -> Path:
+def _note(experiment: Trial) -> Path:
     return folder() / f'{experiment.key}.json'
 
 
-def _noted(experiment: Experiment) -> dict[str, Any]:
+def _noted(experiment: Trial) -> dict[str, Any]:
     """Return what was noted of this very design; {} where nothing was, or it cannot be read."""
     try:
         noted = json.loads(_note(experiment).read_text())
@@ -210,7 +210,7 @@ def _noted(experiment: Experiment) -> dict[str, Any]:
         return {}
 
 
-def _begun(experiment: Experiment) -> tuple[str, Path]:
+def _begun(experiment: Trial) -> tuple[str, Path]:
     """Return the id of this experiment, one that was begun and did not end, and the file that notes it."""
     file, noted = _note(experiment), _noted(experiment)
     if noted and not noted['ended']:
@@ -225,18 +225,18 @@ def _begun(experiment: Experiment) -> tuple[str, Path]:
     return number, file
 
 
-def _software(number: str, side: Side) -> Path:
+def _software(number: str, side: TurnSoftware) -> Path:
     digest = hashlib.sha256(json.dumps(side.facts, sort_keys=True).encode()).hexdigest()[:12]
     return folder() / f'software-{number}-{digest}.json'
 
 
-def outcome(experiment: Experiment) -> list[float]:
+def outcome(experiment: Trial) -> list[float]:
     """Return by what share the software was slower in an experiment that ended, and its interval; [] for none."""
     noted = _noted(experiment)
     return noted.get('software', []) if noted and noted['ended'] else []
 
 
-def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight: bool, total: int) -> float:
+def _measure(experiment: Trial, number: str, turn: int, slow: bool, tonight: bool, total: int) -> float:
     """Measure a turn, and return its logarithm. InfrastructureError where a case fails, or the earlier software is
     not what it was."""
     side, place, why = experiment.side(tonight), experiment.place(slow), ''
@@ -260,7 +260,7 @@ def _measure(experiment: Experiment, number: str, turn: int, slow: bool, tonight
                               'from here')
 
 
-def _reframe(experiment: Experiment, side: Side, place: Sequence[str], extras: list[str], step: str) -> None:
+def _reframe(experiment: Trial, side: TurnSoftware, place: Sequence[str], extras: list[str], step: str) -> None:
     """Run the cases once. InfrastructureError where ReFrame was stopped."""
     where = ['-J', f'nodelist={",".join(place)}'] if place else []
     stored = ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
@@ -291,7 +291,7 @@ def _runs(number: str, after: int = 0) -> dict[int, list[Run]]:
     return found
 
 
-def _logs(experiment: Experiment, measured: Mapping[int, Sequence[Run]]) -> dict[int, float]:
+def _logs(experiment: Trial, measured: Mapping[int, Sequence[Run]]) -> dict[int, float]:
     """Return the logarithm of each measured turn: of its cells' speeds, weighted, if its runs have them all."""
     turns, found = _turns(experiment, experiment.most), {}
     for turn, runs in measured.items():
@@ -304,7 +304,7 @@ def _logs(experiment: Experiment, measured: Mapping[int, Sequence[Run]]) -> dict
     return found
 
 
-def _counts(run: Run, side: Side) -> bool:
+def _counts(run: Run, side: TurnSoftware) -> bool:
     return not (run.status or run.disturbed) and side.identity in ('', run.software)
 
 
@@ -312,7 +312,7 @@ def _nodes(number: str) -> dict[str, dict[str, str]]:
     return {node: facts for _, session in _sessions(number) for node, facts in session.nodes.items()}
 
 
-def _level(experiment: Experiment, turns: Sequence[Turn]) -> float | None:
+def _level(experiment: Trial, turns: Sequence[Turn]) -> float | None:
     if any(cell.expected is None for cell in experiment.cells):
         return None
     return fmean(turn.log for turn in turns) - sum(cell.weight * cell.expected for cell in experiment.cells)

@@ -16,17 +16,17 @@ from parity.base import codes, console
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted, duration
 from parity.nodes import experiment as experiments
-from parity.nodes.experiment import Experiment, Side
+from parity.nodes.experiment import Trial, TurnSoftware
 from parity.records import database
 from parity.records.incidents import Incident
 from parity.software import earlier, mixed
-from parity.software.mixed import Change
+from parity.software.mixed import Swap
 
 #: A package takes all of a slowdown where it takes so much.
 _ALL = 0.8
 
 
-def guilty(experiment: Experiment, needs: Sequence[str], part: float) -> str:
+def guilty(experiment: Trial, needs: Sequence[str], part: float) -> str:
     """Return the package that slows the experiment's cells down, in words. ``needs``: features of its case.
     ``part``: the share by which the software is slower.
 
@@ -39,7 +39,7 @@ def guilty(experiment: Experiment, needs: Sequence[str], part: float) -> str:
     found = mixed.changes(before, now)
     if not found:
         raise NothingMeasured('the locks of both builds have the same packages below this code')
-    left, shares, most = found, dict[tuple[Change, ...], list[float]](), math.ceil(math.log2(len(found))) + 1
+    left, shares, most = found, dict[tuple[Swap, ...], list[float]](), math.ceil(math.log2(len(found))) + 1
     seconds = 0.0
     while len(left) > 1 or tuple(left) not in shares:
         half = tuple(left[:max(1, len(left) // 2)])
@@ -65,7 +65,7 @@ def needs_of(incident: Incident, case: str) -> list[str]:
     return next((one['needs'] for one in plan.get('cases', ()) if one['case'] == case), [])
 
 
-def _root(experiment: Experiment, needs: Sequence[str]) -> str:
+def _root(experiment: Trial, needs: Sequence[str]) -> str:
     """Return the package that Spack builds for the case."""
     of_spack = [code.spack_package for code in codes.every() if code.feature in needs and code.spack]
     if not of_spack:
@@ -73,7 +73,7 @@ def _root(experiment: Experiment, needs: Sequence[str]) -> str:
     return of_spack[0]
 
 
-def _builds(experiment: Experiment) -> tuple[Path, Path]:
+def _builds(experiment: Trial) -> tuple[Path, Path]:
     """Return the builds of the earlier software and of tonight's."""
     sides = (experiment.before, experiment.now)
     if any(side is None or 'packages' not in side.facts for side in sides):
@@ -83,18 +83,18 @@ def _builds(experiment: Experiment) -> tuple[Path, Path]:
     return tuple(earlier.build_of(side.facts) for side in sides)
 
 
-def _announce(half: Sequence[Change], number: int, most: int, seconds: float) -> None:
+def _announce(half: Sequence[Swap], number: int, most: int, seconds: float) -> None:
     texts = '; '.join(change.text for change in half)
     left = f'; about {duration((most - number + 1) * seconds)} left at most' if seconds > 1 else ''
     console.say(f'parity: build {number} of at most {most}: with {texts}; the rest as before{left}')
 
 
-def _slower(experiment: Experiment, view) -> list[float]:
+def _slower(experiment: Trial, view) -> list[float]:
     """Return by what share a view is slower than the earlier software, and its interval, on a sound node."""
     facts = mixed.facts(view, experiment.before.facts)
     number = hashlib.sha256(view.view.encode()).hexdigest()[:8]
     one = replace(experiment, key=f'{experiment.key}-{number}', node=experiment.peer or experiment.node, peer=(),
-                  now=Side(experiment.now.environ, f'mixed {number[:4]}', '', facts, restored=True))
+                  now=TurnSoftware(experiment.now.environ, f'mixed {number[:4]}', '', facts, restored=True))
     if found := experiments.outcome(one):
         console.say(f'parity: it was measured before: {100 * found[0]:.1f} % slower')
         return found

@@ -87,7 +87,7 @@ class Asked(Strict):
     environ: str = ''       # '': any of the partition's environments
 
 
-class Answer(Strict):
+class CaseAnswer(Strict):
     """Metrics of such a case, and the check's reason why it cannot run; '' where it can."""
 
     reason: str = ''
@@ -102,7 +102,7 @@ class Plan(Strict):
     cases: list[PlannedCase]
     checks: list[LoadedCheck]
     problems: list[Problem]
-    answers: list[Answer] = []
+    answers: list[CaseAnswer] = []
 
 
 def not_offered(needs: Iterable[str], where: str = '') -> str:

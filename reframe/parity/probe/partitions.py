@@ -23,7 +23,7 @@ ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
     'pbs': (login.pbs_cluster, 'run qstat -B; check PBS_CONF_FILE, and that this is a login node')}
 
 
-class Problem(NamedTuple):
+class Flaw(NamedTuple):
     """A thing to mend. ``exit_code``: OK where jobs run all the same, 2 configuration, 4 infrastructure."""
 
     what: str
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
     exit_code: int = OK
 
 
-def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str, Problem]]:
+def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str, Flaw]]:
     """Yield the problems of a system's partitions, or of those named. A batch system that does not answer adds
     none."""
     clusters: dict[str | None, Cluster | None] = {None: None}
@@ -45,36 +45,36 @@ def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str
         yield from ((part.name, problem) for problem in problems(part, clusters[kind]))
 
 
-def problems(part: Partition, cluster: Cluster | None = None) -> Iterator[Problem]:
+def problems(part: Partition, cluster: Cluster | None = None) -> Iterator[Flaw]:
     """Yield the problems of a partition; without its ``cluster`` those that the file alone shows."""
     if submission.places_nothing(part):
-        yield Problem(submission.SHARED, f"access: add '{submission.SCATTER}'")
+        yield Flaw(submission.SHARED, f"access: add '{submission.SCATTER}'")
     if cluster is None:
         return
     queue = queue_of(part, cluster)
     if queue is None:
         name = command.read(cluster.scheduler, part.access).where.get('queue')
         known = ', '.join(q.name for q in cluster.queues)
-        yield Problem(f'{cluster.version} has no {f"queue {name!r}" if name else "default queue"}',
-                      f'access: name one of {known}', USAGE)
+        yield Flaw(f'{cluster.version} has no {f"queue {name!r}" if name else "default queue"}',
+                   f'access: name one of {known}', USAGE)
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
     if wrong := [*_never(part, queue, nodes, cluster)]:
-        yield from (Problem(what, fix, USAGE) for what, fix in wrong)
+        yield from (Flaw(what, fix, USAGE) for what, fix in wrong)
         return
     up, wanted = sum(n.up for n in nodes), part.extras.nodes or 0
     if queue.closed or not queue.up:
         closed = f'closed to you: {queue.closed}' if queue.closed else 'not up'
-        yield Problem(f'{queue.name} is {closed}', 'ask its operator', INFRASTRUCTURE)
+        yield Flaw(f'{queue.name} is {closed}', 'ask its operator', INFRASTRUCTURE)
     elif not up:
-        yield Problem(f'none of the {counted(len(nodes), "node")} of {queue.name} is up', 'ask its operator',
-                      INFRASTRUCTURE)
+        yield Flaw(f'none of the {counted(len(nodes), "node")} of {queue.name} is up', 'ask its operator',
+                   INFRASTRUCTURE)
     elif wanted > up:
-        yield Problem(f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
-                      f'{part.extras.max_pending_time or LONGEST_WAIT}',
-                      f'extras: nodes: {up}, for as long as that lasts')
+        yield Flaw(f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
+                   f'{part.extras.max_pending_time or LONGEST_WAIT}',
+                   f'extras: nodes: {up}, for as long as that lasts')
     elif cluster.scheduler == 'slurm' and (why := _refusal(part)):
-        yield Problem(f'sbatch refuses a job: {why}', 'correct access, or ask its operator', USAGE)
+        yield Flaw(f'sbatch refuses a job: {why}', 'correct access, or ask its operator', USAGE)
 
 
 def queue_of(part: Partition, cluster: Cluster) -> Queue | None:

@@ -134,7 +134,7 @@ class Event(Strict):
         return _renamed(stored, {'said': 'text'})
 
 
-class Answer(Strict):
+class Cause(Strict):
     """The cause of an incident, as `parity cause` measured it."""
 
     word: Literal['software', 'node', 'both', 'neither', 'not decided']
@@ -169,7 +169,7 @@ class Incident(Strict):
     waits: NodeNames = []            # nodes that must be measured again: all of its cells ended
     events: list[Event] = []         # oldest first
     ack: str = ''                    # until when, by whom and why it is known
-    cause: Answer | None = None      # of `parity cause`
+    cause: Cause | None = None      # of `parity cause`
     notified: int = 0                # so many events were told
     called: int = 0                  # and given to `on_incident`
     notified_at: float = 0.0         # when it was told last, Unix time

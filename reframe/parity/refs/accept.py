@@ -116,27 +116,27 @@ def _with(system: str, partition: str, found: list[Proposal], why: dict[str, Any
     """Return the partition's file with the proposals, and with its own line ends."""
     there, file, tree = accepted.indexes(system), _file(system, partition), {}
     for p in found:
-        level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Line(list(p.index))})
+        level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Flow(list(p.index))})
         for key in p.index.values():
             level = level.setdefault(key, {})
-        level[p.metric] = Line(list(p.reference))
-    tree[PROVENANCE] = {p.path: Line({**why, **p.observed.model_dump()}) for p in found}
+        level[p.metric] = Flow(list(p.reference))
+    tree[PROVENANCE] = {p.path: Flow({**why, **p.observed.model_dump()}) for p in found}
     text = file.read_bytes().decode() if file.exists() else _HEAD.format(f'{system}:{partition}')
     return merged(file, text, tree)
 
 
-class Line(NamedTuple):
+class Flow(NamedTuple):
     """A value that is written on its key's line."""
 
     value: Any
 
 
-Tree = dict[str, Any]               # of Trees and Lines
+Tree = dict[str, Any]               # of Trees and Flows
 Edit = tuple[int, int, str]         # from, to, what stands there instead
 
 
 def merged(file: Path, text: str, tree: Tree) -> str:
-    """Return ``text`` with what ``tree`` says: a Line replaces the value that is there, or is added to its level.
+    """Return ``text`` with what ``tree`` says: a Flow replaces the value that is there, or is added to its level.
 
     ``file`` is for the messages. New checks stand before `provenance`, which comes last in ``tree``. UsageError
     where the file is no YAML, or written so that nothing can be added to it."""
@@ -158,7 +158,7 @@ def merged(file: Path, text: str, tree: Tree) -> str:
 
 def _over(data: dict, tree: Tree) -> dict:
     """``data`` with what ``tree`` says, as it must be read back."""
-    return {**data, **{key: sub.value if isinstance(sub, Line) else _over(data.get(key) or {}, sub)
+    return {**data, **{key: sub.value if isinstance(sub, Flow) else _over(data.get(key) or {}, sub)
                        for key, sub in tree.items()}}
 
 
@@ -171,7 +171,7 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
     edits: list[Edit] = []
     for key, sub in tree.items():
         if key in there:
-            edits += [(there[key].start_mark.index, _end(there[key]), flow(sub.value))] if isinstance(sub, Line) \
+            edits += [(there[key].start_mark.index, _end(there[key]), flow(sub.value))] if isinstance(sub, Flow) \
                 else _of_level(file, text, there[key], sub)
     if new := {key: sub for key, sub in tree.items() if key not in there}:
         column, at = node.start_mark.column, node.start_mark.index
@@ -190,7 +190,7 @@ def _end(node: yaml.Node) -> int:
 
 
 def _block(tree: Tree, column: int) -> str:
-    return ''.join(' ' * column + flow(key) + (f': {flow(sub.value)}\n' if isinstance(sub, Line)
+    return ''.join(' ' * column + flow(key) + (f': {flow(sub.value)}\n' if isinstance(sub, Flow)
                                                else f':\n{_block(sub, column + 2)}') for key, sub in tree.items())
 
 

@@ -21,7 +21,7 @@ FEWEST = 3
 _SIZED = re.compile(r'(.+)_(\d+)')
 
 
-class Line(NamedTuple):
+class PlotLine(NamedTuple):
     """A curve through points by x. With ``limits`` they are drawn as points with intervals, among their ``runs``,
     beside the line of a ``law``."""
 
@@ -50,9 +50,9 @@ class Plot(NamedTuple):
 Point = tuple[Plot, str, float, float]
 
 
-def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[Line]]:
+def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[PlotLine]]:
     """Return the curves of a session, a line for each partition, with the lines of the session before."""
-    plots: dict[Plot, list[Line]] = {}
+    plots: dict[Plot, list[PlotLine]] = {}
     for stored in filter(None, (session, before)):
         found: dict[tuple[Plot, str], dict[float, list[float]]] = {}
         for plot, name, x, y in _points(stored):
@@ -60,7 +60,7 @@ def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[Lin
         for (plot, name), values in found.items():
             if len(values) >= FEWEST and (stored is session or plot in plots):
                 points = {x: median(values[x]) for x in sorted(values)}
-                plots.setdefault(plot, []).append(Line(name, points, stored is before))
+                plots.setdefault(plot, []).append(PlotLine(name, points, stored is before))
     return plots
 
 
@@ -169,7 +169,7 @@ class _Axis(NamedTuple):
         return [(round(self.place(v), 1), text(v)) for v in self.ticks]
 
 
-def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
+def draw(plot: Plot, curves: list[PlotLine]) -> Drawn | None:
     """Return the plot's drawing, without points that are not finite; None where only curves of the session before
     are left. Axes are logarithmic where their ends are far apart."""
     found = [line._replace(points={x: y for x, y in sorted(line.points.items())
@@ -239,7 +239,7 @@ def _size(value: float, plot: Plot) -> str:
     return f'{value / step ** power:g} {prefix}B'
 
 
-def _text(plot: Plot, curves: list[Line]) -> str:
+def _text(plot: Plot, curves: list[PlotLine]) -> str:
     """Say from where to where each line goes, but for curves of the session before."""
     parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot)}'
                                           for x in (min(line.points), max(line.points)))

@@ -92,7 +92,7 @@ def _count(n: int, one: str, many: str) -> str:
     return f'{n:,} {one if n == 1 else many}'
 
 
-def _shown(verdict: Answered, previous: Previous, lines: list[Line], sources: list[str]) -> dict[str, Any]:
+def _shown(verdict: Answered, previous: Previous, lines: list[PageRow], sources: list[str]) -> dict[str, Any]:
     """Return what the pages show, as plain data."""
     history, facts = previous.nights or Nights(), verdict.session.facts
     drawn = [found for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem))
@@ -147,7 +147,7 @@ def _links(outputdir: str, directory: Path, root: Path) -> Links:
 # ---- the table of cells
 
 @dataclass(eq=False)
-class Line(Row):
+class PageRow(Row):
     """A row of the page: its figures share one unit."""
 
     number: int = 0                  # on the page, from 1
@@ -201,7 +201,7 @@ def rank(subsystem: str) -> tuple[int, str]:
     return SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS), subsystem
 
 
-def of_cells(cells: list[Cell], history: Nights) -> tuple[list[Line], list[str]]:
+def of_cells(cells: list[Cell], history: Nights) -> tuple[list[PageRow], list[str]]:
     """Return the rows in the page's order, and the sources of their limits.
 
     Subsystems come in their rank; checks and cases stay together, in the order of their first cells. ROWS cells
@@ -214,7 +214,7 @@ def of_cells(cells: list[Cell], history: Nights) -> tuple[list[Line], list[str]]
                                                  first[_run(row.cell)]))
     sources = list(dict.fromkeys(filter(None, (_source(row.cell) for row in table))))
     notes = {'': 0} | {source: note for note, source in enumerate(sources, 1)}
-    lines = [Line(row.cell, row.several, number, notes[_source(row.cell)],
+    lines = [PageRow(row.cell, row.several, number, notes[_source(row.cell)],
                   history.cells.get(key(row.cell), Past()), len(history.labels))
              for number, row in enumerate(table, 1)]
     of_check: Counter[tuple] = Counter()
@@ -233,7 +233,7 @@ def _source(cell: Cell) -> str:
     return f'{cell.limit_source or "source not stated"} ({"certain" if cell.limit_certain else "a ceiling"})'
 
 
-def tables(lines: list[Line]) -> dict[str, list[list[dict[str, Any]]]]:
+def tables(lines: list[PageRow]) -> dict[str, list[list[dict[str, Any]]]]:
     """Return the tables of each subsystem, each of cases of one check."""
     cases = [_case(list(same)) for _, same in groupby(lines, lambda line: _run(line.cell))]
     found: dict[str, list[list[dict[str, Any]]]] = {}
@@ -243,7 +243,7 @@ def tables(lines: list[Line]) -> dict[str, list[list[dict[str, Any]]]]:
     return found
 
 
-def _case(lines: list[Line]) -> dict[str, Any]:
+def _case(lines: list[PageRow]) -> dict[str, Any]:
     """Return the rows of one case, with their common facts and, where all have the same, their reason."""
     cell = lines[0].cell
     common = cell.reason if len(lines) > 1 and len({line.reason for line in lines}) == 1 else ''
@@ -258,7 +258,7 @@ def _case(lines: list[Line]) -> dict[str, Any]:
 
 # ---- the first screen
 
-def _tiles(lines: list[Line], history: Nights) -> Iterator[tuple[str, float | None, Curve, int]]:
+def _tiles(lines: list[PageRow], history: Nights) -> Iterator[tuple[str, float | None, Curve, int]]:
     """Yield each subsystem, its speed tonight, 1 as expected, over the nights, and of how many figures it is."""
     for subsystem in sorted({line.cell.subsystem for line in lines}, key=rank):
         cells = [line.cell for line in lines if line.cell.subsystem == subsystem]
@@ -272,7 +272,7 @@ def _tiles(lines: list[Line], history: Nights) -> Iterator[tuple[str, float | No
                 at, values, [1 - spread, *none], [1 + spread, *none], len(shares), 60)._replace(band=''), count
 
 
-def _cards(entries: list[Entry], lines: list[Line]) -> Iterator[tuple[Entry, list[Line], list[Line]]]:
+def _cards(entries: list[Entry], lines: list[PageRow]) -> Iterator[tuple[Entry, list[PageRow], list[PageRow]]]:
     """Yield each entry of the answer with its lines: the first, which have their curves, and the rest."""
     by_name = {line.name: line for line in lines}
     for entry in entries:
@@ -281,7 +281,7 @@ def _cards(entries: list[Entry], lines: list[Line]) -> Iterator[tuple[Entry, lis
         yield entry, shown, [line for line in own if line not in shown]
 
 
-def _map(lines: list[Line]) -> list[tuple[Line, list[tuple[str, str, int]]]]:
+def _map(lines: list[PageRow]) -> list[tuple[PageRow, list[tuple[str, str, int]]]]:
     """Return the letters of the figures that were not always in order: tonight's worst ones, then the newest."""
     found = sorted((line for line in lines if line.last_bad >= 0), key=lambda line: (line.order, line.number))
     return [(line, list(_letters(line.letters)) if at < LISTED else []) for at, line in enumerate(found)]
@@ -295,7 +295,7 @@ def _letters(letters: str) -> Iterator[tuple[str, str, int]]:
         at += len(run)
 
 
-def changes(lines: list[Line], before: Verdict) -> dict[str, Any]:
+def changes(lines: list[PageRow], before: Verdict) -> dict[str, Any]:
     """Return the cells by (word before, word now), each with its figure before; those that are new, and that are
     gone. Cells that became worse come first, the worst one first."""
     earlier = {key(row.cell): row for row in rows(before.cells)}
@@ -314,7 +314,7 @@ def _badness(words: tuple[str, str]) -> tuple:
 
 # ---- a figure's own page
 
-def _figure(line: Line, previous: Previous) -> dict[str, Any]:
+def _figure(line: PageRow, previous: Previous) -> dict[str, Any]:
     """Return a figure with its nights: the curve, its edges in their unit and the factor that leads there; dots by
     word; (night, when, word, figure) of those with another word than ok; and (first night, change)."""
     cell, past, labels = line.cell, line.past, (previous.nights or Nights()).labels

@@ -11,7 +11,7 @@ from parity.records.record import Session
 from parity.system import systems
 
 if TYPE_CHECKING:
-    from parity.report.drawings import Drawn, Line, Plot
+    from parity.report.drawings import Drawn, Plot, PlotLine
     from parity.report.nights import Nights
     from parity.verdict.model import Change, Verdict
 
@@ -27,7 +27,7 @@ class Previous:
     unreadable: str = ''                             # why that cannot be told
     differences: list[str] = field(default_factory=list)
     nights: Nights | None = None
-    plots: dict[Plot, list[Line]] = field(default_factory=dict)
+    plots: dict[Plot, list[PlotLine]] = field(default_factory=dict)
     scaling: list[Drawn] = field(default_factory=list)
     facts: Session | None = None
     changes: dict[str, list[Change]] = field(default_factory=dict)       # in the last nights, by environment

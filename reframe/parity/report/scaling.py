@@ -21,7 +21,7 @@ from parity.compare.model import differing
 from parity.compare.resolve import DAYS
 from parity.records import database, history
 from parity.report import drawings
-from parity.report.drawings import Drawn, Line, Plot
+from parity.report.drawings import Drawn, Plot, PlotLine
 from parity.stats import interval
 from parity.verdict.model import Cell
 
@@ -238,7 +238,7 @@ def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
         if cell.value is not None and case and _declared(case, cell.metric):
             swept[case, cell.metric].append(cell)
     chosen = [cell for own in list(swept.values())[:drawings.MOST] for cell in own]
-    plots: dict[Plot, list[Line]] = defaultdict(list)
+    plots: dict[Plot, list[PlotLine]] = defaultdict(list)
     for system, partition in sorted({(cell.system, cell.partition) for cell in chosen}):
         nights = database.sessions_of(system, partition, DAYS, until=session)
         wanted = pl.col('case').is_in([cell.case for cell in chosen]) & (pl.col('partition') == partition)
@@ -251,10 +251,10 @@ def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
     return [made for plot, lines in plots.items() if (made := drawings.draw(plot, lines))]
 
 
-def _line(sweep: Sweep, name: str) -> Line:
+def _line(sweep: Sweep, name: str) -> PlotLine:
     first, weak_time = sweep.points[0], sweep.kind == 'weak' and sweep.better == 'lower'
     power = 0 if weak_time else 1 if sweep.better == 'higher' else -1
     at = {p.size: [first.value * r for r in p.ratio] if p.ratio[1] else [p.value] for p in sweep.points}
-    return Line(name, {size: value for size, (value, *_) in at.items()},
+    return PlotLine(name, {size: value for size, (value, *_) in at.items()},
                 limits={size: (low, high) for size, (_, *ends) in at.items() if ends for low, high in [ends]},
                 law=lambda size: first.value * (size / first.size) ** power)

@@ -17,12 +17,12 @@ from reframe.utility import osext
 
 from parity.base import submission
 from parity.base.errors import unknown
-from parity.plan import Answer, Asked, not_offered
+from parity.plan import Asked, CaseAnswer, not_offered
 from parity.rfm.variables import forms
 
 
 def answers(asked: Iterable[dict[str, Any]], checks: Iterable[Any]) -> list[dict[str, Any]]:
-    """Answer each of ``asked`` (parity.plan.Asked), in the form of parity.plan.Answer, by the ``checks``."""
+    """Answer each of ``asked`` (parity.plan.Asked), in the form of parity.plan.CaseAnswer, by the ``checks``."""
     makers = {type(check).__name__: _Maker(check) for check in checks}
     partitions = {partition.name: partition for partition in runtime.runtime().system.partitions}
     stage = runtime.runtime().make_stagedir('asked')       # they share it: none runs
@@ -32,22 +32,22 @@ def answers(asked: Iterable[dict[str, Any]], checks: Iterable[Any]) -> list[dict
         return [_answer(Asked(**each), makers, partitions).model_dump() for each in asked]
 
 
-def _answer(asked: Asked, makers: dict[str, _Maker], partitions: dict[str, Any]) -> Answer:
+def _answer(asked: Asked, makers: dict[str, _Maker], partitions: dict[str, Any]) -> CaseAnswer:
     if asked.check not in makers:
-        return Answer(reason=unknown('check', asked.check, list(makers)))
+        return CaseAnswer(reason=unknown('check', asked.check, list(makers)))
     maker = makers[asked.check]
     if wrong := next(_wrong(type(maker.loaded), asked.variables), None):
-        return Answer(wrong=wrong[0], reason=wrong[1])
+        return CaseAnswer(wrong=wrong[0], reason=wrong[1])
     try:
         case = maker.made(asked)
     except Exception:           # whatever a hook of the check does is the case's fault
-        return Answer(reason=_fault())
+        return CaseAnswer(reason=_fault())
     metrics = [metric.name for metric in getattr(case, 'metrics', ())]
     if not asked.partition:
-        return Answer(metrics=metrics)
+        return CaseAnswer(metrics=metrics)
     partition = partitions[asked.partition]
     beyond, reason = case.beyond_memory(partition) if hasattr(case, 'beyond_memory') else ('', '')
-    return Answer(beyond=beyond, reason=reason or _not_run(case, partition, asked.environ), metrics=metrics)
+    return CaseAnswer(beyond=beyond, reason=reason or _not_run(case, partition, asked.environ), metrics=metrics)
 
 
 def _wrong(check: type, variables: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ class Package(NamedTuple):
     compiled: bool = False
 
 
-class Change(NamedTuple):
+class Swap(NamedTuple):
     """A difference between two locks. ``names`` are two where one package took the other's place."""
 
     names: tuple[str, ...]
@@ -83,19 +83,19 @@ def _variant(name: str, value: Any) -> str:
     return f'{name}={",".join(map(str, value)) if isinstance(value, list) else value}'
 
 
-def changes(before: Mapping[str, Package], now: Mapping[str, Package]) -> list[Change]:
+def changes(before: Mapping[str, Package], now: Mapping[str, Package]) -> list[Swap]:
     """Return the packages that differ. One that provides what another did took its place."""
     gone, found = sorted(before.keys() - now.keys()), []
     for name in sorted(now):
         if name in before:
             alike = before[name].spec == now[name].spec
-            found += [] if alike else [Change((name,), _step(before[name], now[name]))]
+            found += [] if alike else [Swap((name,), _step(before[name], now[name]))]
             continue
         old = next((old for old in gone if before[old].provides & now[name].provides), '')
         gone = [each for each in gone if each != old]
-        found.append(Change(tuple(filter(None, (old, name))),
+        found.append(Swap(tuple(filter(None, (old, name))),
                             f'{before[old].text if old else "none"} -> {now[name].text}'))
-    return found + [Change((name,), f'{before[name].text} -> none') for name in gone]
+    return found + [Swap((name,), f'{before[name].text} -> none') for name in gone]
 
 
 def _step(before: Package, now: Package) -> str:

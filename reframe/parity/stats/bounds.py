@@ -108,7 +108,7 @@ _SIDE = 3
 _PERMUTATIONS = 4000
 
 
-class Change(NamedTuple):
+class ChangePoint(NamedTuple):
     """``at`` is the first night (from 0) after it; ``effect`` the later median to the earlier, less 1."""
 
     at: int
@@ -116,7 +116,7 @@ class Change(NamedTuple):
     p: float
 
 
-def most_likely_change(values: Sequence[float]) -> Change | None:
+def most_likely_change(values: Sequence[float]) -> ChangePoint | None:
     """Return the most likely change among ``values``, oldest first, if chance does not explain it.
 
     Over all splits with at least 3 nights on either side, take the largest standardised rank sum (Mann-Whitney).
@@ -132,7 +132,7 @@ def most_likely_change(values: Sequence[float]) -> Change | None:
     at = int(abs(scores).argmax())
     p = (1 + int((_chance(tuple(sorted(ranks))) >= abs(scores[at]) - 1e-9).sum())) / (1 + _PERMUTATIONS)
     effect = _effect(values[at + _SIDE:], values[:at + _SIDE])
-    return Change(at + _SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+    return ChangePoint(at + _SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
 
 
 def _effect(these: Sequence[float], others: Sequence[float]) -> float:

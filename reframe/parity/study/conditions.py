@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from parity import plan
 from parity.base import paths, units
 from parity.base.errors import UsageError, unknown
-from parity.plan import Answer, LoadedCheck, Plan
+from parity.plan import CaseAnswer, LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.published import figures, refuse
 from parity.published.model import NAMED, Case, Study, filled
@@ -38,7 +38,7 @@ class Planned:
     session: float = costs.SESSION      # seconds that a session costs beside its cases
 
 
-def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[Answer]) -> None:
+def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[CaseAnswer]) -> None:
     checks = {check.check: check for check in loaded.checks}
     metrics: dict[str, set[str]] = {}
     for case, answer in zip(cases, answers, strict=True):
@@ -162,7 +162,7 @@ def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
         yield _of_modes(of, here, files) if of.system else {}
 
 
-def _of_modes(of: Wanted, answers: Sequence[Answer], files: Mapping[str, str]) -> dict[str, list[Planned]]:
+def _of_modes(of: Wanted, answers: Sequence[CaseAnswer], files: Mapping[str, str]) -> dict[str, list[Planned]]:
     with paths.of_study(of.name):
         times = costs.Costs()
     schedulers = {part.name: part.scheduler for part in systems.read(of.system).partitions}

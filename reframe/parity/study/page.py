@@ -17,7 +17,7 @@ from parity.published import derived, figures
 from parity.published.figures import FIGURE, StudyCell
 from parity.published.findings import Judged
 from parity.report import drawings
-from parity.report.drawings import Drawn, Line, Plot
+from parity.report.drawings import Drawn, Plot, PlotLine
 from parity.report.templates import template
 from parity.study import compared, tables
 from parity.study.compared import Compared
@@ -135,14 +135,14 @@ def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[Stud
 
 
 def _line(of: Compared, along: str, at: dict[str, float], name: str, printed: bool,
-          cells: list[StudyCell]) -> Line:
+          cells: list[StudyCell]) -> PlotLine:
     def placed(value: Callable[[StudyCell], Any]) -> dict[float, Any]:
         return {at[c.point.get(along, '')]: found for c in cells if (found := value(c))}
 
     law = next((fit.law for fit in of.study.fits if fit.along == along and derived.chosen(
         cells, of.study.series(fit.series))), '')
     row = derived.fitted(of.study, 'here', '', law, cells, along) if law else None
-    return Line(name, placed(lambda c: c.mean), printed, placed(_limits),
+    return PlotLine(name, placed(lambda c: c.mean), printed, placed(_limits),
                 (lambda x: row.a * x ** row.b if x > 0 else 0.0) if row and row.a and row.b else None,
                 placed(lambda c: c.values[1:] and [v.value for v in c.values]))
 
