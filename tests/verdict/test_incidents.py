@@ -562,10 +562,10 @@ def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stor
 def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_its_number(site, stored, results, tmp_path, monkeypatch):
     site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
-    mended: list[tuple[str, str]] = []
+    mended: list[str] = []
     begun: dict[str, float] = {}
     monkeypatch.setattr(listing, 'twice', lambda system, since: listed)
-    monkeypatch.setattr(listing, 'mended', lambda system, slow, since: begun.update(since) or {*mended} & slow.keys())
+    monkeypatch.setattr(listing, 'mended', lambda system, slow, since: begun.update(since) or {node for node, _ in slow} & {*mended})
 
     def night(**clock):
         own = notify.prepared('local')
@@ -593,7 +593,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     assert night(time_start_unix=start(0) - 86400, time_end_unix=start(0) - 86300)[0] == 1      # its clock is wrong
     assert code == 1 and 'the acknowledgement of incident 1 by ana expired on 2020-01-01 (it runs hot): it counts again' in ' '.join(printed.split())
     assert parity('ack', '1', '--until', '2999-01-01', '--why', 'it runs hot').returncode == 0
-    mended += listed
+    mended += ['c3']
     listed.clear()
     code, printed, _ = night()
     assert code == 0 and printed.startswith(f'Incident 1 is over: {title}.')
@@ -644,7 +644,7 @@ def test_a_listing_has_measured_its_node_where_it_is_mended_or_not_named_for_eig
         assert [each.state for each in known] == ['open'] * (number > 0)
         cells, slow = ([fine('Stream', 'c1')], {}) if number > mended else ([SLOW], {('c3', 'memory'): 0.93} if number == 0 else {})
         night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow,
-                                     mended=[('c3', 'memory')] if mended and number == over else [])
+                                     mended=['c3'] if mended and number == over else [])
         known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())
     assert [(each.state, each.waits, len(each.faults)) for each in known] == [('over', [], 2)]
 
@@ -653,7 +653,7 @@ def test_a_node_that_two_listings_name_is_an_incident_until_they_do_not():
     known, titles = [], []
     for number, slow in enumerate([{}, {('c3', 'memory'): 0.93}, {('c3', 'memory'): 0.93}, {}]):
         night = incidents.of_verdict(verdict_of([cell('ok', value=1.0, ran_on=['c3'])], exit_code=0), 'onebox', start(number), slow=slow,
-                                     mended=[('c3', 'memory')] if number == 3 else [])
+                                     mended=['c3'] if number == 3 else [])
         known = incidents.after([each for each in known if not each.closed], night, incidents.near())
         known = [each.model_copy(update={'number': 1}) for each in known]
         titles += [(each.title, each.state, each.events[-1].what) for each in known]

@@ -112,19 +112,17 @@ def twice(system: str, since: Mapping[str, float]) -> dict[tuple[str, str], floa
     return found
 
 
-def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[str, float]) -> set[tuple[str, str]]:
-    """Return the nodes whose newest nights show, all parts together, that they are not ``slow`` any more, by
-    (node, part).
+def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[str, float]) -> set[str]:
+    """Return the nodes whose newest nights show, all parts together, that they are not ``slow`` any more.
 
-    ``slow``: their speeds as a share of their peers'. ``since``: see `well_since`."""
+    ``slow``: their speeds by (node, part) as a share of their peers'. ``since``: see `well_since`."""
     tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since, by_part=False) if slow else {}
     parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
     for (_, part), (names, logs, errors) in tables.items():
         for at, node in enumerate(names):
             if share := slow.get((node, part)):
                 parts[node].append((logs, errors, at, share))
-    good = {node for node, found in parts.items() if peers.mended(found)}
-    return {key for key in slow if key[0] in good}
+    return {node for node, found in parts.items() if peers.mended(found)}
 
 
 def well_since(system: str) -> dict[str, float]:

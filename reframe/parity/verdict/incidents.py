@@ -50,7 +50,8 @@ class Well(NamedTuple):
 
 
 class Night(NamedTuple):
-    """Bad and well cells by name. ``retired``: names, and nodes, that nobody waits for."""
+    """Bad and well cells by name. ``retired``: names, and nodes, that nobody waits for. ``mended``: nodes that the
+    listing does not call slow any more."""
 
     system: str
     session: str
@@ -58,6 +59,7 @@ class Night(NamedTuple):
     bad: dict[str, Bad]
     well: dict[str, Well]
     retired: frozenset[str]
+    mended: frozenset[str] = frozenset()
 
 
 def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> list[Incident]:
@@ -96,13 +98,13 @@ def _slow_parts(known: Iterable[Incident]) -> dict[tuple[str, str], float]:
 
 def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
                slow: Mapping[tuple[str, str], float] | None = None,
-               mended: Collection[tuple[str, str]] = ()) -> Night:
+               mended: Collection[str] = ()) -> Night:
     """Return what a night measured: cells, named with their size, pairs, and the night itself.
 
     A cell that was skipped, or that is disturbed tonight, was not measured. ``slow``: nodes by (node, part), which
-    two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes that were slow, by
-    (node, part)."""
-    night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
+    two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes that were slow."""
+    night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start),
+                  frozenset(mended))
 
     def note(name: str, word: str, title: str) -> None:
         night.bad[name] = Bad(name, [word, name], Fault(verdict=word, since=start, measured=start), title=title)
@@ -123,7 +125,6 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
         if node not in night.retired:
             bad = _of_node(node, part, share, start)
             night.bad[bad.name] = bad
-    night.well.update({f'{_node(node)}{part}': Well([node]) for node, part in mended})
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
@@ -180,15 +181,10 @@ def _slow_level(cell: Cell, start: float) -> float | None:
     return max(known, key=lambda value: loss(cell, value))
 
 
-def _node(name: str) -> str:
-    """Return the name of what the listing says of a node, without the part."""
-    return f'node {name}: '
-
-
 def _of_node(node: str, part: str, share: float, start: float) -> Bad:
     where = Where(kind='node', name=node, why='slower than its peers in two listings of different jobs')
     fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
-    return Bad(f'{_node(node)}{part}', ['regressed', 'node', node, part], fault,
+    return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
                Attribution(where=where, subsystem=Subsystem(name=part)))
 
 
@@ -366,7 +362,8 @@ def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collectio
         gone = name if name in night.retired else ', '.join(fault.nodes)
         return fault.model_copy(update={'well': True, 'retired': gone})
     well, bad = night.well.get(name), night.bad.get(name)
-    if fault.listed and night.session and night.start - fault.measured > _LISTING_SECONDS:
+    if fault.listed and (not bad and night.mended.intersection(fault.nodes)
+                         or night.session and night.start - fault.measured > _LISTING_SECONDS):
         well = Well([])
     ended = well and (well.state not in acks.LASTING or fault.word != 'regressed') or \
         bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
@@ -377,7 +374,7 @@ def _measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, at the gate, or by
     the listing: that calls it mended tonight, or was the last to name it. Where nothing ran, any figure does."""
     last = max(fault.measured for fault in incident.faults.values())
-    if any(name.startswith(_node(node)) for name in night.well) or any(
+    if node in night.mended or any(
             fault.listed and node in fault.nodes and fault.measured == last for fault in incident.faults.values()):
         return True
     from parity.nodes import figures as of_nodes  # it loads polars
