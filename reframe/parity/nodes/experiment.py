@@ -6,7 +6,6 @@ night."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import uuid
@@ -121,7 +120,7 @@ class Trial:
         """Return the same for experiments whose turns can stand in one table."""
         design = [self.system.name, self.partition, [cell.name for cell in self.cells], self.node, self.peer,
                   [[side.environ, side.identity] for side in (self.now, self.before) if side], self.runs]
-        return hashlib.sha256(json.dumps(design).encode()).hexdigest()[:12]
+        return identity.digest(json.dumps(design).encode())
 
     def order(self) -> Iterator[list[tuple[bool, bool]]]:
         return (factorial.order(number, bool(self.peer), self.before is not None) for number in range(self.most))
@@ -226,8 +225,8 @@ def _begun(experiment: Trial) -> tuple[str, Path]:
 
 
 def _software(number: str, side: TurnSoftware) -> Path:
-    digest = hashlib.sha256(json.dumps(side.facts, sort_keys=True).encode()).hexdigest()[:12]
-    return folder() / f'software-{number}-{digest}.json'
+    facts = json.dumps(side.facts, sort_keys=True).encode()
+    return folder() / f'software-{number}-{identity.digest(facts)}.json'
 
 
 def outcome(experiment: Trial) -> list[float]:

@@ -102,10 +102,10 @@ def _gib(node: Node) -> str:
     return f'{node.memory_bytes / (1 << 30):.4g} GiB'
 
 
-def short(words: Iterable[str], most: int = 100) -> str:
+def short(words: Iterable[str]) -> str:
     """Join a list, cut where it grows too long for a comment."""
     text = ', '.join(words)
-    return text if len(text) <= most else text[:most].rpartition(', ')[0] + ', ...'
+    return text if len(text) <= 100 else text[:100].rpartition(', ')[0] + ', ...'
 
 
 def quoted(text: str) -> str:

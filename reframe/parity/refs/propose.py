@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import shutil
 from collections import defaultdict
@@ -20,7 +19,7 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near, unknown
 from parity.base.figures import counted, percent, several
 from parity.base.strict import Strict
-from parity.plan.identity import OF_DEVICE
+from parity.plan import identity
 from parity.records import database, history
 from parity.records.plan_file import parameters
 from parity.refs import accepted
@@ -135,7 +134,7 @@ class Proposal(Strict):
     def expected_digest(self) -> str:
         """Return a digest of the rest: a proposal that was edited by hand has another one."""
         said = self.model_dump(mode='json', exclude={'digest'})
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+        return identity.digest(json.dumps(said, sort_keys=True).encode())
 
 
 class File(Strict):
@@ -232,7 +231,7 @@ def cells(system: str, since: str = '') -> list[MeasuredCell]:
     """Return every measured cell of the system, with its nights from ``since`` (a date) on. Cells whose nights are
     all older are in the list, too."""
     frame = history.load(system, labelled=True).cast({history.TEXT: pl.String}).with_columns(
-        pl.col('metric').str.replace(OF_DEVICE, '_gpu'))                            # one value for all devices
+        pl.col('metric').str.replace(identity.OF_DEVICE, '_gpu'))       # one value for all devices
     nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE).select(
         *_WHERE, *MeasuredNight._fields)
     every = frame.select(_WHERE).unique(maintain_order=True).rows()

@@ -416,7 +416,7 @@ def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:
                          break_long_words=False, break_on_hyphens=False)
 
 
-def bar(share: float, width: int = 12) -> str:
-    """Return a bar of ``share``, in eighths of a character."""
-    eighths = round(8 * width * min(max(share, 0.0), 1.0))
+def bar(share: float) -> str:
+    """Return a bar of ``share`` of 12 characters, in eighths of one."""
+    eighths = round(8 * 12 * min(max(share, 0.0), 1.0))
     return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8]).strip()

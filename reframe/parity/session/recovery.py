@@ -232,11 +232,15 @@ def processes_of(session_id: str) -> list[int]:
             and f'PARITY_SESSION={session_id}' in _text(each / 'environ').split('\0')]
 
 
-def end_processes(session_id: str, grace_seconds: float = 3.0) -> int:
+#: Seconds that processes have to end by themselves.
+_GRACE = 3.0
+
+
+def end_processes(session_id: str) -> int:
     """End every process of the session: SIGTERM, and SIGKILL after the grace. Returns their number."""
     seen: set[int] = set()
-    deadline = time.monotonic() + grace_seconds
-    while (pids := processes_of(session_id)) and (now := time.monotonic()) <= deadline + grace_seconds:
+    deadline = time.monotonic() + _GRACE
+    while (pids := processes_of(session_id)) and (now := time.monotonic()) <= deadline + _GRACE:
         for pid in pids:
             if pid not in seen or now > deadline:
                 with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from parity.base.paths import programs as of_jobs
 from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
+from parity.plan import identity
 from parity.software import manifest, spack
 from parity.software.blas import attempt
 from parity.software.programs import Environ, Survey, features, paths, programs, survey
@@ -55,8 +55,9 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     spacks = list(spack.candidates(root, env))
     # a newer parity may find more
     code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
-    key = {'parity': __version__, 'code': code, 'codes': _digest(repr(codes.every())), 'user': os.geteuid(),
-           'cpu': _digest(' '.join(sorted(flags))), 'variables': {name: env.get(name) for name in _VARIABLES},
+    key = {'parity': __version__, 'code': code, 'codes': identity.digest(repr(codes.every()).encode()),
+           'user': os.geteuid(), 'cpu': identity.digest(' '.join(sorted(flags)).encode()),
+           'variables': {name: env.get(name) for name in _VARIABLES},
            'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated, 'before': list(before),
            'built': made and [made.stamp, made.view, newer, *map(manifest.changed, views.values())]}
     with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
@@ -85,10 +86,6 @@ def _on_path() -> list[str]:
     """Return the features that PATH may offer. Builds for GPUs are not told from those for CPUs by their names."""
     gpus = {code.on_gpu for code in codes.every()}
     return [feature for feature in features() if feature not in gpus]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _once(environs: list[Environ]) -> list[Environ]:

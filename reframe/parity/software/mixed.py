@@ -6,7 +6,6 @@ installed for any mixed environment."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Collection, Mapping
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter
 
 from parity.base import files, yamlfile
 from parity.base.errors import UsageError
+from parity.plan import identity
 from parity.software import build, environment, manifest, spack, steps
 
 _LANGUAGES = frozenset(('c', 'cxx', 'fortran'))
@@ -125,7 +125,7 @@ def made(system: str, incident: str, from_: Path, spec: str, package: str) -> ma
     """Build the one spec with the other settings of a build, and return its view. Raises as a build does."""
     settings, _ = yamlfile.load(from_ / 'spack.yaml')
     text = yaml.safe_dump({'spack': {**settings['spack'], 'specs': [spec]}}, sort_keys=False)
-    place = folder(system) / incident / hashlib.sha256(text.encode()).hexdigest()[:12]
+    place = folder(system) / incident / identity.digest(text.encode())
     with environment.lock(system):
         done = place / 'view.json'
         if done.exists() and not manifest.changed(view := manifest.View.model_validate_json(done.read_text())):

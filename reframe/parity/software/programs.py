@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 from parity.base import codes, files
 from parity.base.codes import Code
 from parity.base.strict import Strict
+from parity.plan import identity
 from parity.software import blas
 from parity.software.blas import attempt, scratch
 
@@ -66,7 +66,7 @@ class Environ(Strict):
             facts['programs']['python3'] = python.get('version')
         if 'blas' in facts:
             facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+        return identity.digest(json.dumps(facts, sort_keys=True).encode())
 
 
 class Probed(NamedTuple):
