@@ -125,30 +125,43 @@ def checkout(tmp_path, monkeypatch, surveyed) -> Path:
     """A copy of the checkout, at a path with a space, that shares .venv; its results are its own."""
     copy = copied(tmp_path)
     belong_to(copy, monkeypatch)
-    surveyed(copy)
+    surveyed(copy, copy / 'results')
     return copy
 
 
 @pytest.fixture(scope='session')
-def surveyed(shared) -> Callable[[Path], None]:
-    """Give a copy what another one found on this machine: to try all programs takes 1.6 s of CPU. A copy whose PATH
-    or checks differ looks again."""
+def surveyed(shared) -> Callable[..., None]:
+    """Give a checkout what another one found on this machine: to try all programs takes 1.6 s of CPU. One whose PATH or
+    checks differ looks again."""
     def make(folder: Path) -> None:
         copy = copied(folder)
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
             shell('. ci/activate && reframe -c checks/memory/stream -l', copy)
 
-    def give(copy: Path) -> None:
+    def give(top: Path, results: Path, path: str = '') -> None:
         other = shared.once('survey', make) / 'a check out'
-        folder = copy / 'results' / 'cache'
-        folder.mkdir(parents=True)
+        (results / 'cache').mkdir(parents=True, exist_ok=True)
         for file in (other / 'results' / 'cache').glob('*.json'):
-            found = json.loads(file.read_text().replace(str(other), str(copy)))
+            found = json.loads(file.read_text().replace(str(other), str(top)))
             if 'codes' in found['key']:     # their files have other paths
-                found['key']['codes'] = discover._digest(repr(codes._below(copy / 'checks')))
-            (folder / file.name).write_text(json.dumps(found))
+                found['key']['codes'] = discover._digest(repr(codes._below(top / 'checks')))
+                found['key']['variables']['PATH'] = activated(top, path or os.environ['PATH'])
+            (results / 'cache' / file.name).write_text(json.dumps(found))
     return give
+
+
+def activated(top: Path, path: str) -> str:
+    """PATH after `. ci/activate` of a checkout."""
+    own = f'{top}/.venv/bin'
+    return path if own in path.split(':') else f'{own}:{path}'
+
+
+@pytest.fixture
+def results_here(results, surveyed) -> Path:
+    """The results folder of a test that runs ReFrame on this checkout."""
+    surveyed(TOP, results)
+    return results
 
 
 def copied(folder: Path, *linked: str) -> Path:
@@ -160,7 +173,7 @@ def copied(folder: Path, *linked: str) -> Path:
             (copy / name).symlink_to(TOP / name)
         else:
             # with what Python compiled, which each copy would compile anew; not with what it is just writing
-            shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('*.pyc.*'))
+            shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('*.pyc.*', 'outputs'))
     for name in ('requirements.lock', 'pyproject.toml'):
         shutil.copy(TOP / name, copy / name)
     # other tests run beside: no figure is disturbed by them; no case is skipped where little space is free

@@ -62,25 +62,31 @@ def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, change
     assert reason == said and (said or case.count == 1)
 
 
-@pytest.mark.parametrize('printed', ['0', '1e300'])
-def test_a_figure_outside_of_its_range_is_wrong(tmp_path, results, printed):
+def test_a_figure_outside_of_its_range_is_wrong(tmp_path, results_here):
     folder = tmp_path / 'compute'
     folder.mkdir()
-    (folder / 'probe.py').write_text(PROBE.replace('@PRINTED@', printed))
-    shell(f'. ci/activate; reframe -c {folder} -r', TOP, PARITY_RESULTS=str(results))
-    cell, = judge.newest().cells
-    assert cell.verdict == 'wrong' and 'metric rate is ' in cell.reason and 'must be above 0' in cell.reason
+    (folder / 'probe.py').write_text(PROBE)
+    shell(f'. ci/activate; reframe -c {folder} -r', TOP)
+    cells = judge.newest().cells
+    assert [cell.verdict for cell in cells] == ['wrong'] * 2
+    assert all('metric rate is ' in cell.reason and 'must be above 0' in cell.reason for cell in cells)
 
 
 PROBE = '''
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after
 from parity.check.workload import Metric
 from parity.check.workload import Workload
 
 @rfm.simple_test
 class Probe(rfm.RunOnlyRegressionTest, Workload):
-    executable = 'echo @PRINTED@'
+    executable = 'echo'
+    printed = parameter(['0', '1e300'])
     metrics = (Metric('rate', 'MB/s', 'higher'),)
+
+    @run_after('setup')
+    def place(self):
+        self.executable_opts = [self.printed]
 
     def parse(self, text):
         return {'rate': float(text)}

@@ -32,12 +32,14 @@ SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol'
     (RUN, SLURM, 2, '(--system local to measure it anyway)'), (f'{RUN[:-3]} -l', SLURM, 0, ''), (f'RFM_SYSTEM=local; export RFM_SYSTEM; {RUN} -n nothing', SLURM, 2, 'selection is empty'),
     (ASK, SLURM, 2, 'name the system'), (ASK, DEAD, 0, ''), (f'{ASK} --system local', SLURM, 0, ''), (f'{ASK} --system=local', SLURM, 0, ''),
     ('ci/nightly --dry-run --system local -n Fileset', SLURM, 0, 'all is well')])
-def test_a_login_node_is_loaded_only_by_name(checkout, tmp_path, line, controller, code, said):
+def test_a_login_node_is_loaded_only_by_name(checkout, surveyed, tmp_path, line, controller, code, said):
     own_venv(checkout)
     name, prints = controller
     (tmp_path / name).write_text(f'#!/bin/sh\necho "{prints}"\n')
     (tmp_path / name).chmod(0o755)
-    done = shell(line, checkout, PATH=f'{tmp_path}:{os.environ["PATH"]}')
+    path = f'{tmp_path}:{os.environ["PATH"]}'
+    surveyed(checkout, checkout / 'results', path)
+    done = shell(line, checkout, PATH=path)
     assert done.returncode == code and said in done.stdout + done.stderr, done.stdout + done.stderr
 
 

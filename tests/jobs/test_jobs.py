@@ -97,13 +97,13 @@ def test_a_workload_runs_without_parity_and_gives_the_figures_of_its_check(site,
     assert 'import parity' not in text and 'rfm_' not in text
 
 
-def test_no_script_for_others_names_the_checkout(results, tmp_path):
+def test_no_script_for_others_names_the_checkout(results_here, tmp_path):
     done = subprocess.run([sys.executable, '-m', 'parity.jobs.standalone', '-c', str(TOP / 'checks'), '--system', 'local', '--stage',
                            f'{tmp_path}/stage', '--output', f'{tmp_path}/output', '--dry-run'], capture_output=True, text=True, cwd=TOP,
                           env={**os.environ, 'PARITY_REFRAME_LOG': f'{tmp_path}/log', 'RFM_CONFIG_FILES': str(TOP / 'reframe' / 'settings.py')})
     scripts = {f.parent.name: f.read_text().replace(str(f.parent), '') for f in (tmp_path / 'stage').rglob('rfm_job.sh')}
     assert any(name.startswith('FileCopy') for name in scripts), done.stdout
-    assert not [name for name, text in scripts.items() if str(TOP) in text or str(results) in text or sys.prefix in text]
+    assert not [name for name, text in scripts.items() if str(TOP) in text or str(results_here) in text or sys.prefix in text]
 
 
 def test_a_script_for_others_says_which_python_it_lacks():

@@ -103,20 +103,20 @@ FILECOPY = f'. {TOP}/ci/activate && exec reframe -c {TOP}/checks/storage/filecop
     (f'{FILECOPY} -n FileCopy%mode=small-wrote%clients=one', "did you mean 'FileCopy%mode=small-write%clients=one%sync="),
     (f'{FILECOPY} -t nowhere', '-r -t nowhere fits no case (checks: FileCopy)'),
     (f'. {TOP}/ci/activate && reframe -c checks/ -r', '/checks: no such file or folder; valid after -c')])
-def test_a_run_without_a_case_is_refused_and_stores_no_session(results, tmp_path, line, said):
+def test_a_run_without_a_case_is_refused_and_stores_no_session(results_here, tmp_path, line, said):
     done = shell(line, tmp_path)
     assert done.returncode == 2 and said in done.stderr and 'PASSED' not in done.stdout, done.stdout + done.stderr
-    assert not (results / 'results.db').exists() and not [*results.glob('sessions/*'), *results.glob('running/*')]
+    assert not (results_here / 'results.db').exists() and not [*results_here.glob('sessions/*'), *results_here.glob('running/*')]
 
 
 @pytest.mark.parametrize('unwritable', ['', 'results.db'])
-def test_a_run_whose_results_could_not_be_kept_is_refused(results, tmp_path, unwritable):
+def test_a_run_whose_results_could_not_be_kept_is_refused(results_here, tmp_path, unwritable):
     for name in ('results.db', '.session-local.lock'):
-        (results / name).touch()
-    (results / unwritable).chmod(0o555)
+        (results_here / name).touch()
+    (results_here / unwritable).chmod(0o555)
     done = shell(f"{OBEYS} bash -c '{FILECOPY}'", tmp_path)
-    (results / unwritable).chmod(0o755)
-    assert (done.returncode, done.stderr) == (4, f'parity: {results / unwritable}: Permission denied: results cannot be kept here; PARITY_RESULTS names another folder\n')
+    (results_here / unwritable).chmod(0o755)
+    assert (done.returncode, done.stderr) == (4, f'parity: {results_here / unwritable}: Permission denied: results cannot be kept here; PARITY_RESULTS names another folder\n')
 
 
 @pytest.mark.parametrize('name, locked, code, said', [
@@ -128,13 +128,13 @@ def test_a_night_with_other_packages_than_its_lock_s_is_warned_of_or_refused(nig
     assert done[0] == code and said in done[2], done
 
 
-def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results, tmp_path):
+def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results_here, tmp_path):
     (tmp_path / 'toy.py').write_text("import reframe as rfm\n@rfm.simple_test\nclass Nowhere(rfm.RunOnlyRegressionTest):\n"
                                      "    valid_systems, valid_prog_environs = ['*'], ['+nowhere']\n")
     done, later = (shell(f'umask 002; . {TOP}/ci/activate && {line}', tmp_path) for line in ('reframe -c toy.py -r', 'parity verdict'))
     assert (done.returncode, later.returncode) == (0, 3) and 'Nothing was measured' in done.stdout, done.stdout + done.stderr
     assert '\x1b' not in done.stdout + done.stderr, 'no colours in a pipe'
-    assert (results / 'results.db').stat().st_mode & 0o777 == 0o664, 'the umask decides'
+    assert (results_here / 'results.db').stat().st_mode & 0o777 == 0o664, 'the umask decides'
     assert 'exit code' not in ' '.join(done.stdout.split()) and '(exit code 3)' in ' '.join(later.stdout.split())
 
 

@@ -61,7 +61,7 @@ class Elsewhere(Toy):
     ("-x Nowhere%way=b -x 'Nowhere %way=a' -x After", {'Here %way=a', 'Here %way=b'}),
     ('-n Nowhere%way=a -P length=1,2', {'Nowhere %way=a %length=1', 'Nowhere %way=a %length=2'}),
     ('-n Nowhere%way=a -n Here%way=a --repeat=3', {'Nowhere %way=a', 'Here %way=a'})])
-def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(results, tmp_path, options, names):
+def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(results_here, tmp_path, options, names):
     (tmp_path / 'toys.py').write_text(CHECKS)
     cases = plan.of_command(['-c', str(tmp_path / 'toys.py'), '-r', '--system', 'local', *shlex.split(options)]).cases
     assert {c.case for c in cases} == names and len({(c.case, c.environ) for c in cases}) == len(cases)

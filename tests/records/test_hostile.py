@@ -120,11 +120,11 @@ def test_a_database_that_could_not_take_a_session_is_refused_and_stays(results, 
     assert paths.database().read_bytes() == before
 
 
-def test_a_run_is_refused_before_it_measures_what_could_not_be_stored(results):
+def test_a_run_is_refused_before_it_measures_what_could_not_be_stored(results_here):
     store(paths.database(), 'a')
     emptied(OLDER[0])
     for line in ('. ci/activate && reframe -c checks/storage/filecopy/filecopy.py -r -n NoSuch', 'ci/nightly -n NoSuch'):
-        done = shell(line, TOP, PARITY_RESULTS=str(results))
+        done = shell(line, TOP)
         assert done.returncode == 4 and OLDER[1] in done.stderr and 'Traceback' not in done.stderr, done.stdout + done.stderr
 
 

@@ -314,7 +314,8 @@ def test_the_command_ends_0_without_an_alarm_tonight_and_a_name_cannot_command_t
     assert list(json.loads(parity('detect', '-', '--json', stdin=found).stdout)['series']) == ['a\x1b[31m,b']
 
 
-def test_the_stated_rate_is_held_by_the_small_operating_curve():
-    done = shell('ci/operating-curve --small', TOP)
+@pytest.mark.parametrize('part', ['--part stationary', pytest.param('', marks=pytest.mark.full)])
+def test_the_stated_rate_is_held_by_the_small_operating_curve(part):
+    done = shell(f'ci/operating-curve --small {part}', TOP)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert 'held everywhere' in done.stdout and 'oracle' in done.stdout

@@ -419,9 +419,14 @@ def kept(results):
 
 
 @pytest.fixture
-def measured(site, stored, kept, monkeypatch):
+def answered(monkeypatch):
+    """Toy answers what its cases can run; `real` asks the checks themselves."""
+    monkeypatch.setattr(plan, 'of_command', lambda _, asked: loaded(asked))
+
+
+@pytest.fixture
+def measured(site, stored, kept, answered):
     """Two campaigns of a trial study, full and quick: a session a side and repeat; and a night beside them."""
-    monkeypatch.setattr(plan, 'of_command', lambda _, asked: loaded(asked))     # `real` asks the checks themselves
     trial(site, MEASURED, HEAD + ''.join(ROW.replace(',a,X,1,2', f',{side},X,{run},{value}') for side, value in (('a', 200), ('b', 300)) for run in (1, 2, 3)))
     for mode, level in (('full', 100.0), ('quick', 10.0)):
         for repeat in (1, 2, 3):
@@ -471,7 +476,7 @@ one,odd,MB/s,higher,1,1,7,N_35,,p
 
 
 @pytest.fixture
-def one_side(site, stored, kept):
+def one_side(site, stored, kept, answered):
     trial(site, ONE, ONES)
     for run, sides in (('alone', ('node',)), ('both', ('node', 'other'))):
         for repeat in '123':
@@ -594,7 +599,7 @@ def test_what_could_not_be_measured_has_the_checks_reason_beside_the_figures(sit
 
 
 @pytest.mark.parametrize('runs, deviations', [(3, [1.0]), (2, [])])
-def test_a_printed_standard_deviation_stands_beside_that_of_the_repeats(site, stored, kept, runs, deviations):
+def test_a_printed_standard_deviation_stands_beside_that_of_the_repeats(site, stored, kept, answered, runs, deviations):
     trial(site, MEASURED.replace('{rate: [hpl, latency]}', '{rate: [hpl], rate_sd: [hpl]}'), HEAD + ROW)
     for n in range(1, runs + 1):
         kept.add(case(float(n), 'Toy', case='Toy %code=X %nodes=2'), study='trial', mode='full', run='full', side='a', repeat=str(n), uuid=f'{n}-0')
