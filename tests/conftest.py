@@ -21,8 +21,7 @@ import hypothesis
 import pytest
 
 from parity.base import codes
-from parity.plan import Plan, of_command
-from parity.software import discover
+from parity.plan import Plan, identity, of_command
 
 TOP = Path(__file__).resolve().parents[1]
 #: Seconds after which something hangs. A loaded machine is slow: no test passes or fails by a shorter time.
@@ -145,7 +144,7 @@ def surveyed(shared) -> Callable[..., None]:
         for file in (other / 'results' / 'cache').glob('*.json'):
             found = json.loads(file.read_text().replace(str(other), str(top)))
             if 'codes' in found['key']:     # their files have other paths
-                found['key']['codes'] = discover._digest(repr(codes._below(top / 'checks')))
+                found['key']['codes'] = identity.digest(repr(codes._below(top / 'checks')).encode())
                 found['key']['variables']['PATH'] = activated(top, path or os.environ['PATH'])
             (results / 'cache' / file.name).write_text(json.dumps(found))
     return give
