@@ -71,8 +71,8 @@ SINCE = typer.Option('', metavar='DATE', help='The first day of the level, such 
 WHY_NEW = typer.Option('', '--why', metavar='TEXT', help='What changed that day.')
 LIST_LEVELS = typer.Option(False, '--list', help='List the levels begun by hand, and how those cells stand.')
 
-NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system whose notices are meant.')
-TEST = typer.Option(False, '--test', help='Send a notice by its command.')
+NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system of the incidents.')
+TEST = typer.Option(False, '--test', help='Send a test notice by the command of `notify` in system.yaml.')
 
 
 def _version(asked: bool) -> None:
@@ -214,14 +214,14 @@ app.command('summary')(summaries.run)
 
 
 @app.command()
-def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that announces the software.')):
+def facts(brief: bool = typer.Option(False, '--brief', help='Print only the line about the software.')):
     """Print what this machine is, its limits with their source, and the software found on it."""
     from parity.cli import host
     host.facts(brief)
 
 
 @app.command('doctor')
-def examine(system: str = typer.Option('', '--system', help="The system; this host's if not given."),
+def examine(system: str = typer.Option('', '--system', help="The system; by default this host's."),
             as_json: bool = JSON):
     """List what the nightly needs: what is there, what is missing, and how to fix it.
 
@@ -235,7 +235,7 @@ def examine(system: str = typer.Option('', '--system', help="The system; this ho
 
 @app.command('probe')
 def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: systems/NAME/system.yaml.')):
-    """Write a system's file from what the Slurm or PBS of this login node tells; overwrites nothing."""
+    """Write systems/NAME/system.yaml from what Slurm or PBS prints on this login node; it overwrites nothing."""
     from parity.cli import host
     host.probe(name)
 

@@ -16,7 +16,7 @@ BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, 
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 LABEL = typer.Option(False, '--label', help='Compare also what is not like for like, and print what differs.')
-MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Call a ratio equivalent that is within this of 1.')
+MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Ratios so near to 1 are equivalent.')
 
 
 def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON, label: bool = LABEL,

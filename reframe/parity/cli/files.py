@@ -16,6 +16,9 @@ from parity.base import codes, files
 from parity.base.errors import OK, REGRESSED, UsageError
 from parity.base.text import printable
 
+CODE = typer.Argument(metavar='CODE', help="The code: its folder's name, such as osu.")
+FILE = typer.Argument(metavar='FILE', help="The output; '-' is standard input.")
+HISTORY = typer.Argument(metavar='FILE', help="The CSV; '-' is standard input.")
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
                         help='The last message size that was asked for: a table must end there.')
@@ -23,9 +26,11 @@ MIN_SIZE = typer.Option(None, '--min-size', metavar='BYTES',
                         help='The first message size that was asked for, by default 1: a table must begin there.')
 
 
-def parse(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE,
+def parse(code: str = CODE, file: str = FILE, as_json: bool = JSON, max_size: int = MAX_SIZE,
           min_size: int = MIN_SIZE) -> int:
-    """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
+    """Read a code's output, and print its figures.
+
+    Exit code: 0 complete and verified, 1 incomplete or wrong, 2 usage."""
     from parity.check import Incomplete, Wrong
     from parity.check.reader import room
     known = codes.named(code)
@@ -64,12 +69,12 @@ def _sized(code: str, sizes: dict[str, int | None], reader: Callable) -> dict[st
     return given
 
 
-def detect(file: str, as_json: bool = JSON) -> int:
-    """Judge a history ('-': standard input): a CSV of series,night,kind,run,value.
+def detect(file: str = HISTORY, as_json: bool = JSON) -> int:
+    """Judge a history: a CSV with the columns series,night,kind,run,value.
 
-    Columns direction, group, event and node may be there, too.
+    It may also have the columns direction, group, event and node.
 
-    Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
+    Exit code: 0 the last night has no alarm, 1 it has one, 2 usage."""
     from parity.stats import detect as history
     found = history.of_file(_read(file), file)
     if as_json:

@@ -9,15 +9,15 @@ import typer
 from parity.base import errors
 from parity.base.text import visible
 
-app = typer.Typer(no_args_is_help=True, help='Job scripts for Slurm and PBS, sent and followed.')
+app = typer.Typer(no_args_is_help=True, help='Write, send and follow jobs of Slurm and PBS.')
 JOB = typer.Argument(help='build, nightly, campaign or workload.')
-SYSTEM = typer.Option(..., '--system', help='The system whose scheduler, queues and accounts the script is for.')
-PARTITION = typer.Option([], '--partition', help='The first one if not given; campaign takes several, in turn.')
-CHECK = typer.Option('', '--check', metavar='NAME', help='workload: the case. campaign: this check only.')
+SYSTEM = typer.Option(..., '--system', help='The system that the job runs on.')
+PARTITION = typer.Option([], '--partition', help='By default the first; a campaign takes several in turn.')
+CHECK = typer.Option('', '--check', metavar='NAME', help='workload: run this case. campaign: run this check only.')
 AFTER = typer.Option('', '--after', metavar='ID', help='Start only when this job has ended well.')
-REPEATS = typer.Option(None, '--repeats', min=1, help='campaign: how often each case is measured.')
-NODES = typer.Option('', '--nodes', metavar='N,N', help='campaign: the node counts.')
-NAME = typer.Option('', '--name', help='campaign: a new one beside that of the same checks.')
+REPEATS = typer.Option(None, '--repeats', min=1, help='campaign: measure each case so often.')
+NODES = typer.Option('', '--nodes', metavar='N,N', help='campaign: the numbers of nodes, such as 1,2,4.')
+NAME = typer.Option('', '--name', help='campaign: a name, to begin another of the same checks.')
 ID = typer.Argument(metavar='ID')
 
 

@@ -8,8 +8,8 @@ from parity.base.errors import NothingMeasured, UsageError
 
 app = typer.Typer()
 NAME = typer.Argument(metavar='NAME', help='The node, as its scheduler names it.')
-SYSTEM = typer.Option('', '--system', help='The system; that of the newest session if not given.')
-GATE = typer.Option(False, '--gate', help='Measure it now, and say whether it is like its peers.')
+SYSTEM = typer.Option('', '--system', help='The system; by default that of the newest session.')
+GATE = typer.Option(False, '--gate', help='Measure the node now, and print whether it is as fast as its peers.')
 RESERVATION = typer.Option('', '--reservation', metavar='NAME',
                            help='With --gate: the reservation of Slurm in which to measure it.')
 

@@ -6,16 +6,16 @@ import typer
 
 from parity.base import errors
 
-app = typer.Typer(no_args_is_help=True, help='Accepted values: proposed from the history, accepted, linted.')
+app = typer.Typer(no_args_is_help=True, help='Propose values from the history, accept them, print and check them.')
 SYSTEM = typer.Option(..., '--system', help='The system of the references.')
-ANY_SYSTEM = typer.Option('', '--system', help='This one; all if not given.')
-PARTITION = typer.Option('', '--partition', help='This one only.')
+ANY_SYSTEM = typer.Option('', '--system', help='This system only; by default all.')
+PARTITION = typer.Option('', '--partition', help='This partition only.')
 CHECK = typer.Option('', '--check', metavar='NAME', help='This check, or this case of it, only.')
-SINCE = typer.Option('', '--since', metavar='DATE', help='Leave out nights before: something changed then.')
+SINCE = typer.Option('', '--since', metavar='DATE', help='Leave out the nights before this day of a change.')
 CELLS = typer.Argument(None, metavar='[CELL]...', help='Cells as `propose` names them.')
 ALL = typer.Option(False, '--all', help='Accept all proposals.')
 WHY = typer.Option(..., '--why', metavar='TEXT', help='Why these values are right.')
-BY = typer.Option('', '--by', metavar='NAME', help='Who accepts them; the user if not given.')
+BY = typer.Option('', '--by', metavar='NAME', help='Who accepts them; by default the login name.')
 EXPIRES = typer.Option('', '--expires', metavar='DATE', help='When to review them; by default in half a year.')
 
 

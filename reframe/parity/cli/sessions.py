@@ -17,10 +17,10 @@ KEEP_DAYS = typer.Option(..., '--keep-days', metavar='N', min=1,
                     help='Remove older folders of stage and output, run reports and lines of perflogs.')
 SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
                         help='Remove older sessions, too; by default all are kept.')
-DRY_RUN = typer.Option(False, '--dry-run', help='Say what would be removed, and remove nothing.')
+DRY_RUN = typer.Option(False, '--dry-run', help='Print what would be removed, and remove nothing.')
 DATABASES = typer.Argument(None, metavar='[DB...]', help='results.db of other machines.')
 EARLIER = typer.Argument(..., metavar='DB|LOG|FOLDER', help='A results.db, a perflog, or a folder of perflogs.')
-TRY = typer.Option(False, '--dry-run', help='Say what would come in, and what not and why; import nothing.')
+TRY = typer.Option(False, '--dry-run', help='Print what would be imported, and why the rest is left out.')
 RECOVER = typer.Option('', '--recover', metavar='ID',
                        help='Store what this session, killed before its end, had finished.')
 
@@ -67,8 +67,10 @@ def merge(databases: list[str] = DATABASES, recover: str = RECOVER):
 def take(file: str = EARLIER, dry_run: bool = TRY):
     """Make history of what ReFrame stored before parity was there.
 
-      parity import OLD/results.db --dry-run
-      parity import OLD/perflogs"""
+    \b
+    parity import OLD/results.db --dry-run
+    parity import OLD/perflogs
+    """
     from parity.session import imported
     for said in imported.run(Path(file), dry_run):
         print(f'parity: {said}')

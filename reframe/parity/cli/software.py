@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from parity.software import manifest
     from parity.system.systems import System
 
-app = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
-SYSTEM = typer.Option('local', '--system', help='The system to build for.')
-ONLY = typer.Argument(None, metavar='CODE', help='Codes or packages; all without one.')
+app = typer.Typer(no_args_is_help=True, help='Build the benchmark codes with Spack, as spack.yaml lists them.')
+SYSTEM = typer.Option('local', '--system', help='The system of the builds.')
+ONLY = typer.Argument(None, metavar='CODE', help='Codes or packages; by default all.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
 SYSTEM = typer.Option('', '--system', help='Print what this system can run, and how long it takes.')
 STUDY = typer.Argument('', metavar='[NAME]', help='A folder of studies/; all if not given.')
-PARTITION = typer.Option([], '--partition', help='Baseline, then candidate; else by the features of the study.')
+PARTITION = typer.Option([], '--partition', help='Baseline, then candidate; by default by features.')
 AS = typer.Option([], '--as', metavar='AXIS.VALUE=NAME', help='The network or file system that stands for VALUE.')
 
 
@@ -30,12 +30,12 @@ def _outside(folder: str) -> str:
 
 STUDIES = typer.Option('', '--studies', metavar='DIR', callback=_outside, is_eager=True,
                        help='A folder of studies outside the checkout; also PARITY_STUDIES.')
-SESSION = typer.Argument('', metavar='[SESSION|last]', help='What was measured: a uuid or its beginning, or last.')
+SESSION = typer.Argument('', metavar='[SESSION|last]', help='Its session: a uuid or its beginning, or last.')
 
 
 @app.callback()
 def of_studies():
-    """Re-run published studies; compare their figures with one's own."""
+    """Re-run published studies, and compare their figures with your own."""
 
 
 @app.command('list')
@@ -64,7 +64,7 @@ def list_studies(system: str = SYSTEM, studies: str = STUDIES):
 def show_study(name: str = NAME, system: str = SYSTEM, studies: str = STUDIES):
     """Print what a study asked, and what runs here.
 
-    Each experiment in print and here, findings, confounders, what is dropped."""
+    It lists experiments in print and here, findings, confounders, and what is left out."""
     from parity import published
     from parity.base import console
     from parity.published import figures
@@ -95,11 +95,11 @@ def new_study(name: str = NAME, table: str = typer.Option('', '--from', metavar=
 
 
 @app.command('check')
-def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document', help='The text.'),
-                 studies: str = STUDIES):
+def check_quotes(name: str = NAME, studies: str = STUDIES,
+                 document: str = typer.Option(..., '--document', help='The document, as plain text.')):
     """Find each quote of a study in its document. Line breaks, hyphens and spaces do not count.
 
-    Exit code: 0 all are found; 2 one is not, with file and line."""
+    Exit code: 0 all are found; 2 one is not: its file and line are printed."""
     from parity import published
     from parity.base import files
     from parity.published import quotes
@@ -111,7 +111,7 @@ def check_quotes(name: str = NAME, document: str = typer.Option(..., '--document
 
 @app.command('run')
 def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help='The system to measure.'),
-              quick: bool = typer.Option(False, '--quick', help='Small problems, few repeats.'),
+              quick: bool = typer.Option(False, '--quick', help='Take small problems and few repeats.'),
               partition: list[str] = PARTITION, given: list[str] = AS,
               dry_run: bool = typer.Option(False, '--dry-run', help='Print what would be measured.'),
               submit: bool = typer.Option(False, '--submit', help='Submit a job that measures it.'),
@@ -151,7 +151,7 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 
 @app.command('report')
 def report_study(name: str = STUDY, studies: str = STUDIES):
-    """Write page, CSV and JSON of a study, with what was measured last; of all studies, an index, too."""
+    """Write the page, CSV and JSON of a study with its newest measurement; without NAME, of all studies."""
     from parity import published
     from parity.base import paths
     from parity.records import database
