@@ -77,7 +77,7 @@ def test_a_new_check_by_the_letter(checkout):
     assert (checkout / 'spack.yaml').read_text() == lines
     site = checkout / 'systems' / 'example-slurm' / 'system.yaml'
     site.write_text(site.read_text().replace('codes: [', 'codes: [hpcg, ', 1))
-    done = shell('. ci/activate; parity parse hpcg checks/compute/hpcg/outputs/nx32-np2.txt && reframe -c checks/ -n Hpcg --system example-slurm --dry-run', checkout)
+    done = shell(f'. ci/activate; parity parse hpcg {was}/outputs/nx32-np2.txt && reframe -c checks/ -n Hpcg --system example-slurm --dry-run', checkout)
     assert 'gflops 4.4996 Gflop/s' in done.stdout and 'Ran 3/3 test case(s) from 1 check(s)' in done.stdout, done.stdout + done.stderr
     smallest_check(checkout)
 
