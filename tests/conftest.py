@@ -164,7 +164,8 @@ def results_here(results, surveyed) -> Path:
 
 
 def copied(folder: Path, *linked: str) -> Path:
-    """A copy of the checkout in ``folder``; .venv and the folders ``linked`` are this checkout's own."""
+    """A copy of the checkout in ``folder``, without recorded outputs; .venv and the folders ``linked`` are this
+    checkout's own."""
     copy = folder / 'a check out'
     copy.mkdir()
     for name in ('checks', 'systems', 'reframe', 'ci', 'jobs', '.venv'):
