@@ -94,7 +94,8 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
     listed = [fault for fault in left.values() if fault.listed]
     if incident.closed or not known and not listed:
         why_not = 'is over' if incident.closed else 'has no cell that can be acknowledged: what never ran cannot'
-        raise UsageError(f'incident {incident.number} {why_not}: {incident.title} (open: parity notify)')
+        raise UsageError(f'incident {incident.number} {why_not}: {incident.title} '
+                         '(parity notify lists those that are open)')
     today = datetime.date.today()
     said = [acks.Ack(incident=incident.number, cell=fault.cell or None, until=day, why=why, by=by, since=today,
                      word=fault.word, **_level(fault)) for fault in [*known.values()] or listed[:1]]

@@ -52,7 +52,7 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
     if bool(paths) == bool(system):
         raise UsageError('name files or folders, or a system by --system NAME')
     if since and not system:
-        raise UsageError('--since needs --system')
+        raise UsageError('--since needs --system NAME; leave it out for files')
     if since and not _DATE.fullmatch(since):
         raise UsageError(f'--since {since!r}: must be a date such as 2026-01-01')
     patterns = _pattern('--higher', higher), _pattern('--lower', lower)

@@ -38,7 +38,8 @@ def guilty(experiment: Trial, needs: Sequence[str], part: float) -> str:
     before, now = (mixed.packages(build, root) for build in builds)
     found = mixed.changes(before, now)
     if not found:
-        raise NothingMeasured('the locks of both builds have the same packages below this code')
+        raise NothingMeasured('the locks of both builds have the same packages below this code: '
+                              'look at its modules and settings (parity show INCIDENT)')
     left, shares, most = found, dict[tuple[Swap, ...], list[float]](), math.ceil(math.log2(len(found))) + 1
     seconds = 0.0
     while len(left) > 1 or tuple(left) not in shares:
@@ -69,7 +70,7 @@ def _root(experiment: Trial, needs: Sequence[str]) -> str:
     """Return the package that Spack builds for the case."""
     of_spack = [code.spack_package for code in codes.every() if code.feature in needs and code.spack]
     if not of_spack:
-        raise UsageError(f'{experiment.cells[0].name}: no package of Spack runs it')
+        raise UsageError(f'{experiment.cells[0].name}: no package of Spack runs it; leave --packages out')
     return of_spack[0]
 
 

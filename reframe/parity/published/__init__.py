@@ -20,7 +20,7 @@ def folders() -> list[Path]:
     """Return the folders of studies: the checkout's, and the one that --studies names."""
     outside = os.environ.get(FOLDER)
     if outside and not Path(outside).is_dir():
-        raise UsageError(f'--studies {outside}: no such folder')
+        raise UsageError(f'--studies {outside}: no such folder; make it, or name another')
     return [paths.root() / 'studies', *([Path(outside)] if outside else [])]
 
 
