@@ -135,9 +135,12 @@ class _Follow:
         state = np.where(ready, rule.QUIET, rule.TOO_FEW).astype(np.int8)
         changed = self._among([*self.episode])[cells]
         due = self.pending[cells] & (t - self.changed[cells] >= rule.PROBATION)
-        special = changed | ready & ((low > bar) | (high > bar + rule.SURER) | due)
+        deep = r[:, -rule.NIGHTS_BACK:].max(axis=1) < -np.fmax(rule.NEWS, rule.CLEAR * s)
+        special = changed | ready & ((low > bar) | (high > bar + rule.SURER) | due | deep)
         for i in np.flatnonzero(special):
             c, worse = int(cells[i]), low[i] > bar[i] and ready[i]
+            if not worse and ready[i] and self._recurs(c, t, base[i]):
+                k[i], low[i], worse = 0, down[i, 0], True
             better = high[i] > bar[i] + rule.SURER and ready[i]
             state[i] = self._word(c, t, int(state[i]), (int(k[i]), low[i]) if worse else None,
                                   (int(j[i]), high[i]) if better else None, base[i])
@@ -233,7 +236,7 @@ class _Follow:
 
     def _coming(self, c: int, t: int) -> int:
         """Return the state of a night of a cell that comes and goes, until GOOD_NIGHTS nights were good."""
-        ended = self.ended[c][-1][1]
+        ended = max((end for _, end, _ in self.ended.get(c, ())), default=-1)
         newest = self.at[c, max(0, self.end[c] - rule.GOOD_NIGHTS):self.end[c]]
         good = rule.NIGHTS_BACK + int((newest > ended).sum())
         e = self.episode.get(c)
@@ -253,13 +256,12 @@ class _Follow:
         depth = at - base
         if depth >= -self.moves[self.group[c]].least(c, t) or x[-1] - base >= depth / 2:
             return
-        if self._chance(c, base, depth, drift):
+        if not self._recurs(c, t, base) and self._chance(c, base, depth, drift):
             return
         if e:
             e.detected, e.nights, e.size, e.depth = t, many * (not drift), size, at - e.base
         else:
-            spells = [begin for begin, end, was in self.ended[c]
-                      if end >= t - rule.SPELLS_WITHIN and was <= rule.SPELL_SIZE * depth]
+            spells = self._spells(c, t, base, depth)
             if len(spells) >= rule.COMING - 1:
                 self.comes[c] = len(spells) + 1, spells[0]
             place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
@@ -269,6 +271,25 @@ class _Follow:
         self.normal[c, self.episode[c].begin:t] = False
         self.moves[self.group[c]].add(t, c, abs(depth))
         self._start(c, int(self.end[c]) - many, '')
+
+    def _recurs(self, c: int, t: int, base: float) -> bool:
+        """Return whether the newest nights are a further spell: the third, or the fourth if none was found."""
+        newest = self.level[c, max(self.begin[c], self.end[c] - rule.NIGHTS_BACK):self.end[c]] - base
+        least = max(rule.NEWS, rule.CLEAR * self.noise.scale[c])
+        wanted = rule.COMING - (c in self.ended)
+        return c not in self.episode and len(newest) == rule.NIGHTS_BACK and newest.max() < -least and \
+            len(self._spells(c, t, base, newest.mean())) >= wanted
+
+    def _spells(self, c: int, t: int, base: float, depth: float) -> list[int]:
+        """Return the first nights, as columns, of the recent spells as low as this one, found or not."""
+        least = rule.SPELL_SIZE * depth
+        spells = [begin for begin, end, was in self.ended.get(c, ())
+                  if end >= t - rule.SPELLS_WITHIN and was <= least]
+        at, x = (table[c, self.begin[c]:self.end[c]] for table in (self.at, self.level))
+        low = (x - base <= least) & (at >= t - rule.SPELLS_WITHIN)
+        begin, end = np.flatnonzero(np.diff(low, prepend=False, append=False)).reshape(-1, 2).T
+        missed = at[begin[(end - begin >= rule.NIGHTS_BACK) & (end < len(low))]].tolist()
+        return sorted(spells + [i for i in missed if all(abs(i - k) > rule.NIGHTS_BACK for k in spells)])
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
         """Begin a level, if the last nights are an improvement; of a slow cell it is a part of the way back."""
