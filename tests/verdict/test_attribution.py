@@ -61,7 +61,7 @@ def test_where_a_slower_figure_comes_from(rows, kind, name, why):
 
 
 CELLS = {'triad': ('Stream %threads=all', 'triad'), 'mg': ('Npb %benchmark=mg', 'mops_total'), 'hpl': ('Hpl', 'gflops'),
-         'ep': ('Npb %benchmark=ep', 'mops_total'), 'dgemm': ('Hpcc', 'dgemm_star'), 'ior': ('Ior %api=POSIX', 'write'),
+         'ep': ('Npb %benchmark=ep', 'mops_total'), 'dgemm': ('Hpcc', 'dgemm_star'), 'within': ('Pingpong %where=within', 'latency_8B'), 'ior': ('Ior %api=POSIX', 'write'),
          'osu': ('OsuLatency %benchmark=latency %where=between', 'latency_8B'), 'pairs': ('PairsLatency %how=one-by-one', 'worst')}
 
 
@@ -70,6 +70,8 @@ CELLS = {'triad': ('Stream %threads=all', 'triad'), 'mg': ('Npb %benchmark=mg', 
      'memory (memory and memory-bound codes slower, network not)'),
     ({'osu': 'regressed', 'pairs': 'regressed', 'hpl': 'ok', 'ep': 'ok'}, 'network (network slower, compute and memory-bound codes not)'),
     ({'ior': 'regressed', 'triad': 'ok'}, 'storage (storage slower, memory not)'),
+    ({'osu': 'regressed', 'ior': 'regressed', 'ep': 'ok'}, 'network (network and storage slower, compute not)'),
+    ({'within': 'regressed', 'ior': 'regressed', 'triad': 'ok'}, 'cannot be told (slower: within a node; that is no part of storage)'),
     ({'dgemm': 'regressed', 'ep': 'regressed', 'triad': 'ok'}, 'compute clock (compute slower, memory not)'),
     ({'ep': 'regressed', 'triad': 'regressed', 'osu': 'ok'}, 'compute and memory alike (compute and memory slower, network not)'),
     ({'triad': 'regressed'}, 'cannot be told (slower: memory; nothing else was judged)'),

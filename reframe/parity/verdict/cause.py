@@ -7,6 +7,7 @@ alone. An unknown part of a cause stays empty."""
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import fmean, median, quantiles
 from typing import Any, NamedTuple
@@ -235,7 +236,7 @@ RULES = (
     ('compute clock', ['compute'], ['memory-bound codes'], ['memory']),
     ('compute and memory alike', ['compute', 'memory'], ['memory-bound codes', 'within a node'],
      ['network', 'storage']),
-    ('network', ['network'], [], ['compute', 'memory', 'memory-bound codes', 'within a node']),
+    ('network', ['network'], ['storage'], ['compute', 'memory', 'memory-bound codes', 'within a node']),
     ('storage', ['storage'], [], ['compute', 'memory', 'memory-bound codes', 'network']),
 )
 
@@ -244,34 +245,38 @@ def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: f
     """Return the causes with their parts: of slower cells that began together on one node, or in one partition.
 
     ``found``: the causes of ``asked``. ``cells``: all of the session, which began at ``bad``."""
-    fine: dict[str, set[str]] = {}
-    slower: dict[tuple[str, str], list[tuple[float, str, str]]] = {}
+    fine, slower = defaultdict(set), defaultdict(list)
+    keys: dict[int, tuple[tuple[str, str], float, str]] = {}
     places = {id(cell): (cell.partition, cause.where.name if cause.where.kind == 'node' else '')
               for cell, cause in zip(asked, found, strict=True)}
     for name, cell in names(cells).items() if any(cell.verdict == 'regressed' for cell in asked) else ():
+        group = codes.group_of(name, cell.subsystem)
         if cell.verdict in FINE:
-            fine.setdefault(cell.partition, set()).add(codes.group_of(name, cell.subsystem))
+            fine[cell.partition].add(group)
         elif cell.verdict == 'regressed':
-            place = places.get(id(cell), (cell.partition, ''))
-            slower.setdefault(place, []).append((cell.begin or bad, name, codes.group_of(name, cell.subsystem)))
+            place, begin, _ = keys[id(cell)] = places.get(id(cell), (cell.partition, '')), cell.begin or bad, group
+            slower[place].append((begin, name, group))
 
     @functools.cache
-    def subsystem(place: tuple[str, str], begin: float) -> Subsystem:
+    def subsystem(place: tuple[str, str], begin: float, group: str) -> Subsystem:
         down: dict[str, list[str]] = {}
-        for began, name, group in slower[place]:
+        for began, name, other in slower[place]:
             if abs(began - begin) <= BEGAN_WITHIN.total_seconds():
-                down.setdefault(group, []).append(name)
-        return part(down, fine.get(place[0], set()))
-    return [cause.model_copy(update={'subsystem': subsystem(places[id(cell)], cell.begin or bad)})
-            if cell.verdict == 'regressed' else cause for cell, cause in zip(asked, found, strict=True)]
+                down.setdefault(other, []).append(name)
+        return part(down, fine.get(place[0], set()), group)
+    return [cause.model_copy(update={'subsystem': subsystem(*key)}) if (key := keys.get(id(cell))) else cause
+            for cell, cause in zip(asked, found, strict=True)]
 
 
-def part(down: Mapping[str, list[str]], judged: set[str]) -> Subsystem:
-    """Return the part that slower cells tell together, by group, beside the groups that have cells in order."""
+def part(down: Mapping[str, list[str]], judged: set[str], of: str) -> Subsystem:
+    """Return the part of a slower cell of group ``of``: what the slower cells of ``down`` tell together, by group,
+    beside the groups that have cells in order."""
     for found, needed, support, others in RULES:
         fine = [group for group in others if group in judged]
         if down.keys() >= set(needed) and fine and not down.keys() & set(others):
             moved = [group for group in (*needed, *support) if group in down]
+            if of not in moved:
+                return Subsystem(why=f'slower: {of}; that is no part of {found}')
             return Subsystem(name=found, cells=[cell for group in moved for cell in down[group]],
                              why=f'{" and ".join(moved)} slower, {" and ".join(fine)} not')
     rest = 'these move together in no way that is known' if judged - down.keys() else \
