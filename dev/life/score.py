@@ -19,6 +19,8 @@ SURE, WITHIN, LARGE = 3.4, 3, 0.05
 _DEPENDENT = 1 + 2 * sum((1 - lag / WITHIN) * CORRELATION ** lag for lag in range(1, WITHIN))
 #: Standard errors of a shift whose end an oracle tells in 95 % of cases; good nights that end what comes and goes.
 CLEAR, GOOD = SURE + 1.645, 14
+#: Nights after which other work is learned, and explains nothing any more.
+LEARNED = 20
 #: Events that a notice tells; nights back in which a fault explains what is bad.
 _TOLD, _RECENT = ('new', 'also', 'worse'), 8
 _FAILED = ('failed', 'wrong', 'missing')
@@ -53,9 +55,14 @@ class Scored:
     def last(self) -> dict[int, Incident]:
         return self.nights[-1].incidents
 
+    def hit(self, name: str, night: int) -> dict[int, float]:
+        """Return the share that each fault took of a cell, without other work that is learned by then."""
+        return {i: share for i, share in self.nights[night].hit.get(name, {}).items()
+                if self.faults[i].word != 'other work' or night < self.faults[i].first + LEARNED}
+
     def causes(self, name: str, night: int, since: float = 0.0) -> set[int]:
         """Return the faults that explain a bad cell: of that night, or else of those before, from ``since`` on."""
-        recent = (self.nights[k].hit.get(name) for k in range(night, max(-1, night - _RECENT - 1), -1)
+        recent = (self.hit(name, k) for k in range(night, max(-1, night - _RECENT - 1), -1)
                   if self.nights[k].start >= since)
         return {*next(filter(None, recent), ())}
 
@@ -94,7 +101,7 @@ class Scored:
         for number, cells in self.joined.items():
             for k, what in self.events(number):
                 fresh = {name for name, since in cells.items() if since == k or what == 'worse' and since <= k}
-                by = [self.nights[k].hit.get(name, ()) for name in fresh if what in _TOLD]
+                by = [self.hit(name, k) for name in fresh if what in _TOLD]
                 for i in set().union(*by):
                     if i not in found or k < found[i][0]:
                         found[i] = k, number
