@@ -273,10 +273,10 @@ class _Follow:
         self._start(c, int(self.end[c]) - many, '')
 
     def _recurs(self, c: int, t: int, base: float) -> bool:
-        """Return whether the newest nights are a further spell: the third, or the fourth if none was found."""
+        """Return whether the newest nights are a further spell: the third, or the fifth if none was found."""
         newest = self.level[c, max(self.begin[c], self.end[c] - rule.NIGHTS_BACK):self.end[c]] - base
         least = max(rule.NEWS, rule.CLEAR * self.noise.scale[c])
-        wanted = rule.COMING - (c in self.ended)
+        wanted = rule.COMING - 1 if c in self.ended else rule.UNSEEN - 1
         return c not in self.episode and len(newest) == rule.NIGHTS_BACK and newest.max() < -least and \
             len(self._spells(c, t, base, newest.mean())) >= wanted
 
