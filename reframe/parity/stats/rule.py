@@ -69,7 +69,7 @@ STEPS = 10
 #: So many spells within so many nights, each at least SPELL_SIZE of this one, are one state. It ends after so
 #: many good nights.
 COMING, SPELLS_WITHIN, GOOD_NIGHTS, SPELL_SIZE = 3, 60, 14, 0.7
-#: A spell after others shows from so many standard deviations on; if none of them was found, so many are needed.
+#: A spell after others shows from so many standard deviations on; if it found none before, it takes so many.
 CLEAR, UNSEEN = 3.0, 5
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 TAILS = 1.6
