@@ -16,7 +16,7 @@ from parity.base import codes, files
 from parity.base.errors import OK, REGRESSED, UsageError
 from parity.base.text import printable
 
-CODE = typer.Argument(metavar='CODE', help="The code: its folder's name, such as osu.")
+CODE = typer.Argument(metavar='CODE', help="The code: its folder's name, such as stream.")
 FILE = typer.Argument(metavar='FILE', help="The output; '-' is standard input.")
 HISTORY = typer.Argument(metavar='FILE', help="The CSV; '-' is standard input.")
 JSON = typer.Option(False, '--json', help='Print it as JSON.')

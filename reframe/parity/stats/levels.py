@@ -13,7 +13,7 @@ import scipy
 
 from parity.stats import counts, rule
 from parity.stats.bounds import FIRST
-from parity.stats.moves import Moves
+from parity.stats.moves import Moves, spells
 from parity.stats.nights import Nights, median_of, medians
 from parity.stats.node_effects import Nodes
 from parity.stats.noise import Noise, by_chance, rarity
@@ -138,12 +138,11 @@ class _Follow:
         deep = r[:, -rule.NIGHTS_BACK:].max(axis=1) < -np.fmax(rule.NEWS, rule.CLEAR * s)
         special = changed | ready & ((low > bar) | (high > bar + rule.SURER) | due | deep)
         for i in np.flatnonzero(special):
-            c, worse = int(cells[i]), low[i] > bar[i] and ready[i]
-            if not worse and ready[i] and self._recurs(c, t, base[i]):
-                k[i], low[i], worse = 0, down[i, 0], True
-            better = high[i] > bar[i] + rule.SURER and ready[i]
-            state[i] = self._word(c, t, int(state[i]), (int(k[i]), low[i]) if worse else None,
-                                  (int(j[i]), high[i]) if better else None, base[i])
+            c = int(cells[i])
+            worse = (int(k[i]), low[i]) if low[i] > bar[i] else (0, down[i, 0]) if deep[i] and self._recurs(
+                c, t, base[i]) else None
+            better = (int(j[i]), high[i]) if high[i] > bar[i] + rule.SURER else None
+            state[i] = self._word(c, t, int(state[i]), *((worse, better) if ready[i] else (None, None)), base[i])
         self.normal[cells, t] = ~self._among(self._slow())[cells]
         for c in self.comes.keys() & set(cells.tolist()):
             state[cells == c] = self._coming(c, t)
@@ -261,9 +260,8 @@ class _Follow:
         if e:
             e.detected, e.nights, e.size, e.depth = t, many * (not drift), size, at - e.base
         else:
-            spells = self._spells(c, t, base, depth)
-            if len(spells) >= rule.COMING - 1:
-                self.comes[c] = len(spells) + 1, spells[0]
+            if len(begun := self._spells(c, t, base, depth)) >= rule.COMING - 1:
+                self.comes[c] = len(begun) + 1, begun[0]
             place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
             self.episode[c] = Episode(
                 int(self.at[c, place]), t, many * (not drift), base, depth, size, int(self.begin[c]), place,
@@ -275,21 +273,13 @@ class _Follow:
     def _recurs(self, c: int, t: int, base: float) -> bool:
         """Return whether the newest nights are a further spell: the third, or the fifth if none was found."""
         newest = self.level[c, max(self.begin[c], self.end[c] - rule.NIGHTS_BACK):self.end[c]] - base
-        least = max(rule.NEWS, rule.CLEAR * self.noise.scale[c])
-        wanted = rule.COMING - 1 if c in self.ended else rule.UNSEEN - 1
-        return c not in self.episode and len(newest) == rule.NIGHTS_BACK and newest.max() < -least and \
-            len(self._spells(c, t, base, newest.mean())) >= wanted
+        deep = newest.max() < -max(rule.NEWS, rule.CLEAR * self.noise.scale[c])
+        return deep and c not in self.episode and len(newest) == rule.NIGHTS_BACK and \
+            len(self._spells(c, t, base, newest.mean())) >= (rule.COMING if c in self.ended else rule.UNSEEN) - 1
 
     def _spells(self, c: int, t: int, base: float, depth: float) -> list[int]:
-        """Return the first nights, as columns, of the recent spells as low as this one, found or not."""
-        least = rule.SPELL_SIZE * depth
-        spells = [begin for begin, end, was in self.ended.get(c, ())
-                  if end >= t - rule.SPELLS_WITHIN and was <= least]
-        at, x = (table[c, self.begin[c]:self.end[c]] for table in (self.at, self.level))
-        low = (x - base <= least) & (at >= t - rule.SPELLS_WITHIN)
-        begin, end = np.flatnonzero(np.diff(low, prepend=False, append=False)).reshape(-1, 2).T
-        missed = at[begin[(end - begin >= rule.NIGHTS_BACK) & (end < len(low))]].tolist()
-        return sorted(spells + [i for i in missed if all(abs(i - k) > rule.NIGHTS_BACK for k in spells)])
+        of = slice(self.begin[c], self.end[c])
+        return spells(self.ended.get(c, ()), self.level[c, of] - base, self.at[c, of], t, depth)
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
         """Begin a level, if the last nights are an improvement; of a slow cell it is a part of the way back."""

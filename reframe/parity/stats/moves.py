@@ -1,6 +1,8 @@
-"""The moves of levels: how much a level must move to be news."""
+"""The moves of levels: how much a level must move to be news, and spells that come and go."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -33,3 +35,17 @@ class Moves:
             return rule.EFFECT
         sizes = rows[mine, 2] if own > 1 else rows[:, 2]
         return min(max(rule.TIMES * float(np.median(sizes)), rule.EFFECT), rule.NEWS)
+
+
+def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarray, t: int, depth: float
+           ) -> list[int]:
+    """Return the first nights, as columns, of the spells before column ``t`` that are about as low as ``depth``.
+
+    ``ended``: begin, end and depth of the slowdowns that were found. ``x`` [nights]: the other nights less the base,
+    in the columns ``at``. NIGHTS_BACK low ones in a row are a spell, too, if good ones followed."""
+    least = rule.SPELL_SIZE * depth
+    found = [begin for begin, end, was in ended if end >= t - rule.SPELLS_WITHIN and was <= least]
+    low = (x <= least) & (at >= t - rule.SPELLS_WITHIN)
+    begin, end = np.flatnonzero(np.diff(low, prepend=False, append=False)).reshape(-1, 2).T
+    missed = at[begin[(end - begin >= rule.NIGHTS_BACK) & (end < len(low))]].tolist()
+    return sorted(found + [i for i in missed if all(abs(i - k) > rule.NIGHTS_BACK for k in found)])
