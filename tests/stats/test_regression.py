@@ -75,6 +75,7 @@ def test_what_comes_and_goes_is_one_state_until_14_nights_were_good():
     assert (low.verdict, low.state) == ('regressed', 'comes and goes') and low.why.endswith('comes and goes: 3 spells since n46')
     assert (good.verdict, good.state) == ('ok', 'comes and goes') and (over.verdict, over.state) == ('ok', 'normal')
     assert judge(after((40, 1), *2 * spell)).state == 'slow'
+    assert judge(after((40, 1), (20, 0.9), (10, 1), (20, 0.9), (10, 1), (3, 0.92))).state == 'slow', 'weeks are no spell'
     usual = [judge(after(*many * [(6, 1), (2, 0.9)])) for many in (4, 5, 8)]
     assert [each.verdict for each in usual] == ['blind', 'regressed', 'regressed'], 'from the first nights on'
     assert usual[-1].state == 'comes and goes' and ': 8 spells since n7' in usual[-1].why
