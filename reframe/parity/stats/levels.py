@@ -56,24 +56,23 @@ class _Follow:
         self.x = self.runs.copy()                    # as it is judged: with reruns, without the node's effect
         self.noise = Noise(self.group, rate)
         self.state = np.full((many, columns), rule.TOO_FEW, dtype=np.int8)
-        self.wanted = np.zeros((many, columns), dtype=bool)
-        self.low = np.zeros(many, dtype=bool)
+        # ``normal``: nights of a level, and of what came and went. ``pending``: an event that may begin a level
+        self.wanted, self.normal = (np.zeros((many, columns), dtype=bool) for _ in range(2))
+        self.low, self.pending = (np.zeros(many, dtype=bool) for _ in range(2))
         self.surprise = np.full((many, columns), np.nan, dtype=np.float32)    # of the runs alone
         # nights of levels, one after the other, with the column and the residual of each; a level is begin to end
         self.level, self.residual = np.zeros((many, columns + 1)), np.full((many, columns + 1), np.nan)
         self.at = np.zeros((many, columns + 1), dtype=np.int32)
         self.begin, self.end, self.age = (np.zeros(many, dtype=int) for _ in range(3))
-        self.anchor = np.full(many, np.nan)          # median of the first HEAD nights of the level
-        self.former = np.full(many, np.nan)          # the level before this one, if this one is an improvement
+        # median of the first HEAD nights of the level; the level before this one, if this one is an improvement
+        self.anchor, self.former = (np.full(many, np.nan) for _ in range(2))
         self.episode: dict[int, Episode] = {}
         self.moves = [Moves(max(cells - 1, 3)) for cells in np.bincount(self.group)]       # by group
         self.changed, self.change = np.full(many, -1), [''] * many
         self.began, self.since = [''] * many, np.full(many, -1)
-        self.pending = np.zeros(many, dtype=bool)    # an event that may begin a level
         self.ended = defaultdict(list)               # begin, end and depth of the slowdowns of a cell
         self.comes: dict[int, tuple[int, int]] = {}  # of what comes and goes: spells, and since when
         self.nodes = Nodes(self.group, self.x.shape)
-        self.normal = np.zeros((many, columns), dtype=bool)      # nights of a level, and of what came and went
         self.events: dict[int, list[tuple[int, str]]] = {}
 
     def tell(self, events, nodes) -> None:
@@ -133,14 +132,12 @@ class _Follow:
         residual = r[:, -1] / np.sqrt(1 + rule.MEDIAN / some[:, 0])
         self._append(cells, tonight, t, np.where(nb >= rule.AFTER, residual, np.nan))
         state = np.where(ready, rule.QUIET, rule.TOO_FEW).astype(np.int8)
-        changed = self._among([*self.episode])[cells]
         due = self.pending[cells] & (t - self.changed[cells] >= rule.PROBATION)
         deep = r[:, -rule.NIGHTS_BACK:].max(axis=1) < -np.fmax(rule.NEWS, rule.CLEAR * s)
-        special = changed | ready & ((low > bar) | (high > bar + rule.SURER) | due | deep)
-        for i in np.flatnonzero(special):
-            c = int(cells[i])
-            worse = (int(k[i]), low[i]) if low[i] > bar[i] else (0, down[i, 0]) if deep[i] and self._recurs(
-                c, t, base[i]) else None
+        look = ready & ((low > bar) | (high > bar + rule.SURER) | due | deep) | self._among([*self.episode])[cells]
+        for i, c in zip(np.flatnonzero(look), cells[look].tolist(), strict=True):
+            fresh = (0, down[i, 0]) if self._recurs(c, t, base[i]) else None
+            worse = (int(k[i]), low[i]) if low[i] > bar[i] else fresh
             better = (int(j[i]), high[i]) if high[i] > bar[i] + rule.SURER else None
             state[i] = self._word(c, t, int(state[i]), *((worse, better) if ready[i] else (None, None)), base[i])
         self.normal[cells, t] = ~self._among(self._slow())[cells]
@@ -236,9 +233,8 @@ class _Follow:
     def _coming(self, c: int, t: int) -> int:
         """Return the state of a night of a cell that comes and goes, until GOOD_NIGHTS nights were good."""
         ended = max((end for _, end, _ in self.ended.get(c, ())), default=-1)
-        newest = self.at[c, max(0, self.end[c] - rule.GOOD_NIGHTS):self.end[c]]
-        good = rule.NIGHTS_BACK + int((newest > ended).sum())
-        e = self.episode.get(c)
+        e, n = self.episode.get(c), self.end[c]
+        good = rule.NIGHTS_BACK + int((self.at[c, max(0, n - rule.GOOD_NIGHTS):n] > ended).sum())
         if not e and good > rule.GOOD_NIGHTS:
             del self.comes[c]
             return rule.QUIET
@@ -398,8 +394,7 @@ class _Follow:
 
     def cells(self) -> Cells:
         """Return what is known of each cell after its last night. The level of a slow cell is the one before."""
-        noise, many = self.noise, len(self.age)
-        row, began = np.arange(many), [*self.began]
+        noise, row, began = self.noise, np.arange(len(self.age)), [*self.began]
         begin, end, since = (each.copy() for each in (self.begin, self.end, self.since))
         for c in self._slow():
             e = self.episode[c]

@@ -41,9 +41,9 @@ def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarra
            ) -> list[int]:
     """Return the first nights, as columns, of the spells before column ``t`` that are about as low as ``depth``.
 
-    ``ended``: begin, end and depth of the slowdowns that were found; a spell has at most GOOD_NIGHTS. ``x`` [nights]:
-    the other nights less the base, in the columns ``at``. NIGHTS_BACK low ones in a row are a spell, too, if good
-    ones followed."""
+    ``ended``: begin, end and depth of the slowdowns that were found; one of over GOOD_NIGHTS is no spell.
+    ``x`` [nights]: the other nights less the base, in the columns ``at``. NIGHTS_BACK low ones in a row are a
+    spell, too, if good ones followed."""
     least = rule.SPELL_SIZE * depth
     found = [begin for begin, end, was in ended
              if end - begin <= rule.GOOD_NIGHTS and end >= t - rule.SPELLS_WITHIN and was <= least]
