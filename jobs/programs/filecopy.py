@@ -290,7 +290,7 @@ class Job:
     def occupy(self):
         for place, own in self.folders.items():
             filetools.sweep(place)
-            filetools.own(own)
+            filetools.claim(own)
 
     def fit(self, tops):
         """Refuse what has no room. The clients of all nodes whose folders are here, of ``tops``, share it."""

@@ -90,7 +90,7 @@ class Job:
         size = files * -(-self.options.bytes // BLOCK) * BLOCK
         for place in [self.places[at] for at in which]:
             need = filetools.fit(place, self.places, ranks * size, ranks * (files + 3))
-            filetools.own(self.tops[place])
+            filetools.claim(self.tops[place])
             filetools.reserve(self.tops[place], need)
 
     def enter(self):

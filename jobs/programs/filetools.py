@@ -123,7 +123,7 @@ def unique():
     return f'parity-files-{uuid.uuid4()}'
 
 
-def own(top):
+def claim(top):
     """Make a run's folder, and note which process it belongs to."""
     with writing(os.path.dirname(top)):
         os.makedirs(top, 0o700, exist_ok=True)

@@ -201,7 +201,7 @@ class Job:
         size = options.bytes * (2 if options.disks and not self.sends else 1)
         need = filetools.fit(place, [place], size, 2)
         self.folder = os.path.join(place, filetools.unique())
-        filetools.own(self.folder)
+        filetools.claim(self.folder)
         filetools.reserve(self.folder, need)
         return filetools.mount(place)[0]
 
