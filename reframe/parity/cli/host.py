@@ -97,7 +97,7 @@ def probe(name: str) -> None:
     print(f'{file}: partitions {names}; {counted(text.count(TODO) - 1, "line")} with {TODO}')
     for part in system.partitions:
         for problem in partitions.problems(part, cluster):
-            print(f'note: partition {part.name}: {problem.what}; {problem.fix}')
+            print(f'note: partition {part.name}: {problem}')
     print(f'next: parity doctor --system {name}')
 
 

@@ -39,7 +39,7 @@ def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
     from parity.system import systems
     for part in systems.read(system).partitions:
         for problem in partitions.problems(part) if not partition or part.name in partition else ():
-            typer.echo(f'parity: warning: partition {part.name}: {problem.what}; {problem.fix}', err=True)
+            typer.echo(f'parity: warning: partition {part.name}: {problem}', err=True)
     typer.echo(_script(job, system, partition, check, after, repeats, nodes, name)[1], nl=False)
 
 

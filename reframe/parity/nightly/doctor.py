@@ -20,7 +20,7 @@ from pathlib import Path
 from string import Template
 
 from parity import plan
-from parity.base import paths, submission
+from parity.base import paths
 from parity.base.codes import applications, features, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
 from parity.base.figures import counted, figure
@@ -349,11 +349,10 @@ def _accounting() -> Finding:
 
 
 def _partition(part: Partition, cluster: Cluster) -> Iterator[Finding]:
-    area, lacks = f'partition {part.name}', False
-    for problem in partitions.problems(part, cluster):
-        lacks = lacks or problem.what != submission.SHARED
+    area, found = f'partition {part.name}', [*partitions.problems(part, cluster)]
+    for problem in found:
         yield lacking(area, *problem) if problem.exit_code else note(area, *problem)
-    if not lacks:
+    if found == [*partitions.problems(part)]:            # of the file alone: the batch system gives what it states
         queue = partitions.queue_of(part, cluster)
         nodes = [n for n in cluster.nodes if queue.name in n.queues]
         yield ok(area, f'{queue.name} is up: {sum(n.up for n in nodes)} of {counted(len(nodes), "node")}')

@@ -66,8 +66,7 @@ def warn(plan: Plan) -> None:
     """Print what deserves a look, and keeps no night from running: partitions, codes of environments, accepted
     references."""
     system = systems.read(plan.system)
-    of_partitions = (f'partition {name}: {problem.what}; {problem.fix}'
-                     for name, problem in partitions.of_system(system))
+    of_partitions = (f'partition {name}: {problem}' for name, problem in partitions.of_system(system))
     references = accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
     for said in (*of_partitions, *idle_codes(system, plan.checks), *references):
         print(f'parity: warning: {said}', file=sys.stderr)

@@ -30,6 +30,9 @@ class Flaw(NamedTuple):
     fix: str
     exit_code: int = OK
 
+    def __str__(self) -> str:
+        return f'{self.what}; {self.fix}'
+
 
 def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str, Flaw]]:
     """Yield the problems of a system's partitions, or of those named. A batch system that does not answer adds

@@ -123,7 +123,7 @@ def _demand_partitions(name: str, used: Collection[str]) -> None:
     """Raise UsageError for partitions that the batch system can never give as system.yaml states them."""
     system = systems.read(name)
     lines = {part.name: systems.line(name, ('partitions', at)) for at, part in enumerate(system.partitions)}
-    wrong = [f'{lines[part]}: partition {part}: {problem.what}; {problem.fix}'
+    wrong = [f'{lines[part]}: partition {part}: {problem}'
              for part, problem in partitions.of_system(system, used) if problem.exit_code == errors.USAGE]
     if wrong:
         raise UsageError('\n'.join(wrong))
