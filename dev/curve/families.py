@@ -153,9 +153,9 @@ def lives() -> list[Family]:
         return (later(rng, shape, 1 / 30) * rng.choice([-0.01, 0.01], shape)).cumsum(axis=1), 1.0, None
 
     def swaps(rng: Rng, shape: tuple[int, int]) -> tuple:
-        nodes = held(rng, rng.integers(0, _NODES, shape), _SPELL)
-        speed = held(rng, rng.normal(0, 0.01, (_NODES, shape[1])), 60)
-        return speed[nodes, np.arange(shape[1])], 1.0, nodes
+        nodes, group = held(rng, rng.integers(0, _NODES, shape), _SPELL), np.arange(shape[0])[:, None] // GROUP
+        speed = held(rng, rng.normal(0, 0.01, (_NODES * -(-shape[0] // GROUP), shape[1])), 60)
+        return speed[_NODES * group + nodes, np.arange(shape[1])], 1.0, nodes
 
     def bimodal(rng: Rng, shape: tuple[int, int]) -> tuple:
         night = np.repeat(modal[0](rng, (-(-shape[0] // GROUP), shape[1])), GROUP, axis=0)[:shape[0]]
