@@ -301,10 +301,10 @@ class _Follow:
         past = self.level[c, begin:begin + rule.HEAD] - base if drift else \
             self._past(c, end - int(np.append(low, False).argmin()))
         share = ((past < depth / 2).sum() + 0.5) / (len(past) + 1)
-        if by_chance(low, share) <= max(self.noise.rate, rule.CHANCE):
+        if by_chance(low, share) <= rule.CHANCE:
             return False
         clip = rule.CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0])
-        bar = -scipy.special.ndtri(rule.LARGE * self.noise.rate)
+        bar = -scipy.special.ndtri(rule.LARGE * min(self.noise.rate, rule.RATE))
         for k in () if drift else rule.LENGTHS[rule.LENGTHS <= end - begin]:
             mean = np.clip((self.level[c, end - k:end] - base) / s, -clip, clip).mean()
             if mean < 0 and rarity(np.clip(self._past(c, end - k) / s, -clip, clip), mean, k) > bar:

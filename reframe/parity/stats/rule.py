@@ -56,7 +56,8 @@ DRIFTING, HEAD = int(LENGTHS[-1]), 40
 CLIP = 0.72
 #: An improvement must be surer than a slowdown by so much, and is on probation for so many nights.
 SURER, PROBATION = 0.25, 10
-#: Low nights are no chance where a binomial test finds them so rare, or Cramér's theorem their mean, in rates.
+#: Low nights are no chance where a binomial test finds them so rare, or Cramér's theorem their mean: in rates, of
+#: RATE at most.
 CHANCE, LARGE = 1 / 2000, 2.0
 #: So many nights back from a change end it.
 NIGHTS_BACK = 2
