@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from commands import parity
+from conftest import TOP, shell
 
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
 QUICK = "--repeat=1 -n 'FileCopy.*(large-copy|small-write).*clients=one'"
@@ -21,6 +22,16 @@ def sessions_of(checkout) -> list[dict]:
     with sqlite3.connect(checkout / 'results' / 'results.db') as conn:
         rows = conn.execute('SELECT json_blob FROM sessions ORDER BY session_start_unix, rowid').fetchall()
     return [json.loads(blob) for blob, in rows]
+
+
+def own_venv(checkout: Path) -> None:
+    """Give the copy a .venv that ci/venv would leave as it is: a stamp has the place of its checkout."""
+    (checkout / '.venv').unlink()
+    (checkout / '.venv' / 'bin').mkdir(parents=True)
+    for part in [*(TOP / '.venv').iterdir(), *(TOP / '.venv' / 'bin').iterdir()]:
+        if part.name not in ('bin', 'parity-stamp'):
+            (checkout / part.relative_to(TOP)).symlink_to(part)
+    assert shell('. ci/lib/python; find_python && venv_stamp >.venv/parity-stamp', checkout).returncode == 0
 
 
 def verdict_of(checkout) -> tuple[int, dict]:

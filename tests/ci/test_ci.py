@@ -15,7 +15,8 @@ import subprocess
 import pytest
 import yaml
 
-from conftest import PATIENCE, TOP, eventually, shell
+from conftest import PATIENCE, TOP, copied, eventually, shell
+from jobs import own_venv
 
 
 def program(file, script: str):
@@ -56,35 +57,49 @@ def test_beside():
 def test_long():
     assert False
 '''
+#: Its test writes BEGUN when it has started two processes.
 HANGS = f'''
 import subprocess
 def test_hangs():
-    subprocess.run(['bash', '-c', 'sleep {SECONDS} & sleep {SECONDS}'], start_new_session=True)
+    subprocess.run(['bash', '-c', 'sleep {SECONDS} & sleep {SECONDS} & touch BEGUN; wait'], start_new_session=True)
 '''
+
+
 def running() -> int:
     """Count the processes that a planted test started."""
     words = ['grep', '-lszx', SECONDS, *glob.glob('/proc/[0-9]*/cmdline')]
     return len(subprocess.run(words, capture_output=True).stdout.split())
 
 
-def begin(folder, text: str, workers: int) -> subprocess.Popen:
-    """Run ci/test on one planted file, with no linter of shell scripts."""
-    (folder / 'test_planted.py').write_text(text)
-    program(folder / 'shellcheck', '')
-    path = f'{folder}:{os.environ["PATH"]}'
-    return start(TOP / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder, env={**os.environ, 'PATH': path})
+@pytest.fixture(scope='module')
+def begin(tmp_path_factory):
+    """Runs ci/test on one planted file, in a checkout whose linters do nothing."""
+    copy = copied(tmp_path_factory.mktemp('unlinted'), 'reframe', 'checks')
+    own_venv(copy)
+    shutil.copy(TOP / 'requirements-test.lock', copy)
+    (copy / 'dev').mkdir()
+    (copy / 'dev' / 'sizes.py').touch()
+    for name in ('ruff', 'lint-imports', 'shellcheck'):
+        program(copy / '.venv' / 'bin' / name, '')
+
+    def run(folder, text: str, workers: int) -> subprocess.Popen:
+        (folder / 'test_planted.py').write_text(text)
+        path = f'{copy}/.venv/bin:{os.environ["PATH"]}'
+        return start(copy / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder, env={**os.environ, 'PATH': path})
+    return run
 
 
-def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_stays(tmp_path):
+def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_stays(begin, tmp_path):
     printed = ended(begin(tmp_path, FAILS, 0), 1)
     assert '1 failed' in printed and '1 passed, 2 deselected' in printed
     assert printed.count('left running by the tests, ended: sleep') == 2 and not running()
 
 
 @pytest.mark.parametrize('number, whole_group, workers', [(signal.SIGINT, True, 2), (signal.SIGTERM, False, 0)], ids=['Ctrl-C', 'kill'])
-def test_an_interrupted_run_leaves_no_process(tmp_path, number, whole_group, workers):
-    process = begin(tmp_path, HANGS, workers)
-    eventually(lambda: running() == 2)
+def test_an_interrupted_run_leaves_no_process(begin, tmp_path, number, whole_group, workers):
+    process = begin(tmp_path, HANGS.replace('BEGUN', str(tmp_path / 'begun')), workers)
+    eventually((tmp_path / 'begun').exists)
+    assert running() == 2
     os.killpg(process.pid, number) if whole_group else process.send_signal(number)
     printed = ended(process, 128 + number)
     assert not running(), printed
