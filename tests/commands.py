@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -18,14 +20,25 @@ from parity.base import codes
 
 def parity(*arguments: str, stdin: str = '', **env: str) -> subprocess.CompletedProcess:
     """Exit code, standard output and standard error of `parity ARGUMENTS`, in the top folder."""
+    return _ended(cli.main, ['parity', *arguments], stdin, env)
+
+
+def module(name: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Those of `python -m NAME ARGUMENTS`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', RuntimeWarning)     # it is loaded already
+        return _ended(lambda: runpy.run_module(name, run_name='__main__'), [name, *arguments], '', {})
+
+
+def _ended(call: Callable[[], object], argv: list[str], stdin: str, env: dict[str, str]) -> subprocess.CompletedProcess:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding='utf-8', errors='backslashreplace') for _ in range(2))
     source = io.TextIOWrapper(io.BytesIO(stdin.encode('utf-8', 'surrogateescape')), encoding='utf-8')
-    with (_in_the_top_folder(), mock.patch.dict(os.environ, env), mock.patch.object(sys, 'argv', ['parity', *arguments]),
+    with (_in_the_top_folder(), mock.patch.dict(os.environ, env), mock.patch.object(sys, 'argv', argv),
           mock.patch.object(sys, 'stdin', source), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)):
         _forget()
-        code = _exit_code()
+        code = _exit_code(call)
     texts = [stream.buffer.getvalue().decode() for stream in (out, err) if not stream.flush()]
-    return subprocess.CompletedProcess(['parity', *arguments], code, *texts)
+    return subprocess.CompletedProcess(argv, code, *texts)
 
 
 def process(*arguments: str, **options) -> subprocess.CompletedProcess:
@@ -34,9 +47,9 @@ def process(*arguments: str, **options) -> subprocess.CompletedProcess:
                           timeout=PATIENCE, **options)
 
 
-def _exit_code() -> int:
+def _exit_code(call: Callable[[], object]) -> int:
     try:
-        cli.main()
+        call()
     except SystemExit as end:
         return end.code or 0
     return 0

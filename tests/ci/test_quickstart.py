@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from commands import module
 from conftest import TOP, shell
+from jobs import own_venv
 from parity.base import codes
 from parity.system import systems
 
-
-def own_venv(checkout) -> None:
-    """Give the copy a .venv that ci/venv would leave as it is: a stamp has the place of its checkout."""
-    (checkout / '.venv').unlink()
-    (checkout / '.venv').mkdir()
-    for part in (TOP / '.venv').iterdir():
-        if part.name != 'parity-stamp':
-            (checkout / '.venv' / part.name).symlink_to(part)
-    assert shell('. ci/lib/python; find_python && venv_stamp >.venv/parity-stamp', checkout).returncode == 0
-
-
-RUN, ASK = ('. ci/activate && reframe -c checks/storage/fileset -r', '.venv/bin/python -m parity.nightly.guard')
+RUN = '. ci/activate && reframe -c checks/storage/fileset -r'
 SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol', 'Slurmctld(primary) at head is DOWN'), ('qstat', 'pbs 0 0 Active')
 
 
@@ -30,17 +22,29 @@ SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol'
     ('ci/quickstart', SLURM, 2, 'a live Slurm controller answers'), ('ci/nightly --dry-run', PBS, 2, 'a live PBS controller answers'),
     ('ci/nightly; code=$?; cat results/heartbeat/local.json; exit $code', SLURM, 2, '"exit_code": 2'),
     (RUN, SLURM, 2, '(--system local to measure it anyway)'), (f'{RUN[:-3]} -l', SLURM, 0, ''), (f'RFM_SYSTEM=local; export RFM_SYSTEM; {RUN} -n nothing', SLURM, 2, 'selection is empty'),
-    (ASK, SLURM, 2, 'name the system'), (ASK, DEAD, 0, ''), (f'{ASK} --system local', SLURM, 0, ''), (f'{ASK} --system=local', SLURM, 0, ''),
     ('ci/nightly --dry-run --system local -n Fileset', SLURM, 0, 'all is well')])
 def test_a_login_node_is_loaded_only_by_name(checkout, surveyed, tmp_path, line, controller, code, said):
     own_venv(checkout)
-    name, prints = controller
-    (tmp_path / name).write_text(f'#!/bin/sh\necho "{prints}"\n')
-    (tmp_path / name).chmod(0o755)
-    path = f'{tmp_path}:{os.environ["PATH"]}'
+    path = answering(tmp_path, *controller)
     surveyed(checkout, checkout / 'results', path)
     done = shell(line, checkout, PATH=path)
     assert done.returncode == code and said in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def answering(folder: Path, name: str, prints: str) -> str:
+    """Make a controller's command; return a PATH that begins with it."""
+    (folder / name).write_text(f'#!/bin/sh\necho "{prints}"\n')
+    (folder / name).chmod(0o755)
+    return f'{folder}:{os.environ["PATH"]}'
+
+
+@pytest.mark.parametrize('line, controller, code', [
+    ('', SLURM, 2), ('', DEAD, 0), ('--system local', SLURM, 0), ('--system=local', SLURM, 0)])
+def test_the_set_up_of_a_login_node_names_its_system(results, tmp_path, monkeypatch, line, controller, code):
+    """As ci/quickstart asks before it installs anything."""
+    monkeypatch.setenv('PATH', answering(tmp_path, *controller))
+    done = module('parity.nightly.guard', *line.split())
+    assert done.returncode == code and ('name the system' in done.stderr) == (code == 2), done.stderr
 
 
 LIBRARY = '''

@@ -74,12 +74,6 @@ def test_a_check_is_short_and_names_no_system(file):
     assert not re.search(r"['\"](local|onebox)[:'\"]", text)
 
 
-def test_starting_the_command_imports_nothing_heavy():
-    code = ('import sys, parity.cli\n'
-            'print([m for m in ("reframe", "polars", "pydantic", "scipy", "jinja2") if m in sys.modules])')
-    assert run_python(code, TOP).stdout.strip() == '[]'
-
-
 def test_a_broken_database_is_one_line_and_exit_code_4(results):
     (results / 'results.db').write_text('this is no database')
     done = process('verdict')

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
-
 import pytest
 
+from commands import module
 from conftest import OBEYS, TOP, shell
 from parity import plan
 from parity.nightly import guard
@@ -15,7 +14,7 @@ HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
 
 
 @pytest.fixture
-def nightly(site, monkeypatch, capsys):
+def nightly(site, monkeypatch):
     """Runs ci/nightly in this process, on a checkout with one system; returns exit code, output and errors."""
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
     monkeypatch.setattr('parity.session.runner.rehearse', lambda arguments: None)
@@ -23,13 +22,8 @@ def nightly(site, monkeypatch, capsys):
     def run(planned: plan.Plan | None, *arguments: str) -> tuple[int, str, str]:
         if planned:
             monkeypatch.setattr('parity.plan.of_command', lambda asked: planned)
-        monkeypatch.setattr('sys.argv', ['nightly', *arguments])
-        code = 0
-        try:
-            runpy.run_module('parity.nightly', run_name='__main__')
-        except SystemExit as ended:
-            code = ended.code
-        return code, *capsys.readouterr()
+        done = module('parity.nightly', *arguments)
+        return done.returncode, done.stdout, done.stderr
     return run
 
 
