@@ -328,6 +328,7 @@ class _Follow:
         """End an episode: its last ``stay`` nights belong to the level before, the others to none."""
         end = self.end[c]
         stay = min(stay, int(end) - e.place)
+        slow = self.at[c, e.place:end - stay].copy()
         for table in (self.level, self.at):
             table[c, e.place:e.place + stay] = table[c, end - stay:end].copy()
         self.residual[c, e.place:end] = np.nan
@@ -337,6 +338,7 @@ class _Follow:
         self.normal[c, e.begin:t] = True
         if e.depth < 0:
             self.ended[c].append((e.begin, t, e.depth))
+            self.normal[c, slow] = self.nodes.one(self.nodes.number[c, slow])
 
     def _event(self, c: int, word: str, t: int) -> None:
         """Begin a level with what the cell measures since a slowdown, or now; or note that one may begin."""
