@@ -87,8 +87,7 @@ class _Follow:
     def all(self, accept_after: int) -> None:
         measured = np.isfinite(self.runs)
         for t in range(self.first, self.x.shape[1]):
-            here = np.flatnonzero(measured[:, t])
-            if not len(here):
+            if not len(here := np.flatnonzero(measured[:, t])):
                 continue
             for c, word in self.events.get(t, ()):
                 self._event(c, word, t)
@@ -98,8 +97,7 @@ class _Follow:
                     self._event(c, 'accepted', t)
             self.age[here] += 1
             n = self.age[here]
-            due = here[(n > 8) & ((n % rule.EVERY == 0) | (n <= FIRST + 1))]
-            if len(due):
+            if len(due := here[(n > 8) & ((n % rule.EVERY == 0) | (n <= FIRST + 1))]):
                 self._learn(due, t)
             self.x[here, t] = self.runs[here, t] - self.nodes.effects(here, t)
             self._judge(here, t)
