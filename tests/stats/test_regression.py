@@ -92,6 +92,14 @@ def test_a_slow_node_that_comes_and_goes_hides_no_step_of_all():
     assert at_it.verdict == 'ok' and 'slow is 5.' in at_it.warnings[0] and 'slower here than the other nodes' in at_it.warnings[0]
 
 
+def test_a_slowdown_on_many_nodes_that_ended_blames_none():
+    def visits(i):
+        return 'x' if 60 <= i < 84 and i % 3 == 0 or i >= 100 else f'n{i % 7}'
+
+    told = judge(after((60, 1), (24, 0.6), (16, 1), (3, 0.95), nodes=visits))
+    assert told.verdict == 'regressed' and not told.warnings
+
+
 @pytest.mark.parametrize('parts, verdict, new, said', [
     ([(60, 1), (60, 1.1), (3, 1)], 'regressed', False, 'back to the level before n61'),       # a rise of months,
     ([(60, 1), (25, 1.1), (3, 1)], 'regressed', False, 'back to the level before n61'),       # or of weeks
