@@ -154,7 +154,8 @@ def lives() -> list[Family]:
 
     def swaps(rng: Rng, shape: tuple[int, int]) -> tuple:
         nodes, group = held(rng, rng.integers(0, _NODES, shape), _SPELL), np.arange(shape[0])[:, None] // GROUP
-        speed = held(rng, rng.normal(0, 0.01, (_NODES * -(-shape[0] // GROUP), shape[1])), 60)
+        # no swap makes a node 2 % slower: that would be a slowdown
+        speed = held(rng, rng.uniform(-0.01, 0.01, (_NODES * -(-shape[0] // GROUP), shape[1])), 60)
         return speed[_NODES * group + nodes, np.arange(shape[1])], 1.0, nodes
 
     def bimodal(rng: Rng, shape: tuple[int, int]) -> tuple:

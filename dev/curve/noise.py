@@ -19,9 +19,8 @@ STEADY, MOVING, RERUNS = 1.0, 3.0, 5.0
 OF_ALL, OF_EACH, OF_LIFE, NAMED = 95.0, 75.0, 85.0, 90.0
 #: The first judged night, and new alarms per 1000 cell-nights from it to the end of the history.
 FIRST, EARLY = bounds.FIRST, 1.5
-#: Weak spots, and what is held there. A slow node in spells is slow: its alarms are true, one each 40 nights. Most
-#: are where nodes are swapped.
-WEAK = {'node -3 % in spells': 25.0, 'node -6 % in spells': 25.0, 'nodes swapped under one name, named': 4.0}
+#: Weak spots, and what is held there. A slow node in spells is slow: its alarms are true, one each 40 nights.
+WEAK = {'node -3 % in spells': 25.0, 'node -6 % in spells': 25.0}
 WEAK_SHARE = {'a group shares 20 % slow nights': 40.0}
 _DRAWN = 3               # nights to draw for one that counts: some are missing
 _STAGGER = 8             # groups learn every 10 nights: each learns before a slowdown, none while it is new
