@@ -9,14 +9,16 @@ import logging
 import os
 import re
 import shlex
+import warnings
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 from reframe import utility
-from reframe.core import backends, pipeline, variables
+from reframe.core import backends, fields, pipeline, variables
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
+from reframe.core.warnings import ReframeDeprecationWarning
 from reframe.frontend import filters, loader, reporting
 from reframe.frontend.executors import policies
 from reframe.utility import jsonext, osext
@@ -29,6 +31,7 @@ from parity.scheduler import scheduled
 _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
 #: Values of these types never change.
 _PLAIN = (str, int, bool, float, type(None))
+_HOLDERS = (list, dict, tuple, set)
 
 
 def install(results: Path) -> None:
@@ -36,9 +39,9 @@ def install(results: Path) -> None:
     allow_spaces(results)
     logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
-    for change in (describe_checks_in_perflogs, describe_variables_once, copy_values_alone, search_values_quickly,
-                   read_references_once, read_nodes_here, end_preempted_jobs, leave_full_queues, cancel_together,
-                   cut_reasons, tell_skips, take_printed_names):
+    for change in (describe_checks_in_perflogs, warn_where_seen, describe_variables_once, copy_values_alone,
+                   search_values_quickly, read_references_once, read_nodes_here, end_preempted_jobs,
+                   leave_full_queues, cancel_together, cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -76,6 +79,18 @@ def describe_checks_in_perflogs() -> None:
     adapter._update_check_extras, adapter.log_result = name, log
 
 
+def warn_where_seen() -> None:
+    """Look for the use of a deprecated variable only where ReFrame shows its warning. For each line of a perflog
+    it reads such a variable, hides the warning, and searches the sources of all callers first."""
+    warn = fields.user_deprecation_warning
+
+    def warned(*args, **kwargs):
+        if ('ignore', ReframeDeprecationWarning) not in ((each[0], each[2]) for each in warnings.filters[:1]):
+            warn(*args, **kwargs)
+
+    fields.user_deprecation_warning = warned
+
+
 def describe_variables_once() -> None:
     """Put the descriptors of a check's variables into its class once, and not for each of its cases: a sixth of
     the time that loading the checks takes."""
@@ -96,7 +111,7 @@ def describe_variables_once() -> None:
 
 def copy_values_alone() -> None:
     """Copy of a variable that a class inherits only the value, and that only if it can change. ReFrame copies all,
-    an eighth of the work of `reframe -r`. An alias, and a variable that has one, is copied as ReFrame does."""
+    an eighth of the work of `reframe -r`. It sets itself which variable of the new class an alias stands for."""
     put = object.__setattr__        # a variable's own looks first whether its value has the name
 
     def deepcopy(of):
@@ -104,13 +119,13 @@ def copy_values_alone() -> None:
             return of
         if type(of) in (list, set, dict) and not of:
             return type(of)()
-        if type(of) is not variables.TestVar or of._target or of._refs or of.is_deprecated():
+        if type(of) is not variables.TestVar:
             return copy.deepcopy(of)
         made = variables.TestVar.__new__(variables.TestVar)
         for slot in variables.TestVar.__slots__:
             put(made, slot, getattr(of, slot))
         put(made, '_p_default_value', deepcopy(of._p_default_value))
-        put(made, '_refs', [])
+        put(made, '_refs', [*of._refs])
         return made
 
     variables.copy = SimpleNamespace(deepcopy=deepcopy)
@@ -138,7 +153,8 @@ def _is_copyable(value, seen: set[int]) -> bool:
     else:
         return False
     for item in held:
-        if type(item) not in _PLAIN and id(item) not in seen and not _is_copyable(item, seen):
+        empty = type(item) in _PLAIN or type(item) in _HOLDERS and not item
+        if not empty and id(item) not in seen and not _is_copyable(item, seen):
             return False
     return True
 
