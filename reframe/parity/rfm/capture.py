@@ -68,10 +68,12 @@ def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> _Loaded:
 
 def _every_case(checks, prepare=False) -> list[TestCase]:
     """ReFrame's cases, and one for each check and partition that has none for want of an environment."""
-    cases = generate_testcases(checks, prepare)
+    cases, offers = generate_testcases(checks, prepare), {}
     for check in checks:
-        offered = runtime.valid_sysenv_comb(check.valid_systems, check.valid_prog_environs)
-        cases += [TestCase(check, partition, _NONE) for partition, environs in offered.items()
+        needs = (*check.valid_systems,), (*check.valid_prog_environs,)
+        if needs not in offers:
+            offers[needs] = runtime.valid_sysenv_comb(*needs)
+        cases += [TestCase(check, partition, _NONE) for partition, environs in offers[needs].items()
                   if partition.environs and not environs]
     return cases
 
