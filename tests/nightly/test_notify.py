@@ -18,7 +18,7 @@ from commands import parity, process
 from conftest import TOP, eventually, run_python
 from nights import verdict_of
 from parity.base.errors import UsageError
-from parity.compare.model import PairState
+from parity.compare.pairs import PairState
 from parity.nightly import notify
 from parity.nightly.notify import send
 from parity.records.incidents import Incident, Where

@@ -22,7 +22,7 @@ import sessions
 from nights import verdict_of
 from parity import report
 from parity.base import text
-from parity.compare.model import PairState
+from parity.compare.pairs import PairState
 from parity.nodes import figures
 from parity.records import database, record
 from parity.records.plan_file import CELL

@@ -16,8 +16,8 @@ from parity.base import codes
 from parity.base.figures import counted
 from parity.base.groups import grouped
 from parity.compare import model, pairs, resolve
-from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, PairState, Row, Side, Value, Word
-from parity.compare.pairs import Expectation, Pair
+from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Row, Side, Value, Word
+from parity.compare.pairs import Expectation, Pair, PairState
 from parity.plan.identity import shared
 from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Ratio, Sample
@@ -241,7 +241,7 @@ def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Calla
             differs = [Difference(fact='program', baseline=one.case, candidate=other.case),
                        *(d for d in found.differs if d.fact != 'check')]
             said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
-            notes = [*notes, f'{model.SPEEDUP}; the programs differ: {said}',
+            notes = [*notes, f'{pairs.SPEEDUP}; the programs differ: {said}',
                      f'per joule is left out: {one.check} notes no energy']
         yield found.model_copy(update={
             'subsystem': other.subsystem, 'check': check, 'benchmark': other.case, 'metric': metric,

@@ -1,8 +1,6 @@
 """The model of a comparison, from the runs of its sides to the rows that the terminal, JSON and the page
 render."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -10,15 +8,12 @@ from pydantic import Field
 
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
+from parity.compare.pairs import State
 
 SideKind = Literal['partition', 'session', 'file', 'published']
 Word = Literal['faster', 'slower', 'equivalent', 'undecided']
-#: How an expectation of a declared pair stands.
-State = Literal['ok', 'regressed', 'insufficient']
 #: In the order in which they are counted.
 WORDS: tuple[Word, ...] = ('faster', 'slower', 'equivalent', 'undecided')
-#: The title over a ratio of devices to the cores of another node.
-SPEEDUP = 'different processors: a speed-up'
 
 
 class Difference(Strict):
@@ -37,7 +32,7 @@ class Row(Strict):
     check: str
     benchmark: str                   # the case: the check with its parameters
     metric: str
-    against: str = ''                # the baseline's figure where another program made it: SPEEDUP
+    against: str = ''                # the baseline's figure where another program made it: pairs.SPEEDUP
     unit: str
     better: Literal['higher', 'lower', '']      # '': the direction is not known
     n: int                           # runs of the side that has fewer
@@ -77,29 +72,6 @@ class Mean(Strict):
     sessions_baseline: int = 0       # sessions that have all these metrics
     sessions_candidate: int = 0
     reason: str = ''                 # why there is no interval
-
-
-class PairState(Strict):
-    """The state of one expectation of a declared pair, for one case."""
-
-    baseline: str                    # system:partition
-    candidate: str
-    subsystem: str
-    benchmark: str                   # the case; the check where no case was measured
-    metric: str
-    against: str = ''                # the baseline's figure where another program made it
-    expected: str                    # 'at least 0.97'
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0                       # runs of the side that has fewer
-    state: State
-    why: str = ''
-
-    @property
-    def suffix(self) -> str:
-        """Words for a title where the sides are different programs."""
-        return f' against {self.against} ({SPEEDUP})' if self.against else ''
 
 
 Facts = dict[str, str]

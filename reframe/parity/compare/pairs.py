@@ -1,10 +1,8 @@
 """Pairs of partitions that are declared comparable: systems/<name>/pairs.yaml (docs/compare.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -13,7 +11,6 @@ from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.base.yamlfile import Text
-from parity.compare.model import Comparison, Measured, PairState, Row, State
 from parity.plan import LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records.plan_file import parameters
@@ -21,6 +18,13 @@ from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import Name, System
 
+if TYPE_CHECKING:       # a verdict needs the state of a pair, and seldom a comparison
+    from parity.compare.model import Comparison, Measured, Row
+
+#: How an expectation of a declared pair stands.
+State = Literal['ok', 'regressed', 'insufficient']
+#: The title over a ratio of devices to the cores of another node.
+SPEEDUP = 'different processors: a speed-up'
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 _NAMED = StringConstraints(pattern=r'^\w+\.\w+$')
 
@@ -37,7 +41,7 @@ class Expectation(Strict):
     why: str = ''
 
     @model_validator(mode='after')
-    def _bounded(self) -> Expectation:
+    def _bounded(self) -> 'Expectation':
         if self.at_least is None and self.at_most is None:
             raise ValueError('needs at_least or at_most')
         if self.against_parameters and not self.against:
@@ -57,22 +61,22 @@ class Expectation(Strict):
         return ' '.join((self.against, *(f'{k}={v}' for k, v in self.against_parameters.items()))) \
             if self.against else ''
 
-    def fits(self, row: Row) -> bool:
+    def fits(self, row: 'Row') -> bool:
         return row.against == self.suffix and not row.changed \
             and self.metric in (named := f'{row.check}.{row.metric}', shared(named)) \
             and self.parameters.items() <= parameters(row.benchmark).items()
 
-    def is_baseline(self, cell: Measured) -> bool:
+    def is_baseline(self, cell: 'Measured') -> bool:
         """Return whether the baseline's cell is the figure that ``against`` names."""
         return f'{cell.check}.{cell.metric}' == self.against and not cell.changed \
             and self.against_parameters.items() <= parameters(cell.case).items()
 
-    def adds(self, cell: Measured) -> bool:
+    def adds(self, cell: 'Measured') -> bool:
         """Return whether the candidate's cell is one device's share of ``metric``."""
         return shared(cell.metric) != cell.metric and f'{cell.check}.{shared(cell.metric)}' == self.metric \
             and not cell.changed and self.parameters.items() <= parameters(cell.case).items()
 
-    def state(self, row: Row, confidence: float) -> tuple[State, str]:
+    def state(self, row: 'Row', confidence: float) -> tuple[State, str]:
         """Return ``regressed`` where the whole interval, of this ``confidence``, is beyond the bound, and why;
         ``insufficient`` where only the ratio is, or where there is no interval."""
         if row.low is None or row.label:
@@ -84,6 +88,29 @@ class Expectation(Strict):
         if bounds.side(row.ratio, self.at_least, self.at_most):
             return 'insufficient', f'{said}: not {self.bounds}, but its interval may be: more nights will tell'
         return 'ok', said
+
+
+class PairState(Strict):
+    """The state of one expectation of a declared pair, for one case."""
+
+    baseline: str                    # system:partition
+    candidate: str
+    subsystem: str
+    benchmark: str                   # the case; the check where no case was measured
+    metric: str
+    against: str = ''                # the baseline's figure where another program made it
+    expected: str                    # 'at least 0.97'
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0                       # runs of the side that has fewer
+    state: State
+    why: str = ''
+
+    @property
+    def suffix(self) -> str:
+        """Words for a title where the sides are different programs."""
+        return f' against {self.against} ({SPEEDUP})' if self.against else ''
 
 
 class Pair(Strict):
@@ -173,7 +200,7 @@ def _names(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) ->
         yield name, value, checks[check].parameters[name]
 
 
-def judged(pair: Pair, compared: Comparison) -> Iterator[PairState]:
+def judged(pair: Pair, compared: 'Comparison') -> Iterator[PairState]:
     """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
     names = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name}
     for expected in pair.expect:

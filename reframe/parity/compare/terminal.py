@@ -13,7 +13,8 @@ from rich.text import Text
 from parity.base.figures import NOTHING, alike, counted, number, percent
 from parity.base.groups import grouped
 from parity.base.text import brief, visible
-from parity.compare.model import SPEEDUP, WORDS, Comparison, Mean, Row, Side
+from parity.compare.model import WORDS, Comparison, Mean, Row, Side
+from parity.compare.pairs import SPEEDUP
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}

@@ -89,13 +89,14 @@ def _detected(system: System):
 def _stated(system: System) -> Iterator:
     """Yield the environments of modules, of prefixes and of the nodes' own packages, with the codes that the site
     states. A prefix that this machine sees, too, must have their programs."""
-    from parity.software import discover
     from parity.software.programs import Environ
     for at, entry in enumerate(system.environments):
         made = Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
                        features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
-        where = systems.line(system.name, ('environments', at))
-        yield discover.stated_below(made, entry.prefix, where) if entry.prefix else made
+        if entry.prefix:
+            from parity.software import discover
+            made = discover.stated_below(made, entry.prefix, systems.line(system.name, ('environments', at)))
+        yield made
 
 
 def _built(system: str) -> list:

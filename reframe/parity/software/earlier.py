@@ -18,7 +18,6 @@ from parity.software import environment, programs, spack
 from parity.software.programs import Environ
 
 VARIABLE = 'PARITY_SOFTWARE'
-_FILE = TypeAdapter(dict[str, dict[str, Any]])
 
 
 def restored(environs: Iterable[Environ]) -> list[Environ]:
@@ -26,7 +25,7 @@ def restored(environs: Iterable[Environ]) -> list[Environ]:
     if not (name := os.environ.get(VARIABLE)):
         return [*environs]
     try:
-        earlier = _FILE.validate_json(Path(name).read_bytes())
+        earlier = TypeAdapter(dict[str, dict[str, Any]]).validate_json(Path(name).read_bytes())
         return [_restored(environ, earlier[environ.name]) if environ.name in earlier else environ
                 for environ in environs]
     except (OSError, ValueError) as err:

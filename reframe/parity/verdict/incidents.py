@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from parity.base import errors, figures
 from parity.base.figures import several
 from parity.base.reasons import Kind
-from parity.compare.model import PairState
+from parity.compare.pairs import PairState
 from parity.plan.identity import undistributed
 from parity.records import database
 from parity.records import incidents as table

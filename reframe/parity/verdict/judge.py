@@ -18,7 +18,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import counted, duration
 from parity.base.text import node_name
 from parity.compare import pairs
-from parity.compare.model import PairState
+from parity.compare.pairs import PairState
 from parity.plan import OWN, Plan, PlannedCase
 from parity.plan.identity import undistributed
 from parity.records import database, plan_file, record

@@ -1,7 +1,5 @@
 """The verdict as data, and its table of cells: terminal, page, `parity show`, JUnit and notices print these."""
 
-from __future__ import annotations
-
 import datetime
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +11,7 @@ from pydantic import Field
 from parity.base import figures
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
-from parity.compare.model import PairState
+from parity.compare.pairs import PairState
 from parity.plan import PASSED
 from parity.records.incidents import Change, Incident, Where
 from parity.records.plan_file import cell_id
