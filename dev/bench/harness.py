@@ -20,7 +20,7 @@ from parity.base import errors, paths
 RATIO = 1.5
 #: The most CPU seconds of a night's first verdict, with an empty cache, and of `parity --help`.
 VERDICT, HELP = 0.6, 0.25
-PAIRS = 5
+PAIRS = 7
 _SYSTEM = """\
 name: bench
 hostnames: ['^nowhere$']

@@ -3,8 +3,6 @@ on every stream has a thread of its own, before all streams share one: figures o
 program, and the facts say which it was. iperf3 may end with exit code 0 although it could not connect: its JSON
 then holds an `error`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
@@ -256,7 +254,7 @@ def _long_enough(told: _Sum, run: _Run) -> None:
         raise Incomplete(f'the transfer ended after {told.seconds:g} s of {run.duration:g} s')
 
 
-def of_path(pairs: list[Ends], run: str) -> dict[str, float]:
+def of_path(pairs: 'list[Ends]', run: str) -> dict[str, float]:
     """Return the medians over pairs: window, window_mean, advertised and sent (bytes), round trips (us), mtu
     (bytes), retransmits (a GB sent), link (MB/s). rtt_idle, advertised and link are absent where they were not
     measured."""

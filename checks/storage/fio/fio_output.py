@@ -1,7 +1,5 @@
 """fio 3 with --output-format=json: one or several groups of jobs, each with rates and measured latencies."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """Physical bounds and measured ceilings of a figure."""
 
-from __future__ import annotations
-
 from pydantic import PositiveFloat
 
 from parity.base.strict import Strict

@@ -1,7 +1,5 @@
 """The GPUs of a node as their driver describes them, the report of jobs/programs/gpus.py: limits and health."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

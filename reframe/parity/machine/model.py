@@ -1,7 +1,5 @@
 """The machine as data, and its physical bounds, each with its source."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple

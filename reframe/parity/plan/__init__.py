@@ -1,7 +1,5 @@
 """The plan: every cell that a run must account for, known before it starts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

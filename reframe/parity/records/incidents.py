@@ -2,8 +2,6 @@
 
 ci/nightly writes it at its end, and `parity ack`. One JSON text is an incident."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

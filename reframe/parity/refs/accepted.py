@@ -9,8 +9,6 @@
 
 ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import math

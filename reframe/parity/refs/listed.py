@@ -1,7 +1,5 @@
 """Entries about cells, which people make: a list in a file of systems/<name>/. Adding to it keeps its comments."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The answer of a verdict: a sentence, figures, an entry for each cause, and a line for each kind of the rest. The
 terminal, the mail and the page print it."""
 
-from __future__ import annotations
-
 import datetime
 import re
 import shlex

@@ -3,8 +3,6 @@
 Names and units are ReFrame's. Better is what checks/adopt.yaml says, else the side that a reference of one bound
 leaves open, else what the unit says: a time is lower, a rate higher."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import numbers

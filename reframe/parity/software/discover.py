@@ -1,7 +1,5 @@
 """The software of this machine. The answer is kept while the files that it came from stay the same."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -2,8 +2,6 @@
 
 Each has the specs of spack.yaml and gpu.yaml; on `local`, the distribution's packages are externals."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The record of a build, which every result carries, and the environments that its views make."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The programs to look for on PATH, how each is tried, and the environments that they make."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -8,8 +8,6 @@
 
 Nothing bootstraps Spack: the Python of .venv, made from the wheels, runs it and has its solver."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

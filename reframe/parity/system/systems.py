@@ -2,8 +2,6 @@
 
 Its keys are ReFrame's own, and the few that are parity's."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import re
@@ -42,7 +40,7 @@ def names() -> list[str]:
     return sorted(found, key=lambda name: (name == 'local', name))
 
 
-def read(name: str) -> System:
+def read(name: str) -> 'System':
     """Return the system as its file states it. UsageError names file, line, key and what is valid."""
     system = yamlfile.read(existing(name), System)
     if system.name != name:
@@ -80,13 +78,13 @@ def guard_references(name: str) -> None:
         yamlfile.guard(file, file.read_text(encoding='utf-8', errors='replace'))
 
 
-def required(system: System) -> set[str]:
+def required(system: 'System') -> set[str]:
     """Return the features of the codes that must be measured: those that the system lists, those of prefixes."""
     prefixes = (environ for environ in system.environments if environ.prefix)
     return {*system.requires, *(code for environ in prefixes for code in environ.codes)}
 
 
-def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[str]]:
+def waived(system: 'System', today: datetime.date) -> tuple[dict[str, str], list[str]]:
     """Return the waivers that hold today, by code, and a sentence for each that has expired."""
     holding = {w.code: f'waived until {w.until}: {w.reason}' for w in system.waivers if today <= w.until}
     expired = [f'the waiver of {w.code} expired on {w.until} ({w.reason})'
@@ -94,7 +92,7 @@ def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[s
     return holding, expired
 
 
-def gone(system: System, start: float) -> dict[str, Retired]:
+def gone(system: 'System', start: float) -> 'dict[str, Retired]':
     """Return the nodes that are retired by then (Unix time), each with its entry."""
     day = datetime.date.fromtimestamp(start)
     return {node: entry for entry in system.retired if entry.since <= day for node in entry.nodes}
@@ -215,7 +213,7 @@ class Extras(BaseModel):
     nodes_share_cpus: bool = False              # the nodes are parts of one machine, on the same CPUs
 
     @model_validator(mode='after')
-    def _units_and_spelling(self) -> Extras:
+    def _units_and_spelling(self) -> 'Extras':
         for limits in (self.limits, *(network.limits for network in self.networks.values())):
             for name, limit in limits.items():
                 if limit.unit not in UNITS[name]:
@@ -294,7 +292,7 @@ class Retired(Strict):
     since: datetime.date                # the first night without it
 
     @model_validator(mode='after')
-    def _names_something(self) -> Retired:
+    def _names_something(self) -> 'Retired':
         if bool(self.nodes) == bool(self.check or self.partition or self.environ):
             raise ValueError('must name a check, a partition or an environ, or nodes alone')
         return self
@@ -420,7 +418,7 @@ class System(Strict):
                                if line.startswith(('module ', 'ml ')))]
 
     @model_validator(mode='after')
-    def _consistent(self) -> System:
+    def _consistent(self) -> 'System':
         names = [p.name for p in self.partitions]
         if len(set(names)) < len(names):
             raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')

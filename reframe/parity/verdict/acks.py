@@ -17,8 +17,6 @@
         since: 2026-11-20
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Collection, Mapping
 from typing import Annotated, Literal
@@ -57,7 +55,7 @@ class Ack(Entry):
     expected: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
     @model_validator(mode='after')
-    def _whole(self) -> Ack:
+    def _whole(self) -> 'Ack':
         if self.cell is None and self.incident is None:
             raise ValueError('must name a cell, an incident, or both')
         if (self.value is None) != (self.expected is None):
