@@ -7,9 +7,7 @@
 
 Linux, Python 3.9 or later, standard library; mpi4py where there is more than one rank. The modules named above,
 filetools.py and room.py lie beside it. It makes a folder of its own in each place, and removes it. The next run in
-the same place removes what a killed run left. It does so at once on the host, boot and space of process ids where
-the process that made the folder lived and is gone: the file `owner` has its id and start. Any other host waits
-until 7 days after that run began, since it might live.
+the same place removes what a killed run left, as room.py says at its top.
 Exit status: 0 results; 1 trouble on the way, wrong files, nothing timed; 2 refused.
 """
 import argparse

@@ -11,7 +11,6 @@ import pickle
 import platform
 import re
 import signal
-import stat
 import sys
 import time
 import uuid
@@ -24,8 +23,6 @@ CHUNK = 1 << 20                         # bytes of a read or write
 STOPS = (signal.SIGTERM, signal.SIGINT)
 TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
 PATIENCE = 20.0                         # s, for other ranks to clean up
-OWN = re.compile('parity-file(s|copy|set)-')            # how folders of runs begin; two are of earlier versions
-AGE = 7 * 86400                         # s
 LEADER = os.getpid()
 libc = ctypes.CDLL(None, use_errno=True)
 sealed = []                             # the lines under the checksum: none with a host or a path
@@ -71,42 +68,12 @@ def mount(place):
 
 # Folders of our own, which no killed run leaves for ever
 
-def machine():
-    """Name where a process id means one process: host, boot, space of process ids; '' when not known."""
-    with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
-        return f'{platform.node()} {boot.read().strip()} {os.readlink("/proc/self/ns/pid")}'
-    return ''
-
-
-def process(pid):
-    """A process by its id and its start, since ids are used again; '' when there is none."""
-    with contextlib.suppress(OSError), open(f'/proc/{pid}/stat', errors='replace') as state:
-        return f'{pid} {state.read().rpartition(")")[2].split()[19]}'
-    return ''
-
-
-def stale(tree):
-    """Return whether a folder of this user belongs to a run that is over, as files.py says at its top."""
-    with contextlib.suppress(OSError):
-        state, where, who = os.lstat(tree), '', ''
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
-            return False
-        with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as owner:
-            where, who = [*owner.read().split('\n'), '', ''][:2]
-        if where and who and where == machine():
-            return process(who.split()[0]) != who
-        return time.time() - state.st_ctime > AGE
-    return False                                        # another run may have removed it by now
-
-
 def sweep(place):
     """Remove what killed runs left; refuse a place that is no directory."""
     if not os.path.isdir(place):
         raise Trouble(2, f'not a directory: {plain(place)}')
     with writing(place):
-        for name in os.listdir(place):
-            if OWN.match(name) and stale(os.path.join(place, name)):
-                remove(os.path.join(place, name))
+        room.sweep(place)
 
 
 @contextlib.contextmanager
@@ -127,8 +94,7 @@ def claim(top):
     """Make a run's folder, and note which process it belongs to."""
     with writing(os.path.dirname(top)):
         os.makedirs(top, 0o700, exist_ok=True)
-        with open(os.path.join(top, 'owner'), 'w') as owner:
-            owner.write(f'{machine()}\n{process(os.getpid())}\n')
+        room.own(top, os.getpid())
 
 
 def fit(place, places, size, files):

@@ -4,9 +4,11 @@
     trap 'rm -rf -- "$folder"' EXIT
 
 Refuses, before it writes, a job that would not fit with 5 % to spare. It compares the free bytes, the free inodes
-and, if `quota` is installed, this user's quota. Removes this user's folders of killed jobs: their process on this
-host is gone, or they belong to another host and are older than two days. Writes the type of the file system to
-room.json.
+and, if `quota` is installed, this user's quota. Writes the type of the file system to room.json.
+
+It removes what killed jobs of this user left. It does so at once on the host, boot and space of process ids where
+the process that the folder belongs to lived and is gone: the file `owner` has its id and start. Any other host
+waits until 7 days after that job began, since it might live.
 Exit codes: 0, or 2 with the reason.
 """
 
@@ -14,14 +16,17 @@ import contextlib
 import json
 import math
 import os
+import platform
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import time
+import uuid
 
-PREFIX = 'parity-job-'
-DAYS = 2
+OWN = re.compile('parity-(job|file(s|copy|set))-')      # how folders of jobs begin; two are of earlier versions
+AGE = 7 * 86400                         # s
 SPARE = 1.05
 
 
@@ -36,31 +41,57 @@ def main(filesystem, size, files):
     sweep(filesystem)
     free(filesystem, size, files)
     quota(filesystem, size, files)
-    folder = os.path.join(filesystem, f'{PREFIX}{os.uname().nodename}-{os.getppid()}')
+    folder = os.path.join(filesystem, f'parity-job-{uuid.uuid4()}')
     os.mkdir(folder, 0o700)
+    own(folder, os.getppid())           # the script, which removes it
     with open('room.json', 'w') as out:
         json.dump({'filesystem': kind(filesystem)}, out)
     print(folder)
 
 
-def sweep(filesystem):
-    """Remove folders of this user's killed jobs; name and leave those that cannot be removed."""
-    for entry in os.scandir(filesystem):
-        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and left(entry):
-            shutil.rmtree(entry.path, onerror=lambda _, path, error: print(f'{path}: {error[1]}', file=sys.stderr))
+def machine():
+    """Name where a process id means one process: host, boot, space of process ids; '' when not known."""
+    with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
+        return f'{platform.node()} {boot.read().strip()} {os.readlink("/proc/self/ns/pid")}'
+    return ''
 
 
-def left(entry):
-    """Return True if the job that made the folder is gone."""
-    try:
-        state = entry.stat(follow_symlinks=False)
-    except FileNotFoundError:       # another job that starts now removes it as well
-        return False
-    host, _, pid = entry.name[len(PREFIX):].rpartition('-')
-    if state.st_uid != os.geteuid() or not pid.isdecimal():
-        return False
-    here = host == os.uname().nodename
-    return not os.path.exists(f'/proc/{pid}') if here else time.time() - state.st_mtime > DAYS * 86400
+def process(pid):
+    """A process by its id and its start, since ids are used again; '' when there is none."""
+    with contextlib.suppress(OSError), open(f'/proc/{pid}/stat', errors='replace') as state:
+        return f'{pid} {state.read().rpartition(")")[2].split()[19]}'
+    return ''
+
+
+def own(folder, pid):
+    """Note the process that a folder belongs to."""
+    with open(os.path.join(folder, 'owner'), 'w') as owner:
+        owner.write(f'{machine()}\n{process(pid)}\n')
+
+
+def stale(tree):
+    """Return whether a folder of this user belongs to a job that is over."""
+    with contextlib.suppress(OSError):
+        state, where, who = os.lstat(tree), '', ''
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
+            return False
+        with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as owner:
+            where, who = [*owner.read().split('\n'), '', ''][:2]
+        if where and who and where == machine():
+            return process(who.split()[0]) != who
+        return time.time() - state.st_ctime > AGE
+    return False                                        # another job may have removed it by now
+
+
+def sweep(place):
+    """Remove what killed jobs left; name what cannot be removed."""
+    def tell(_, path, error):
+        if not isinstance(error[1], FileNotFoundError):
+            print(f'{path}: {error[1]}', file=sys.stderr)
+
+    for name in os.listdir(place):
+        if OWN.match(name) and stale(os.path.join(place, name)):
+            shutil.rmtree(os.path.join(place, name), onerror=tell)
 
 
 def free(filesystem, size, files):

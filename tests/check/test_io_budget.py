@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
@@ -114,17 +114,19 @@ def test_bad_arguments_end_the_job_with_one_line(place, program, arguments):
 
 
 def test_what_killed_jobs_left_is_removed_and_what_lives_is_not(place):
-    dead = subprocess.Popen(['true'])
-    dead.wait()
-    here = os.uname().nodename
-    old, new = f'parity-job-elsewhere-{os.getpid()}', f'parity-job-elsewhere-{os.getpid() + 1}'
-    gone = {f'parity-job-{here}-{dead.pid}', old}
-    kept = {f'parity-job-{here}-1', new, 'parity-job-x', 'mine'}
-    for name in gone | kept:
-        (place / name / 'deep').mkdir(parents=True)
-    os.utime(place / old, (time.time() - 3 * 86400,) * 2)
-    assert room(place).returncode == 0
-    assert {p.name for p in place.iterdir()} - {f'parity-job-{here}-{os.getpid()}'} == kept
+    """Of an earlier version, a folder has no owner and waits for days."""
+    room(place)
+    gone, = place.iterdir()             # its owner is this process
+    owner = (gone / 'owner').read_text()
+    lives, other, early, *foreign = (place / name for name in ('parity-files-lives', 'parity-job-elsewhere', 'parity-job-c1-1', 'mine'))
+    for folder in (lives, other, early, *foreign):
+        (folder / 'deep').mkdir(parents=True)
+    (lives / 'owner').write_text(owner)
+    (other / 'owner').write_text(f'elsewhere {owner.split(" ", 1)[1]}')
+    where, who = owner.splitlines()
+    (gone / 'owner').write_text(f'{where}\n{who.split()[0]} 0\n')       # its id is another process's now
+    done = room(place)
+    assert done.returncode == 0 and {*place.iterdir()} - {Path(done.stdout.strip())} == {lives, other, early, *foreign}
 
 
 def test_a_quota_is_held(place, tmp_path):

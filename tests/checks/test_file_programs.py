@@ -272,7 +272,7 @@ def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(filetools, pla
     eventually(lambda: not any(map(alive, clients)))
     lives, link = (places[1] / f'parity-files-{name}' for name in ('lives', 'link'))
     lives.mkdir()
-    (lives / 'owner').write_text(f'{filetools.machine()}\n{filetools.process(os.getpid())}\n')
+    (lives / 'owner').write_text(f'{filetools.room.machine()}\n{filetools.room.process(os.getpid())}\n')
     kept = tmp_path / 'elsewhere' / 'kept'
     kept.parent.mkdir()
     kept.touch()
@@ -520,8 +520,8 @@ def test_what_another_host_left_is_removed_after_7_days_only(filetools, places, 
     left = places[0] / name
     (left / 'rank-00000').mkdir(parents=True)
     if owner is not None:
-        host, boot, space = filetools.machine().split(' ')
-        text = owner.format(host=host, boot=boot, space=space, process=filetools.process(os.getpid()))
+        host, boot, space = filetools.room.machine().split(' ')
+        text = owner.format(host=host, boot=boot, space=space, process=filetools.room.process(os.getpid()))
         (left / 'owner').write_text(text, encoding='latin-1')
     results(options(places[:1], mode), after=f'true_time = time.time\nm.time.time = lambda: true_time() + {days} * 86400')
     assert left.exists() != removed
