@@ -14,8 +14,6 @@ from parity.records.history import Frame
 from parity.records.plan_file import CELL, cell_id
 
 PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
-#: Groups of cells that tell of another part (codes.group_of); a GPU's cells tell of the GPU.
-_PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: The columns that name a part.
 _KIND = ['case', 'metric', 'subsystem']
 #: The row is of a night, of turns or of a gate: an experiment (parity.nodes.experiment) measures other software.
@@ -45,16 +43,17 @@ def of_system(system: str, newest: int | None = None) -> pl.DataFrame:
     frame = undistributed(frame.cast({history.TEXT: pl.String}))
     frame = frame.with_columns(start, log=sign * pl.col('value').log()).group_by(job, maintain_order=True).agg(
         pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
-    kinds = [(case, metric, subsystem, part_of(f'{case.replace(" ", "")}.{metric}', subsystem))
+    kinds = [(case, metric, subsystem, listed_part(f'{case.replace(" ", "")}.{metric}', subsystem))
              for case, metric, subsystem in frame.select(_KIND).unique().iter_rows()]
     parts = pl.DataFrame(kinds, dict.fromkeys((*_KIND, 'part'), pl.String), orient='row')
     return frame.join(parts, on=_KIND, maintain_order='left').sort('start', maintain_order=True)
 
 
-def part_of(name: str, subsystem: str) -> str:
-    """Return the part, of PARTS, that a cell tells of."""
-    group = subsystem if subsystem == 'gpu' else codes.group_of(name, subsystem)
-    return group if group in PARTS else _PART.get(group, 'other')
+def listed_part(name: str, subsystem: str) -> str:
+    """Return the one of PARTS that a cell counts for in lists of nodes: fewer than codes.part_of has. A GPU is
+    one part, and messages within a node pass through its memory."""
+    part = subsystem if subsystem == 'gpu' else codes.part_of(name, subsystem)
+    return 'memory' if part == 'within a node' else part if part in PARTS else 'other'
 
 
 def undistributed(frame: Frame) -> Frame:

@@ -86,11 +86,11 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
 
 def _slow_parts(known: Iterable[Incident]) -> dict[tuple[str, str], float]:
     """Return the nodes that incidents blame, by (node, part), with their speed as a share of their peers'."""
-    from parity.nodes.figures import part_of  # it loads polars
+    from parity.nodes.figures import listed_part  # it loads polars
     losses = defaultdict(list)
     for each in known:
         for fault in (fault for fault in each.faults.values() if fault.loss):
-            part = fault.part if fault.listed else part_of(fault.cell, fault.part)
+            part = fault.part if fault.listed else listed_part(fault.cell, fault.part)
             for node in fault.nodes if fault.listed else each.nodes:
                 losses[node, part].append(fault.loss)
     return {key: 1 - median(found) for key, found in losses.items()}
