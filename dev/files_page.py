@@ -22,7 +22,7 @@ from parity.jobs.request import JobsFile
 from parity.published import Study
 from parity.refs.levels import Levels
 from parity.rfm.adopt import Adopt
-from parity.software.environment import Gpu
+from parity.software.environment import GpuFile
 from parity.system.systems import LimitName, System
 from parity.verdict.acks import Acks
 
@@ -37,7 +37,7 @@ FILES = (
      'Partitions declared comparable, and the expected ratios.'),
     ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
     ('systems/NAME/levels.yaml', Levels, 'Levels that a person began. `parity level` writes it.'),
-    ('systems/NAME/spack/gpu.yaml', Gpu,
+    ('systems/NAME/spack/gpu.yaml', GpuFile,
      'The GPU codes. The other files in that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
     ('checks/adopt.yaml', Adopt,
      'The better side of metrics of tests that were not written for parity.'),

@@ -8,8 +8,7 @@ import polars as pl
 
 from parity.records.history import SCHEMA, TEXT
 from parity.records.record import Session
-from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Verdict
-from parity.verdict.model import Session as Judged
+from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, JudgedSession, Verdict
 
 DAY = 86400.0
 FIRST = 1794960000.0         # 2026-11-18, at midnight UTC
@@ -47,7 +46,7 @@ def cell(word: str = 'regressed', case: str = 'Stream %threads=all', metric: str
 
 
 def verdict_of(cells, **given):
-    session = Judged(uuid='3f2a91b4-0000', system='onebox', start='2026-11-20T02:14:00', end='2026-11-20T03:26:00', elapsed=4320.0,
+    session = JudgedSession(uuid='3f2a91b4-0000', system='onebox', start='2026-11-20T02:14:00', end='2026-11-20T03:26:00', elapsed=4320.0,
                       run_time=3480.0, cmdline='reframe -r', reframe='4.10.0', **given.pop('session', {}))
     coverage = Coverage(line='1 of 2 codes (no Spack: NPB)', measured=1, total=2, cells=len(cells), codes=[
         CodeCoverage(code='STREAM', measured=True, by='distro package'), CodeCoverage(code='NPB', measured=False, reason='no Spack')])

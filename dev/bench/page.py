@@ -10,7 +10,7 @@ from statistics import median
 
 from dev.bench.browser import Browser, browser_program
 from dev.bench.took import at_most
-from parity.verdict.model import Cell, Coverage, Session, Verdict
+from parity.verdict.model import Cell, Coverage, JudgedSession, Verdict
 
 CELLS, NIGHTS = 5000, 90
 #: The limits of such a page.
@@ -50,7 +50,7 @@ def write(folder: Path) -> Path:
 
 
 def _verdict(cells: list[Cell], uuid: str, day: str) -> Verdict:
-    session = Session(uuid=uuid, system='made-up', start=f'{day}T02:14:00', end=f'{day}T06:40:00',
+    session = JudgedSession(uuid=uuid, system='made-up', start=f'{day}T02:14:00', end=f'{day}T06:40:00',
                       elapsed=15960.0, run_time=15200.0)
     coverage = Coverage(line='13 of 13 codes', codes=[], measured=13, total=13, cells=len(cells))
     return Verdict(session=session, coverage=coverage, counts=Counter(c.verdict for c in cells), trust='made up',

@@ -9,7 +9,7 @@ import pytest
 import nights
 import stored
 from parity.check.reader import Wrong
-from parity.machine.gpu import Device, Report, State
+from parity.machine.gpu import DeviceState, GpuDevice, Report
 from parity.refs import propose
 from parity.verdict import cells, judge
 from replay import Replay, check
@@ -18,12 +18,12 @@ CARDS = {'GPU-b': '1b:00.0', 'GPU-a': '2c:00.0', 'GPU-d': '3d:00.0', 'GPU-c': '4
 FIGURES = {'GPU-a': 98.0, 'GPU-b': 100.0, 'GPU-c': 30.0, 'GPU-d': 102.0}
 
 
-def device(index: int, uuid: str, **other) -> Device:
-    return Device(index=index, uuid=uuid, bus=CARDS[uuid], arch='sm_80', units=108, clock_mhz=1410, memory_clock_mhz=1215,
+def device(index: int, uuid: str, **other) -> GpuDevice:
+    return GpuDevice(index=index, uuid=uuid, bus=CARDS[uuid], arch='sm_80', units=108, clock_mhz=1410, memory_clock_mhz=1215,
                   memory_bus_bits=5120, **other)
 
 
-def ran(folder, *cards: Device, stated: int = 4):
+def ran(folder, *cards: GpuDevice, stated: int = 4):
     """A case of a node with so many devices, whose driver tells of ``cards``."""
     report = Report(node='g1', source='nvml', driver='580', seconds=10, devices=cards or [device(at, uuid) for at, uuid in enumerate(CARDS)])
     (folder / 'gpus.json').write_text(report.model_dump_json())
@@ -70,13 +70,13 @@ def test_an_absent_device_is_named_where_it_was_seen_before(results, tmp_path):
 def test_a_lost_device_without_a_name_is_named_where_it_was_seen_before(results, tmp_path):
     ran(tmp_path).by_device(figures(*FIGURES))
     here = [device(at, uuid) for at, uuid in enumerate(CARDS) if uuid != 'GPU-d']
-    lost = Device(index=3, uuid='unknown', bus='unknown', error='GPU is lost (NVML error 15)')
+    lost = GpuDevice(index=3, uuid='unknown', bus='unknown', error='GPU is lost (NVML error 15)')
     with pytest.raises(Wrong, match=r'gpu3 \(unknown, bus unknown\): lost: GPU is lost .*; absent: gpu2 \(GPU-d, bus 3d:00.0\)$'):
         ran(tmp_path, *here, lost).parity_hardware()
 
 
 def test_work_stands_beside_the_energy_that_a_driver_tells(results, tmp_path):
-    told = device(0, 'GPU-a', before=State(energy_mj=5_000), after=State(energy_mj=45_000))
+    told = device(0, 'GPU-a', before=DeviceState(energy_mj=5_000), after=DeviceState(energy_mj=45_000))
     case = ran(tmp_path, told, device(1, 'GPU-b'), stated=2)
     case.by_device(figures('GPU-a', 'GPU-b'))
     case.per_joule({'GPU-a': 2000.0, 'GPU-b': 2000.0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parity.machine.gpu import Device, limits
+from parity.machine.gpu import GpuDevice, limits
 
 #: Two columns of a table by NVIDIA or AMD, as the page that was opened gives it. NVIDIA's white papers and data sheets
 #: themselves, and AMD's product pages, could not be opened: these pages quote them.
@@ -38,8 +38,8 @@ PUBLISHED = [
 ]
 
 
-def device(arch='', units=None, clock=None, memory=None, bits=None, **other) -> Device:
-    return Device(index=0, uuid='GPU-1', bus='0000:01:00.0', arch=arch, units=units, clock_mhz=clock, memory_clock_mhz=memory,
+def device(arch='', units=None, clock=None, memory=None, bits=None, **other) -> GpuDevice:
+    return GpuDevice(index=0, uuid='GPU-1', bus='0000:01:00.0', arch=arch, units=units, clock_mhz=clock, memory_clock_mhz=memory,
                   memory_bus_bits=bits, **other)
 
 

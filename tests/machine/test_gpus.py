@@ -17,7 +17,7 @@ from reframe.utility import import_module_from_file
 from conftest import PATIENCE, TOP
 from parity.check.reader import Wrong
 from parity.machine import gpu
-from parity.machine.gpu import Device, Load, Report, State
+from parity.machine.gpu import DeviceState, GpuDevice, Load, Report
 from replay import Replay, check, recorded
 
 PROGRAM = TOP / 'jobs' / 'programs' / 'gpus.py'
@@ -259,14 +259,14 @@ DEVICE = {'index': 0, 'uuid': 'GPU-a', 'bus': '1B', 'pcie_gen': 4, 'pcie_width':
 
 
 def of(**device):
-    return Report(node='n', source='nvml', seconds=10, devices=[Device(**DEVICE | device)])
+    return Report(node='n', source='nvml', seconds=10, devices=[GpuDevice(**DEVICE | device)])
 
 
 @pytest.mark.parametrize('device, wrong', [
-    ({}, ''), ({'error': 'x'}, 'lost: x'), ({'before': State(uncorrected=5), 'after': State(uncorrected=5)}, ''),
-    ({'after': State(uncorrected=5)}, ''), ({'before': State(uncorrected=5), 'after': State(uncorrected=6)}, '1 uncorrected memory errors during the run'),
-    ({'before': State(uncorrected=5), 'after': State(uncorrected=0)}, ''), ({'before': State(rows_failed=True)}, 'a memory row could not be remapped'),
-    ({'after': State(rows_pending=True, recovery='none')}, ''), ({'after': State(recovery='reboot')}, 'the driver wants: reboot'),
+    ({}, ''), ({'error': 'x'}, 'lost: x'), ({'before': DeviceState(uncorrected=5), 'after': DeviceState(uncorrected=5)}, ''),
+    ({'after': DeviceState(uncorrected=5)}, ''), ({'before': DeviceState(uncorrected=5), 'after': DeviceState(uncorrected=6)}, '1 uncorrected memory errors during the run'),
+    ({'before': DeviceState(uncorrected=5), 'after': DeviceState(uncorrected=0)}, ''), ({'before': DeviceState(rows_failed=True)}, 'a memory row could not be remapped'),
+    ({'after': DeviceState(rows_pending=True, recovery='none')}, ''), ({'after': DeviceState(recovery='reboot')}, 'the driver wants: reboot'),
     ({'during': Load(samples=0, pcie_gen=1, pcie_width=1)}, ''), ({'during': Load(samples=1, pcie_gen=4, pcie_width=16)}, ''),
     ({'during': Load(samples=1, pcie_gen=5)}, ''), ({'during': Load(samples=9, pcie_width=8)}, 'PCIe width 8 under load, card and slot can do 16')])
 def test_what_is_wrong_with_a_device(device, wrong):
@@ -277,12 +277,12 @@ def test_what_is_wrong_with_a_device(device, wrong):
     ('hardware', 99_000_000, ''), ('hardware', 110_000_000, 'hardware slowdown for 1.1% of the time'), ('thermal', 5e9, 'thermal slowdown for 50.0% of the time'),
     ('power_brake', 2e8, 'power-brake slowdown for 2.0% of the time'), ('power_cap', 9e9, ''), ('hardware', None, '')])
 def test_a_slowdown_is_a_cause_above_one_percent_of_the_time(reason, ns, cause):
-    report = of(before=State(slowed_ns={reason: 7_000_000_000}), after=State(slowed_ns={reason: ns and 7_000_000_000 + int(ns)}))
+    report = of(before=DeviceState(slowed_ns={reason: 7_000_000_000}), after=DeviceState(slowed_ns={reason: ns and 7_000_000_000 + int(ns)}))
     assert gpu.causes(report) == ([f'gpu0 (GPU-a, bus 1B): {cause}'] if cause else []) and gpu.bad(report) == []
 
 
 def test_energy_is_unknown_where_the_counter_stands_still_or_is_absent():
-    assert [gpu.energy_j(of(before=State(energy_mj=before), after=State(energy_mj=after)).devices[0])
+    assert [gpu.energy_j(of(before=DeviceState(energy_mj=before), after=DeviceState(energy_mj=after)).devices[0])
             for before, after in ((1000, 251000), (1000, 1000), (5000, 100), (None, 7))] == [250, None, None, None]
 
 

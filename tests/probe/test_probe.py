@@ -18,10 +18,10 @@ from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.machine.procfs import Tree
 from parity.nightly import doctor, guard
-from parity.nightly.doctor import Finding, exit_code
+from parity.nightly.doctor import Diagnosis, exit_code
 from parity.plan import Plan
 from parity.probe import login, write
-from parity.probe.login import Cluster, Host, Queue
+from parity.probe.login import BatchSystem, Host, Queue
 from parity.scheduler.command import seconds
 from parity.study import run
 from parity.system import systems
@@ -32,13 +32,13 @@ PBSNODES, QSTAT_Q = ((pbs_server.RECORDED / f'site-{name}.txt').read_text() for 
 HERE = Host('login1', {}, ['lustre at /lustre/fs1'], codes=('filecopy',))
 
 
-def thousand() -> Cluster:
+def thousand() -> BatchSystem:
     told = slurm_site.answers()
-    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(login.slurm_nodes(told['scontrol']['-a --oneliner show node'])),
+    return BatchSystem('slurm', 'Slurm 22.05.8', 'thousand', tuple(login.slurm_nodes(told['scontrol']['-a --oneliner show node'])),
                    tuple(login.slurm_queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench': []})), 'bench', mpi_type='pmix')
 
 
-def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
+def written(cluster: BatchSystem, here: Host = HERE) -> tuple[str, dict]:
     text = write.system('trial', cluster, here, datetime.date(2026, 11, 21))
     data = yaml.safe_load(text)
     System.model_validate(data)
@@ -55,7 +55,7 @@ def test_a_real_slurm():
     assert queues == [Queue('physical', default=True), Queue('virtual')]
     shown = login.configured(recorded['config'])
     assert (shown['ClusterName'], shown['SLURM_VERSION'], login.licences(recorded['licenses'])) == ('onebox', '22.05.8', ['machine:1'])
-    _, parts = written(Cluster('slurm', 'Slurm', 'x', tuple(told), tuple(queues)))
+    _, parts = written(BatchSystem('slurm', 'Slurm', 'x', tuple(told), tuple(queues)))
     assert [p['features'] for p in parts.values()] == [['cpu', 'physical'], ['cpu', 'virtual']], 'the operator calls the nodes so'
 
 
@@ -67,11 +67,11 @@ def site(tmp_path, monkeypatch):
     names = {'nid[000001-000006]': clouds, 'p[1-4]': ['p1', 'p2', 'p3', 'p4'], 'p1': ['p1'], 'nid[000001-000006],old1,p[1-4]': [*clouds, 'old1', 'p1', 'p2', 'p3', 'p4']}
     slurm_site.install(tmp_path, {'scontrol': {f'show hostnames {text}': '\n'.join(found) for text, found in names.items()}})
 
-    def cluster(version: str, seen: bool = True, qos=None) -> Cluster:
+    def cluster(version: str, seen: bool = True, qos=None) -> BatchSystem:
         text = {name: (slurm_site.RECORDED / f'site-{name}-{version}.txt').read_text() for name in ('nodes', 'partitions')}
         nodes = login.slurm_nodes(text['nodes'].replace('gpu:a100:4', '(null)')) if seen else []
         nodes += login.unseen(text['partitions'], nodes)
-        return Cluster('slurm', 'Slurm', 'x', tuple(nodes), tuple(login.slurm_queues(text['partitions'], set(), qos or {'staff': ['normal', 'night']})))
+        return BatchSystem('slurm', 'Slurm', 'x', tuple(nodes), tuple(login.slurm_queues(text['partitions'], set(), qos or {'staff': ['normal', 'night']})))
     return cluster
 
 
@@ -145,7 +145,7 @@ def test_a_pbs_site():
     assert (nodes['x1001'].cores, nodes['x1001'].gpus, nodes['x1001'].memory_bytes >> 30, nodes['x1001'].up) == (64, (('a100', 4),), 503, True)
     assert not nodes['x1002'].up and nodes['c0002'].memory_bytes == 256 << 30
     queues = login.pbs_queues(QSTAT_Q, 'workq', set(), 'dave')
-    text, parts = written(Cluster('pbs', 'PBS 23.06', 'srv', tuple(nodes.values()), tuple(queues)))
+    text, parts = written(BatchSystem('pbs', 'PBS 23.06', 'srv', tuple(nodes.values()), tuple(queues)))
     assert set(parts) == {'workq', 'workq-a100'}
     access = parts['workq-a100']['access']
     assert access[:2] == ['-q workq', '-l place=scatter:excl'] and 'ngpus=4' in access and 'ompthreads=1' in access
@@ -177,7 +177,7 @@ Queue: R23
     assert queues['route']._replace(name='') == login.Queue('', True, 7200)
     nodes = login.pbs_nodes(PBSNODES, shown)
     assert [n.name for n in nodes if 'route' in n.queues] == ['x1001', 'x1002']
-    text, parts = written(Cluster('pbs', 'PBS 23.06', 'srv', tuple(nodes), tuple(queues[name] for name in ('route', 'small', 'R23'))))
+    text, parts = written(BatchSystem('pbs', 'PBS 23.06', 'srv', tuple(nodes), tuple(queues[name] for name in ('route', 'small', 'R23'))))
     assert {part['access'][0] for part in parts.values()} == {'-q route'} and 'left out: R23 (a reservation)' in text
 
 
@@ -261,7 +261,7 @@ partitions:
 
 @pytest.mark.parametrize('codes, code', [((), 0), ((0, 0), 0), ((3,), 3), ((3, 4), 4), ((4, 3, 2), 2), ((0, 4), 4)])
 def test_the_exit_code_is_that_of_what_comes_first(codes, code):
-    assert exit_code(Finding('lacking' if each else 'note', 'a', '', exit_code=each) for each in codes) == code
+    assert exit_code(Diagnosis('lacking' if each else 'note', 'a', '', exit_code=each) for each in codes) == code
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def slurm(tmp_path, monkeypatch):
     return install
 
 
-def examined(tmp_path, *changes: tuple[str, str]) -> list[Finding]:
+def examined(tmp_path, *changes: tuple[str, str]) -> list[Diagnosis]:
     text = SYSTEM
     for old, new in changes:
         assert old in text

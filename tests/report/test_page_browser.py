@@ -38,7 +38,7 @@ def page(tmp_path_factory) -> Path:
     for name in ('rfm_job.sh', 'rfm_job.out'):
         (folder / 'run' / name).write_text('said')
     own = nights.Past(range(10), [70e3, 71e3, 69e3, 71.2e3, 70e3, 71e3, 69e3, 71.2e3, 60e3, 71e3], [68e3] * 10, [None] * 10, '.......dR.')
-    past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(10)], {cell_key(c): own for c in cells})
+    past = nights.NightHistory([(f'2026-11-1{n} 02:14', f's{n}') for n in range(10)], {cell_key(c): own for c in cells})
     return report.write(verdict_of(cells), folder / 'report', folder, Previous(nights=past))[0]
 
 

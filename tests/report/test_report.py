@@ -64,7 +64,7 @@ def hostile_previous(texts=HOSTILE):
     cells = hostile(texts).cells
     return Previous(
         before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=texts,
-        nights=nights.Nights([(h, h) for h in texts], {
+        nights=nights.NightHistory([(h, h) for h in texts], {
             key(c): nights.Past([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, '.:RWXFMI-d ') for c in cells}, dict.fromkeys(texts, 1)),
         changes={h: [Change(fact=h, old=h, new=h, nodes=[h], since=0.0)] for h in texts},
         plots={drawings.Plot(h, h, h, h, h, h, 'lower'): [drawings.PlotLine(h, {1.0: 1.0, 2.0: 3.0})] for h in texts},
@@ -229,7 +229,7 @@ def test_a_page_of_too_many_cells_has_the_worst_ones_and_counts_the_rest(tmp_pat
     calm, bad = [cell(check=name, case=name, metric=f'm{n}') for name in 'AB' for n in range(5)], cell(check='Z', case='Z', verdict='regressed')
     skipped = [cell(check='C', case='C', metric=f's{n}', verdict='skipped', value=None, reason='no MPI') for n in range(6)]
     seldom = cell(check='A', case='A', metric='seldom')
-    past = nights.Nights([('2026-07-01 02:00', 'one'), ('2026-07-02 02:00', 'two')], {key(seldom): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, 'R.')})
+    past = nights.NightHistory([('2026-07-01 02:00', 'one'), ('2026-07-02 02:00', 'two')], {key(seldom): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, 'R.')})
     verdict = verdict_of([*calm, *skipped, seldom, bad])
     page = page_of(verdict, tmp_path, previous=Previous(nights=past, before=verdict_of([*calm, *skipped])))
     names = [re.match(r'\w+', row['text'])[0] for row in page.rows()]
@@ -249,7 +249,7 @@ def test_a_figure_has_the_changes_of_its_nodes_by_short_name_or_by_address(tmp_p
     cells = [cell(check=name, case=name, nodes=[node]) for name, node in (('Address', '10.1.0.3'), ('Name', 'c3'))]
     changed = [Change(fact=f'kernel of {node}', old='1', new='2', nodes=[node], since=86400.0) for node in ('10.1.0.3', '10.1.0.4', 'c3.cluster', 'c4.cluster')]
     report.write(verdict_of(cells), tmp_path, tmp_path, Previous(
-        nights=nights.Nights([('1970-01-01 02:14', 'a'), ('2026-11-20 02:14', 'b')], {key(c): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, '..') for c in cells}), changes={cells[0].environ: changed}))
+        nights=nights.NightHistory([('1970-01-01 02:14', 'a'), ('2026-11-20 02:14', 'b')], {key(c): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, '..') for c in cells}), changes={cells[0].environ: changed}))
     said = {name: re.findall(r'<li>.* changed: kernel of (\S+)', page.source) for name, page in figures_of(tmp_path).items()}
     assert said == {'Address': ['10.1.0.3'], 'Name': ['c3.cluster']}
 
@@ -332,7 +332,7 @@ def test_cells_that_became_worse_come_first_and_those_that_are_new_or_gone_apart
     words = {'a': ('ok', 'failed'), 'b': ('regressed', 'ok'), 'c': ('ok', 'wrong'), 'd': ('ok', 'ok'), 'e': ('unreferenced', 'ok')}
     before = [cell(metric='old'), cell(metric='d', partition='other'), *(cell(metric=m, verdict=was) for m, (was, _) in words.items())]
     now = [cell(metric='new'), *(cell(metric=m, verdict=word) for m, (_, word) in words.items())]
-    found = changes(of_cells(now, nights.Nights())[0], verdict_of(before))
+    found = changes(of_cells(now, nights.NightHistory())[0], verdict_of(before))
     assert list(found['turns']) == [('ok', 'wrong'), ('ok', 'failed'), ('regressed', 'ok'), ('unreferenced', 'ok')]
     assert [row.cell.metric for row in found['new']] == ['new']
     assert [row.name for row in found['gone']] == ['Stream%threads=all.old@onebox:virtual', 'Stream%threads=all.d@onebox:other']

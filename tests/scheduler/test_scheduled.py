@@ -16,7 +16,7 @@ from conftest import TOP, shell
 from parity.base import reasons, submission
 from parity.machine import traffic
 from parity.scheduler import command, placement, scheduled
-from parity.scheduler.placement import Asked, Ran, Rank
+from parity.scheduler.placement import Ran, Rank, RankLayout
 
 NODE = TOP / 'jobs' / 'programs' / 'node.sh'
 
@@ -126,18 +126,18 @@ ALL = ('a', set(range(8)))
 
 
 @pytest.mark.parametrize('asked, there, why', [
-    (Asked(1, 2), (('a', {0}), ('a', {1})), ''),          # one of the core's two threads
-    (Asked(2, 4), (A0, A1, B0, B1), ''), (Asked(2, 3, order='cyclic'), (A0, B0, A1), ''),
-    (Asked(1, 2, 'socket'), (('a', {0, 2, 4, 6}), ('a', {1, 3, 5, 7})), ''), (Asked(1, 2, 'none'), (ALL, ALL), ''),
-    (Asked(1, 2), (A0,), '1 of 2 ranks noted where they ran'), (Asked(1, 2), (A0, B0), r'ran on 2 nodes \(a, b\), asked for 1'),
-    (Asked(2, 4), (A0, A1, ('a', {2, 6}), B0), '3 ranks on one node, asked for 2'),
-    (Asked(2, 4), (A0, B0, A1, B1), 'rank 1 is on b: not in block order'),
-    (Asked(2, 4, order='cyclic'), (A0, A1, B0, B1), 'rank 1 is on a: not in cyclic order'),
-    (Asked(1, 2), (('a', {0}), ('a', {4})), '2 ranks are bound to core 0 of a'),        # hardware threads of one core
-    (Asked(1, 1), (('a', {0, 1}),), 'rank 0 may run on CPUs 0-1: not bound to one core'),
-    (Asked(1, 1, 'socket'), (('a', {1, 2, 3, 5}),), 'rank 0 may run on CPUs 1-3,5: not bound to one socket'),
-    (Asked(1, 1, 'socket'), (A0,), 'rank 0 may run on CPUs 0,4 only: not bound to socket'),
-    (Asked(1, 1, 'none'), (A0,), 'rank 0 may run on CPUs 0,4 only: not bound to none')])
+    (RankLayout(1, 2), (('a', {0}), ('a', {1})), ''),          # one of the core's two threads
+    (RankLayout(2, 4), (A0, A1, B0, B1), ''), (RankLayout(2, 3, order='cyclic'), (A0, B0, A1), ''),
+    (RankLayout(1, 2, 'socket'), (('a', {0, 2, 4, 6}), ('a', {1, 3, 5, 7})), ''), (RankLayout(1, 2, 'none'), (ALL, ALL), ''),
+    (RankLayout(1, 2), (A0,), '1 of 2 ranks noted where they ran'), (RankLayout(1, 2), (A0, B0), r'ran on 2 nodes \(a, b\), asked for 1'),
+    (RankLayout(2, 4), (A0, A1, ('a', {2, 6}), B0), '3 ranks on one node, asked for 2'),
+    (RankLayout(2, 4), (A0, B0, A1, B1), 'rank 1 is on b: not in block order'),
+    (RankLayout(2, 4, order='cyclic'), (A0, A1, B0, B1), 'rank 1 is on a: not in cyclic order'),
+    (RankLayout(1, 2), (('a', {0}), ('a', {4})), '2 ranks are bound to core 0 of a'),        # hardware threads of one core
+    (RankLayout(1, 1), (('a', {0, 1}),), 'rank 0 may run on CPUs 0-1: not bound to one core'),
+    (RankLayout(1, 1, 'socket'), (('a', {1, 2, 3, 5}),), 'rank 0 may run on CPUs 1-3,5: not bound to one socket'),
+    (RankLayout(1, 1, 'socket'), (A0,), 'rank 0 may run on CPUs 0,4 only: not bound to socket'),
+    (RankLayout(1, 1, 'none'), (A0,), 'rank 0 may run on CPUs 0,4 only: not bound to none')])
 def test_elsewhere_than_asked(asked, there, why):
     ran = Ran(tuple(Rank(i, node, frozenset(cpus)) for i, (node, cpus) in enumerate(there)), TOPOLOGY, frozenset(TOPOLOGY))
     told = placement.problem(asked, ran)
@@ -169,7 +169,7 @@ def test_data_that_took_another_network(tmp_path, chosen, went, least, why):
 def test_two_ranks_on_one_device_are_named():
     def why(*devices):
         ranks = tuple(Rank(i, 'a', frozenset({i}), device) for i, device in enumerate(devices))
-        return placement.problem(Asked(1, 2), Ran(ranks, TOPOLOGY, frozenset(TOPOLOGY)))
+        return placement.problem(RankLayout(1, 2), Ran(ranks, TOPOLOGY, frozenset(TOPOLOGY)))
     assert why('GPU-7', 'GPU-7') == 'ranks 0 and 1 are on one device of a: GPU-7'
     assert not why('GPU-7', 'GPU-8') and not why('unknown', 'unknown') and not why('', '')
 

@@ -220,7 +220,7 @@ def text(found: list[tuple], head: str = HEAD) -> str:
     return head + ''.join(','.join(map(str, row)) + '\n' for row in found)
 
 
-def judged(found: list[tuple], head: str = HEAD) -> dict[str, detect.Series]:
+def judged(found: list[tuple], head: str = HEAD) -> dict[str, detect.SeriesJudgement]:
     return detect.of_file(text(found, head).encode(), 'x.csv')
 
 

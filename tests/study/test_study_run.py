@@ -248,7 +248,7 @@ def test_a_study_is_sent_as_a_job_that_runs_it(onebox, site, results, monkeypatc
     line = 'study', 'run', 'trial', '--system', 'onebox', '--quick', '--submit', '--partition', 'physical', '--partition', 'virtual'
     shutil.copytree(TOP / 'jobs', site.parents[2] / 'jobs')
     monkeypatch.setattr(slurm, 'submit', lambda file: '17')
-    monkeypatch.setattr(slurm, 'states', lambda job: [command.State(job, 'running', 'RUNNING')])
+    monkeypatch.setattr(slurm, 'states', lambda job: [command.JobState(job, 'running', 'RUNNING')])
     sent = parity(*line)
     assert sent.returncode == 0 and sent.stdout.splitlines()[-1] == '17' and '3 runs of 1 case' in sent.stdout, sent.stderr
     text = next((results / 'jobs').glob('*.sh')).read_text()

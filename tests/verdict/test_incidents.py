@@ -26,7 +26,7 @@ from parity.report import answer, summary
 from parity.report import incidents as words
 from parity.session import retain
 from parity.verdict import acks, incidents, judge
-from parity.verdict.model import Attribution, Row, Subsystem
+from parity.verdict.model import Attribution, CellText, Subsystem
 from sessions import case
 from stored import day
 
@@ -319,7 +319,7 @@ def work(nodes):
     def bad(name, number):
         cause = Attribution(where=Where(kind='node', name=f'n{number}'), subsystem=Subsystem(name='memory'))
         return incidents.Bad(f'{name} {number}', ['regressed', 'node', f'n{number}', 'memory'],
-                             Fault(word='regressed', since=0.0, measured=0.0), cause, Row(cell(case=f'{name} %n={number}')))
+                             Fault(word='regressed', since=0.0, measured=0.0), cause, CellText(cell(case=f'{name} %n={number}')))
     night = incidents.Night('local', 's', 1.0, {each.name: each for each in (bad('now', n) for n in range(nodes))}, {}, frozenset())
     before, together = night._replace(bad={each.name: each for each in (bad('then', n) for n in range(nodes))}), incidents.near()
     known = [each.model_copy(update={'number': n, 'faults': Faults(each.faults)})

@@ -21,7 +21,7 @@ from parity.report import answer
 from parity.system import systems
 from parity.verdict import budget, judge
 from parity.verdict import nights as by_series
-from parity.verdict.model import Budget
+from parity.verdict.model import AlarmBudget
 from sessions import METRICS, case, planned, ran, verdict_on
 
 BAND = (100.0, -0.05, 0.05)
@@ -235,7 +235,7 @@ def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_i
     assert cell.verdict == 'ok' and cell.visible < 0.05, 'its history shows what its bounds do not'
     assert verdict.trust == ('2 of 2 judged: 1 against accepted bounds; 2 against their last nights; false alarms: at most 1 a month by 2 histories, '
                              '1 bound, one in 90 nights each (docs/regression.md)')
-    assert verdict.budget == Budget(histories=2, bounds=1, rate=1 / 90)
+    assert verdict.budget == AlarmBudget(histories=2, bounds=1, rate=1 / 90)
     assert verdict.next.startswith('parity refs propose')
     nights(1, 0.93)
     cell, verdict = hpl()
@@ -258,7 +258,7 @@ def test_a_budget_of_false_alarms_is_a_number_above_0(site, stated, said):
 def test_all_that_can_turn_a_night_red_by_chance_shares_the_budget(site, stored, nights):
     site.write_text(site.read_text().replace('partitions:', 'alarms: {a_month: 0.5}\npartitions:', 1))
     nights(45)
-    assert judge.newest().budget == Budget(a_month=0.5, histories=2, rate=0.5 / 60)
+    assert judge.newest().budget == AlarmBudget(a_month=0.5, histories=2, rate=0.5 / 60)
     assert 'at most 0.5 a month by 2 histories, one in 120 nights each' in judge.newest().trust
     pair = Pair(baseline='a', candidate='b', expect=[{'metric': 'Toy.hpl', 'at_least': 1}, {'metric': 'Toy.t_gpu', 'parameters': {'x': '1'}, 'at_least': 1}])
     cases = [PlannedCase(**{**planned(name, partition=place, metrics=[{'name': m, 'unit': 's', 'better': 'lower'} for m in ('hpl', 't_gpu0', 't_gpu1')]),

@@ -79,7 +79,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
             self.skip_case('one_file is of the large copy')
         nodes = int(self.client_nodes or 1)
         if nodes > 1:
-            self.launch(placement.Asked(nodes, nodes, 'none'))
+            self.launch(placement.RankLayout(nodes, nodes, 'none'))
             self.executable = self.python()
         else:
             self.without_launcher()

@@ -31,7 +31,7 @@ def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class CsvTable:
     """The bytes of the CSV file ``name``. Blanks around names and values do not count.
 
     It has the columns ``needed``, perhaps some of ``optional``, and, where ``others`` is set, any that do not look

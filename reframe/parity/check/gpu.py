@@ -22,7 +22,7 @@ from parity.base.figures import counted
 from parity.check.reader import Lines, Wrong, kernel
 from parity.check.workload import Metric, Workload
 from parity.machine import gpu
-from parity.machine.gpu import Device, Report
+from parity.machine.gpu import GpuDevice, Report
 from parity.plan.identity import shared
 
 _EACH, _EVEN = '_gpu', '_lowest_over_median'
@@ -58,7 +58,7 @@ class Devices(RegressionTestPlugin):
         self.ask_driver()
         self.job.launcher.modifier, self.job.launcher.modifier_options = 'python3', ['-I gpus.py run --']
 
-    def note_devices(self, found: Collection[str] | None = None) -> tuple[list[str], dict[str, Device]]:
+    def note_devices(self, found: Collection[str] | None = None) -> tuple[list[str], dict[str, GpuDevice]]:
         """Return the devices of the case in order, by UUID, else by place, and the driver's own words on each.
 
         ``found`` are those that the program named; None: it named none. Notes them. Raises Wrong for one that is
@@ -100,7 +100,7 @@ class Devices(RegressionTestPlugin):
         except (OSError, ValueError, TypeError) as err:
             return Report(node='', source='none', why=f'{_REPORT}: {str(err).splitlines()[0]}', seconds=0)
 
-    def _complete(self, order: list[str], devices: Mapping[str, Device]) -> None:
+    def _complete(self, order: list[str], devices: Mapping[str, GpuDevice]) -> None:
         """Raise Wrong where a node has not as many devices as stated; name an absent one that was seen before."""
         if len(order) != self.devices:
             known = self._devices() | {uuid: str(device) for uuid, device in devices.items()}
@@ -189,7 +189,7 @@ class Gpu(Devices, Workload):
         self._limit([devices.get(uuid) for uuid in order])
         return values
 
-    def _limit(self, devices: list[Device | None]) -> None:
+    def _limit(self, devices: list[GpuDevice | None]) -> None:
         """Stand each device's figures beside its own limits."""
         limits = [gpu.limits(device) if device else {} for device in devices]
         for metric in self.metrics:

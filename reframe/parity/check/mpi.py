@@ -117,7 +117,7 @@ class Mpi(Workload):
         ranks = ranks or self.ranks_on(nodes)
         if ranks % nodes:
             self.skip_case(f'{counted(ranks, "rank")} cannot be spread evenly over {counted(nodes, "node")}')
-        self.asked = placement.Asked(nodes, ranks, self.binding, self.order)
+        self.asked = placement.RankLayout(nodes, ranks, self.binding, self.order)
         self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1)
         self.launch(self.asked)
         self.num_cpus_per_task = 1

@@ -81,7 +81,7 @@ class Paired(Workload):
                            'or does not state `nodes`', Kind.NODES)
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
         self.without_launcher()
-        self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, binding)))
+        self.env_vars.update(placement.variables(placement.RankLayout(nodes, nodes, binding)))
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         self.executable = 'python3'
         self.executable_opts = [f'pairs.py --launcher {launcher}', f'--in-flight {in_flight}',

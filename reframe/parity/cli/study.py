@@ -126,7 +126,7 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
     Exit code: 0 measured, 1 a wrong result, 2 usage, 3 nothing testable or no figure, 4 infrastructure.
     The same command measures again the cases that failed."""
     from parity.study import run
-    return run.measure(run.Command(name, system, quick, partition, given), dry_run, again, submit)
+    return run.measure(run.StudyCommand(name, system, quick, partition, given), dry_run, again, submit)
 
 
 @app.command('compare')

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from parity.base.figures import counted, figure
 from parity.base.text import columns
-from parity.verdict.model import STYLES, WORDS, Row, Verdict, rows
+from parity.verdict.model import STYLES, WORDS, CellText, Verdict, rows
 
 #: Changed facts that are listed; parity show lists all.
 CHANGES = 4
@@ -31,10 +31,10 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
     return said
 
 
-def _rows(listed: list[Row]) -> Iterator[str]:
+def _rows(listed: list[CellText]) -> Iterator[str]:
     """Yield one row a cell. Cells that were skipped or gave no figure for one reason share a row. Neighbours with
     one cause share its lines."""
-    groups: dict[tuple, list[Row]] = {}
+    groups: dict[tuple, list[CellText]] = {}
     for row in listed:
         c = row.cell
         alike = (c.check,) if row.word == 'skipped' else (c.case, '' if c.value is None else c.metric)
@@ -47,7 +47,7 @@ def _rows(listed: list[Row]) -> Iterator[str]:
             yield from (f'      {each}' for each in told)
 
 
-def _columns(group: list[Row]) -> tuple[str, ...]:
+def _columns(group: list[CellText]) -> tuple[str, ...]:
     row, c = group[0], group[0].cell
     place = f'{c.partition}+{c.environ}' if c.environ else c.partition
     where = ' · '.join(filter(None, (place, *c.nodes[:3], c.virtualisation)))

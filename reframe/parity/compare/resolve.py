@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
-from parity.base.csvfile import Table, number
+from parity.base.csvfile import CsvTable, number
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.reasons import Kind
 from parity.compare.model import Measured, Side, Value, differing
@@ -154,7 +154,7 @@ def of_file(file: str) -> Side:
 
 def _of_csv(file: str, raw: bytes) -> list[Measured]:
     cells: dict[tuple[str, str], Measured] = {}
-    for line, fields in Table(raw, file, _NEEDED, _OPTIONAL).rows():
+    for line, fields in CsvTable(raw, file, _NEEDED, _OPTIONAL).rows():
         row = {'session': '-', 'unit': '', **fields}
         if empty := [name for name in ('benchmark', 'metric', 'session') if not row[name]]:
             raise UsageError(f'{file}:{line}: {empty[0]} must not be empty')

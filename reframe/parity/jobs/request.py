@@ -171,7 +171,7 @@ def _misread(request: Request) -> Iterator[str]:
 _USUAL_NODES = (1, 2, 4)
 
 
-class Step(NamedTuple):
+class CampaignStep(NamedTuple):
     """The part of a campaign that one run of ci/nightly measures; ``repeat`` counts from 1."""
 
     partition: str
@@ -179,7 +179,7 @@ class Step(NamedTuple):
     repeat: int
 
 
-def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:
+def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[CampaignStep]:
     """Return each repeat on each node count. Each second repeat turns the partitions round: a drift weighs on
     all alike."""
     have = {part.name: 1 if detected else part.extras.nodes for part in partitions}
@@ -189,5 +189,5 @@ def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[
             raise errors.UsageError(f'{counted(never[0], "node")} can never be had: partition {name} has {most}; '
                                     'ask for fewer (--nodes, or nodes in jobs.yaml)')
     counts = asked.nodes or [n for n in _USUAL_NODES if all(n <= (most or 1) for most in have.values())]
-    return [Step(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
+    return [CampaignStep(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
             for name in (have if repeat % 2 else reversed(have))]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from parity.base import errors, files, paths
 from parity.jobs.request import Request
 from parity.scheduler import pbs, slurm
-from parity.scheduler.command import Forgotten, SchedulerError, State, job_phase
+from parity.scheduler.command import Forgotten, JobState, SchedulerError, job_phase
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
 
@@ -28,7 +28,7 @@ class Sent(BaseModel):
     at: datetime.datetime
     campaign: str = ''      # its --name
 
-    def states(self) -> list[State]:
+    def states(self) -> list[JobState]:
         """Return the states of its elements. SchedulerError where its scheduler does not answer."""
         return SCHEDULERS[self.scheduler].states(self.id)
 

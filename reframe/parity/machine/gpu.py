@@ -9,7 +9,7 @@ from parity.base.limits import Limit
 from parity.base.strict import Strict
 
 
-class State(Strict):
+class DeviceState(Strict):
     """The state of a device at one moment. None: it does not tell.
 
     Counters of errors and rows count since the driver was loaded or for the card's life; times are in ns."""
@@ -38,7 +38,7 @@ class Load(Strict):
     pcie_width: int | None = None
 
 
-class Device(Strict):
+class GpuDevice(Strict):
     """One device. ``error`` is what it said in place of an answer: it is lost."""
 
     index: int                              # the driver's, by bus
@@ -60,9 +60,9 @@ class Device(Strict):
     power_limit_w: float | None = None      # that the driver keeps now
     power_limit_default_w: float | None = None
     xids: list[int] | None = None           # the driver's errors (XID) during the run
-    before: State = Field(default_factory=State)
+    before: DeviceState = Field(default_factory=DeviceState)
     during: Load = Field(default_factory=Load)
-    after: State = Field(default_factory=State)
+    after: DeviceState = Field(default_factory=DeviceState)
 
     def __str__(self) -> str:
         return f'gpu{self.index} ({self.uuid or "UUID unknown"}, bus {self.bus or "unknown"})'
@@ -78,7 +78,7 @@ class Report(Strict):
     driver: str = ''
     seconds: float = Field(ge=0)            # between before and after
     infiniband: dict[str, dict[str, int]] = {}      # counters of errors that grew meanwhile, by port
-    devices: list[Device] = []
+    devices: list[GpuDevice] = []
     crc32: str = ''
 
 
@@ -101,7 +101,7 @@ _TRANSFERS = {'gfx90a': 2, 'gfx942': 4}
 _LANE = {1: (2.5, 8, 10), 2: (5, 8, 10), 3: (8, 128, 130), 4: (16, 128, 130), 5: (32, 128, 130), 6: (64, 242, 256)}
 
 
-def limits(device: Device) -> dict[str, Limit]:
+def limits(device: GpuDevice) -> dict[str, Limit]:
     """Return the bounds that follow from what a device tells of itself, in Gflop/s, GB/s and MHz.
 
     A lost device has none, nor has one with MIG: an instance is a part. An architecture without a source has no
@@ -143,7 +143,7 @@ def bad(report: Report) -> list[str]:
     return [f'{device}: {why}' for device in report.devices for why in _wrong(device)]
 
 
-def _wrong(device: Device) -> Iterator[str]:
+def _wrong(device: GpuDevice) -> Iterator[str]:
     before, during, after = device.before, device.during, device.after
     if device.error:
         yield f'lost: {device.error}'
@@ -168,7 +168,7 @@ def causes(report: Report) -> list[str]:
               for name, by in counts.items())]
 
 
-def _slow(report: Report, device: Device) -> Iterator[str]:
+def _slow(report: Report, device: GpuDevice) -> Iterator[str]:
     for why, word in _FINDINGS.items():
         if (share := slowed(report, device).get(why, 0)) > SLOWED:
             yield f'{word} for {share:.1%} of the time'
@@ -181,14 +181,14 @@ def _slow(report: Report, device: Device) -> Iterator[str]:
         yield f'{grew} errors of NVLinks'
 
 
-def capped(report: Report, device: Device) -> str:
+def capped(report: Report, device: GpuDevice) -> str:
     """Return for how long a device was held by its power limit, which is no fault; '' for less than SLOWED."""
     share, clock = slowed(report, device).get('power_cap', 0), device.during.clock_mhz
     at = f' at {clock:.0f} MHz' if clock else ''
     return f', held by its power limit for {share:.0%} of the time{at}' if share > SLOWED else ''
 
 
-def slowed(report: Report, device: Device) -> dict[str, float]:
+def slowed(report: Report, device: GpuDevice) -> dict[str, float]:
     """Return the share of the time in which a device was slowed, by reason, where its driver tells."""
     grew = {why: _grew(device.before.slowed_ns.get(why), now) for why, now in device.after.slowed_ns.items()}
     return {why: ns / 1e9 / report.seconds for why, ns in grew.items() if ns is not None and report.seconds}
@@ -202,7 +202,7 @@ def disturbed(report: Report) -> str:
                      for device, pids in others.items() if pids)
 
 
-def energy_j(device: Device) -> float | None:
+def energy_j(device: GpuDevice) -> float | None:
     """Return the energy that a device took between before and after, J; None if its driver does not tell."""
     grew = _grew(device.before.energy_mj, device.after.energy_mj)
     return grew / 1000 if grew and grew > 0 else None
@@ -216,7 +216,7 @@ def facts(report: Report) -> dict[str, Any]:
             'devices': [_facts(report, device) for device in report.devices]}
 
 
-def _facts(report: Report, device: Device) -> dict[str, Any]:
+def _facts(report: Report, device: GpuDevice) -> dict[str, Any]:
     load, after, share = device.during, device.after, slowed(report, device)
     told = {**device.model_dump(include={'mig', 'power_limit_w', 'power_limit_default_w', 'nvlinks', 'xids'}),
             **load.model_dump(exclude={'samples'}), 'energy_j': energy_j(device),

@@ -28,7 +28,7 @@ from parity.compare import pairs
 from parity.nightly import guard
 from parity.plan import Plan
 from parity.probe import partitions
-from parity.probe.login import TODO, Cluster
+from parity.probe.login import TODO, BatchSystem
 from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
@@ -40,7 +40,7 @@ from parity.verdict import acks
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing that was examined. Its ``word`` is ok, note (the nightly runs all the same) or lacking."""
 
     word: str
@@ -50,10 +50,10 @@ class Finding:
     exit_code: int = OK
 
 
-ok, note, lacking = (partial(Finding, word) for word in ('ok', 'note', 'lacking'))
+ok, note, lacking = (partial(Diagnosis, word) for word in ('ok', 'note', 'lacking'))
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def exit_code(findings: Iterable[Diagnosis]) -> int:
     """Return 0 where the nightly could run; else 2 configuration, 4 infrastructure, 3 something missing."""
     found = {f.exit_code for f in findings}
     return next((code for code in (USAGE, INFRASTRUCTURE, MISSING) if code in found), OK)
@@ -65,7 +65,7 @@ _ROOM = 2 << 30
 _LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'tmpfs', 'overlay')
 
 
-def findings(name: str) -> Iterator[Finding]:
+def findings(name: str) -> Iterator[Diagnosis]:
     """Yield one finding after another, as it is found out."""
     yield python()
     try:
@@ -86,7 +86,7 @@ def findings(name: str) -> Iterator[Finding]:
             yield lacking('system', str(err), '', err.exit_code)
 
 
-def python() -> Finding:
+def python() -> Diagnosis:
     """Compare the packages with requirements.lock: with other versions parity was not tried."""
     lock = paths.root() / 'requirements.lock'
     fix = 'run ci/venv: it makes .venv anew'
@@ -122,7 +122,7 @@ def version(name: str) -> str:
     return next((found.version for found in importlib.metadata.distributions(name=name, path=folders)), '')
 
 
-def _software(system: System) -> Iterator[Finding]:
+def _software(system: System) -> Iterator[Diagnosis]:
     """Examine Spack and what it has built; on this very machine, what starts of the rest."""
     made = manifest.read(system.name)
     build = f'parity software build --system {system.name}'
@@ -157,7 +157,7 @@ def _software(system: System) -> Iterator[Finding]:
                    'module purge here, or in each partition: prepare_cmds: [module purge]')
 
 
-def _earlier(system: System, view: Path) -> Iterator[Finding]:
+def _earlier(system: System, view: Path) -> Iterator[Diagnosis]:
     """Say which builds are kept for `parity cause`, which are gone, and the space that only these take."""
     builds = retain.builds(system.name, system.software.generations)
     known = {build: build / 'view' / 'bin' for build in builds if build not in view.parents}
@@ -185,7 +185,7 @@ def _can_build(system: System) -> bool:
     return not system.detect or not environment.missing()
 
 
-def _plan(system: System) -> Iterator[Finding]:
+def _plan(system: System) -> Iterator[Diagnosis]:
     """Have ReFrame read the settings and every check, as the nightly does; nothing is run."""
     options = ['--system', system.name]
     try:
@@ -204,7 +204,7 @@ def _plan(system: System) -> Iterator[Finding]:
     yield from _codes(system, planned)
 
 
-def _files(system: System) -> Iterator[Finding]:
+def _files(system: System) -> Iterator[Diagnosis]:
     if accepted := [file.name for file in systems.reference_files(system.name)]:
         yield ok('references', f'{", ".join(accepted)}: valid')
     else:
@@ -218,7 +218,7 @@ def _files(system: System) -> Iterator[Finding]:
             else ok('acks', f'{len(known)} known faults, valid')
 
 
-def _codes(system: System, planned: Plan) -> Iterator[Finding]:
+def _codes(system: System, planned: Plan) -> Iterator[Diagnosis]:
     """Examine each code on each partition: offered, missing although required, waived, or not asked for."""
     without = {code: {c.partition for c in planned.cases if code in c.needs and not c.environ}
                for code in features() if any(code in c.needs for c in planned.cases)}
@@ -261,7 +261,7 @@ def _remedies(system: System, absent: Collection[str], codes: list[str]) -> Iter
     return groups.items()
 
 
-def results(system: System) -> Iterator[Finding]:
+def results(system: System) -> Iterator[Diagnosis]:
     """Examine the folder of results: its database, its room, and whether the nodes can see it."""
     folder = paths.results()
     try:
@@ -285,7 +285,7 @@ def filesystem(folder: Path) -> str:
     return max(above, key=lambda m: len(m[0]), default=('', ''))[1]
 
 
-def _filesystems(system: System) -> Iterator[Finding]:
+def _filesystems(system: System) -> Iterator[Diagnosis]:
     """Examine the file systems that the partitions name, as far as this machine sees them."""
     variables = {**os.environ, 'PARITY_RESULTS': str(paths.results())}
     named = {Template(path).safe_substitute(variables): name
@@ -304,7 +304,7 @@ def _filesystems(system: System) -> Iterator[Finding]:
             yield note('file system', f'{what}: {there} cannot be written from here: the nodes may see another')
 
 
-def _timer(system: System) -> Iterator[Finding]:
+def _timer(system: System) -> Iterator[Diagnosis]:
     """Look for ci/nightly or parity in this user's crontab and in the timers of systemd."""
     for asked in ('crontab -l', 'systemctl --user list-timers --all --no-legend',
                   'systemctl list-timers --all --no-legend', 'scrontab -l'):
@@ -318,7 +318,7 @@ def _timer(system: System) -> Iterator[Finding]:
                f'docs/nightly.md; by hand: ci/nightly --system {system.name}')
 
 
-def batch_systems(system: System) -> Iterator[Finding]:
+def batch_systems(system: System) -> Iterator[Diagnosis]:
     """Examine each batch system once, then every partition behind it, then the launchers."""
     for kind, (cluster_of, fix) in partitions.ASK.items():
         parts = [p for p in system.partitions if command.KINDS.get(p.scheduler) == kind]
@@ -339,7 +339,7 @@ def batch_systems(system: System) -> Iterator[Finding]:
     yield from _launchers(system)
 
 
-def _accounting() -> Finding:
+def _accounting() -> Diagnosis:
     try:
         answer(['sacct', '-n', '-X', '-P', '-S', 'now', '-o', 'JobID'])
         return ok('scheduler', 'sacct answers')
@@ -348,7 +348,7 @@ def _accounting() -> Finding:
                        'bring slurmdbd up; or scheduler: squeue', INFRASTRUCTURE)
 
 
-def _partition(part: Partition, cluster: Cluster) -> Iterator[Finding]:
+def _partition(part: Partition, cluster: BatchSystem) -> Iterator[Diagnosis]:
     area, found = f'partition {part.name}', [*partitions.problems(part, cluster)]
     for problem in found:
         yield lacking(area, *problem) if problem.exit_code else note(area, *problem)
@@ -358,7 +358,7 @@ def _partition(part: Partition, cluster: Cluster) -> Iterator[Finding]:
         yield ok(area, f'{queue.name} is up: {sum(n.up for n in nodes)} of {counted(len(nodes), "node")}')
 
 
-def _launchers(system: System) -> Iterator[Finding]:
+def _launchers(system: System) -> Iterator[Diagnosis]:
     for launcher in sorted({p.launcher for p in system.partitions} - {'local', 'ssh'}):
         if path := shutil.which(launcher.partition('-')[0]):
             yield ok('launcher', f'{launcher}: {path}')

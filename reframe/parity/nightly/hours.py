@@ -26,7 +26,7 @@ _CASE = ('partition', 'environ', 'case', 'size')
 
 
 @dataclass(frozen=True)
-class Figure:
+class JudgedFigure:
     """A figure that its history judges. Shares: the slowdown that shows, the scatter of a night, and of a run."""
 
     metric: str
@@ -40,13 +40,13 @@ class Figure:
 
 
 @dataclass
-class Case:
+class CaseHours:
     """A case: node-hours of a run, runs a night, and its figures."""
 
     name: str
     hours: float
     runs: int
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[JudgedFigure] = field(default_factory=list)
 
     def count(self, runs: int, nights: int = WITHIN) -> int:
         """Return how many figures show a slowdown of 5 % with so many runs a night."""
@@ -69,14 +69,14 @@ class Way:
     more: int
     hours: float
     count: int                       # figures that show a slowdown of 5 %
-    left_out: tuple[Case, ...] = ()
+    left_out: tuple[CaseHours, ...] = ()
 
 
 @dataclass(frozen=True)
 class Worth:
     system: str
     budget: float
-    cases: list[Case]
+    cases: list[CaseHours]
     young: int                       # figures without enough nights
     ways: list[Way]                  # as now, and what a repeat or a night changes
     best: Way                        # within the budget
@@ -97,7 +97,7 @@ def worth(system: str, budget: float) -> Worth:
     return Worth(name, budget, cases, len(measured) - figures, list(_ways(cases)), best(cases, budget))
 
 
-def _cases(frame: pl.DataFrame, judged: list[Cell]) -> Iterator[Case]:
+def _cases(frame: pl.DataFrame, judged: list[Cell]) -> Iterator[CaseHours]:
     newest = frame.unique('session').sort('start')['session'].tail(_NIGHTS)
     frame = frame.filter(pl.col('session').is_in(newest.implode()))
     nodes = pl.col('node').cast(pl.String).str.count_matches(',') + 1
@@ -108,18 +108,19 @@ def _cases(frame: pl.DataFrame, judged: list[Cell]) -> Iterator[Case]:
     values = frame.group_by(*_CASE, 'metric', 'session').agg('value').group_by(*_CASE, 'metric').agg('value')
     scatter = {tuple(key): repeats.scatter(nights)
                for *key, nights in values.cast({pl.Categorical: pl.String}).iter_rows()}
-    found: dict[tuple[str, ...], Case] = {}
+    found: dict[tuple[str, ...], CaseHours] = {}
     for cell in judged:
         key = tuple(getattr(cell, name) for name in _CASE)
         if key in usual:
             cost, count = usual[key]
-            case = found.setdefault(key, Case(f'{cell.case} on {cell.partition}+{cell.environ}', cost, count))
+            case = found.setdefault(key, CaseHours(f'{cell.case} on {cell.partition}+{cell.environ}', cost, count))
             band = math.log(cell.usual_high / cell.usual_low) if cell.usual_low > 0 else 0.0
-            case.figures.append(Figure(cell.metric, cell.visible, band / 6, scatter.get((*key, cell.metric))))
+            of_night = scatter.get((*key, cell.metric))
+            case.figures.append(JudgedFigure(cell.metric, cell.visible, band / 6, of_night))
     yield from found.values()
 
 
-def _ways(cases: list[Case]) -> Iterator[Way]:
+def _ways(cases: list[CaseHours]) -> Iterator[Way]:
     """Yield what the night costs and shows now, with a repeat more or less, and without a night of three."""
     yield _way('as now', cases, 0)
     yield _way('a repeat more', cases, 1)
@@ -130,13 +131,13 @@ def _ways(cases: list[Case]) -> Iterator[Way]:
               sum(case.count(case.runs, nights) for case in cases))
 
 
-def _way(name: str, cases: Iterable[Case], more: int, left_out: Iterable[Case] = ()) -> Way:
+def _way(name: str, cases: Iterable[CaseHours], more: int, left_out: Iterable[CaseHours] = ()) -> Way:
     runs = [(case, max(1, case.runs + more)) for case in cases]
     return Way(name, more, sum(case.hours * count for case, count in runs),
                sum(case.count(count) for case, count in runs), tuple(left_out))
 
 
-def best(cases: list[Case], budget: float) -> Way:
+def best(cases: list[CaseHours], budget: float) -> Way:
     """Return the way within the budget that shows a slowdown of 5 % in most figures.
 
     Of equal ones it is the one that leaves out least, then the one with runs as now.

@@ -11,7 +11,7 @@ from parity.base.text import visible
 from parity.session.histories import Source
 from parity.stats.bounds import WANTED
 from parity.stats.hindsight import LEAST
-from parity.stats.replay import LONG, Incident, Life, Missed, Series
+from parity.stats.replay import LONG, Life, Missed, Series, SlowdownGroup
 from parity.verdict.budget import NIGHTS
 
 #: Incidents and missed drops that are named.
@@ -70,7 +70,7 @@ def _part(title: str, named: Iterator[str], count: int, head: str = '') -> Itera
         yield f'{"":10} and {count - NAMED} more (--json)'
 
 
-def incident(incident: Incident) -> str:
+def incident(incident: SlowdownGroup) -> str:
     """Say how much an incident took, when, and of which series."""
     worst, more = incident.slowdowns[0], len(incident.slowdowns) - 1
     others = f' and {more} more' if more else ''

@@ -28,7 +28,7 @@ _ROOM = 1.1
 _HERE = Path(__file__).parent
 
 
-class Drawn(NamedTuple):
+class SeriesDrawing(NamedTuple):
     """The drawing of a series: its curve, its levels, its notices, and the edges of the figures."""
 
     name: str
@@ -70,7 +70,7 @@ def _stretches(at: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, int]]:
     yield from ((int(at[begin]), int(at[end - 1])) for begin, end in edges.reshape(-1, 2))
 
 
-def _drawn(series: Series, times: np.ndarray, source: Source) -> Drawn:
+def _drawn(series: Series, times: np.ndarray, source: Source) -> SeriesDrawing:
     at, values = np.searchsorted(times, series.when), series.values
     level, low, high = (np.empty(len(values)) for _ in range(3))
     for begin, end in zip([0, *series.cuts], [*series.cuts, len(values)], strict=True):
@@ -83,7 +83,7 @@ def _drawn(series: Series, times: np.ndarray, source: Source) -> Drawn:
     curve = drawings.history(at.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
     starts = [0, *series.cuts]
     ends = [*(int(at[cut]) for cut in series.cuts), int(at[-1])]
-    return Drawn(series.name, words.about(series), curve,
+    return SeriesDrawing(series.name, words.about(series), curve,
                  ''.join(f'M{int(at[i])} {curve.y(level[i])}H{end}'
                          for i, end in zip(starts, ends, strict=True)),
                  ''.join(f'M{at[i]} {curve.y(values[i])}h0' for i in series.places),

@@ -52,7 +52,7 @@ class Queue(NamedTuple):
     reserved: bool = False              # a reservation of PBS: jobs wait until it begins
 
 
-class Cluster(NamedTuple):
+class BatchSystem(NamedTuple):
     """A batch system as its login node shows it. ``notes`` are for the file's head."""
 
     scheduler: str                      # slurm or pbs
@@ -79,7 +79,7 @@ class Host(NamedTuple):
     codes: tuple[str, ...] = ()                 # that start on this node, from its own packages
 
 
-def cluster() -> Cluster:
+def cluster() -> BatchSystem:
     """Ask Slurm, or else PBS. UsageError for neither, InfrastructureError for no answer."""
     for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
         if all(map(shutil.which, commands)):
@@ -91,7 +91,7 @@ def cluster() -> Cluster:
                      'a machine without a batch system is the system `local`')
 
 
-def slurm_cluster() -> Cluster:
+def slurm_cluster() -> BatchSystem:
     """Ask Slurm. SchedulerError where it does not answer."""
     shown = configured(answer(['scontrol', 'show', 'config']))
     default, qos = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
@@ -118,13 +118,13 @@ def slurm_cluster() -> Cluster:
                      'add --account=NAME to each access')
     if not plugins:
         notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
-    return Cluster(
+    return BatchSystem(
         'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
         tuple(queues), default, tuple(sorted(qos)), qos, tuple(known),
         mpi_type(plugins, shown.get('MpiDefault', '')), tuple(notes), '' if accounted else 'squeue')
 
 
-def pbs_cluster() -> Cluster:
+def pbs_cluster() -> BatchSystem:
     """Ask PBS. SchedulerError where it does not answer."""
     shown = answer(['qstat', '-Q', '-f'])
     servers = records(answer(['qstat', '-B', '-f']), 'Server: ')
@@ -134,7 +134,7 @@ def pbs_cluster() -> Cluster:
     notes = () if server.get('job_history_enable') == 'True' else (
         'PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
         'how a job ended is then not known',)
-    return Cluster('pbs', f'PBS {server.get("pbs_version", "")}'.strip(), server.get('name', ''), tuple(nodes),
+    return BatchSystem('pbs', f'PBS {server.get("pbs_version", "")}'.strip(), server.get('name', ''), tuple(nodes),
                    tuple(queues), notes=notes)
 
 

@@ -11,14 +11,14 @@ from parity.base import submission, times
 from parity.base.errors import INFRASTRUCTURE, OK, USAGE
 from parity.base.figures import counted
 from parity.probe import login
-from parity.probe.login import Cluster, Node, Queue
+from parity.probe.login import BatchSystem, Node, Queue
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
 from parity.system.systems import Partition, System
 
 #: How each batch system is asked, and what to try where it does not answer.
-ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
+ASK: dict[str, tuple[Callable[[], BatchSystem], str]] = {
     'slurm': (login.slurm_cluster, 'run scontrol ping; check SLURM_CONF, and that this is a login node'),
     'pbs': (login.pbs_cluster, 'run qstat -B; check PBS_CONF_FILE, and that this is a login node')}
 
@@ -37,7 +37,7 @@ class Flaw(NamedTuple):
 def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str, Flaw]]:
     """Yield the problems of a system's partitions, or of those named. A batch system that does not answer adds
     none."""
-    clusters: dict[str | None, Cluster | None] = {None: None}
+    clusters: dict[str | None, BatchSystem | None] = {None: None}
     for part in system.partitions:
         if names and part.name not in names:
             continue
@@ -48,7 +48,7 @@ def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str
         yield from ((part.name, problem) for problem in problems(part, clusters[kind]))
 
 
-def problems(part: Partition, cluster: Cluster | None = None) -> Iterator[Flaw]:
+def problems(part: Partition, cluster: BatchSystem | None = None) -> Iterator[Flaw]:
     """Yield the problems of a partition; without its ``cluster`` those that the file alone shows."""
     if submission.places_nothing(part):
         yield Flaw(submission.SHARED, f"access: add '{submission.SCATTER}'")
@@ -80,7 +80,7 @@ def problems(part: Partition, cluster: Cluster | None = None) -> Iterator[Flaw]:
         yield Flaw(f'sbatch refuses a job: {why}', 'correct access, or ask its operator', USAGE)
 
 
-def queue_of(part: Partition, cluster: Cluster) -> Queue | None:
+def queue_of(part: Partition, cluster: BatchSystem) -> Queue | None:
     """Return the queue of a partition's jobs, the default where `access` names none."""
     names = command.read(cluster.scheduler, part.access).where.get('queue')
     return next((q for q in cluster.queues if (q.name in names.split(',') if names else q.default)), None)
@@ -95,7 +95,7 @@ def _refusal(part: Partition) -> str:
     return ''
 
 
-def _never(part: Partition, queue: Queue, nodes: list[Node], cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _never(part: Partition, queue: Queue, nodes: list[Node], cluster: BatchSystem) -> Iterator[tuple[str, str]]:
     """Yield what no job of the partition can ever have, and what mends that."""
     if queue.longest and part.time_limit and times.seconds(part.time_limit) > queue.longest:
         yield f'time_limit {part.time_limit}: {queue.name} gives {queue.longest} s at most', 'state a shorter one'

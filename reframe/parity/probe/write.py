@@ -16,7 +16,7 @@ import jinja2
 
 from parity.base import codes, submission
 from parity.base.figures import counted
-from parity.probe.login import Cluster, Host, Node, Queue
+from parity.probe.login import BatchSystem, Host, Node, Queue
 
 #: The command that lists the nodes of each batch system.
 _SOURCES = {'slurm': 'scontrol show node', 'pbs': 'pbsnodes -a'}
@@ -64,7 +64,7 @@ class Like(NamedTuple):
         return [f'{n.name} {n.state}'.strip() for n in self.nodes if not n.up]
 
 
-def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str:
+def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) -> str:
     likes, left = like_nodes(cluster)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
@@ -124,7 +124,7 @@ _PROCESSORS = re.compile(
     r'|power(8|9|10)|thunderx2?|a64fx|grace|graviton\d|ampere|altra|intel|amd|arm')
 
 
-def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
+def like_nodes(cluster: BatchSystem) -> tuple[list[Like], dict[str, str]]:
     """Return the partitions worth measuring, and why each other queue was left out."""
     queues, slurm = cluster.queues, cluster.scheduler == 'slurm'
     members = {q.name: [node for node in cluster.nodes if q.name in node.queues] for q in queues}

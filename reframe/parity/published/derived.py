@@ -16,7 +16,7 @@ from parity.base.strict import Strict
 from parity.published import formula
 from parity.published.figures import StudyCell, named
 from parity.published.formula import Estimate
-from parity.published.model import Series, Study, filled
+from parity.published.model import FigureSeries, Study, filled
 from parity.published.statements import Derived, Formula
 
 Of = Literal['published', 'here']
@@ -54,7 +54,7 @@ class NumberRow(Strict):
     label: str = ''                     # 'cached figures': it is not what it seems
 
 
-def chosen(cells: Sequence[StudyCell], series: Series) -> list[StudyCell]:
+def chosen(cells: Sequence[StudyCell], series: FigureSeries) -> list[StudyCell]:
     """Return the cells of a series."""
     return [cell for cell in cells if (cell.experiment, cell.metric) == (series.experiment, series.metric)
             and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]

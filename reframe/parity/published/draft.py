@@ -38,7 +38,7 @@ def written(name: str, table: Path | None) -> list[Path]:
 def _of_table(name: str, raw: bytes, source: str) -> dict[str, str]:
     """Return the files of a study by the rows of a table. Long: a column `value`, and perhaps `metric`, `unit` and
     `better`. Wide: a figure is a column with a unit in brackets, else the last one. All others are axes."""
-    rows = list(csvfile.Table(raw, source, (), others=True).rows())
+    rows = list(csvfile.CsvTable(raw, source, (), others=True).rows())
     columns = list(rows[0][1])
     long = 'value' in columns
     wide = ['value'] if long else [c for c in columns if _COLUMN.fullmatch(c)[2]] or columns[-1:]

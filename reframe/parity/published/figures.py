@@ -9,7 +9,7 @@ from statistics import fmean, geometric_mean
 from typing import Literal
 
 from parity.base import csvfile, files, units
-from parity.base.csvfile import Table
+from parity.base.csvfile import CsvTable
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import number
 from parity.base.groups import grouped
@@ -104,7 +104,7 @@ def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
     stated: dict[tuple, tuple[str, str]] = {}
     axes = [axis for axis in study.axes if axis != 'unit' and (axis != study.contrast or study.candidate)]
     header = [*_COLUMNS[0], *axes, *_COLUMNS[1]]
-    for line, row in Table(files.read(file), str(file), header, ('use',)).rows():
+    for line, row in CsvTable(files.read(file), str(file), header, ('use',)).rows():
         where = f'{file}:{line}'
         if why := _wrong(study, row):
             raise UsageError(f'{where}: {why}')

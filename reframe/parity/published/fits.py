@@ -26,7 +26,7 @@ GAIN = 0.10
 _ROUNDING = 1e-9
 
 
-class Fit(NamedTuple):
+class FittedLaw(NamedTuple):
     """y = a x^b. ``low`` and ``high`` are the 95 % interval of b (law 'power') or of a (law 'inverse', b = -1).
 
     ``r2`` is of the logarithms, None where all y are equal. ``holds`` (inverse): a free b may be -1."""
@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
     rows: tuple[int, ...]
 
 
-def power(x: Sequence[float], y: Sequence[float]) -> Fit:
+def power(x: Sequence[float], y: Sequence[float]) -> FittedLaw:
     """Fit y = a x^b by least squares of the logarithms, with the 95 % interval of b.
 
     ``a`` is y at x = 1. The interval is b +- t se(b) with n - 2 degrees of freedom (Draper and Smith, Applied
@@ -61,10 +61,10 @@ def power(x: Sequence[float], y: Sequence[float]) -> Fit:
     b = float(du @ dv / (du @ du))
     rest, freedom = dv - b * du, len(u) - 2
     half = float(stdtrit(freedom, 0.975)) * math.sqrt(rest @ rest / freedom / (du @ du))
-    return Fit('power', _exp(v.mean() - b * u.mean()), b, b - half, b + half, _r2(rest, dv), len(u), few)
+    return FittedLaw('power', _exp(v.mean() - b * u.mean()), b, b - half, b + half, _r2(rest, dv), len(u), few)
 
 
-def inverse(p: Sequence[float], t: Sequence[float]) -> Fit:
+def inverse(p: Sequence[float], t: Sequence[float]) -> FittedLaw:
     """Fit t = a0 / p (the time t on p processors) by least squares of the logarithms; a0 is in t's unit.
 
     a0 is the geometric mean of t p, its 95 % interval that of a mean of logarithms (t, n - 1 degrees of freedom).
@@ -73,7 +73,7 @@ def inverse(p: Sequence[float], t: Sequence[float]) -> Fit:
     mean, rest, free = float((u + v).mean()), u + v - (u + v).mean(), power(p, t)
     half = float(stdtrit(len(u) - 1, 0.975)) * math.sqrt(rest @ rest / (len(u) - 1) / len(u))
     low, high = _exp(mean - half), _exp(mean + half)
-    return Fit('inverse', _exp(mean), -1.0, low, high, _r2(rest, v - v.mean()), len(u), few,
+    return FittedLaw('inverse', _exp(mean), -1.0, low, high, _r2(rest, v - v.mean()), len(u), few,
                holds=free.low - _ROUNDING <= -1 <= free.high + _ROUNDING)
 
 

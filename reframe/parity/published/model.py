@@ -162,7 +162,7 @@ class Experiment(Strict):
 
 
 @dataclass(frozen=True)
-class Series:
+class FigureSeries:
     """Figures that a finding, a fit or a number names. ``fixed``: axis -> values; ``ends``: points that stand
     against each other, such as those of `virtual / physical`."""
 
@@ -225,7 +225,7 @@ class Study(Strict):
         stated = asked.axes[axis]
         return list(self.axes[axis].values) if stated == 'all' else stated
 
-    def series(self, text: str) -> Series:
+    def series(self, text: str) -> FigureSeries:
         """Read `experiment.metric %axis=value ... VALUE / VALUE`. ValueError says what is wrong."""
         if not (found := SERIES.fullmatch(text)):
             raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, then perhaps %AXIS=VALUE')
@@ -247,7 +247,7 @@ class Study(Strict):
         points = [self._point(name, end, chosen) for end in re.split(' [/<] ', ends)] if ends else []
         if len({tuple(sorted(point)) for point in points}) > 1:
             raise ValueError(f'{ends!r}: all must be values of the same axes')
-        return Series(name, metric, chosen, points)
+        return FigureSeries(name, metric, chosen, points)
 
     def _point(self, experiment: str, text: str, fixed: dict[str, list[str]]) -> dict[str, str]:
         point = {}

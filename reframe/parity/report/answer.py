@@ -24,7 +24,7 @@ from parity.report import incidents as words
 from parity.stats.bounds import WANTED
 from parity.verdict import incidents, judge
 from parity.verdict.incidents import BAD
-from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
+from parity.verdict.model import WORDS, Cell, CellText, Verdict, rows
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
@@ -44,7 +44,7 @@ class Headline(Strict):
     share: float | None              # of the limit
 
 
-class Entry(WithVerdict):
+class FaultEntry(WithVerdict):
     """Cells with one cause: a title, their figures, the evidence, what to do."""
 
     title: str
@@ -62,7 +62,7 @@ class Answer(Strict):
     counts: str                      # '1 regressed · 58 ok · 4 blind' of what was judged; '' where nothing was
     anew: list[str]                  # '12 cells learn anew: arguments changed'
     headlines: list[Headline]        # where no figure is judged yet
-    entries: list[Entry]
+    entries: list[FaultEntry]
     notes: list[tuple[str, str]]     # label, text
 
 
@@ -92,7 +92,7 @@ def _is_judged(cell: Cell) -> bool:
 
 # ---- entries
 
-def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
+def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
     """Yield an entry for each cause, for each slow node of no slower cell, and for each pair that is not as
     expected."""
     known = {incident.number: incident for incident in verdict.incidents}
@@ -104,18 +104,18 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     shown = {row.cell.incident for _, group in groups for row in group}
     for incident in incidents.of_nodes(known.values(), verdict.session.uuid):
         if incident.number not in shown:
-            yield _of(incident, Entry(verdict='regressed', title=incident.title, cells=[], figures=[],
+            yield _of(incident, FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
                                       lines=[f'where: {incident.where}'], next='parity show'), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
-            yield _of(incident, Entry(
+            yield _of(incident, FaultEntry(
                 verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
                 title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
                 next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
 
 
-def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
+def _of(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> FaultEntry:
     """Return the entry, with its incident where it has one."""
     if incident is None:
         return entry
@@ -133,16 +133,16 @@ def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
         'next': f'parity show {incident.number}' if entry.next.startswith('parity show') else entry.next})
 
 
-def _shown(group: list[Row]) -> list[Row]:
+def _shown(group: list[CellText]) -> list[CellText]:
     return [row for row in group if row.cell.value is not None][:FIGURES]
 
 
-def _entry(title: str, group: list[Row], nights: dict[int, tuple[str, str]]) -> Entry:
+def _entry(title: str, group: list[CellText], nights: dict[int, tuple[str, str]]) -> FaultEntry:
     """``nights``: by the cell's id, its last nights and its runs of this one."""
     worst, shown = group[0], _shown(group)
     lines = [nights.get(id(row.cell), ('', ''))[1] for row in shown[:1]]
     lines += [worst.reason, *(worst.cell.cause.lines(3) if worst.cell.cause else [])]
-    return Entry(verdict=worst.word, title=title, cells=[row.name for row in group],
+    return FaultEntry(verdict=worst.word, title=title, cells=[row.name for row in group],
                  figures=[_figure(row, nights.get(id(row.cell), ('', ''))[0]) for row in shown],
                  lines=[*filter(None, lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
@@ -156,7 +156,7 @@ def _nights(cells: list[Cell], session: str) -> dict[int, tuple[str, str]]:
                        show.runs(cell, nights, session)) for cell, nights in found}
 
 
-def _figure(row: Row, nights: str) -> list[str]:
+def _figure(row: CellText, nights: str) -> list[str]:
     """Return name, before -> now, change, and the last nights."""
     cell = row.cell
     (before, now), unit = figures.alike(cell.unit, cell.expected, cell.value)
@@ -166,7 +166,7 @@ def _figure(row: Row, nights: str) -> list[str]:
 
 # ---- the first figures
 
-def _headlines(table: list[Row], alone: bool) -> Iterator[Headline]:
+def _headlines(table: list[CellText], alone: bool) -> Iterator[Headline]:
     """Yield the figures that the codes name for a first screen, a few of each subsystem; all of less than FEW
     where they stand ``alone``, without a cause."""
     measured = [row for row in table if row.cell.value is not None and not row.cell.label]
@@ -189,7 +189,7 @@ def _headlines(table: list[Row], alone: bool) -> Iterator[Headline]:
 
 # ---- sentences
 
-def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
+def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> str:
     measured = sum(row.cell.value is not None for row in table)
     figures = counted(measured, 'figure')
     judged = sum(_is_judged(row.cell) for row in table)
@@ -233,7 +233,7 @@ def _why(over: Incident) -> str:
     return f' ({over.closed.text})' if over.closed and over.closed.text else ''
 
 
-def _head(verdict: Verdict, table: list[Row]) -> str:
+def _head(verdict: Verdict, table: list[CellText]) -> str:
     session = verdict.session
     begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
@@ -249,7 +249,7 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
         'interrupted' if session.interrupted else '')))
 
 
-def _counts(table: list[Row]) -> str:
+def _counts(table: list[CellText]) -> str:
     counts = Counter('known' if row.cell.acknowledged else row.word for row in table if _is_judged(row.cell))
     return ' · '.join(f'{counts[word]} {word}' for word in (*BAD, 'known', 'improved', 'ok', 'blind')
                       if counts[word])
@@ -272,7 +272,7 @@ def _anew(verdict: Verdict) -> Iterator[str]:
         yield f'{counted(former, "accepted value")} of former work: parity refs propose'
 
 
-def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator[tuple[str, str]]:
+def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:
     """Yield a label and a sentence for each kind of the rest; '' where there is none."""
     yield from _warnings(verdict)
     yield from _incidents(verdict, table, entries)
@@ -295,7 +295,7 @@ def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield 'disturbed', f'{counted(disturbed, "figure")}, while others used the CPUs: shown, not judged'
 
 
-def _incidents(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator[tuple[str, str]]:
+def _incidents(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:
     """Yield the lines on what is acknowledged, over, or open without a cell tonight."""
     acked = [row for row in table if row.cell.acknowledged]
     nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
@@ -320,7 +320,7 @@ def _first(label: str, texts: Sequence[str], most: int, noun: str, command: str)
         yield label, f'{counted(rest, f"more {noun}")}: {command}'
 
 
-def _cells(table: list[Row]) -> Iterator[tuple[str, str]]:
+def _cells(table: list[CellText]) -> Iterator[tuple[str, str]]:
     """Yield the lines on cells that nobody need act on."""
     cells = [row.cell for row in table]
     by_word = Counter(cell.verdict for cell in cells)
@@ -394,7 +394,7 @@ def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[Line]:
         yield from ('', *(line[2:] for line in columns(table, right=(2,))))
 
 
-def _entered(entry: Entry) -> Iterator[Line]:
+def _entered(entry: FaultEntry) -> Iterator[Line]:
     yield from ('', (entry.title, 'bold'), *columns(entry.figures))
     rest = len(entry.cells) - len(entry.figures)
     if rest > 0 < len(entry.figures):

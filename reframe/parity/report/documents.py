@@ -13,7 +13,7 @@ from parity.base.text import visible
 from parity.report import answer
 from parity.verdict import model
 from parity.verdict.incidents import turn
-from parity.verdict.model import Row, Verdict
+from parity.verdict.model import CellText, Verdict
 
 
 def as_json(full: answer.Answered) -> str:
@@ -59,19 +59,19 @@ def junit(verdict: Verdict) -> bytes:
     return ET.tostring(top, encoding='utf-8', xml_declaration=True) + b'\n'
 
 
-def _totals(table: list[Row]) -> dict[str, str]:
+def _totals(table: list[CellText]) -> dict[str, str]:
     counts = Counter(map(_outcome, table))
     return {'tests': str(len(table)), 'failures': str(counts['failure']), 'errors': str(counts['error']),
             'skipped': str(counts['skipped'])}
 
 
-def _outcome(row: Row) -> str:
+def _outcome(row: CellText) -> str:
     """An acknowledged cell is no failure, as it does not set the exit code."""
     outcome = _OUTCOME.get(row.word, '')
     return 'skipped' if outcome and row.cell.acknowledged else outcome
 
 
-def _case(suite: ET.Element, row: Row) -> None:
+def _case(suite: ET.Element, row: CellText) -> None:
     cell = row.cell
     environ = f' +{cell.environ}' if cell.environ else ''
     case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',

@@ -132,7 +132,7 @@ Tick = tuple[float, str]
 
 class Path(NamedTuple):
     d: str
-    colour: int                      # the place of the line's name among `Drawn.names`
+    colour: int                      # the place of the line's name among `Drawing.names`
     earlier: bool
 
 
@@ -146,7 +146,7 @@ class Mark(NamedTuple):
     earlier: bool
 
 
-class Drawn(NamedTuple):
+class Drawing(NamedTuple):
     plot: Plot
     unit: str                        # of the labels up the side
     paths: list[Path]
@@ -169,7 +169,7 @@ class _Axis(NamedTuple):
         return [(round(self.place(v), 1), text(v)) for v in self.ticks]
 
 
-def draw(plot: Plot, curves: list[PlotLine]) -> Drawn | None:
+def draw(plot: Plot, curves: list[PlotLine]) -> Drawing | None:
     """Return the plot's drawing, without points that are not finite; None where only curves of the session before
     are left. Axes are logarithmic where their ends are far apart."""
     found = [line._replace(points={x: y for x, y in sorted(line.points.items())
@@ -198,7 +198,7 @@ def draw(plot: Plot, curves: list[PlotLine]) -> Drawn | None:
                                         for x, runs in line.runs.items() for y in runs)),
                   names.index(line.name), line.earlier) for line in lines if line.limits is not None]
     factor, unit = figures.moved(max(up.ticks), plot.unit)
-    return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot)),
+    return Drawing(plot, unit, paths, across.labels(lambda x: _size(x, plot)),
                  up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves), marks, names,
                  (across.scale, up.scale))
 

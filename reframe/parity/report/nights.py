@@ -36,7 +36,7 @@ class Past(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Nights:
+class NightHistory:
     """``labels``: (start, session) of each night, oldest first. ``cells``: by CELL. ``nodes``: the last night in
     which each node was measured."""
 
@@ -46,7 +46,7 @@ class Nights:
 
 
 def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words: pl.DataFrame | None = None,
-              absent: pl.DataFrame | None = None) -> Nights:
+              absent: pl.DataFrame | None = None) -> NightHistory:
     """Return the nights of ``sessions``, (uuid, start) with the oldest first; a night's value is the median of its
     runs, as it is judged.
 
@@ -68,7 +68,7 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
         cell, own = tuple(cell), dict(zip(at, word, strict=True))
         cells[cell] = Past(at, value, low, high, _letters(letters.pop(cell, {}) | own, count))
     cells |= {cell: Past(letters=_letters(own, count)) for cell, own in letters.items()}
-    return Nights(labels, cells, last_by_node(frame, 'at'))
+    return NightHistory(labels, cells, last_by_node(frame, 'at'))
 
 
 def _letters(words: dict[int, str], count: int) -> str:
@@ -81,7 +81,7 @@ def tonight(cell: Cell, past: Past, count: int) -> str:
     return past.letters.ljust(count)[:-1] + (letter.lower() if cell.acknowledged else letter)
 
 
-def speed(cells: Iterable[Cell], nights: Nights, keys: Iterable[tuple]) -> tuple[list[float | None], int]:
+def speed(cells: Iterable[Cell], nights: NightHistory, keys: Iterable[tuple]) -> tuple[list[float | None], int]:
     """Return the speed of each night, the median over the cells of value over what is expected, and how many cells
     count. Above 1 is better. A cell that nothing judges is held against the median of its own nights."""
     import numpy as np
@@ -110,7 +110,7 @@ def by_word(words: Iterable[str]) -> list[tuple[str, int]]:
     return [(word, counts[word]) for word in WORDS if counts[word]]
 
 
-class Node(NamedTuple):
+class NodeNights(NamedTuple):
     name: str
     partitions: list[str]
     words: list[tuple[str, int]]         # worst first
@@ -125,7 +125,7 @@ class Node(NamedTuple):
         return any(WORDS.index(word) < _HARMLESS for word, _ in self.words)
 
 
-def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[Node]:
+def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[NodeNights]:
     """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of nodes.figures.speeds."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -134,13 +134,13 @@ def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[fl
     told = {name: {f'{fact} {value}' for fact, value in facts.items() if value and fact != 'node'}
             for name, facts in (session.nodes if session else {}).items() if name in found}
     alike = set.intersection(*told.values()) if told else set()
-    return sorted((Node(name, sorted({c.partition for c in own}), by_word(c.verdict for c in own),
+    return sorted((NodeNights(name, sorted({c.partition for c in own}), by_word(c.verdict for c in own),
                         sorted({c.check for c in own if c.verdict not in _NOT_RUN}),
                         sorted(told.get(name, alike) - alike), *speeds.get(name, (None, 0)))
                    for name, own in found.items()), key=_badness)
 
 
-def _badness(node: Node) -> tuple:
+def _badness(node: NodeNights) -> tuple:
     """The bad words and how often; then the speed beside other nodes."""
     bad = [(WORDS.index(word), -count) for word, count in node.words if WORDS.index(word) < _HARMLESS]
     return bad or [(_HARMLESS, 0)], 1.0 if node.speed is None else node.speed, node.name

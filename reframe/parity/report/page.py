@@ -25,12 +25,12 @@ from parity.base.figures import several
 from parity.base.groups import grouped
 from parity.records.plan_file import CELL
 from parity.report import answer, drawings, incidents, nights
-from parity.report.answer import Answered, Entry
+from parity.report.answer import Answered, FaultEntry
 from parity.report.drawings import Curve
-from parity.report.nights import LETTERS, Nights, Past
+from parity.report.nights import LETTERS, NightHistory, Past
 from parity.report.previous import Previous
 from parity.report.templates import template
-from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
+from parity.verdict.model import WORDS, Cell, CellText, Verdict, rows
 
 SUBSYSTEMS = (*codes.SUBSYSTEMS, 'other')
 #: Characters of a reason in the table, and on a figure's own page; verdict.json has the whole.
@@ -62,7 +62,7 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     Each is self-contained; everything that comes from the verdict is escaped."""
     names = {'figures': figures, 'drawings': drawings, 'version': __version__, 'count': _count, 'listed': LISTED}
     previous = previous or Previous()
-    lines, sources = of_cells(verdict.cells, previous.nights or Nights())
+    lines, sources = of_cells(verdict.cells, previous.nights or NightHistory())
     left = {folder: _links(folder, directory, root) for folder in {line.cell.outputdir for line in lines}}
     for line in lines:
         line.links = left[line.cell.outputdir]
@@ -94,7 +94,7 @@ def _count(n: int, one: str, many: str) -> str:
 
 def _shown(verdict: Answered, previous: Previous, lines: list[PageRow], sources: list[str]) -> dict[str, Any]:
     """Return what the pages show, as plain data."""
-    history, facts = previous.nights or Nights(), verdict.session.facts
+    history, facts = previous.nights or NightHistory(), verdict.session.facts
     drawn = [found for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem))
              if (found := drawings.draw(plot, previous.plots[plot]))]
     plots = grouped(drawn[:drawings.MOST], lambda d: d.plot.subsystem)
@@ -147,7 +147,7 @@ def _links(outputdir: str, directory: Path, root: Path) -> Links:
 # ---- the table of cells
 
 @dataclass(eq=False)
-class PageRow(Row):
+class PageRow(CellText):
     """A row of the page: its figures share one unit."""
 
     number: int = 0                  # on the page, from 1
@@ -201,7 +201,7 @@ def rank(subsystem: str) -> tuple[int, str]:
     return SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS), subsystem
 
 
-def of_cells(cells: list[Cell], history: Nights) -> tuple[list[PageRow], list[str]]:
+def of_cells(cells: list[Cell], history: NightHistory) -> tuple[list[PageRow], list[str]]:
     """Return the rows in the page's order, and the sources of their limits.
 
     Subsystems come in their rank; checks and cases stay together, in the order of their first cells. ROWS cells
@@ -258,7 +258,7 @@ def _case(lines: list[PageRow]) -> dict[str, Any]:
 
 # ---- the first screen
 
-def _tiles(lines: list[PageRow], history: Nights) -> Iterator[tuple[str, float | None, Curve, int]]:
+def _tiles(lines: list[PageRow], history: NightHistory) -> Iterator[tuple[str, float | None, Curve, int]]:
     """Yield each subsystem, its speed tonight, 1 as expected, over the nights, and of how many figures it is."""
     for subsystem in sorted({line.cell.subsystem for line in lines}, key=rank):
         cells = [line.cell for line in lines if line.cell.subsystem == subsystem]
@@ -272,7 +272,8 @@ def _tiles(lines: list[PageRow], history: Nights) -> Iterator[tuple[str, float |
                 at, values, [1 - spread, *none], [1 + spread, *none], len(shares), 60)._replace(band=''), count
 
 
-def _cards(entries: list[Entry], lines: list[PageRow]) -> Iterator[tuple[Entry, list[PageRow], list[PageRow]]]:
+def _cards(entries: list[FaultEntry],
+           lines: list[PageRow]) -> Iterator[tuple[FaultEntry, list[PageRow], list[PageRow]]]:
     """Yield each entry of the answer with its lines: the first, which have their curves, and the rest."""
     by_name = {line.name: line for line in lines}
     for entry in entries:
@@ -317,7 +318,7 @@ def _badness(words: tuple[str, str]) -> tuple:
 def _figure(line: PageRow, previous: Previous) -> dict[str, Any]:
     """Return a figure with its nights: the curve, its edges in their unit and the factor that leads there; dots by
     word; (night, when, word, figure) of those with another word than ok; and (first night, change)."""
-    cell, past, labels = line.cell, line.past, (previous.nights or Nights()).labels
+    cell, past, labels = line.cell, line.past, (previous.nights or NightHistory()).labels
     curve, dots, told = line.curve(1000), {}, []
     value_of = dict(zip(past.at, past.values, strict=True))
     for at, letter in enumerate(line.letters):

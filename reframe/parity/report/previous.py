@@ -11,8 +11,8 @@ from parity.records.record import Session
 from parity.system import systems
 
 if TYPE_CHECKING:
-    from parity.report.drawings import Drawn, Plot, PlotLine
-    from parity.report.nights import Nights
+    from parity.report.drawings import Drawing, Plot, PlotLine
+    from parity.report.nights import NightHistory
     from parity.verdict.model import Change, Verdict
 
 #: Sessions that are searched for the one before: a month of nights, with a few runs by hand.
@@ -26,9 +26,9 @@ class Previous:
     before: Verdict | None = None                    # the session before, judged
     unreadable: str = ''                             # why that cannot be told
     differences: list[str] = field(default_factory=list)
-    nights: Nights | None = None
+    nights: NightHistory | None = None
     plots: dict[Plot, list[PlotLine]] = field(default_factory=dict)
-    scaling: list[Drawn] = field(default_factory=list)
+    scaling: list[Drawing] = field(default_factory=list)
     facts: Session | None = None
     changes: dict[str, list[Change]] = field(default_factory=dict)       # in the last nights, by environment
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from parity.compare.model import differing
 from parity.compare.resolve import DAYS
 from parity.records import database, history
 from parity.report import drawings
-from parity.report.drawings import Drawn, Plot, PlotLine
+from parity.report.drawings import Drawing, Plot, PlotLine
 from parity.stats import interval
 from parity.verdict.model import Cell
 
@@ -48,7 +48,7 @@ class Point(NamedTuple):
     why: str
 
 
-class Sweep(NamedTuple):
+class ScalingSeries(NamedTuple):
     """A metric of a case over the sizes. ``kind``: strong for one problem on all sizes, weak for one that grows
     with them, '' where the code does not tell (`scales` of its CODE)."""
 
@@ -67,7 +67,7 @@ class Sweep(NamedTuple):
     notes: list[str]
 
 
-def of_check(check: str, by: str = '') -> list[Sweep]:
+def of_check(check: str, by: str = '') -> list[ScalingSeries]:
     """Return the sweeps of a check by one of AXES ('': by the first with two sizes) at each place. They have the
     sessions of the 14 days before the newest one with two sizes.
 
@@ -103,7 +103,7 @@ def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> li
     return rows.collect().partition_by('check', 'place', 'environ', maintain_order=True)
 
 
-def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[Sweep]:
+def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[ScalingSeries]:
     """Yield the sweeps of one check, place and environment."""
     size = pl.col('alike').str.json_path_match(f'$.{by}').cast(pl.Int64, strict=False)
     rows = rows.with_columns(at=size).filter(pl.col('at').is_not_null())
@@ -127,7 +127,7 @@ def _declared(case: str, metric: str) -> str:
                  if re.match(pattern, name)), '')
 
 
-def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> Sweep:
+def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> ScalingSeries:
     """Keep of each size the runs like its newest, and the sizes like the newest of all; ``rows``: oldest first."""
     last = rows[-1]
     alike = {fact: value for fact, value in last['facts'].items() if fact not in _SWEPT}
@@ -144,7 +144,8 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> Sweep:
     kind, problem = _kind(_declared(case, last['metric']), [sizes[size][-1]['facts'] for size in sorted(sizes)])
     points = [_point(size, sizes[size], min(sizes), sizes[min(sizes)], kind) for size in sorted(sizes)]
     about = (last[name] for name in ('place', 'environ', 'subsystem', 'check'))
-    return Sweep(*about, case, last['metric'], last['unit'], last['better'], by, kind, problem, points, notes)
+    metric = (last[name] for name in ('metric', 'unit', 'better'))
+    return ScalingSeries(*about, case, *metric, by, kind, problem, points, notes)
 
 
 def _kind(kind: str, facts: list[dict[str, str]]) -> tuple[str, str]:
@@ -178,7 +179,7 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
 
 # ---- text
 
-def lines(sweeps: list[Sweep]) -> Iterator[console.Line]:
+def lines(sweeps: list[ScalingSeries]) -> Iterator[console.Line]:
     """Yield the lines of a table a case, its metrics below one another."""
     cases = grouped(sweeps, attrgetter('case', 'place', 'environ', 'kind', 'problem'))
     for number, ((case, place, environ, kind, problem), own) in enumerate(cases.items()):
@@ -220,7 +221,7 @@ _OF_POINT = ('size', 'value', 'seconds', 'sessions', 'runs', 'ratio', 'ratio_low
              'efficiency_low', 'efficiency_high', 'why')
 
 
-def table(sweeps: list[Sweep]) -> str:
+def table(sweeps: list[ScalingSeries]) -> str:
     """Return a row for each size of each metric as CSV; seconds: the median of the runs."""
     return csvfile.written((*_COLUMNS, *_OF_POINT), (
         [*(getattr(sweep, name) for name in _COLUMNS), p.size, p.value, median(p.seconds) if p.seconds else None,
@@ -229,7 +230,7 @@ def table(sweeps: list[Sweep]) -> str:
 
 # ---- drawings
 
-def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
+def drawn(session: str, cells: Iterable[Cell]) -> list[Drawing]:
     """Return a drawing for each sweep of the session's cells whose kind is known, `drawings.MOST` at most: figures
     with their intervals, and a line for what scales without loss."""
     swept: dict[tuple[str, str], list[Cell]] = defaultdict(list)
@@ -251,7 +252,7 @@ def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
     return [made for plot, lines in plots.items() if (made := drawings.draw(plot, lines))]
 
 
-def _line(sweep: Sweep, name: str) -> PlotLine:
+def _line(sweep: ScalingSeries, name: str) -> PlotLine:
     first, weak_time = sweep.points[0], sweep.kind == 'weak' and sweep.better == 'lower'
     power = 0 if weak_time else 1 if sweep.better == 'higher' else -1
     at = {p.size: [first.value * r for r in p.ratio] if p.ratio[1] else [p.value] for p in sweep.points}

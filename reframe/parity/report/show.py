@@ -24,7 +24,7 @@ from parity.plan.identity import swept_apart
 from parity.records import changes, database, history, plan_file
 from parity.system import systems
 from parity.verdict import cause, judge
-from parity.verdict.model import STYLES, Attribution, Cell, Row, Verdict, names
+from parity.verdict.model import STYLES, Attribution, Cell, CellText, Verdict, names
 
 #: Nights that are shown.
 NIGHTS = 14
@@ -46,7 +46,7 @@ class ShownNight(Strict):
     reruns: list[tuple[float, str]] = []     # value and node
 
 
-class View(Strict):
+class CellView(Strict):
     """One cell of one session; ``nights`` ends with that session where the cell has a figure in it."""
 
     name: str
@@ -60,7 +60,7 @@ class View(Strict):
     rerun: str                       # a line for bash; '' where no environment can run the case
 
 
-def of_cell(wanted: str, session: str = '') -> View:
+def of_cell(wanted: str, session: str = '') -> CellView:
     """Return everything known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
     verdict, name, cell = find(wanted, session)
     uuid = verdict.session.uuid
@@ -69,7 +69,7 @@ def of_cell(wanted: str, session: str = '') -> View:
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     spans = ((each.start, each.end) for each in map(database.brief, (uuid, *confirming)))
     output, note = _output(cell.outputdir, *spans)
-    return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
+    return CellView(name=name, session=uuid, start=verdict.session.start, cell=cell,
                 nights=stored_nights([cell], uuid)[0],
                 attribution=cause.of_cells([cell], verdict.cells, frame, sessions, uuid)[0],
                 output=output, output_note=note, rerun=_rerun(cell, verdict))
@@ -158,9 +158,9 @@ def _pattern(name: str) -> str:
 
 # ---- lines of text
 
-def lines(view: View) -> Iterator[Line]:
+def lines(view: CellView) -> Iterator[Line]:
     """Yield the lines in the order of a person's questions."""
-    row = Row(view.cell)
+    row = CellText(view.cell)
     yield from ((view.name, 'bold'),
                 ('   '.join(filter(None, (row.word.upper(), row.figure, row.reason))), STYLES[row.word]))
     yield from (f'{label:8} {text}' for label, text in _facts(view, row) if text)
@@ -170,7 +170,7 @@ def lines(view: View) -> Iterator[Line]:
         yield from ('', f'rerun: {view.rerun}')
 
 
-def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
+def _facts(view: CellView, row: CellText) -> Iterator[tuple[str, str]]:
     cell, known = view.cell, view.attribution
     day, _, clock = view.start.partition('T')
     yield 'session', f'{view.session[:8]} · {day} {clock[:5]} · size {cell.size}'
@@ -191,7 +191,7 @@ def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
         yield '' if i else 'changed', str(change)
 
 
-def _history(view: View) -> str:
+def _history(view: CellView) -> str:
     if len(view.nights) < 2:
         return f'only {view.nights[0].night[:10]}' if view.nights else 'no figure is stored'
     values = [night.value for night in view.nights]

@@ -40,7 +40,7 @@ _LEAST = 0.01
 _DAY = 86400.0
 
 
-class Alarms(NamedTuple):
+class AlarmCounts(NamedTuple):
     """Alarms of histories and bounds; ``young``: too young to tell; ``allowed``: false ones, by the budget."""
 
     all: int
@@ -159,7 +159,7 @@ def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
 
 
 def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float,
-                 references: Sequence[Accepted] = ()) -> Alarms:
+                 references: Sequence[Accepted] = ()) -> AlarmCounts:
     """Sort the alarms of ``days``; ``nights``: when each night began. ``references``: those of the system.
 
     Only slower figures count: chance makes no program fail. False is an incident that was over after BY_ITSELF
@@ -186,7 +186,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     false = [each for each in chance if each.number in called or
              each.closed and not each.closed.text and not explained(each) and lasted(each) <= BY_ITSELF]
     young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
-    return Alarms(len(chance), false, young, a_month * days / budget.NIGHTS)
+    return AlarmCounts(len(chance), false, young, a_month * days / budget.NIGHTS)
 
 
 def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[Incident]) -> str:

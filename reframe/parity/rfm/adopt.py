@@ -45,7 +45,7 @@ class Adopt(Strict):
 
 
 @dataclass(frozen=True)
-class Metric:
+class AdoptedMetric:
     """A performance variable of ReFrame's, or PASSED."""
 
     name: str
@@ -98,22 +98,23 @@ def refer(check, partition: str, values: dict[str, tuple]) -> None:
         check.reference = {partition: {**check._resolve_reference().scope(partition), **values}}
 
 
-def metrics(check, partition: str | None = None) -> tuple[Metric, ...]:
+def metrics(check, partition: str | None = None) -> tuple[AdoptedMetric, ...]:
     """Return what the check has declared so far; PASSED where that is nothing: its hooks may declare more."""
     known = references(check, partition)
     units = {name: expression.unit for name, expression in check.perf_variables.items()}
     for name in () if units else getattr(check, 'perf_patterns', None) or known:
         units[name] = (*known.get(name, ()), '', '', '', '')[3] or ''
     return tuple(_metric(check, name, unit, known.get(name, (0, None, None))) for name, unit in units.items()) \
-        or (Metric(PASSED),)
+        or (AdoptedMetric(PASSED),)
 
 
-def _metric(check, name: str, unit: str, reference: tuple) -> Metric:
+def _metric(check, name: str, unit: str, reference: tuple) -> AdoptedMetric:
     own = type(check).__name__
     if said := better(own, name, unit, reference):
-        return Metric(name, unit, said)
-    return Metric(name, unit, '', f'{_where(check, name)}: the unit {unit!r} is neither a time nor a rate; name '
-                                  f'check {own}, metric {name} and better (higher, lower) in checks/adopt.yaml')
+        return AdoptedMetric(name, unit, said)
+    why = (f'{_where(check, name)}: the unit {unit!r} is neither a time nor a rate; name '
+           f'check {own}, metric {name} and better (higher, lower) in checks/adopt.yaml')
+    return AdoptedMetric(name, unit, '', why)
 
 
 def better(check: str, metric: str, unit: str, reference: tuple) -> str:
@@ -158,7 +159,7 @@ def measure(check, partition: str) -> dict[str, str]:
     with osext.change_dir(check.stagedir):
         for name, expression in [*found.items()]:
             try:
-                value = _figure(sn.evaluate(expression), *stated.get(name, (Metric(name), ())))
+                value = _figure(sn.evaluate(expression), *stated.get(name, (AdoptedMetric(name), ())))
             except Exception as err:
                 broken[name] = reasons.cut(f'{_raised(check, name, err)}: {type(err).__name__}: {err}')
                 del found[name]
@@ -168,7 +169,7 @@ def measure(check, partition: str) -> dict[str, str]:
     return broken
 
 
-def _figure(value: Any, metric: Metric, reference: tuple) -> float:
+def _figure(value: Any, metric: AdoptedMetric, reference: tuple) -> float:
     """Return what a performance function gave as a figure. TypeError or ValueError where it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f'gives {value!r:.60}; it must give a number')
@@ -202,10 +203,10 @@ class Answers:
         self.check = check
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def metrics(self) -> tuple[AdoptedMetric, ...]:
         return metrics(self.check)
 
-    def metrics_on(self, partition) -> tuple[Metric, ...]:
+    def metrics_on(self, partition) -> tuple[AdoptedMetric, ...]:
         return metrics(self.check, partition.fullname)
 
     def not_run(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 from reframe.utility import osext
 
 from parity.scheduler import command, pbs, scheduled, slurm
-from parity.scheduler.command import Forgotten, SchedulerError, State, note_standing, run
+from parity.scheduler.command import Forgotten, JobState, SchedulerError, note_standing, run
 
 #: How long (seconds) a scheduler may take to end a cancelled job, before nobody waits for it.
 CANCEL_WAIT = 10
@@ -177,7 +177,7 @@ class Pbs(Patient, PbsJobScheduler):
         for job in jobs:
             record = known.get(_number(job.jobid))
             state = pbs.state(job.jobid, record) if record else \
-                State(job.jobid, 'ended', 'F', reason=DELETED if self._history else FORGOTTEN)
+                JobState(job.jobid, 'ended', 'F', reason=DELETED if self._history else FORGOTTEN)
             job._state = JOB_STATES.get(state.word, 'COMPLETED' if state.phase == 'ended' else state.word)
             if state.nodes:
                 self._update_nodelist(job, state.nodes)

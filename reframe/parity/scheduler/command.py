@@ -68,7 +68,7 @@ def controller() -> str:
 
 
 @dataclass(frozen=True)
-class State:
+class JobState:
     """A job or an element of an array. ``word`` is the scheduler's own; ``never`` is why it can never start."""
 
     id: str
@@ -95,7 +95,7 @@ class NodeState:
     since: float | None = None          # Unix time
 
 
-def job_phase(states: list[State]) -> tuple[str, int | None]:
+def job_phase(states: list[JobState]) -> tuple[str, int | None]:
     """Return the phase of a job from its elements, and the highest exit code once all have ended."""
     phases = {s.phase for s in states}
     if phases != {'ended'}:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, run, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, JobState, NodeState, SchedulerError, answer, run, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
@@ -42,7 +42,7 @@ def folders() -> dict[str, str]:
             for name, job in found.items()}
 
 
-def states(job: str) -> list[State]:
+def states(job: str) -> list[JobState]:
     """Ask for the job, or the elements of its array. Forgotten where PBS does not know it. Asks for text (-w):
     a backslash, a letter beyond ASCII, `inf` or `.5` breaks the JSON of OpenPBS 23.06."""
     found = ''
@@ -59,7 +59,7 @@ def states(job: str) -> list[State]:
     return read(found)
 
 
-def read(text: str) -> list[State]:
+def read(text: str) -> list[JobState]:
     """Read the jobs that `qstat -f -w` prints: an array's elements, or the array where it has none yet."""
     jobs = records(text)
     elements = {name: job for name, job in jobs.items() if '[]' not in name}
@@ -81,11 +81,11 @@ def busy(job: dict[str, str]) -> list[str]:
     return [part.partition('/')[0] for part in parts if part]
 
 
-def state(name: str, job: dict[str, str]) -> State:
+def state(name: str, job: dict[str, str]) -> JobState:
     """Return the state of a job from its attributes."""
     word, comment = job['job_state'], job.get('comment', '')
     phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
-    return State(name, phase, word, _exit_code(job) if phase == 'ended' else None, _reason(name, phase, job),
+    return JobState(name, phase, word, _exit_code(job) if phase == 'ended' else None, _reason(name, phase, job),
                  job.get('exec_host', ''), job.get('resources_used.walltime', ''),
                  comment if phase == 'pending' and comment.startswith('Can Never Run') else '',
                  _times(job) if phase != 'pending' else None)

@@ -33,7 +33,7 @@ _PER_NODE = ('OMPI_MCA_rmaps_base_mapping_policy', 'PRTE_MCA_rmaps_default_mappi
 
 
 @dataclass(frozen=True)
-class Asked:
+class RankLayout:
     """``ranks`` in all on ``nodes``; bound to a core each, to a socket, or not; in block or cyclic order."""
 
     nodes: int
@@ -76,7 +76,7 @@ def needs_node_file(partition) -> bool:
             and partition.launcher_type.registered_name == 'mpirun')
 
 
-def variables(asked: Asked, node_file: bool = False) -> dict[str, str]:
+def variables(asked: RankLayout, node_file: bool = False) -> dict[str, str]:
     """Return the variables that ask every known launcher for this placement. For a node that a ``node_file`` names
     once, Open MPI assumes as many slots as cores: so it is given the number of ranks."""
     found = {name: words.get(asked.binding) or words[asked.order] for name, words in _ASKED_BY.items()}
@@ -98,7 +98,7 @@ def read(folder: Path) -> Ran:
                text.cpus(''.join(allowed.split()[-1:])))
 
 
-def problem(asked: Asked, ran: Ran) -> str:
+def problem(asked: RankLayout, ran: Ran) -> str:
     """Say how the job ran elsewhere than asked; '' where it did not."""
     if [r.number for r in ran.ranks] != list(range(asked.ranks)):
         return f'{len(ran.ranks)} of {counted(asked.ranks, "rank")} noted where they ran'

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE, OK
-from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, run, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, JobState, NodeState, SchedulerError, answer, run, seconds
 
 #: CONFIGURING: a node boots for the job.
 PENDING = {'PENDING', 'CONFIGURING', 'EXPEDITING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT',
@@ -58,7 +58,7 @@ def folders() -> dict[str, str]:
     return dict(line.split('|', 1) for line in lines if '|' in line)
 
 
-def states(job: str) -> list[State]:
+def states(job: str) -> list[JobState]:
     """Ask the controller, which forgets, else the accounting, for the job or the elements of its array.
 
     Forgotten also where only the accounting knows a job, and not its end: a killed controller lost the job."""
@@ -82,7 +82,7 @@ def states(job: str) -> list[State]:
         raise (Forgotten(str(err), err.exit_code) if unknown else err) from None
 
 
-def _blamed(job: str, found: list[State]) -> list[State]:
+def _blamed(job: str, found: list[JobState]) -> list[JobState]:
     """Return the state of a single job with what `blame` adds to its reason."""
     if len(found) == 1 and found[0].word in BLAMED:
         more = blame(job, found[0].word, found[0].nodes)
@@ -90,7 +90,7 @@ def _blamed(job: str, found: list[State]) -> list[State]:
     return found
 
 
-def _controller(line: str) -> State:
+def _controller(line: str) -> JobState:
     """Read a job by its own keys: its name comes before UserId; what else its user wrote comes behind them."""
     name = re.match(r'JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\S+))?', line)
     facts = dict(reversed(re.findall(r'(\w+)=(\S*)', line.partition(' UserId=')[2])))
@@ -99,7 +99,7 @@ def _controller(line: str) -> State:
                   *(facts.get(key, '') for key in keys))
 
 
-def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> State:
+def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> JobState:
     """Return the state of a job; ``at`` are the times of its submission, start and end."""
     phase = 'pending' if word in PENDING else 'ended' if word in ENDED else 'running'
     reason = _NO_FOLDER if code == f'0:{_NOT_STARTED}' else reason
@@ -108,8 +108,9 @@ def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: st
     # a job that was cancelled in the queue may have no start
     ran, (submitted, began, ended) = seconds(elapsed), map(_unix, at)
     known = phase != 'pending' and None not in (ran, submitted, began or ended)
-    return State(name, phase, word, _exit_code(word, code) if phase == 'ended' else None, reason, nodes, elapsed,
-                 never, ((began or ended) - submitted, float(ran)) if known else None)
+    times = ((began or ended) - submitted, float(ran)) if known else None
+    ended_with = _exit_code(word, code) if phase == 'ended' else None
+    return JobState(name, phase, word, ended_with, reason, nodes, elapsed, never, times)
 
 
 def never_starts(reason: str) -> bool:

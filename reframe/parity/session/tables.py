@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from parity.base.csvfile import Table
+from parity.base.csvfile import CsvTable
 from parity.base.errors import UsageError
 from parity.stats import detect
 
@@ -44,7 +44,7 @@ def read(raw: bytes, path: Path, columns: Mapping[str, str], series: Sequence[st
     long = {key: columns.get(key) or (key if key in names else '') for key in NAMED} | {'night': night}
     wide = not long['value']
     wanted = [night, *(series or names)] if wide else [name for name in long.values() if name]
-    table = Table(raw, str(path), list(dict.fromkeys(wanted)), others=True)
+    table = CsvTable(raw, str(path), list(dict.fromkeys(wanted)), others=True)
     text = table.frame().with_row_index('line', 2 + skipped)
     if wide:
         rows = text.unpivot([n for n in text.columns if n not in (night, 'line')], index=['line', night],

@@ -278,7 +278,7 @@ def _valid_cuda(spec: str, cudas: list[str]) -> str:
     return ask(spec, cudas) if ask else ''
 
 
-class Gpu(Strict):
+class GpuFile(Strict):
     """gpu.yaml."""
 
     specs: list[Annotated[str, AfterValidator(_spec)]] = Field(min_length=1)
@@ -287,7 +287,7 @@ class Gpu(Strict):
 def gpu_specs(system: str) -> list[str]:
     """Return the system's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
     file = scope(system) / 'gpu.yaml'
-    specs = yamlfile.read(file, Gpu).specs if file.exists() else []
+    specs = yamlfile.read(file, GpuFile).specs if file.exists() else []
     _refuse_cuda(specs, (_stated_cuda(system) or {}) if specs else {})
     return specs
 

@@ -27,7 +27,7 @@ _NOT_ASKED = ('gcc-runtime', 'glibc', 'intel-oneapi-runtime')
 _HASHES = TypeAdapter(list[str])
 
 
-class Package(NamedTuple):
+class LockedPackage(NamedTuple):
     """A package of a lock as Spack takes it on a command line, and how a person reads it. A compiler has a name
     that begins with %."""
 
@@ -44,12 +44,12 @@ class Swap(NamedTuple):
     text: str
 
 
-def packages(folder: Path, root: str) -> dict[str, Package]:
+def packages(folder: Path, root: str) -> dict[str, LockedPackage]:
     """Return the packages of a build's lock that ``root`` runs with, by name, and its compilers."""
     lock = spack.locked(folder)
     specs, virtuals = lock['concrete_specs'], dict[str, set[str]]()
     waiting = [own['hash'] for own in lock['roots'] if specs[own['hash']]['name'] == root]
-    below, compilers = dict[str, Mapping[str, Any]](), dict[str, Package]()
+    below, compilers = dict[str, Mapping[str, Any]](), dict[str, LockedPackage]()
     while waiting:
         spec = specs[waiting.pop()]
         below[spec['name']] = spec
@@ -60,12 +60,12 @@ def packages(folder: Path, root: str) -> dict[str, Package]:
                 waiting += [edge['hash']] if name not in below else []
             elif _LANGUAGES & {*about['virtuals']}:
                 version = specs[edge['hash']]['version']
-                compilers[f'%{name}'] = Package(f'%{name}@={version}', f'{name} {version}', _LANGUAGES)
+                compilers[f'%{name}'] = LockedPackage(f'%{name}@={version}', f'{name} {version}', _LANGUAGES)
     return compilers | {name: _package(spec, frozenset(virtuals.get(name, ()))) for name, spec in below.items()
                         if name not in _NOT_ASKED}
 
 
-def _package(spec: Mapping[str, Any], provides: frozenset[str]) -> Package:
+def _package(spec: Mapping[str, Any], provides: frozenset[str]) -> LockedPackage:
     version = spec['version']
     words = [f'{spec["name"]}@{"" if "=" in version else "="}{version}']
     for name, value in sorted(spec['parameters'].items()):
@@ -73,7 +73,7 @@ def _package(spec: Mapping[str, Any], provides: frozenset[str]) -> Package:
             words += [f'{name}="{" ".join(value)}"'] if value else []
         elif name != 'patches':
             words.append(_variant(name, value))
-    return Package(' '.join(words), f'{spec["name"]} {version.rpartition("=")[2]}', provides,
+    return LockedPackage(' '.join(words), f'{spec["name"]} {version.rpartition("=")[2]}', provides,
                    not spec.get('external'))
 
 
@@ -83,7 +83,7 @@ def _variant(name: str, value: Any) -> str:
     return f'{name}={",".join(map(str, value)) if isinstance(value, list) else value}'
 
 
-def changes(before: Mapping[str, Package], now: Mapping[str, Package]) -> list[Swap]:
+def changes(before: Mapping[str, LockedPackage], now: Mapping[str, LockedPackage]) -> list[Swap]:
     """Return the packages that differ. One that provides what another did took its place."""
     gone, found = sorted(before.keys() - now.keys()), []
     for name in sorted(now):
@@ -98,7 +98,7 @@ def changes(before: Mapping[str, Package], now: Mapping[str, Package]) -> list[S
     return found + [Swap((name,), f'{before[name].text} -> none') for name in gone]
 
 
-def _step(before: Package, now: Package) -> str:
+def _step(before: LockedPackage, now: LockedPackage) -> str:
     """Return 'openblas 0.3.29 -> 0.3.30', or the words that differ where the version does not."""
     if before.text != now.text:
         return f'{before.text} -> {now.text.rpartition(" ")[2]}'
@@ -107,7 +107,8 @@ def _step(before: Package, now: Package) -> str:
     return f'{now.text}: {old} -> {new}'
 
 
-def spec_of(root: str, before: Mapping[str, Package], now: Mapping[str, Package], taken: Collection[str]) -> str:
+def spec_of(root: str, before: Mapping[str, LockedPackage], now: Mapping[str, LockedPackage],
+            taken: Collection[str]) -> str:
     """Return what to ask Spack for: the packages ``taken`` as they are now, all else as before."""
     chosen = {name: package for name, package in before.items() if name not in taken}
     chosen |= {name: now[name] for name in taken if name in now}

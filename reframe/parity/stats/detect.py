@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from parity.base.csvfile import Table
+from parity.base.csvfile import CsvTable
 from parity.stats.judgement import Judgement, judged
 from parity.stats.nights import Nights
 from parity.stats.rule import EVENTS, LOW_NIGHTS, RATE
@@ -25,7 +25,7 @@ LARGEST = 1e100
 
 
 @dataclass(frozen=True)
-class Series:
+class SeriesJudgement:
     """The judgement on a series' last night, and every night that alarmed when it was the last."""
 
     judgement: Judgement
@@ -69,7 +69,7 @@ class History(NamedTuple):
                        None if self.areas is None else [self.areas[k] for k in of])
 
 
-def of_file(raw: bytes, name: str) -> dict[str, Series]:
+def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
     """Judge every series in the bytes of the CSV ``name``, each for itself: the stated rate is that of one series.
 
     Nights that are numbers stay numbers. UsageError names the first wrong line, and its column."""
@@ -78,7 +78,7 @@ def of_file(raw: bytes, name: str) -> dict[str, Series]:
                            events=history.events, nodes=history.nodes)
     slow = np.flatnonzero(np.isin(outcome.state, LOW_NIGHTS))
     of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
-    return {series: Series(last, tuple(history.labels[i] for i in alarms))
+    return {series: SeriesJudgement(last, tuple(history.labels[i] for i in alarms))
             for series, last, alarms in zip(history.names, told, of_series, strict=True)}
 
 
@@ -113,7 +113,7 @@ def of_rows(rows: pl.DataFrame) -> History:
 def _read(raw: bytes, name: str) -> pl.DataFrame:
     """Return the rows of a file as series, night, again (a rerun's), run, value and sign."""
 
-    table = Table(raw, name, COLUMNS, _OPTIONAL, others=True, blank=False)
+    table = CsvTable(raw, name, COLUMNS, _OPTIONAL, others=True, blank=False)
     text = table.frame()
     whole = pl.col('night').str.contains(_WHOLE)
     night = pl.col('night').str.to_integer(strict=False) if text.select(whole.all()).item() else pl.col('night')

@@ -35,7 +35,7 @@ class Slowdown:
 
 
 @dataclass
-class Incident:
+class SlowdownGroup:
     """Slowdowns of like series that were found within a few nights, the largest first."""
 
     slowdowns: list[Slowdown]
@@ -89,7 +89,7 @@ class Life:
     """A whole history. ``rate``: false alarms a series and night."""
 
     series: list[Series]
-    incidents: list[Incident]
+    incidents: list[SlowdownGroup]
     missed: list[Missed]
     drops: int                      # lasting drops in hindsight
     nights: int                     # different nights
@@ -175,16 +175,16 @@ def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:
     return f'nights before it scatter by {np.expm1(noise):.1%}'
 
 
-def _joined(slowdowns: list[tuple[int | str, Slowdown]]) -> list[Incident]:
+def _joined(slowdowns: list[tuple[int | str, Slowdown]]) -> list[SlowdownGroup]:
     """Join the slowdowns of an area that were found less than APART nights apart."""
-    incidents: list[Incident] = []
-    newest: dict[int | str, Incident] = {}
+    incidents: list[SlowdownGroup] = []
+    newest: dict[int | str, SlowdownGroup] = {}
     for area, one in sorted(slowdowns, key=lambda pair: (pair[1].when, -pair[1].loss)):
         last = newest.get(area)
         if last and one.when - last.slowdowns[0].when < APART:
             last.slowdowns.append(one)
         else:
-            newest[area] = Incident([one])
+            newest[area] = SlowdownGroup([one])
             incidents.append(newest[area])
     for incident in incidents:
         incident.slowdowns.sort(key=lambda s: -s.loss)

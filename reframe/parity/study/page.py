@@ -17,7 +17,7 @@ from parity.published import derived, figures
 from parity.published.figures import FIGURE, StudyCell
 from parity.published.findings import Judged
 from parity.report import drawings
-from parity.report.drawings import Drawn, Plot, PlotLine
+from parity.report.drawings import Drawing, Plot, PlotLine
 from parity.report.templates import template
 from parity.study import compared, tables
 from parity.study.compared import Compared
@@ -85,7 +85,7 @@ def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
 
 # ---- plots
 
-def _plots(of: Compared, key: str) -> Iterator[Drawn]:
+def _plots(of: Compared, key: str) -> Iterator[Drawing]:
     """Yield the plots of an experiment: each metric along its numbers, with a line for each side or value."""
     found: dict[tuple, list[StudyCell]] = {}
     firsts = figures.tables(of.cells)
@@ -114,7 +114,7 @@ def _numbers(cells: Sequence[StudyCell], axis: str) -> dict[str, float]:
     return {value: of[0] for value, of in found.items() if of} if all(found.values()) else {}
 
 
-def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[StudyCell]) -> Drawn | None:
+def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[StudyCell]) -> Drawing | None:
     """Return the plot of these figures; None where they are at one place."""
     def values(axis: str) -> list[str]:
         there = dict.fromkeys(c.point.get(axis, '') for c in cells)

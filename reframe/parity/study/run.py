@@ -35,7 +35,7 @@ _AGAIN = ('missing', 'failed')
 
 
 @dataclass(frozen=True)
-class Command:
+class StudyCommand:
     """`parity study run` as it was typed. ``given``: of --as."""
 
     name: str
@@ -62,7 +62,7 @@ class Command:
                 *(word for text in self.given for word in ('--as', text))]
 
 
-def measure(command: Command, dry_run: bool = False, again: bool = False, submit: bool = False) -> int:
+def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, submit: bool = False) -> int:
     """Measure what the system can run of a study; return the exit code. ``dry_run``: only print what would be
     done; ``again``: measure anew what was measured; ``submit``: send it as a job.
 
@@ -106,7 +106,7 @@ def measure(command: Command, dry_run: bool = False, again: bool = False, submit
     return _code(name, {**after, **lost})
 
 
-def _planned(study: Study, command: Command, names: Mapping[str, Mapping[str, str]]) -> list[Planned]:
+def _planned(study: Study, command: StudyCommand, names: Mapping[str, Mapping[str, str]]) -> list[Planned]:
     """Return the study's cases. UsageError for a size beyond all memory, NothingMeasured where none can run."""
     planned = conditions.of_one(conditions.wanted(
         study, command.name, command.system, command.partitions, names))[command.mode]
@@ -129,7 +129,7 @@ def _demand_partitions(name: str, used: Collection[str]) -> None:
         raise UsageError('\n'.join(wrong))
 
 
-def _steps(study: Study, command: Command, planned: Sequence[Planned],
+def _steps(study: Study, command: StudyCommand, planned: Sequence[Planned],
            before: Mapping[campaign.Key, campaign.Status]) -> tuple[list[campaign.Step], float]:
     """Print what is about to be measured; return its sessions, and the seconds that they take."""
     ready = [p for p in planned if not p.reason]
@@ -142,7 +142,7 @@ def _steps(study: Study, command: Command, planned: Sequence[Planned],
     return steps, seconds
 
 
-def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
+def _send(command: StudyCommand, file: Path, ids: dict[str, str]) -> int:
     """Send the command as a job, and print its id. A job that is refused leaves run.json as it was."""
     script = write.of_command(f'study-{command.name}', command.system, ['study', 'run', *command.words])
     try:
@@ -153,7 +153,7 @@ def _send(command: Command, file: Path, ids: dict[str, str]) -> int:
     return errors.OK
 
 
-def _sessions(study: Study, command: Command, planned: Sequence[Planned], steps: Sequence[campaign.Step],
+def _sessions(study: Study, command: StudyCommand, planned: Sequence[Planned], steps: Sequence[campaign.Step],
               extras: Mapping[str, str]) -> None:
     """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
     sources = {p.case.check: p.file for p in planned}

@@ -10,7 +10,7 @@ from parity.plan import PlannedCase
 from parity.plan.identity import shared
 from parity.records.plan_file import parameters
 from parity.stats import bounds
-from parity.verdict.model import Budget, Cell
+from parity.verdict.model import AlarmBudget, Cell
 
 #: Nights of a month.
 NIGHTS = 30
@@ -18,10 +18,10 @@ NIGHTS = 30
 _MOST = 0.1
 
 
-def of(a_month: float, histories: int, bounded: int, pairs: int) -> Budget:
+def of(a_month: float, histories: int, bounded: int, pairs: int) -> AlarmBudget:
     """Return the budget of a night, shared evenly; ``a_month``: false alarms a month and system."""
     things = max(1, histories + bounded + pairs)
-    return Budget(a_month=a_month, histories=histories, bounds=bounded, pairs=pairs,
+    return AlarmBudget(a_month=a_month, histories=histories, bounds=bounded, pairs=pairs,
                   rate=min(_MOST, a_month / (NIGHTS * things)))
 
 
@@ -43,7 +43,7 @@ def expectations(declared: Sequence[Pair], cases: Iterable[PlannedCase]) -> int:
                 if each.metric in (check + metric.name, shared(check + metric.name))})
 
 
-def sentence(budget: Budget) -> str:
+def sentence(budget: AlarmBudget) -> str:
     """Return the budget in a sentence; '' where nothing can turn the night red by chance."""
     alone, beside = budget.bounds_alone, budget.bounds - budget.bounds_alone
     counts = (budget.histories, 'histor', 'y', 'ies'), (beside, 'bound', '', 's'), (budget.pairs, 'pair', '', 's')

@@ -137,7 +137,7 @@ def beyond(value: float, edge: float, better: str) -> bool:
     return value < edge if better == 'higher' else value > edge
 
 
-class Figure(NamedTuple):
+class CellFigure(NamedTuple):
     """One figure of the cell, or of the same case elsewhere."""
 
     partition: str
@@ -147,7 +147,7 @@ class Figure(NamedTuple):
     slow: bool
 
 
-def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: Cell) -> list[Figure]:
+def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: Cell) -> list[CellFigure]:
     """Return the figures of one case, size and metric that are known to be slow or not, oldest first.
 
     ``rows``: from parity.records.history.load, of all partitions and environments; reruns of ``session`` count
@@ -165,8 +165,8 @@ def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: 
         if place == (cell.partition, cell.environ):
             return (cell.level + cell.usual) / 2
         return median(before) * (1 + cell.level / cell.usual) / 2 if len(before) >= ENOUGH else edge(own, good)
-    found = [Figure(row['partition'], nodes_of(row), row['start'], session in (row['session'], row['rerun_of'])
-                    or bool(level) and row['start'] >= cell.begin, beyond(row['value'], bound, row['better']))
+    found = [CellFigure(row['partition'], nodes_of(row), row['start'], session in (row['session'], row['rerun_of'])
+                        or bool(level) and row['start'] >= cell.begin, beyond(row['value'], bound, row['better']))
              for at, own in groups.items() if (bound := limit(at, own)) is not None for row in own]
     return sorted(found, key=lambda f: f.start)
 
@@ -175,7 +175,7 @@ def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, row['node'].split(',')))
 
 
-def place(found: list[Figure], partition: str, every: set[str]) -> Where:
+def place(found: list[CellFigure], partition: str, every: set[str]) -> Where:
     """Return where the slow figures in ``partition`` come from; ``every``: its nodes."""
     own = [f for f in found if f.partition == partition]
     slow = [f for f in own if f.now and f.slow]
@@ -186,11 +186,11 @@ def place(found: list[Figure], partition: str, every: set[str]) -> Where:
     return apart[0] if len(apart) == 1 else _partitions(found, partition, every)
 
 
-def _all_nodes(figures: Iterable[Figure]) -> list[str]:
+def _all_nodes(figures: Iterable[CellFigure]) -> list[str]:
     return sorted(frozenset().union(*(f.nodes for f in figures)))
 
 
-def _apart(node: str, own: list[Figure]) -> Where | None:
+def _apart(node: str, own: list[CellFigure]) -> Where | None:
     """The node, if its figures are slow and most of those without it were not since its own became so.
 
     Chance may make one figure of four look fine."""
@@ -206,9 +206,9 @@ def _apart(node: str, own: list[Figure]) -> Where | None:
                  else f'not slow on {where}')
 
 
-def _partitions(found: list[Figure], partition: str, every: set[str]) -> Where:
+def _partitions(found: list[CellFigure], partition: str, every: set[str]) -> Where:
     """All nodes alike: this partition, or every one that measured the same."""
-    now: dict[str, list[Figure]] = {}
+    now: dict[str, list[CellFigure]] = {}
     for figure in found:
         if figure.now:
             now.setdefault(figure.partition, []).append(figure)

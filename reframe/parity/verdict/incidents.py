@@ -23,7 +23,7 @@ from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.joining import Bad, Near, grouped, matched, near
-from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, Row, Subsystem, Verdict, rows
+from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, CellText, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
 BAD = (*acks.BAD, 'missing')
@@ -154,7 +154,7 @@ def _name(cell: Cell) -> str:
     return f'{cell_id(vars(cell), True)} ({cell.size})'
 
 
-def _bad(row: Row, start: float, failures: Failures) -> Bad:
+def _bad(row: CellText, start: float, failures: Failures) -> Bad:
     cell, cause = row.cell, row.cell.cause or Attribution()
     slow, node, where = cell.verdict == 'regressed', failures.node(cell), cause.where
     part = cause.subsystem.name or cell.subsystem
@@ -235,7 +235,7 @@ def _one_node(cell: Cell) -> list[str]:
     return [node] if node else cell.ran_on if len(cell.ran_on) == 1 else []
 
 
-def causes(table: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+def causes(table: Iterable[CellText]) -> list[tuple[str, list[CellText]]]:
     """Return title and rows of each incident, and of each cause that is none yet, the worst row of each first."""
     table = list(table)
     failures, known = Failures([row.cell for row in table]), defaultdict(list)

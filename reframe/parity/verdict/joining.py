@@ -14,7 +14,7 @@ from typing import NamedTuple
 from parity.base import codes
 from parity.records import database
 from parity.records.incidents import Change, Fault, Incident, Where
-from parity.verdict.model import BEGAN_WITHIN, Attribution, Row
+from parity.verdict.model import BEGAN_WITHIN, Attribution, CellText
 
 #: Faults that began within so many nights began together; so many nights later one may join its partition's.
 NIGHTS, LATE = BEGAN_WITHIN.days, 14
@@ -35,7 +35,7 @@ class Bad(NamedTuple):
     key: list[str]
     fault: Fault
     cause: Attribution = Attribution()
-    row: Row | None = None
+    row: CellText | None = None
     title: str = ''                  # of what is no cell
 
     @property

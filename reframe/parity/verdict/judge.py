@@ -25,16 +25,15 @@ from parity.records import database, plan_file, record
 from parity.records import incidents as table
 from parity.records.incidents import Incident
 from parity.records.plan_file import CELL, PLANNED, planned
-from parity.records.record import Key
-from parity.records.record import Session as Record
+from parity.records.record import Key, Session
 from parity.refs import accepted
 from parity.session import recovery
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import Retired, System
-from parity.verdict import acks, budget, incidents, learning
+from parity.verdict import acks, budget, incidents, learning, model
 from parity.verdict import cells as cellmaker
-from parity.verdict.model import TOO_OFTEN, WORDS, Budget, Cell, CodeCoverage, Coverage, Session, Verdict, names
+from parity.verdict.model import TOO_OFTEN, WORDS, Cell, CodeCoverage, Coverage, Verdict, names
 
 #: Cases that are named because they left processes running, and characters of each line.
 _CASES, _CHARACTERS = 5, 200
@@ -67,7 +66,7 @@ def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
                                       'exit_code': verdict.exit_code or errors.MISSING})
 
 
-def judged(session: Record) -> Verdict:
+def judged(session: Session) -> Verdict:
     """Return the verdict on a session; raises InfrastructureError where parity cannot read its plan."""
     try:
         return _judged(session)
@@ -75,7 +74,7 @@ def judged(session: Record) -> Verdict:
         raise database.Unreadable(session.uuid, err) from err
 
 
-def _judged(session: Record) -> Verdict:
+def _judged(session: Session) -> Verdict:
     uuid, today = session.uuid, datetime.date.today()
     if session.lost:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
@@ -114,8 +113,8 @@ def _judged(session: Record) -> Verdict:
             cells, outcomes, incidents.of_nodes(known, uuid)))
 
 
-def _with_history(cells: list[Cell], system: str, session: Record,
-                  share: Callable[[int], Budget]) -> tuple[list[Cell], Budget, list[str]]:
+def _with_history(cells: list[Cell], system: str, session: Session,
+                  share: Callable[[int], model.AlarmBudget]) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
     """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer."""
     if len(known := database.sessions(system, last=bounds.FIRST + 1)) < 2:
         return cells, share(0), []
@@ -125,7 +124,7 @@ def _with_history(cells: list[Cell], system: str, session: Record,
     return *nights.with_history(cells, system, session.uuid, share), nights.longer(system, session.uuid)
 
 
-def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str]) -> list[Cell]:
+def _cells(planned: Plan, session: Session, system: System, waived: dict[str, str]) -> list[Cell]:
     """One cell for each metric of each planned case; repeats of a case are one case."""
     cases: dict[Key, PlannedCase] = {}
     for case in planned.cases:
@@ -158,7 +157,7 @@ def too_often(cells: list[Cell]) -> list[Cell]:
     return [c for c in cells if c.disturbed_nights >= TOO_OFTEN]
 
 
-def _warnings(session: Record) -> list[str]:
+def _warnings(session: Session) -> list[str]:
     software = session.facts.get('software', {}).values()
     newer, lacking = ([of[name] for of in software if of.get(name)] for name in ('newer_build', 'lacking'))
     return [*(['this session was killed; what had finished was recovered from the perflogs']
@@ -169,13 +168,13 @@ def _warnings(session: Record) -> list[str]:
             *recovery.warnings()]
 
 
-def _absent_programs(session: Record) -> dict[str, str]:
+def _absent_programs(session: Session) -> dict[str, str]:
     """Return, by feature, the program for whose want no environment of the session offers it: `no mpirun`."""
     return {feature: why for found in session.facts.get('software', {}).values()
             for feature, why in found.get('absent', {}).items()}
 
 
-def _left_running(session: Record) -> list[str]:
+def _left_running(session: Session) -> list[str]:
     """A line for each case that left processes running, which watch.py ended; the first ones only."""
     by_case: dict[str, set[str]] = {}
     for run in session.runs:
@@ -187,7 +186,7 @@ def _left_running(session: Record) -> list[str]:
     return said[:_CASES] + ([f'{counted(rest, "more case")} left processes running'] if rest > 0 else [])
 
 
-def _session(session: Record, planned: Plan) -> Session:
+def _session(session: Session, planned: Plan) -> model.JudgedSession:
     facts = dict(session.facts)
     loads = [run.load for run in session.runs if run.load[1]]
     if loads:
@@ -197,13 +196,13 @@ def _session(session: Record, planned: Plan) -> Session:
     start, end = (datetime.datetime.fromtimestamp(unix).astimezone().isoformat(timespec='seconds')
                   for unix in (session.start, session.end))
     ran, waited = record.ran_and_waited(session.runs)
-    return Session(
+    return model.JudgedSession(
         uuid=session.uuid, system=planned.system, start=start, end=end, elapsed=session.elapsed,
         age=time.time() - session.end, run_time=ran, wait_time=waited, interrupted=session.interrupted,
         cmdline=session.cmdline, reframe=session.reframe, software=session.announcement, facts=facts)
 
 
-def _trust(cells: list[Cell], shared: Budget, session: Record) -> str:
+def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> str:
     """Return the line with the number of judged cells, their judges, and the budget of false alarms."""
     by_history = sum(c.history not in ('', 'insufficient') for c in cells)
     short = sum(c.history == 'insufficient' for c in cells)
@@ -318,7 +317,7 @@ Row = dict[str, str]
 _cell, _order = itemgetter(*CELL), itemgetter('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
 
 
-def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list[Cell], list[Cell], list[str]]:
+def _absent(session: Session, plan: dict[str, Any], system: System) -> tuple[list[Cell], list[Cell], list[str]]:
     """Return the missing cells, the retired ones, and a warning for each retired entry that is planned again.
 
     The nights before have the same selection and size. Nothing lacks in a session that ci/nightly did not begin,
@@ -346,9 +345,9 @@ def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list
     return missing, gone, warnings
 
 
-def _before(session: Record, system: str) -> list[tuple[Row, Record]]:
+def _before(session: Session, system: str) -> list[tuple[Row, Session]]:
     """Every cell of the nights before with the same selection, and the newest night that planned it."""
-    last: dict[str, Record] = {}       # by its plan
+    last: dict[str, Session] = {}       # by its plan
     for night in database.sessions(system):
         if night.uuid == session.uuid:
             break

@@ -143,7 +143,7 @@ class Coverage(Strict):
     cells: int                       # number of planned cells
 
 
-class Session(Strict):
+class JudgedSession(Strict):
     """The judged ReFrame session, and the facts of its machine."""
 
     uuid: str
@@ -161,7 +161,7 @@ class Session(Strict):
     facts: dict[str, Any] = Field(default_factory=dict)  # nested, of the machine: JSON values
 
 
-class Budget(Strict):
+class AlarmBudget(Strict):
     """The false alarms that chance may give. ``rate``: of each history, bound and pair, in a night."""
 
     a_month: float = 1.0             # false alarms a month and system (`alarms` in system.yaml)
@@ -175,11 +175,11 @@ class Budget(Strict):
 class Verdict(Strict):
     """Everything that parity says about one session. ``warnings`` are part of the answer."""
 
-    session: Session
+    session: JudgedSession
     coverage: Coverage
     counts: dict[Word, int]
     trust: str                       # how far to trust it: the stated error rate, or that none is
-    budget: Budget = Budget()
+    budget: AlarmBudget = AlarmBudget()
     warnings: list[str]
     next: str                        # the next command
     exit_code: int
@@ -190,7 +190,7 @@ class Verdict(Strict):
 
 
 @dataclass(eq=False)
-class Row:
+class CellText:
     """One cell as text; '' where nothing is known."""
 
     cell: Cell
@@ -229,11 +229,11 @@ class Row:
         return '' if self.cell.efficiency is None else f'{kind} {figures.figure(self.cell.limit, self.cell.unit)}'
 
 
-def rows(cells: Iterable[Cell]) -> list[Row]:
+def rows(cells: Iterable[Cell]) -> list[CellText]:
     """Return the table of cells."""
     cells = list(cells)
     environs = Counter((c.system, c.partition, c.case, c.metric) for c in cells)
-    return [Row(c, environs[c.system, c.partition, c.case, c.metric] > 1) for c in cells]
+    return [CellText(c, environs[c.system, c.partition, c.case, c.metric] > 1) for c in cells]
 
 
 def names(cells: Iterable[Cell]) -> dict[str, Cell]:

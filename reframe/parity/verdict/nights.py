@@ -21,7 +21,7 @@ from parity.stats.nights import Nights
 from parity.verdict import events
 from parity.verdict.cells import OPEN, sentence
 from parity.verdict.learning import SECONDS
-from parity.verdict.model import Budget, Cell, Change
+from parity.verdict.model import AlarmBudget, Cell, Change
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES = 2.0
@@ -46,8 +46,8 @@ class Tonight(NamedTuple):
     former: list[Change]             # what changed since the work that the accepted value is of
 
 
-def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
-                 ) -> tuple[list[Cell], Budget]:
+def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
+                 ) -> tuple[list[Cell], AlarmBudget]:
     """Return all cells of the session, each with its last word, and the budget of so many histories."""
     judged = [c for c in cells if c.verdict in OPEN and c.better]
     disturbed = [c for c in cells if c.verdict == 'disturbed']
@@ -87,8 +87,8 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     return {**update, 'verdict': word, 'reason': reason}
 
 
-def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
-             ) -> tuple[list[Tonight | None], Budget]:
+def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
+             ) -> tuple[list[Tonight | None], AlarmBudget]:
     """Return the judgement of each cell's history, None for one without a figure tonight, and the budget.
 
     Tonight is the last night. ``budget``: of so many histories that are long enough to judge."""
