@@ -49,7 +49,7 @@ def page(source: Source, life: Life, a_month: float, accept_after: int) -> str:
             losses[slow.series] = max(losses.get(slow.series, 0.0), slow.loss)
     missed = {m.series: m.loss for m in reversed(life.missed)}
     order = sorted(life.series, key=lambda s: (-losses.get(s.name, 0.0), -missed.get(s.name, 0.0), s.name))
-    curves = [_drawn(series, times, source) for series in order[:CURVES] if series.nights > 1]
+    curves = [_drawn(series, times) for series in order[:CURVES] if series.nights > 1]
     told = [series for series in order if series.name in losses]
     return template('replay.html.j2', _HERE, words=words).render(
         title=source.name, answer=[*words.answer(source, life, a_month, accept_after)],
@@ -70,7 +70,7 @@ def _stretches(at: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, int]]:
     yield from ((int(at[begin]), int(at[end - 1])) for begin, end in edges.reshape(-1, 2))
 
 
-def _drawn(series: Series, times: np.ndarray, source: Source) -> SeriesDrawing:
+def _drawn(series: Series, times: np.ndarray) -> SeriesDrawing:
     at, values = np.searchsorted(times, series.when), series.values
     level, low, high = (np.empty(len(values)) for _ in range(3))
     for begin, end in zip([0, *series.cuts], [*series.cuts, len(values)], strict=True):

@@ -95,7 +95,7 @@ class Progress:
             if ended[1] != 'SKIP':
                 self.last, self.worth = now, self.worth + ((case and case.usual) or 0.0)
 
-    def _polled(self, now: float) -> list[_Case]:
+    def _polled(self) -> list[_Case]:
         """Return the cases that wait or run, the oldest first, after a look at their stage directories."""
         cases = list(self._open.values())       # another thread reads on
         for case in cases:
@@ -108,7 +108,7 @@ class Progress:
         """Return whether cases wait for long in the queue, or for a node that is down, for a reason that was not
         printed yet; also true at first."""
         now, printed = time.time(), self._printed
-        standings = [case.standing for case in self._polled(now)]
+        standings = [case.standing for case in self._polled()]
         held_up = {s.reason for s in standings if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
         self._printed = held_up | (printed or set())
         return self._printed != printed
@@ -124,7 +124,7 @@ class Progress:
 
     def line(self, now: float) -> str:
         """Return one line on the progress."""
-        cases = self._polled(now)
+        cases = self._polled()
         running, waiting = ([c for c in cases if c.standing.waits is waits] for waits in (False, True))
         held = bool(waiting and not running)
         said = [f'{self.step}: ' if self.step else '']

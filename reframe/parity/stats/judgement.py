@@ -97,7 +97,7 @@ class _Series:
         band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
         seen = _share(-cells.visible[k], sign) if known else None
         word, why = self._word(k, sign, state, last, seen)
-        life = self._life(k, state, last)
+        life = self._life(k)
         level = float(cells.now[k])
         if word in ('ok', 'blind') and known and self._below(k, sign, reference):
             life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'detected': int(cells.begin[k])}
@@ -112,7 +112,7 @@ class _Series:
                 low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
             new=state == rule.SLOW and self._is_new(k, last))
 
-    def _life(self, k: int, state: int, last: int) -> dict[str, Any]:
+    def _life(self, k: int) -> dict[str, Any]:
         """Return the state of the life, and where its slow or fast level begins and was found."""
         episode = self.outcome.cells.lasting.get(k)
         word = 'normal' if episode is None else 'slow' if episode.depth < 0 else 'fast'
