@@ -12,7 +12,8 @@ RELIED = {
     'patches.py': {
         'core.schedulers.local:LocalJobScheduler.submit': '3268708cdf63', 'core.schedulers.pbs:PbsJobScheduler.emit_preamble': 'dab1e3a66260',
         'core.schedulers.slurm:_SlurmJob.nodelist.fget': '4eb8223e8e7b', 'core.warnings:user_deprecation_warning': '894e0ce217c3',
-        'core.variables:VarSpace._inject': '37c127828315', 'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
+        'core.warnings:suppress_deprecations': '7c073d7afb48', 'core.fields:DeprecatedField.__get__': '6de3ee23dcab',
+        'core.variables:VarSpace.join': 'c9f0d676ce85', 'core.variables:TestVar.reset_target': '26ba71e2403f', 'core.variables:VarSpace._inject': '37c127828315', 'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
         'frontend.reporting:RunReport.update_run_stats': '7590ce4f82f5', 'utility.jsonext:encode': 'f92916182c1e'},
     'queues.py': {
         'core.schedulers.pbs:PbsJobScheduler': 'eed54de4fff8',
@@ -20,7 +21,7 @@ RELIED = {
         'core.schedulers.pbs:PbsJobScheduler.submit': '27c582c949a6', 'core.schedulers.slurm:SlurmJobScheduler.submit': '24d1ed951a46'},
     'capture.py': {
         'frontend.cli:main': 'ffec5c0829b9', 'frontend.executors:generate_testcases': '64333a9a6fbf', 'frontend.executors:Runner.__init__': 'c367047e927f',
-        'frontend.dependencies:build_deps': '64333a9a6fbf', 'frontend.dependencies:toposort': '64333a9a6fbf',
+        'core.runtime:valid_sysenv_comb': '2ef1452c782f', 'frontend.dependencies:build_deps': '64333a9a6fbf', 'frontend.dependencies:toposort': '64333a9a6fbf',
         'frontend.loader:RegressionCheckLoader': '96b6e896f33a', 'frontend.argparse:ArgumentParser.parse_args': '4baeee387995'},
     'variables.py': {
         'core.meta:RegressionTestMeta.setvar': '82fa5069f0c3', 'core.variables:TestVar.__init__': '167371cc1e33',
