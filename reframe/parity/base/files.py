@@ -167,7 +167,8 @@ def read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except (OSError, ValueError) as err:            # ValueError: a null byte in the name
-        raise UsageError(f'{file}: {getattr(err, "strerror", None) or err}') from None
+        why = getattr(err, 'strerror', None) or err
+        raise UsageError(f'{file}: {why}; name a file that you may read') from None
 
 
 def unpacked(file: Path) -> bytes:

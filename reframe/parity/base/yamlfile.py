@@ -121,7 +121,7 @@ def text_of(path: Path) -> str:
     except UnicodeDecodeError as err:
         raise UsageError(f'{path}: not YAML in UTF-8: {err}; save it as UTF-8') from None
     except OSError as err:
-        raise UsageError(f'{path}: {err.strerror}') from None
+        raise UsageError(f'{path}: {err.strerror}; it must be a file that you may read') from None
 
 
 def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:

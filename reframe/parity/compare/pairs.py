@@ -47,7 +47,7 @@ class Expectation(Strict):
         if self.against_parameters and not self.against:
             raise ValueError('against_parameters needs against: the figure of the baseline, as Check.metric')
         if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:
-            raise ValueError(f'at_least {self.at_least:g} is above at_most {self.at_most:g}')
+            raise ValueError(f'at_least {self.at_least:g} is above at_most {self.at_most:g}; exchange them')
         return self
 
     @property

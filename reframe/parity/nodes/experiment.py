@@ -251,7 +251,8 @@ def _measure(experiment: Trial, number: str, turn: int, slow: bool, tonight: boo
         runs = found.get(turn, [])
         if side.identity and (other := {run.software for run in runs if not run.status} - {side.identity}):
             raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
-                                      f'the night ({side.identity}): it cannot be measured again')
+                                      f'the night ({side.identity}): it cannot be measured again; put '
+                                      'that software back on the nodes')
         if not (why := next((run.disturbed for run in runs if run.disturbed), '')):
             break
     reason = why or next((f'{run.case}: {run.status}: {run.reason}' for run in runs if run.status), 'no case ran')

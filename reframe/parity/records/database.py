@@ -32,6 +32,8 @@ from parity.records.record import Session
 
 #: Bytes for a session's database, perflogs, outputs and report.
 ROOM_BYTES = 16 << 20
+#: What to do about a database that cannot be written.
+TO_WRITE = 'see whether the disk is full, or another process holds the file'
 #: Seconds by which the clocks of two machines may differ before a warning.
 TOLERANCE = 600.0
 #: Seconds between a session whose clock was wrong and the one that was stored before it.

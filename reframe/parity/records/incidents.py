@@ -280,7 +280,7 @@ def _writing() -> Iterator[sqlite3.Connection]:
             yield conn
             conn.execute('COMMIT')
     except sqlite3.Error as err:
-        raise InfrastructureError(f'{file}: {err}: incidents are not recorded') from None
+        raise InfrastructureError(f'{file}: {err}: incidents are not recorded; {database.TO_WRITE}') from None
 
 
 def _write(conn: sqlite3.Connection, found: Iterable[Incident]) -> None:

@@ -54,4 +54,5 @@ def write(system: str, nights: Mapping[str, pl.DataFrame], starts: Mapping[str, 
             conn.execute(_TABLE)
             conn.executemany(f'REPLACE INTO {TABLE} (session, system, start, cells) VALUES (?, ?, ?, ?)', rows)
     except sqlite3.Error as err:
-        raise InfrastructureError(f'{file}: {err}: the states of {len(rows)} nights are not stored') from None
+        raise InfrastructureError(f'{file}: {err}: the states of {len(rows)} nights are not stored; '
+                                  f'{database.TO_WRITE}') from None

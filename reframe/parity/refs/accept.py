@@ -149,7 +149,8 @@ def merged(file: Path, text: str, tree: Tree) -> str:
     try:
         read, _ = yamlfile.parse(file, new)
     except UsageError as err:
-        raise UsageError(f'{file}: nothing can be added to it as it is written: {err}') from None
+        raise UsageError(f'{file}: nothing can be added to it as it is written: {err}; write each key on '
+                         'a line of its own') from None
     if read != _over(data or {}, tree):
         raise UsageError(f'{file}: nothing can be added to it as it is written (an anchor that several entries '
                          'share?): write each reference out')

@@ -79,7 +79,8 @@ class _Maker:
         having = {name: lambda found, wanted=value: str(found) == wanted
                   for name, value in asked.parameters.items()}
         if not (numbers := check.get_variant_nums(**having)):
-            raise ReframeError(f'no case of {asked.check} has {asked.parameters}')
+            raise ReframeError(f'no case of {asked.check} has {asked.parameters}; '
+                               f'reframe -n {asked.check} -L lists its cases')
         return check(variant_num=numbers[0])
 
 

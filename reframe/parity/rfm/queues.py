@@ -162,7 +162,8 @@ class Pbs(Patient, PbsJobScheduler):
                 names = [name for name in line.removeprefix(_NODELIST).split(',') if name]
         if names and lines and (found := re.fullmatch(r'(.*-l select=)(\d+):(.*)', lines[0])):
             if not job.pin_nodes and len(names) != int(found[2]):
-                raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, the job needs {found[2]}')
+                raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, '
+                                        f'the job needs {found[2]}; name as many')
             lines[0] = found[1] + '+'.join(f'1:{found[3]}:host={name}' for name in names)
         return lines
 

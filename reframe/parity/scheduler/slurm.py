@@ -38,7 +38,8 @@ def submit(script: Path) -> str:
     """Submit ``script``, and return the job's id."""
     said = answer(['sbatch', '--parsable', script.name], script.parent)
     if not (found := _ID.findall(said)):
-        raise SchedulerError(f'sbatch printed no id of a job: {" ".join(said.split())}')
+        raise SchedulerError(f'sbatch printed no id of a job: {" ".join(said.split())}; a wrapper must print what '
+                             'sbatch --parsable prints')
     return found[-1]
 
 

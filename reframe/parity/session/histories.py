@@ -141,7 +141,8 @@ def _of_reframe(path: Path, directions: Directions) -> Source:
              case['environ'], day, case['job_completion_time_unix'], *figure)
             for day, case in cases for figure in imported.figures(case)]
     if not rows:
-        raise NothingMeasured('\n'.join([f'{path}: no figure of ReFrame is in it', *left()]))
+        why = f'{path}: no figure of ReFrame is in it; name one of tests with performance variables'
+        raise NothingMeasured('\n'.join([why, *left()]))
     names = ('case', 'check', 'system', 'partition', 'environ', 'night', 'ended',
              'metric', 'value', 'unit', 'better')
     frame = pl.DataFrame(rows, names, orient='row', infer_schema_length=None).unique(maintain_order=True)

@@ -96,7 +96,7 @@ def is_database(file: Path) -> bool:
         with file.open('rb') as opened:
             return opened.read(15) == b'SQLite format 3'
     except OSError as err:
-        raise UsageError(f'{file}: {err.strerror}') from None
+        raise UsageError(f'{file}: {err.strerror}; name a file that you may read') from None
 
 
 class _Import:

@@ -197,7 +197,7 @@ def _database() -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(paths.database().as_uri(), uri=True, timeout=30)) as conn:
             yield conn
     except sqlite3.Error as err:
-        raise InfrastructureError(f'{paths.database()}: {err}') from None
+        raise InfrastructureError(f'{paths.database()}: {err}; {database.TO_WRITE}') from None
 
 
 def prune_files(before: float, dry_run: bool, recover: Callable[[], object] = lambda: None) -> Counter[str]:

@@ -166,7 +166,8 @@ def _frame(path: Path, rows: list[_Row]) -> pl.DataFrame:
         frame = pl.DataFrame(rows, _COLUMNS, orient='row', infer_schema_length=None)
         frame = frame.with_columns(pl.col('value').cast(pl.Float64)).filter(pl.col('value').is_finite())
     except pl.exceptions.PolarsError as err:
-        raise UsageError(f'{path}: a value or a name has the wrong type ({err})') from None
+        raise UsageError(f'{path}: a value or a name has the wrong type ({err}); a name must be text, '
+                         'a value a number') from None
     if not frame.height:
         raise NothingMeasured(f'{path}: no result of a benchmark is in it; name another')
     return frame

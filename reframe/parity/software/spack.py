@@ -292,7 +292,8 @@ def _read(folder: Path) -> Bundle:
         raise UsageError(f'{file}: {err.strerror}: {VARIABLE} must name a folder made by '
                          'parity software mirror') from None
     except ValidationError as err:
-        raise UsageError(f'{file}: is not what parity software mirror writes: {err.errors()[0]["msg"]}') from None
+        raise UsageError(f'{file}: is not what parity software mirror writes: {err.errors()[0]["msg"]}; '
+                         'write the bundle again') from None
 
 
 def unpack(folder: Path, home: Path) -> Spack:

@@ -35,7 +35,7 @@ def _of_file(file: Path) -> dict[str, str]:
                                  f'chmod 600 {file}')
             lines = opened.read().decode('utf-8').splitlines()
     except OSError as err:
-        raise UsageError(f'{file}: {err.strerror}') from None
+        raise UsageError(f'{file}: {err.strerror}; secrets must name a file that you may read') from None
     except UnicodeDecodeError:
         raise UsageError(f'{file}: must be UTF-8 text') from None
     found = {}

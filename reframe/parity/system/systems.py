@@ -330,7 +330,7 @@ def _window(text: str) -> str:
     if not found:
         raise ValueError(f'{text!r} is no window; valid is, for instance, "01:00-05:00" or "22:00-05:00"')
     if found.group(1, 2) == found.group(3, 4):
-        raise ValueError(f'{text!r} never opens: it ends when it begins')
+        raise ValueError(f'{text!r} never opens: it ends when it begins; valid is, for instance, "22:00-05:00"')
     return text
 
 
