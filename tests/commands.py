@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import runpy
@@ -13,9 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
+import typer.main
+
 from conftest import PATIENCE, TOP
 from parity import cli
 from parity.base import codes
+
+#: Typer makes its parsers of all commands for each call: that took longer than most answers.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 def parity(*arguments: str, stdin: str = '', **env: str) -> subprocess.CompletedProcess:
