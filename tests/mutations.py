@@ -1,7 +1,7 @@
 """What happens to outputs: cut, lost, doubled or moved lines, altered figures, foreign bytes, colours, two runs in one.
 
 Each kind takes random numbers and a recorded text, or two of them, and returns a damaged one. A parser must refuse
-it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 50 by default. Hypothesis would take
+it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 25 by default. Hypothesis would take
 three times as long for them, and has little to shrink.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 
 from hypothesis import settings
 
-MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '50'))
+MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '25'))
 
 
 def examples(full: int) -> settings:
-    """As many examples of ``full`` as PARITY_MUTATIONS is of 200."""
-    return settings(max_examples=max(1, full * MUTATIONS // 200), deadline=None)
+    """As many examples of ``full`` as PARITY_MUTATIONS is of 200, but a quarter at least."""
+    return settings(max_examples=full * max(50, MUTATIONS) // 200, deadline=None)
 
 
 def seeds(*what: str) -> Iterator[random.Random]:

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import replay
+from mutations import examples
 from parity.check import Wrong
 from parity.published.fits import clusters, geometric_mean, inverse, knee, power, variation
 from parity.stats.laws import lu_messages, outliers
@@ -87,7 +88,7 @@ def test_planted_outliers_are_dropped(values):
     assert outliers([3.0])[1:] == (0, (3, None), (3, None), 'fewer than 100 values: none dropped')
 
 
-@settings(max_examples=20)
+@examples(32)
 @given(st.lists(st.integers(2, 40), min_size=1, max_size=4), st.lists(st.floats(0.01, 1e5), min_size=2, max_size=6), st.integers(0, 10 ** 6))
 def test_planted_groups_come_back(sizes, units, seed):
     rng, scale = np.random.default_rng(seed), np.array(units)
@@ -108,7 +109,7 @@ def test_units_and_an_unlucky_start_do_not_matter():
     assert [c.rows for c in clusters(nine, 9)] == [(i, i + 1, i + 2) for i in range(0, 27, 3)]
 
 
-@settings(max_examples=20)
+@examples(32)
 @given(st.lists(st.tuples(*[st.floats(-1e3, 1e3)] * 3), min_size=4, max_size=40), st.integers(1, 4))
 def test_centroids_weighted_by_size_are_the_means_of_all_rows(rows, k):
     assume(len(set(rows)) >= 2 * k)
