@@ -86,6 +86,7 @@ class Probe(rfm.RunOnlyRegressionTest, Workload):
 
     @run_after('setup')
     def place(self):
+        self.without_launcher()
         self.executable_opts = [self.printed]
 
     def parse(self, text):

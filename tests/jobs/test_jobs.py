@@ -123,7 +123,7 @@ def test_a_program_of_any_name_is_one_word_of_the_job_script(tmp_path, name, vie
 
 
 def test_a_workload_that_is_submitted_takes_the_python_of_the_checkout(site):
-    rendered, submitted = (script('workload', 'local', check='Pingpong%where=within', own=own) for own in (False, True))
+    rendered, submitted = (script('workload', 'local', check='FileCopy%mode=large-copy%clients=one%sync=durable', own=own) for own in (False, True))
     named = re.search(r'^CODES=.*', submitted, re.M)[0]
     assert sys.executable not in rendered and 'PYTHON=' in named
     for given, python in ({}, sys.executable), ({'PYTHON': '/theirs'}, '/theirs'):

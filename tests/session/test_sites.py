@@ -165,6 +165,7 @@ def test_a_network_names_its_interface_and_what_makes_mpi_take_it(network, said)
         System.model_validate(site('partitions.0.extras.networks', {'slow': network}))
 
 
+@pytest.mark.skipif(not shutil.which('mpirun'), reason='mpirun is absent')
 def test_a_case_takes_the_network_that_it_is_asked_to(checkout):
     shell(". ci/activate && reframe -c checks/network/pingpong --system onebox:physical -S network=slow --dry-run", checkout)
     text, = scripts(checkout, 'onebox').values()
