@@ -120,14 +120,14 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
 
     One that names the cell holds until a further drop is found. One of its incident covers what began with it, or
-    is no slower than what is acknowledged there."""
+    is no slower than what is acknowledged there; so is a drop that was found within some nights."""
     fits = [(ack, cell.detected) for ack in named] or [(ack, cell.begin) for ack in of_incident]
-    late, joined_worse = '', not named and _worse(cell, of_incident, False)
+    late, joined_worse = '', _worse(cell, of_incident, False)
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and datetime.date.fromtimestamp(since) > ack.since + (not named) * BEGAN_WITHIN \
-                and (_worse(cell, [ack], True) if named else joined_worse):
+        elif since and (later := datetime.date.fromtimestamp(since) - ack.since) > (not named) * BEGAN_WITHIN \
+                and (_worse(cell, [ack], True) and later > (not joined_worse) * BEGAN_WITHIN if named else joined_worse):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
@@ -142,18 +142,18 @@ def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
     losses = [ack.value / ack.expected - 1 for ack in known if ack.value and ack.expected]
     if not losses or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
         return True
-    noise = abs(cell.usual_low / cell.usual - 1) / 3
     side = -1 if cell.better == 'higher' else 1
     was, now = max(side * loss if own else abs(loss) for loss in losses), side * (cell.level / cell.expected - 1)
     settled = not (own and cell.begin) or all(
         ack.since - datetime.date.fromtimestamp(cell.begin) >= BEGAN_WITHIN for ack in known)
-    return further(was, now, settled, noise)
+    return further(was, now, settled, cell)
 
 
-def further(was: float, now: float, settled: bool, noise: float = 0.0) -> bool:
-    """Return whether a loss is a further drop: by 1 %, a tenth, or the ``noise`` of a night. All are shares.
+def further(was: float, now: float, settled: bool, cell: Cell | None) -> bool:
+    """Return whether a loss is a further drop: by 1 %, a tenth, or the noise of a night. Losses are shares.
 
     A loss that the first nights of a slowdown gave, not ``settled``, may be half the true one."""
+    noise = abs(cell.usual_low / cell.usual - 1) / 3 if cell and cell.usual and cell.usual_low else 0.0
     return now > max(was if settled else 2 * was, was + max(_NEAR, noise, _TENTH * was))
 
 

@@ -344,12 +344,12 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 def _worse(old: Fault, bad: Bad) -> bool:
     """Return whether a further drop was found: of the level, as tonight's figure alone may be an outlier. A level
-    that began or was found some nights ago is still settling."""
-    began = min(old.since, bad.fault.since)
-    now = loss(bad.row.cell, bad.row.cell.level) if bad.row and bad.row.cell.level else bad.fault.loss
-    settled = min(old.detected - old.since, bad.fault.detected - old.detected) >= BEGAN_WITHIN.total_seconds()
-    lasts = bad.fault.detected - began >= BEGAN_WITHIN.total_seconds()
-    return lasts and bad.fault.detected > old.detected > 0 and acks.further(old.loss, now, settled)
+    that was found some nights ago is still settling."""
+    cell = bad.row.cell if bad.row else None
+    now = loss(cell, cell.level) if cell and cell.level else bad.fault.loss
+    settled = old.detected - old.since >= BEGAN_WITHIN.total_seconds()
+    lasts = bad.fault.detected - old.detected >= BEGAN_WITHIN.total_seconds()
+    return lasts and old.detected > 0 and acks.further(old.loss, now, settled, cell)
 
 
 def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
