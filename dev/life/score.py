@@ -78,14 +78,16 @@ class Scored:
 
     @cached_property
     def cause(self) -> dict[int, int | None]:
-        """The fault that most of an incident's first cells have; None of a false incident."""
+        """The fault that most of an incident's first cells have, the newest of several; None of a false incident.
+        The first cells are those of WITHIN nights: one may have been a false alarm the night before."""
         found: dict[int, int | None] = {}
         for number, cells in self.joined.items():
             begin = min(cells.values())
-            since = {fault.cell: fault.since for fault in self.nights[begin].incidents[number].faults.values()}
-            votes = Counter(i for name, k in cells.items() if k == begin
-                            for i in self.causes(name, k, since[name]))
-            found[number] = votes.most_common(1)[0][0] if votes else None
+            votes = Counter[int]()
+            for name, k in cells.items():
+                since = {fault.cell: fault.since for fault in self.nights[k].incidents[number].faults.values()}
+                votes.update(self.causes(name, k, since[name]) if k < begin + WITHIN else ())
+            found[number] = max(votes, key=lambda i: (votes[i], self.faults[i].first), default=None)
         return found
 
     def events(self, number: int) -> Iterator[tuple[int, str]]:
