@@ -299,7 +299,7 @@ class _Follow:
         past = self.level[c, begin:begin + rule.HEAD] - base if drift else \
             self._past(c, end - int(np.append(low, False).argmin()))
         share = ((past < depth / 2).sum() + 0.5) / (len(past) + 1)
-        if by_chance(low, share) <= rule.CHANCE:
+        if by_chance(low, share) <= max(self.noise.rate, rule.CHANCE):
             return False
         clip = rule.CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0])
         bar = -scipy.special.ndtri(rule.LARGE * min(self.noise.rate, rule.RATE))
