@@ -122,12 +122,12 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     One that names the cell holds until a further drop is found. One of its incident covers what began with it, or
     is no slower than what is acknowledged there; so is a drop that was found within some nights."""
     fits = [(ack, cell.detected) for ack in named] or [(ack, cell.begin) for ack in of_incident]
-    late, joined_worse = '', _worse(cell, of_incident, False)
+    late, also_worse = '', _worse(cell, of_incident, False)
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and (later := datetime.date.fromtimestamp(since) - ack.since) > (not named) * BEGAN_WITHIN \
-                and (_worse(cell, [ack], True) and later > (not joined_worse) * BEGAN_WITHIN if named else joined_worse):
+        elif since and (later := datetime.date.fromtimestamp(since) - ack.since) > (not named) * BEGAN_WITHIN and (
+                _worse(cell, [ack], True) and later > (not also_worse) * BEGAN_WITHIN if named else also_worse):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
