@@ -7,8 +7,8 @@ Refuses, before it writes, a job that would not fit with 5 % to spare. It compar
 and, if `quota` is installed, this user's quota. Writes the type of the file system to room.json.
 
 It removes what killed jobs of this user left. The file `owner` of a folder has the id and start of its process.
-The host, boot and space of process ids where that process is gone remove it at once. Any other host waits until 7 days
-after that job began, since it might live.
+The host, boot and space of process ids where that process is gone remove it at once. Any other host waits until
+7 days after that job began, since it might live.
 Exit codes: 0, or 2 with the reason.
 """
 
