@@ -17,6 +17,7 @@ from commands import parity, process
 from parity import plan
 from parity.base import yamlfile
 from parity.base.errors import UsageError
+from parity.nightly import doctor
 from parity.report import answer
 from parity.system import systems
 from parity.verdict import acks
@@ -218,3 +219,9 @@ def test_what_joins_an_acknowledged_incident_later_is_known_up_to_its_slowdown(t
     tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', incident=7, detected=now,
                           begin=now, usual=100.0, usual_low=99.0, level=level, history='regressed')
     assert bool(acks.applied([tonight], 'local', TODAY)[0][0].acknowledged) == known
+
+
+@pytest.mark.parametrize('until, said', [(OVER, 'over: incident 7'), (LATER, '1 known fault, valid')])
+def test_doctor_counts_the_acknowledgement_of_a_slow_node_which_names_no_cell(top, until, said):
+    top.write_text(f'acks:\n  - {{incident: 7, until: {until}, why: a fan, by: ana, since: {OVER}}}\n')
+    assert [each.what for each in doctor._files(systems.read('local')) if each.area == 'acks'] == [said]

@@ -213,9 +213,9 @@ def _files(system: System) -> Iterator[Diagnosis]:
     if declared := pairs.read(system):
         yield ok('pairs', f'{len(declared)} declared, valid')
     if known := acks.read(system.name):
-        over = [ack.cell for ack in known if not ack.holds(datetime.date.today())]
+        over = [ack.name for ack in known if not ack.holds(datetime.date.today())]
         yield note('acks', f'over: {", ".join(over)}', 'parity ack --list') if over \
-            else ok('acks', f'{len(known)} known faults, valid')
+            else ok('acks', f'{counted(len(known), "known fault")}, valid')
 
 
 def _codes(system: System, planned: Plan) -> Iterator[Diagnosis]:
