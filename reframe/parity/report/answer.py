@@ -220,7 +220,7 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
         disturbed = sum(row.word == 'disturbed' for row in table)
         others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
         return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
-    counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known faults'),
+    counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known'),
               (sum(row.word == 'improved' for row in table), 'improved'), (low, 'slower tonight'),
               (blind, 'blind'))
     rest = [f'{count} {what}' for count, what in counts if count]
