@@ -17,7 +17,7 @@ from parity.records.incidents import Change, Fault, Incident, Where
 from parity.verdict.model import BEGAN_WITHIN, Attribution, CellText
 
 #: Faults that began within so many nights began together; so many nights later one may join its partition's.
-NIGHTS, LATE = BEGAN_WITHIN.days, 14
+NIGHTS, LATE = BEGAN_WITHIN.days, 21
 #: Words in the name of a part that are no part themselves.
 _NO_PART = {'and', 'alike', 'clock'}
 #: Facts that change without slowing a machine.
@@ -218,10 +218,12 @@ class _Stored:
             return number
         wide = each.row and each.place == _WIDE
         areas = _areas(each.fault, each.cause.subsystem.name) if wide else set()
-        late = _areas(each.fault, '') if wide else set()        # of one that begins later others say little
+        # of one that begins later others say little, and where it is cannot be told
+        late = _areas(each.fault, '') if each.row and each.place in ('', _WIDE) else set()
         return self._first(each.changes, lambda one: self.takes(one, each)) \
             or self._first(areas, lambda one: self.takes(one, each)) \
-            or self._first(late, lambda one: bool(one.left) and self.takes(one, each, LATE)) \
+            or self._first(late, lambda one: len(one.left) >= (1 if wide else _FEW) and self.takes(
+                one, each, LATE)) \
             or self._first([('everything', part) for _, part in areas], lambda one: self.takes(one, each)
                            and 'everything' in (where.kind, one.where.kind))
 
