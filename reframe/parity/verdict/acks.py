@@ -126,8 +126,9 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
     for ack, since in fits:
         if ack.word not in (None, cell.verdict):
             late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and (later := datetime.date.fromtimestamp(since) - ack.since) > (not named) * BEGAN_WITHIN and (
-                _worse(cell, [ack], True) and later > (not also_worse) * BEGAN_WITHIN if named else also_worse):
+        elif since and (day := datetime.date.fromtimestamp(since)) > ack.since \
+                and (_worse(cell, [ack], True) if named else also_worse) \
+                and (day > ack.since + BEGAN_WITHIN or named and also_worse):
             late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
         else:
             return cell.model_copy(update={'acknowledged': str(ack),
