@@ -336,7 +336,7 @@ class _Follow:
         self.normal[c, e.begin:t] = True
         if e.depth < 0:
             self.ended[c].append((e.begin, t, e.depth))
-            self.normal[c, slow] = self.nodes.one(self.nodes.number[c, slow])
+            self.normal[c, slow] = self.nodes.on_one(c, slow)
 
     def _event(self, c: int, word: str, t: int) -> None:
         """Begin a level with what the cell measures since a slowdown, or now; or note that one may begin."""

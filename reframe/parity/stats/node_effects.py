@@ -35,10 +35,9 @@ class Nodes:
         """Return the effects of the nodes of these cells on a night, in logarithms."""
         return self._effect[self.group[cells], self.number[cells, column]]
 
-    @staticmethod
-    def one(numbers: np.ndarray) -> bool:
-        """Return whether half of the nights, or more, were on one node: a slowdown on several tells of none."""
-        return 2 * np.bincount(numbers + 1).max(initial=0) >= len(numbers)
+    def on_one(self, cell: int, columns: np.ndarray) -> bool:
+        """Return whether half of a cell's nights, or more, were on one node: a slowdown on several blames none."""
+        return 2 * np.bincount(self.number[cell, columns] + 1).max(initial=0) >= len(columns)
 
     def learn(self, cells: np.ndarray, columns: slice, x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Learn the effects anew. Yield each group whose effects moved, and by how much [nodes].
