@@ -85,8 +85,9 @@ class Scored:
             begin = min(cells.values())
             votes = Counter[int]()
             for name, k in cells.items():
-                since = {fault.cell: fault.since for fault in self.nights[k].incidents[number].faults.values()}
-                votes.update(self.causes(name, k, since[name]) if k < begin + WITHIN else ())
+                if k < begin + WITHIN:
+                    faults = self.nights[k].incidents[number].faults.values()
+                    votes.update(self.causes(name, k, next(each.since for each in faults if each.cell == name)))
             found[number] = max(votes, key=lambda i: (votes[i], self.faults[i].first), default=None)
         return found
 
