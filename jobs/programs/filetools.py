@@ -94,7 +94,7 @@ def claim(top):
     """Make a run's folder, and note which process it belongs to."""
     with writing(os.path.dirname(top)):
         os.makedirs(top, 0o700, exist_ok=True)
-        room.own(top, os.getpid())
+        room.note_owner(top, os.getpid())
 
 
 def fit(place, places, size, files):

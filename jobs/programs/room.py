@@ -43,7 +43,7 @@ def main(filesystem, size, files):
     quota(filesystem, size, files)
     folder = os.path.join(filesystem, f'parity-job-{uuid.uuid4()}')
     os.mkdir(folder, 0o700)
-    own(folder, os.getppid())           # the script, which removes it
+    note_owner(folder, os.getppid())    # the script, which removes it
     with open('room.json', 'w') as out:
         json.dump({'filesystem': kind(filesystem)}, out)
     print(folder)
@@ -63,7 +63,7 @@ def process(pid):
     return ''
 
 
-def own(folder, pid):
+def note_owner(folder, pid):
     """Note the process that a folder belongs to."""
     with open(os.path.join(folder, 'owner'), 'w') as owner:
         owner.write(f'{machine()}\n{process(pid)}\n')

@@ -100,22 +100,22 @@ def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
     slow = [row.cell for _, group in groups if group[0].word == 'regressed' for row in _shown(group)]
     nights = _nights(slow, verdict.session.uuid) if slow else {}
     for title, group in sorted(groups, key=lambda each: -len(each[1])):
-        yield _of(known.get(group[0].cell.incident), _entry(title, group, nights), verdict)
+        yield _linked(known.get(group[0].cell.incident), _entry(title, group, nights), verdict)
     shown = {row.cell.incident for _, group in groups for row in group}
     for incident in incidents.of_nodes(known.values(), verdict.session.uuid):
         if incident.number not in shown:
-            yield _of(incident, FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
-                                      lines=[f'where: {incident.where}'], next='parity show'), verdict)
+            yield _linked(incident, FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
+                                               lines=[f'where: {incident.where}'], next='parity show'), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
-            yield _of(incident, FaultEntry(
+            yield _linked(incident, FaultEntry(
                 verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
                 title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
                 next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
 
 
-def _of(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> FaultEntry:
+def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> FaultEntry:
     """Return the entry, with its incident where it has one."""
     if incident is None:
         return entry
