@@ -212,8 +212,8 @@ def test_a_level_that_is_found_after_one_low_night_is_no_further_drop(top):
     assert [bool(cell.acknowledged) for cell in cells] == [True, False]
 
 
-@pytest.mark.parametrize('level, known', [(85.0, True), (78.5, True), (76.0, False)])
-def test_what_joins_an_acknowledged_incident_later_is_known_up_to_its_slowdown(top, level, known):
+@pytest.mark.parametrize('level, known', [(85.0, True), (62.0, True), (59.0, False)])
+def test_what_joins_an_acknowledged_incident_later_is_known_up_to_twice_its_slowdown(top, level, known):
     written(top, {'cell': 'Toy.other@local:default', 'incident': 7, 'value': 12.0, 'expected': 10.0})
     now = datetime.datetime.now().timestamp() + 9 * 86400
     tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', incident=7, detected=now,

@@ -139,14 +139,15 @@ def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
 def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
     """Return whether the level is worse than the worst of the acknowledged figures; ``own``: of this cell.
 
-    A level that is found after one low night is no further drop."""
+    The fault that slows one cell may slow another twice as much; and a level that one low night gave may be half
+    the true one."""
     losses = [ack.value / ack.expected - 1 for ack in known if ack.value and ack.expected]
     if not losses or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
         return True
     side = -1 if cell.better == 'higher' else 1
     was, now = max(side * loss if own else abs(loss) for loss in losses), side * (cell.level / cell.expected - 1)
-    settled = not (own and cell.begin) or all(
-        ack.since - datetime.date.fromtimestamp(cell.begin) >= BEGAN_WITHIN for ack in known)
+    settled = own and not (cell.begin and any(
+        ack.since - datetime.date.fromtimestamp(cell.begin) < BEGAN_WITHIN for ack in known))
     return further(was, now, settled, cell)
 
 
