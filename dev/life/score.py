@@ -22,7 +22,7 @@ CLEAR, GOOD = SURE + 1.645, 14
 #: Nights after which other work is learned, and explains nothing any more.
 LEARNED = 20
 #: Events that a notice tells; nights back in which a fault explains what is bad.
-_TOLD, _RECENT = ('new', 'also', 'worse'), 8
+_TOLD, _RECENT = ('new', 'also', 'worse', 'back'), 8
 _FAILED = ('failed', 'wrong', 'missing')
 
 
@@ -103,7 +103,8 @@ class Scored:
         found: dict[int, tuple[int, int]] = {}
         for number, cells in self.joined.items():
             for k, what in self.events(number):
-                fresh = {name for name, since in cells.items() if since == k or what == 'worse' and since <= k}
+                fresh = {name for name, since in cells.items()
+                         if since == k or what in ('worse', 'back') and since <= k}
                 by = [self.hit(name, k) for name in fresh if what in _TOLD]
                 for i in set().union(*by):
                     if i not in found or k < found[i][0]:
@@ -272,14 +273,17 @@ def _loss(of: Scored, name: str, night: int) -> float:
 
 
 def red_acked(of: Scored) -> Share:
-    """Count the red cell-nights of acknowledged faults whose level is what it was."""
+    """Count the red cell-nights of acknowledged faults whose level is what it was, without cells of incidents of
+    another cause."""
     found = Share(all=of.life.months)
     for number, since in of.life.acked.items():
         if (i := of.cause[number]) is None:
             continue
         later = [fault.first for fault in of.faults if fault.after is of.faults[i]]
         for k in range(since + 1, min([of.faults[i].end, len(of.nights), *later])):
-            for name in sorted(of.nights[k].red):
+            apart = {fault.cell for other, each in of.nights[k].incidents.items() if of.cause[other] != i
+                     for fault in each.left.values()}
+            for name in sorted(of.nights[k].red - apart):
                 if of.causes(name, k) == {i}:
                     found.some += 1
                     found.examples.append(of.example(i, f'night {k}, {name}: {of.nights[k].reasons[name][:160]}'))
