@@ -199,7 +199,7 @@ def test_an_acknowledgement_holds_until_a_further_drop_and_covers_what_began_wit
     now = datetime.datetime.now().timestamp()
     tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', reason='slow', state='slow',
                           incident=7, detected=now + found * 86400, begin=now + begin * 86400)
-    (cell,), _ = acks.applied([tonight], 'local', TODAY)
+    (cell,), _ = acks.applied([tonight], 'local', TODAY, {})
     assert bool(cell.acknowledged) == said.startswith('acknowledged') and cell.reason.removeprefix('slow').removeprefix('; ').startswith(said)
 
 
@@ -208,7 +208,7 @@ def test_a_level_that_is_found_after_one_low_night_is_no_further_drop(top):
     found = datetime.datetime.now().timestamp() + 86400
     tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', detected=found, usual=100.0,
                           usual_low=97.0, history='regressed')
-    cells = [acks.applied([tonight.model_copy(update={'level': level})], 'local', TODAY)[0][0] for level in (89.5, 80.0)]
+    cells = [acks.applied([tonight.model_copy(update={'level': level})], 'local', TODAY, {})[0][0] for level in (89.5, 80.0)]
     assert [bool(cell.acknowledged) for cell in cells] == [True, False]
 
 
@@ -218,7 +218,7 @@ def test_what_joins_an_acknowledged_incident_later_is_known_up_to_twice_its_slow
     now = datetime.datetime.now().timestamp() + 9 * 86400
     tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', incident=7, detected=now,
                           begin=now, usual=100.0, usual_low=99.0, level=level, history='regressed')
-    assert bool(acks.applied([tonight], 'local', TODAY)[0][0].acknowledged) == known
+    assert bool(acks.applied([tonight], 'local', TODAY, {})[0][0].acknowledged) == known
 
 
 @pytest.mark.parametrize('until, said', [(OVER, 'over: incident 7'), (LATER, '1 known fault, valid')])

@@ -27,10 +27,11 @@ from parity.report import incidents as words
 from parity.session import retain
 from parity.verdict import acks, incidents, judge
 from parity.verdict.model import Attribution, CellText, Subsystem
-from sessions import case
+from sessions import case, planned
 from stored import day
 
 NODES = 'c1', 'c2', 'c3', 'c4'
+PARTS = {'memory': ['Stream', 'Npb', 'Zstd', 'Scan', 'Ring'], 'network': ['Osu'], 'storage': ['Fio', 'Copy']}
 NAMES = 'Stream', 'Npb', 'Hpl', 'Osu', 'Fio', 'Zstd', 'Sort', 'Fft', 'Gemm', 'Copy', 'Scan', 'Ring', 'Lu', 'Mg', 'Ft', 'Is'
 
 
@@ -68,7 +69,9 @@ class Cluster:
             speed = slow(name, node) * (1 + self.noise.gauss(0, 0.004))
             return case(100 * speed, name=name, latency=1.5 / speed, job_nodelist=[node], **raw.get(name, {}))
         Days.day = Days.real.fromtimestamp(start(self.night))
-        uuid = self.stored.add(*(ran(name, node) for name, node in where.items() if node for _ in range(3)), **info)
+        part_of = {name: part for part, names in PARTS.items() for name in names}
+        plan = [planned(name, subsystem=part_of.get(name, 'compute')) for name, node in where.items() if node for _ in range(3)]
+        uuid = self.stored.add(*(ran(name, node) for name, node in where.items() if node for _ in range(3)), plan=plan, **info)
         if not judged:
             self.night += 1
             return None, {}
@@ -168,6 +171,31 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
     assert parity('unack', 'toy.hpl').returncode == 0 and not acks.read('local')
     slow(100.0)
     assert 'is over' in parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').stderr
+
+
+def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledged_again(cluster, slow, stored):
+    def night(hpl: float, wait: int = 0):
+        stored.count += wait
+        Days.day = Days.real.fromtimestamp(start(stored.count))
+        return slow(hpl)
+
+    def ack() -> None:
+        done = parity('ack', '1', '--until', str(Days.day + datetime.timedelta(90)), '--why', 'a fan is ordered')
+        assert done.returncode == 0, done.stderr
+    night(84.0)
+    ack()
+    codes = [night(hpl).exit_code for hpl in (84.0, 100.0, 100.0)]
+    assert codes == [0, 0, 0]
+    found = night(84.0)
+    (known,) = found.incidents
+    assert (found.exit_code, known.number, known.state, known.faults.popitem()[1].acknowledged) == (1, 1, 'open', False)
+    assert [event.what for event in known.events] == ['new', 'known', 'over', 'back'] and known.events[-1].text.startswith('over 20')
+    assert known.title == 'local:default: compute 16 % slower' and notify.news_of(known, 3) == notify.news_of(known, 2) == 'back'
+    assert [line for line in night(84.0).warnings if 'incident 1 was over: parity unack 1' in line]
+    assert parity('ack', '--list').stdout.startswith('Toy.hpl@local:default   incident 1 was over: it can go')
+    ack()
+    assert (night(84.0).exit_code, night(100.0).incidents[0].state) == (0, 'over')
+    assert [each.number for each in night(84.0, wait=15).incidents] == [2]
 
 
 def test_a_cell_taken_out_of_an_acknowledged_incident_stays_known_and_the_answer_says_so(slow, site):
@@ -365,10 +393,9 @@ def live(*turns: list) -> tuple[list, list[list[str]]]:
         verdict = verdict_of(cells, exit_code=judge.exit_code(cells))
         verdict = verdict.model_copy(update={'incidents': [], 'session': verdict.session.model_copy(update={'uuid': str(number)})})
         night = incidents.of_verdict(verdict, 'onebox', start(number))
-        now = incidents.after([each for each in known if not each.closed], night, incidents.near())
-        over = [each for each in known if each.closed]
-        now = [each.model_copy(update={'number': each.number or len(over) + at}) for at, each in enumerate(now, 1)]
-        known = sorted([*over, *now], key=lambda each: each.number)
+        now = incidents.after(known, night, incidents.near())
+        new = [each.model_copy(update={'number': len(known) + at}) for at, each in enumerate((each for each in now if not each.number), 1)]
+        known = [*({each.number: each for each in known} | {each.number: each for each in now if each.number}).values(), *new]
         events.append([f'{each.number} {event.what}' for each in known for event in each.events if event.session == str(number)])
     return known, events
 
@@ -487,6 +514,15 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
        *[[fine('Stream', 'c1'), slower('Npb', 0, 'partition', 'virtual', 'memory')]] * (night - 1),
        [slower('Stream', night, 'partition', 'virtual', 'memory')]], ['1 new', *[''] * (night - 1), event])
       for night, event in ((8, "1 also"), (25, "2 new"))),
+    # back: most of its cells and no others, or its node in its part
+    *(([[slower(name, 0, 'partition', 'virtual', 'memory') for name in was], [fine(name) for name in was],
+       [slower(name, 2, 'partition', 'virtual', 'memory') for name in again]], ['1 new', '1 over', event])
+      for was, again, event in ((['Stream', 'Npb'], ['Stream', 'Npb'], '1 back'), (['Stream', 'Npb'], ['Stream'], '2 new'), (['Stream'], ['Stream', 'Npb'], '2 new'))),
+    ([[SLOW], [fine('Stream', 'c3')], [slower('Npb', 2, 'node', 'c3', 'memory')], [slower('Hpl', 3, 'node', 'c3', 'memory')]], ['1 new', '1 over', '1 back', '1 also']),
+    ([[SLOW], [fine('Stream', 'c3')], [slower('Fio', 2, 'node', 'c3', 'storage', subsystem='storage')]], ['1 new', '1 over', '2 new']),
+    ([[SLOW], [fine('Stream', 'c3')], [slower('Stream', 2, 'node', 'c4', 'memory')]], ['1 new', '1 over', '2 new']),
+    ([[cell('failed', 'Stream', 'rate')], [fine('Stream')], [cell('failed', 'Stream', 'rate')]], ['1 new', '1 over', '1 back']),
+    ([[cell('failed', 'Stream', 'rate')], [fine('Stream')], [slower('Stream', 2)]], ['1 new', '1 over', '2 new']),
     # an acknowledgement ends while it lasts; what joins is not known
     ([[SLOW], [SLOW.model_copy(update={'acknowledged': 'until'})], [SLOW], [fine('Stream', 'c3')]], ['1 new', '1 known', '1 due', '1 over']),
     ([[SLOW.model_copy(update={'acknowledged': 'until'})], [SLOW.model_copy(update={'acknowledged': 'until'}), slower('Npb', 1, 'node', 'c3', 'memory')]], ['1 new', '1 also']),

@@ -156,8 +156,8 @@ def _standing(ack: acks.Ack, cells: list[Cell], of: Incident | None) -> str:
     now = ', '.join(sorted({cell.verdict for cell in cells})) if ack.cell else of.title if of else 'not stored'
     if not ack.holds(datetime.date.today()):
         return f'EXPIRED: {now or "not measured"}'
-    if of and of.closed:
-        return f'incident {of.number} is over: it can go'
+    if of and ack.since < of.acks_from:
+        return f'incident {of.number} {"is" if of.closed else "was"} over: it can go'
     if acks.well(cells):
         return f'{now}, and incident {of.number} is open' if of else f'{now} again: it can go'
     return now or 'not measured in the newest sessions'

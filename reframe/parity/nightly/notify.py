@@ -116,7 +116,7 @@ class Notifier:
         return send(self.on_incident.command, json.dumps(said) + '\n', self.own_secrets, INCIDENT_SECONDS)
 
     def judged(self, verdict: Verdict | None) -> None:
-        """Tell what is new, worse, over or due, and remind of what lasts. Prints what fails and raises nothing."""
+        """Tell the news of incidents, and remind of what lasts. Prints what fails and raises nothing."""
         try:
             self._tell(verdict, time.time())
         except InfrastructureError as err:
@@ -196,12 +196,12 @@ def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:
 
 
 def news_of(incident: Incident, since: int) -> str:
-    """Return the news after so many events: new, also, worse, due, over; '' for none. An incident that began and
-    ended in between is no news, nor one that was known from its first night on."""
+    """Return the news after so many events: new, also, worse, due, over, back; '' for none. An incident that
+    began and ended in between is no news, nor one that was known from its first night on."""
     words = [event.what for event in incident.events[since:] if event.what in incidents.NEWS]
     if not words or not since and incident.state != 'open':
         return ''
-    return 'over' if incident.state == 'over' else words[0]
+    return 'over' if incident.state == 'over' else next(word for word in words if word != 'over')
 
 
 def reminded(incident: Incident, now: float, seconds: float) -> bool:
@@ -214,6 +214,8 @@ def reminded(incident: Incident, now: float, seconds: float) -> bool:
 
 # ---- the text of a notice
 
+#: News that a text explains.
+_EXPLAINED = ('also', 'worse', 'back')
 #: Incidents, and cells of each, that are named one by one; lines of a notice, and of those before the verdict.
 _NAMED, _CELLS, _SCREEN, _NEWS = 5, 5, 40, 20
 
@@ -244,7 +246,7 @@ def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verd
     shown = {cell.incident for cell in verdict.cells} if verdict else set()
     found = []
     for incident, what in news[:_NAMED]:
-        of = [f' ({event.text})' for event in incident.events if event.what == what in ('also', 'worse')][-1:]
+        of = [f' ({event.text})' for event in incident.events if event.what == what in _EXPLAINED][-1:]
         found.append(f'incident {incident.number}, {what}: {incident.title}{"".join(of)}')
         if what != 'over' and incident.number not in shown:
             found += [f'  {line}' for line in words.about(incident, _CELLS)]

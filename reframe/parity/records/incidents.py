@@ -2,16 +2,18 @@
 
 ci/nightly writes it at its end, and `parity ack`. One JSON text is an incident."""
 
+import datetime
 import json
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from statistics import median
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, computed_field, model_validator
 
-from parity.base import paths, times
+from parity.base import figures, paths, times
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import several
 from parity.base.strict import Strict
@@ -118,10 +120,9 @@ class Fault(WithVerdict):
 
 
 class Event(Strict):
-    """A turn in the life of an incident: a notice has `new`, `also`, `worse`, `due` and `over`. Older versions
-    wrote `joined` for `also`."""
+    """A turn in the life of an incident; `known` alone is no news. Older versions wrote `joined` for `also`."""
 
-    what: Literal['new', 'also', 'joined', 'worse', 'known', 'due', 'over']
+    what: Literal['new', 'also', 'joined', 'worse', 'known', 'due', 'over', 'back']
     session: str                     # '' where a night stored none, and for a person's word
     start: float                     # of the session, Unix time
     text: str = ''
@@ -182,8 +183,19 @@ class Incident(Strict):
         return self.events[0]
 
     @property
+    def since(self) -> float:
+        """Return when the night began that found it, or last found it back (Unix time)."""
+        return max(event.start for event in self.events if event.what in ('new', 'back'))
+
+    @property
     def closed(self) -> Event | None:
         return self.events[-1] if self.state == 'over' else None
+
+    @property
+    def acks_from(self) -> datetime.date:
+        """Return the first day whose acknowledgements hold: the end of an incident ends those before."""
+        ends = [datetime.date.fromtimestamp(event.start) for event in self.events if event.what == 'over']
+        return datetime.date.max if self.closed else ends[-1] if ends else datetime.date.min
 
     @property
     def cells(self) -> list[str]:
@@ -200,6 +212,27 @@ class Incident(Strict):
         return {name: fault for name, fault in self.faults.items() if not fault.well}
 
 
+def title(incident: Incident) -> str:
+    """Return where and what, in a few words: of all faults that have not ended."""
+    faults = sorted((incident.left or incident.faults).values(), key=lambda fault: -fault.loss)
+    names = [fault.cell.partition('+')[0].rpartition('@') for fault in faults]
+    where, word = incident.where, faults[0].word
+    places = where.name.split(', ') if where.kind else [*dict.fromkeys(place.rstrip(':') for *_, place in names)]
+    if where.kind not in ('node', '') and len(places) == 1:
+        places = [f'{incident.system}:{places[0]}']
+    place = ', '.join(places) if len(places) <= 2 else 'everything' if where.kind == 'everything' else \
+        figures.counted(len(places), 'node' if where.kind == 'node' else 'partition')
+    if word == 'regressed':
+        part = incident.part or ' and '.join(sorted({fault.part for fault in faults}))
+        slower = [fault.loss for fault in faults if fault.loss]
+        return f'{place}: {part}{f" {figures.percent(median(slower))}" if slower else ""} slower'
+    what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
+            'missing': 'never ran', 'disturbed': 'disturbed night after night'}[word]
+    cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}
+    checks = sorted({case.partition('%')[0] for case in cases})
+    return f'{place}: {several(checks)}{f", {len(cases)} cases" if len(cases) > 1 else ""}: {what}'
+
+
 # ---- the table
 
 _TABLE = ('CREATE TABLE IF NOT EXISTS parity_incidents '
@@ -209,8 +242,8 @@ _NIGHTS = 'CREATE TABLE IF NOT EXISTS parity_nights (system TEXT PRIMARY KEY, se
 _NIGHT = 'INTO parity_nights (system, session, start) VALUES (?, ?, ?)'
 _LAST = 'SELECT session, start FROM parity_nights WHERE system = ?'
 _EVERY = 'SELECT number, json FROM parity_incidents'
-#: Only an incident has a state: this is in the text of one that is over.
-_OVER = '"state":"over"'
+#: Only an incident has a state: this is in the text of one that is over. For so many seconds it may come back.
+_OVER, _BACK = '"state":"over"', 14.5 * 86400
 _SELECT = f'{_EVERY} WHERE system = ? ORDER BY number'
 
 
@@ -221,19 +254,23 @@ def of_system(system: str) -> list[Incident]:
     return _readable(database.query(_SELECT, system))
 
 
-def at(system: str, session: str, start: float) -> tuple[list[Incident], set[int]]:
-    """Return the incidents that were open when a session was judged, and those that it ended; then the numbers of
-    those that were over."""
+def at(system: str, session: str, start: float) -> tuple[list[Incident], dict[int, datetime.date]]:
+    """Return the incidents that were open when a session was judged, and those that it ended; then by number
+    ``acks_from``, also of those that were over."""
     if not (stored := database.query(_SELECT, system)):
-        return [], set()
-    starts, ended = database.starts(), set()
+        return [], {}
+    starts = database.starts()
     now = starts.get(session, start)
-    for number, text in stored:
-        if _OVER in text:
-            event = json.loads(text)['events'][-1]
-            ended |= {number} if starts.get(event['session'], event['start']) < now else set()
-    known = _readable(row for row in stored if row[0] not in ended)
-    return [each for each in known if starts.get(each.opened.session, each.opened.start) <= now], ended
+    ended = {number for number, text in stored if _OVER in text and _end(text, starts) < now}
+    known = [each for each in _readable(row for row in stored if row[0] not in ended)
+             if starts.get(each.opened.session, each.opened.start) <= now]
+    return known, dict.fromkeys(ended, datetime.date.max) | {each.number: each.acks_from for each in known}
+
+
+def _end(text: str, starts: Mapping[str, float]) -> float:
+    """Return when an incident that is over was: the night began, as it is stored now."""
+    event = json.loads(text)['events'][-1]
+    return starts.get(event['session'], event['start'])
 
 
 def numbers(system: str) -> set[int]:
@@ -306,7 +343,7 @@ def change(updates: Mapping[int, Callable[[Incident], Mapping[str, Any]]],
 
 def record(system: str, session: str, start: float, after: Callable[[list[Incident]], Iterable[Incident]]
            ) -> list[Incident]:
-    """Store what ``after`` makes of the incidents that are not over, and return all of the system.
+    """Store what ``after`` makes of the incidents that are open or may come back, and return all of the system.
 
     ``session``: '' for a night that stored none. A session that is recorded already, or older than that one,
     changes nothing."""
@@ -314,7 +351,8 @@ def record(system: str, session: str, start: float, after: Callable[[list[Incide
     with _writing() as conn:
         last = conn.execute(_LAST, (system,)).fetchone()
         if not session or last is None or start > starts.get(*last):
-            known = _readable(row for row in conn.execute(_SELECT, (system,)) if _OVER not in row[1])
+            known = _readable(row for row in conn.execute(_SELECT, (system,))
+                              if _OVER not in row[1] or start - _end(row[1], starts) < _BACK)
             _write(conn, after(known))
             if session:
                 conn.execute(f'REPLACE {_NIGHT}', (system, session, start))

@@ -53,7 +53,7 @@ class FaultEntry(WithVerdict):
     lines: list[str]
     next: str
     incident: int = 0                # its number; 0: none yet
-    news: str = ''                   # new, worse, due; '' without news of this session
+    news: str = ''                   # new, back, worse, due; '' without news of this session
 
 
 class Answer(Strict):
@@ -120,7 +120,7 @@ def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> F
     if incident is None:
         return entry
     news = incidents.turn(incident, verdict.session.uuid)
-    since = times.day(incident.opened.start)
+    since = times.day(incident.since)
     ends = []                        # how a person ends an incident that no measurement ends
     if entry.word == 'failed':
         ends = [f'known fault: parity ack {incident.number} --until DATE --why TEXT']

@@ -311,7 +311,7 @@ class Command(Strict):
 
 
 class Notify(Command):
-    """Whom to tell of incidents that are new, worse, over or due."""
+    """Whom to tell of incidents that are new, back, worse, over or due."""
 
     reminder: Time = '7d'                       # after this time a lasting fault is sent again
 
@@ -403,7 +403,7 @@ class System(Strict):
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
     httpjson: HttpJson | None = None
-    on_incident: Command | None = None  # gets each incident that is new, worse, over or due, as JSON
+    on_incident: Command | None = None  # gets each incident that is new, back, worse, over or due, as JSON
     io_budget: IoBudget = IoBudget()
     alarms: Alarms = Alarms()
     nightly: Nightly | None = None

@@ -18,14 +18,16 @@
 """
 
 import datetime
+import time
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
 from parity.base.figures import several
 from parity.base.strict import Strict
-from parity.records.incidents import numbers
+from parity.records.incidents import at, numbers
 from parity.records.plan_file import cell_id
 from parity.refs.listed import CellName, Entry, Listed
 from parity.verdict.model import BEGAN_WITHIN, Cell, names
@@ -66,8 +68,9 @@ class Ack(Entry):
     def name(self) -> str:
         return self.cell or f'incident {self.incident}'
 
-    def holds(self, day: datetime.date) -> bool:
-        return day <= self.until
+    def holds(self, day: datetime.date, acks_from: Mapping[int, datetime.date] = MappingProxyType({})) -> bool:
+        """Return whether it holds on a day; ``acks_from``: of incidents, as the table of incidents has them."""
+        return acks_from.get(self.incident or 0, self.since) <= self.since and day <= self.until
 
     def __str__(self) -> str:
         return f'until {self.until} by {self.by}: {self.why}'
@@ -82,29 +85,28 @@ _FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack
 path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
 
 
-def applied(cells: list[Cell], system: str, today: datetime.date, over: Collection[int] = ()
+def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date]
             ) -> tuple[list[Cell], list[str]]:
-    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
-
-    ``over``: incidents whose acknowledgement holds no more."""
+    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement."""
     listed = read(system)
     known = by_name(names(cells)) if listed else {}
     fits = [(ack, known.get(ack.cell, [])) for ack in listed]
     named: dict[int, list[Ack]] = {}
     of_incident: dict[int, list[Ack]] = {}
     for ack, own in fits:
-        if ack.holds(today) and ack.incident not in over:
+        if ack.holds(today, acks_from):
             for cell in own:
                 named.setdefault(id(cell), []).append(ack)
             of_incident.setdefault(ack.incident or 0, []).append(ack)
     return ([_noted(cell, named.get(id(cell), []), of_incident.get(cell.incident or -1, []))
-             if cell.verdict in BAD else cell for cell in cells], _warnings(system, fits, today, over))
+             if cell.verdict in BAD else cell for cell in cells], _warnings(system, fits, today, acks_from))
 
 
-def held(system: str) -> set[int]:
-    """Return the numbers of the incidents that an acknowledgement covers today."""
-    today = datetime.date.today()
-    return {ack.incident for ack in read(system) if ack.incident and ack.holds(today)}
+def held(system: str) -> list[Ack]:
+    """Return the acknowledgements that hold today."""
+    today, listed = datetime.date.today(), read(system)
+    acks_from = at(system, '', time.time())[1] if listed else {}
+    return [ack for ack in listed if ack.holds(today, acks_from)]
 
 
 def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
@@ -159,13 +161,14 @@ def further(was: float, now: float, settled: bool, cell: Cell | None) -> bool:
     return now > max(was if settled else 2 * was, was + max(_NEAR, noise, _TENTH * was))
 
 
-def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]
-              ) -> list[str]:
+def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.date,
+              acks_from: Mapping[int, datetime.date]) -> list[str]:
     """Return a sentence for each that expired, whose fault is over or whose incident is unknown; one for all of an
     incident."""
     said: dict[str, None] = {}
     known = numbers(system) if any(ack.incident for ack, _ in fits) else set()
     bad = {ack.incident or ack.cell for ack, cells in fits if any(cell.verdict in BAD for cell in cells)}
+    over = {number for number, day in acks_from.items() if day == datetime.date.max}
     bad |= {ack.incident for ack, _ in fits if not ack.cell} & known.difference(over)
     for (place, _), (ack, cells) in zip(_FILE.placed(system), fits, strict=True):
         what = f'incident {ack.incident}' if ack.incident else ack.cell
@@ -176,8 +179,8 @@ def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.d
         elif ack.incident and ack.incident not in known:
             valid = several([*map(str, sorted(known))]) or 'none: ci/nightly opens them'
             said[f'{place}no incident {ack.incident}; valid: {valid}'] = None
-        elif ack.incident in over:
-            said[f'{what} is over: {out} ({ack})'] = None
+        elif not ack.holds(today, acks_from):
+            said[f'{what} {"is" if ack.incident in over else "was"} over: {out} ({ack})'] = None
         elif not ack.incident and well(cells):
             now = ' '.join(sorted({cell.verdict for cell in cells}))
             said[f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'] = None

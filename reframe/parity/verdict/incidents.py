@@ -4,14 +4,13 @@ An incident is over when each cell ended. Where a node is to blame, that node mu
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from parity.base import errors, figures
+from parity.base import errors, figures, times
 from parity.base.figures import several
 from parity.base.reasons import Kind
 from parity.compare.pairs import PairState
@@ -30,7 +29,7 @@ BAD = (*acks.BAD, 'missing')
 #: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
 COMES_AND_GOES = 'comes and goes'
 #: Events for a notice.
-NEWS = ('new', 'also', 'worse', 'due', 'over')
+NEWS = ('new', 'also', 'worse', 'due', 'over', 'back')
 #: Stands for a whole night that stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
@@ -70,14 +69,14 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     start = database.starts().get(session, time.time())
     from parity.nodes import listing  # it loads polars
     together = near()
-    held = [ack for ack in acks.read(system) if ack.holds(datetime.date.today())]
-    holding = {of for ack in held for of in (ack.cell, ack.incident)}
+    holding = {of for ack in acks.held(system) for of in (ack.cell, ack.incident)}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
         since = listing.well_since(system) if verdict else {}
         slow = listing.twice(system, since) if verdict else {}
-        before = {key: share for key, share in _slow_parts(known).items() if key not in slow} if verdict else {}
-        begun = {node: each.begin - 1 for each in known for node in each.nodes}    # later nights count
+        left = [each for each in known if not each.closed]
+        before = {key: share for key, share in _slow_parts(left).items() if key not in slow} if verdict else {}
+        begun = {node: each.begin - 1 for each in left for node in each.nodes}    # later nights count
         mended = listing.mended(system, before, {
             node: max(since.get(node, 0.0), begun.get(node, 0.0)) for node in {*since, *begun}})
         return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
@@ -251,16 +250,16 @@ def causes(table: Iterable[CellText]) -> list[tuple[str, list[CellText]]]:
 # ---- what a night makes of incidents
 
 def after(known: Sequence[Incident], night: Night, together: Near, holding: Collection = ()) -> list[Incident]:
-    """Return the open incidents after the night, and its new ones with number 0. ``holding``: cells, and numbers
-    of incidents, that are acknowledged."""
+    """Return the open incidents after the night, those of ``known`` that are back, and the new ones with number 0.
+    ``holding``: cells, and numbers of incidents, that are acknowledged."""
     groups = grouped(night.bad.values(), together)
     numbers = matched(groups, known, together)
     own: dict[int, list[Bad]] = defaultdict(list)
     for each in (each for group in groups for each in group):
         own[numbers[each.name]].append(each)
     fresh = [new for group in groups if (new := [each for each in group if not numbers[each.name]])]
-    return [*(_after(each, own[each.number], night, holding) for each in known),
-            *(_opened(group, night) for group in fresh)]
+    return [*(_after(each, own[each.number], night, holding) for each in known
+              if own[each.number] or not each.closed), *(_opened(group, night) for group in fresh)]
 
 
 def _opened(group: list[Bad], night: Night) -> Incident:
@@ -271,7 +270,7 @@ def _opened(group: list[Bad], night: Night) -> Incident:
                      ack=_ack(group) if known else '', events=[_event('new', night, figures.counted(
                          len(group), 'cell') if first.row else '')])
     found = found.model_copy(update=_about(found, group))
-    return found.model_copy(update={'title': first.title or title(found)})
+    return found.model_copy(update={'title': first.title or table.title(found)})
 
 
 def _event(what: str, night: Night, text: str = '') -> Event:
@@ -306,12 +305,12 @@ def _about(incident: Incident, group: Sequence[Bad]) -> dict[str, Any]:
 
 def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection) -> Incident:
     """Return the incident after a night in which ``own`` is bad."""
-    held = incident.number in holding
+    held, ended = incident.number in holding, incident.closed
     faults = {name: _again(name, fault, night, held, holding) for name, fault in incident.faults.items()}
     also, worse = [], []
     for each in own:
         old, new = incident.faults.get(each.name), each.fault
-        if old is None or old.well and new.since - old.since > BEGAN_WITHIN.total_seconds():
+        if old is None or ended or old.well and new.since - old.since > BEGAN_WITHIN.total_seconds():
             also.append(each)
         elif not old.well:
             new = new.model_copy(update={'since': old.since})
@@ -331,14 +330,16 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
     gone = sorted({fault.retired for fault in faults.values()} - {''} or {*incident.nodes} & night.retired)
     lost = any(fault.acknowledged and not faults[name].acknowledged for name, fault in incident.faults.items())
     events = [(what, said) for what, holds, said in (
-        ('also', also, several([each.row.name if each.row else each.name for each in also])),
+        ('back', ended, ended and f'over {times.day(ended.start)}'),
+        ('also', also and not ended, several([each.row.name if each.row else each.name for each in also])),
         ('worse', worse, worse and worse[0].row.name),
         ('due', incident.state == 'known' and state == 'open' and lost and not worse, incident.ack),
         ('known', incident.state == 'open' and state == 'known', ''),
         ('over', state == 'over', f'{several(gone)} retired' if gone else '')) if holds]
     ack = incident.ack or _ack(own) if state != 'open' else ''
     return now.model_copy(update={
-        'state': state, 'waits': waits, 'ack': ack, 'title': title(now) if also and also[0].row else now.title,
+        'begin': min(each.fault.since for each in own) if ended else now.begin, 'state': state, 'waits': waits,
+        'ack': ack, 'title': table.title(now) if also and also[0].row else now.title,
         'events': incident.events + [_event(what, night, said) for what, said in events]})
 
 
@@ -393,27 +394,6 @@ def _left(value: float | None, fault: Fault) -> float:
     return (value - fault.expected) / (fault.value - fault.expected)
 
 
-def title(incident: Incident) -> str:
-    """Return where and what, in a few words: of all faults that have not ended."""
-    faults = sorted((incident.left or incident.faults).values(), key=lambda fault: -fault.loss)
-    names = [fault.cell.partition('+')[0].rpartition('@') for fault in faults]
-    where, word = incident.where, faults[0].word
-    places = where.name.split(', ') if where.kind else [*dict.fromkeys(place.rstrip(':') for *_, place in names)]
-    if where.kind not in ('node', '') and len(places) == 1:
-        places = [f'{incident.system}:{places[0]}']
-    place = ', '.join(places) if len(places) <= 2 else 'everything' if where.kind == 'everything' else \
-        figures.counted(len(places), 'node' if where.kind == 'node' else 'partition')
-    if word == 'regressed':
-        part = incident.part or ' and '.join(sorted({fault.part for fault in faults}))
-        slower = [fault.loss for fault in faults if fault.loss]
-        return f'{place}: {part}{f" {figures.percent(median(slower))}" if slower else ""} slower'
-    what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
-            'missing': 'never ran', 'disturbed': 'disturbed night after night'}[word]
-    cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}
-    checks = sorted({case.partition('%')[0] for case in cases})
-    return f'{place}: {several(checks)}{f", {len(cases)} cases" if len(cases) > 1 else ""}: {what}'
-
-
 def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[[], object]) -> None:
     """Note that cells of an incident are known; not any more where ``ack`` is ''. ``write`` has acks.yaml say so.
 
@@ -459,9 +439,10 @@ def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False
     start = database.starts().get(session, 0.0) if listed else 0.0
     named = {each.number: each for each, fault in listed
              if min(fault.since, fault.measured) <= start <= fault.measured}
-    return [each for each in named.values() if (each.number in acks.held(each.system)) == acknowledged]
+    return [each for each in named.values() if any(
+        each.number == ack.incident for ack in acks.held(each.system)) == acknowledged]
 
 
 def turn(incident: Incident, session: str) -> str:
-    """Return what a session made of the incident: new, also, worse, due, over; '' for no news."""
+    """Return what a session made of the incident: new, also, worse, due, over, back; '' for none."""
     return next((event.what for event in incident.events if event.session == session and event.what in NEWS), '')

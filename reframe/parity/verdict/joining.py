@@ -182,7 +182,8 @@ class _Stored:
     def __init__(self, known: Sequence[Incident], together: Near):
         self.near, self.by_number = together, {each.number: each for each in known}
         self.having, self.marked = defaultdict(list), defaultdict(list)
-        for each in known:
+        self.over = [each for each in known if each.closed]
+        for each in (each for each in known if not each.closed):
             for name in each.faults:
                 self.having[name].append(each)
             for mark in self._marks(each):
@@ -231,21 +232,34 @@ class _Stored:
         return min((incident.number for mark in marks for incident in self.marked.get(mark, ()) if fits(incident)),
                    default=0)
 
+    def back(self, group: Sequence[Bad]) -> Incident | None:
+        """Return the newest incident that is over and that these faults are again: on its node, in a part that was
+        slow there, or of most of its cells and no others."""
+        word, names = group[0].key[0], {each.name for each in group}
+        nodes, parts = {each.place for each in group} - {'', _WIDE}, {each.fault.part for each in group}
+
+        def again(one: Incident) -> bool:
+            if nodes or one.nodes:
+                slow = {fault.part for fault in one.faults.values()} if word == 'regressed' else parts
+                return bool(nodes & {*one.nodes} and parts & slow)
+            return names <= one.faults.keys() and 2 * len(names) > len(one.faults)
+        return next((one for one in reversed(self.over) if one.key[0] == word and again(one)), None)
+
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
-        opened = incident.opened.start
-        return not incident.waits and self.near((incident.begin or opened, opened), _times(each.fault), nights)
+        return not incident.waits and self.near(
+            (incident.begin or incident.since, incident.since), _times(each.fault), nights)
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
-    """Return the number of the incident of each, by name: its own one, or that of the others of its group; 0 for
-    a new one."""
+    """Return the number of the incident of each, by name: its own one, or that of the others of its group, or one
+    that is back; 0 for a new one."""
     found: dict[str, int] = {}
     stored = _Stored(known, together)
     for group in groups:
         own = {each.name: stored.number_of(each) for each in group}
         most = Counter(filter(None, own.values())).most_common(1)
-        joined = stored.by_number[most[0][0]] if most else None
-        found |= {each.name: own[each.name] or (joined.number if joined and stored.takes(joined, each) else 0)
-                  for each in group}
+        joined = stored.by_number[most[0][0]] if most else stored.back(group)
+        found |= {each.name: own[each.name] or (
+            joined.number if joined and (joined.closed or stored.takes(joined, each)) else 0) for each in group}
     return found

@@ -95,9 +95,9 @@ def _judged(session: Session) -> Verdict:
     if declared:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
-    known, over = table.at(system.name, uuid, session.start)
+    known, acks_from = table.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
-    cells, faults = acks.applied(cells, system.name, today, over)
+    cells, faults = acks.applied(cells, system.name, today, acks_from)
     coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared, session)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
