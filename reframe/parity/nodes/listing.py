@@ -88,7 +88,8 @@ def worse(one: RelativeSpeed | None, other: RelativeSpeed | None) -> RelativeSpe
 
 def twice(system: str, since: Mapping[str, float]) -> dict[tuple[str, str], float]:
     """Return the nodes that two listings call slower: today's and an earlier one. They are by (node, part), with
-    their speed as a share of their peers'. No job of a node is in both listings. ``since``: see `well_since`."""
+    their speed as a share of their peers'. No job of a node is in both listings, and its newest night has half of
+    the slowdown at least. ``since``: see `well_since`."""
     tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS, since)
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
@@ -98,7 +99,8 @@ def twice(system: str, since: Mapping[str, float]) -> dict[tuple[str, str], floa
             speeds = peers.listed(np.where(of, logs, np.nan), errors, peers.CHANCE / compared, only)
             return {at: speeds[at].share for at in only if speeds[at] and speeds[at].slower}
         nights = np.arange(logs.shape[1])
-        now = shares(nights < peers.NIGHTS, np.arange(len(names)))
+        now = {at: share for at, share in shares(nights < peers.NIGHTS, np.arange(len(names))).items()
+               if logs[at][np.isfinite(logs[at])][0] <= np.log(share) / 2}
         left = np.array([*now], int)
         for newer in range(2, peers.NIGHTS + 1) if left.size else ():   # nights since the earlier listing
             until = np.full((len(names), 1), peers.NIGHTS)
