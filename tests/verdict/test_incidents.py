@@ -412,6 +412,9 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 6,
       [slower('Npb', 7, 'partition', 'fat', 'compute', ['gcc']), slower('Npb', 7, changes=['gcc'], part='compute', partition='gpu')]],
      ['c3: memory 10 % slower', 'fat, gpu: compute 10 % slower']),
+    # what began a night before, with a change that explains nothing, takes in what the compiler slows, and its change
+    ([[slower('Hpcc', 0, 'partition', 'fat', 'memory', ['nodes'])], [slower('Npb %a=1', 1, 'partition', 'fat', 'memory', ['gcc'])],
+      [slower('Npb %a=2', 1, changes=['gcc'], part='compute', partition='gpu')]], ['fat, gpu: memory 10 % slower']),
     # a kernel's change: two parts that show it at once, and one that is found seven nights later
     ([[slower('Ior', 0, 'partition', 'fat', 'storage', ['kernel'], on=['c1']), slower('Hpl', 0, 'partition', 'virtual', 'compute', ['kernel'], on=['c1'])]],
      ['fat, virtual: storage 10 % slower']),

@@ -20,6 +20,8 @@ from parity.base.strict import Strict
 from parity.base.text import node_name
 from parity.records import database
 
+#: Facts that change without slowing a machine.
+_HARMLESS = ('nodes', 'parity', 'ReFrame')
 #: Nodes by their short names; older versions stored full ones.
 NodeNames = Annotated[list[str], AfterValidator(lambda names: [node_name(name) for name in names])]
 
@@ -38,6 +40,11 @@ class Change(Strict):
         """Return when that session began, local time."""
         return times.minute(self.since)
 
+    @property
+    def explains(self) -> bool:
+        """Return whether it may slow a machine."""
+        return self.fact not in _HARMLESS
+
     def concerns(self, nodes: Iterable[str]) -> bool:
         """Return whether it is a fact of one of these nodes, or of no node."""
         return not self.nodes or not set(map(node_name, nodes)).isdisjoint(map(node_name, self.nodes))
@@ -48,6 +55,11 @@ class Change(Strict):
 
     def __str__(self) -> str:
         return f'{self.what} since {self.when[:10]}'
+
+
+def explaining(*found: list[Change]) -> list[Change]:
+    """Return the first changes of which one may slow a machine, or else the first ones."""
+    return next((each for each in found if any(change.explains for change in each)), next(filter(None, found), []))
 
 
 class Where(Strict):

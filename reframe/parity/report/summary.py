@@ -27,7 +27,6 @@ from parity.report.answer import noted
 from parity.stats import counts, interval
 from parity.system import systems
 from parity.verdict import budget, judge
-from parity.verdict.joining import HARMLESS
 
 #: An alarm is false where it was over so many nights later or sooner by itself ...
 BY_ITSELF = 7
@@ -177,7 +176,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
         parts = [NAME.fullmatch(cell) for cell in each.cells]
         own = {found.group('partition', 'check', 'metric') for found in parts if found}
         begin = datetime.date.fromtimestamp(each.opened.start)
-        return each.number in acked or any(change.fact not in HARMLESS for change in each.changes) or \
+        return each.number in acked or any(change.explains for change in each.changes) or \
             any(cell in own and begin <= day for cell, day in values)
 
     def lasted(each: Incident) -> int:

@@ -21,13 +21,11 @@ from parity.records.incidents import Event, Fault, Incident, Where
 from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.joining import Bad, Near, grouped, matched, near
+from parity.verdict.joining import COMES_AND_GOES, Bad, Near, grouped, matched, near
 from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, CellText, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
 BAD = (*acks.BAD, 'missing')
-#: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
-COMES_AND_GOES = 'comes and goes'
 #: Events for a notice.
 NEWS = ('new', 'also', 'worse', 'due', 'over', 'back')
 #: Stands for a whole night that stored no session, or measured nothing.
@@ -286,7 +284,7 @@ def _about(incident: Incident, group: Sequence[Bad]) -> dict[str, Any]:
 
     Its place is the node that most causes name, or else the partitions of its cells."""
     causes = [each.cause for each in group]
-    found = {'changes': incident.changes or next((cause.changes for cause in causes if cause.changes), []),
+    found = {'changes': table.explaining(incident.changes, *(cause.changes for cause in causes)),
              'part': incident.part or next((c.subsystem.name for c in causes if c.subsystem.name), '')}
     wheres = [where for where in (incident.where, *(cause.where for cause in causes)) if where.kind]
     if not wheres:

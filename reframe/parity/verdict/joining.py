@@ -20,8 +20,8 @@ from parity.verdict.model import BEGAN_WITHIN, Attribution, CellText
 NIGHTS, LATE = BEGAN_WITHIN.days, 21
 #: Words in the name of a part that are no part themselves.
 _NO_PART = {'and', 'alike', 'clock'}
-#: Facts that change without slowing a machine.
-HARMLESS = ('nodes', 'parity', 'ReFrame')
+#: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
+COMES_AND_GOES = 'comes and goes'
 #: The place of cells that are slow on all nodes alike, and so many that say so for others.
 _WIDE, _FEW = 'all nodes', 2
 #: Of two faults, each as when it began and was found: did they begin within so many nights?
@@ -91,7 +91,7 @@ def _wider(where: Where, partition: str, part: str) -> Iterator[tuple]:
 
 def _of_changes(changes: Iterable[Change], node: bool) -> set[tuple]:
     return {(node, change.fact, change.old, change.new) for change in changes
-            if change.fact not in HARMLESS and bool(change.nodes) >= node}
+            if change.explains and bool(change.nodes) >= node}
 
 
 def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
