@@ -517,6 +517,11 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
        *[[fine('Stream', 'c1'), slower('Npb', 0, 'partition', 'virtual', 'memory')]] * (night - 1),
        [slower('Stream', night, 'partition', 'virtual', 'memory')]], ['1 new', *[''] * (night - 1), event])
       for night, event in ((8, "1 also"), (25, "2 new"))),
+    # what comes and goes stays in its incident, wherever its next spell seems to be; and so does what is slow elsewhere, too
+    *(([[slower('Stream', 0, 'node', 'c3', 'memory', state='comes and goes')], [fine('Stream', 'c1', state='comes and goes')],
+       [slower('Stream', 8, kind, name, 'memory', state='comes and goes')]], ['1 new', '', '']) for kind, name in (('partition', 'virtual'), ('node', 'c1'))),
+    ([[SLOW], [slower('Stream', 8, 'partition', 'virtual', 'memory')]], ['1 new', '']),
+    ([[SLOW], [slower('Stream', 8, 'node', 'c1', 'memory')]], ['1 new', '2 new']),
     # back: most of its cells and no others, or its node in its part
     *(([[slower(name, 0, 'partition', 'virtual', 'memory') for name in was], [fine(name) for name in was],
        [slower(name, 2, 'partition', 'virtual', 'memory') for name in again]], ['1 new', '1 over', event])

@@ -208,8 +208,8 @@ class _Stored:
         for incident in self.having.get(each.name, ()):
             fault, known = incident.faults[each.name], where.kind and incident.where.kind
             apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            same = not (apart or fault.well) or not (apart and fault.well) and self.near(
-                _times(fault), _times(each.fault))
+            lasts = not fault.well and (not apart or where.kind != 'node' or each.row.cell.state == COMES_AND_GOES)
+            same = lasts or not (apart and fault.well) and self.near(_times(fault), _times(each.fault))
             if fault.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
         if not _slow(each.key):
