@@ -73,10 +73,11 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
         since = listing.well_since(system) if verdict else {}
         slow = listing.twice(system, since) if verdict else {}
         left = [each for each in known if not each.closed]
-        before = {key: share for key, share in _slow_parts(left).items() if key not in slow} if verdict else {}
+        before = _slow_parts(left) if verdict else {}
         begun = {node: each.begin - 1 for each in left for node in each.nodes}    # later nights count
         mended = listing.mended(system, before, {
             node: max(since.get(node, 0.0), begun.get(node, 0.0)) for node in {*since, *begun}})
+        slow = {key: share for key, share in slow.items() if key not in before or key[0] not in mended}
         return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
     return table.record(system, session, start, changed)
 
