@@ -116,6 +116,8 @@ def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(know
     known += [rows(night, 50.0, 'n5', session=f'again-{night}', rerun_of=f'night-{night}') for night in (11,) for _ in range(9)]
     found = listing.twice('onebox', listing.well_since('onebox'))
     assert [*found] == ([('n3', 'memory')] if named else [])
+    stays = {('n3', 'memory')} if len(slow) > 7 else set()
+    assert {*listing.twice('onebox', {}, [('n3', 'memory')])} == stays, 'older nights keep the name'
     assert not named or found['n3', 'memory'] == pytest.approx(0.92, abs=0.01)
     before = {('n3', 'memory'): 0.92, ('n4', 'memory'): 0.92, ('n9', 'network'): 0.9, ('gone', 'memory'): 0.9}
     assert 'n4' not in listing.mended('onebox', before, {'n4': start(11)}), 'nights before its fault say nothing'

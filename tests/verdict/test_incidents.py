@@ -608,7 +608,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     listed, acks, title = {('c3', 'memory'): 0.93}, site.with_name('acks.yaml'), 'c3: memory 7.0 % slower'
     mended: list[str] = []
     begun: dict[str, float] = {}
-    monkeypatch.setattr(listing, 'twice', lambda system, since: listed)
+    monkeypatch.setattr(listing, 'twice', lambda system, since, named: listed)
     monkeypatch.setattr(listing, 'mended', lambda system, slow, since: begun.update(since) or {node for node, _ in slow} & {*mended})
 
     def night(**clock):

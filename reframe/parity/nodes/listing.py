@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -86,21 +86,24 @@ def worse(one: RelativeSpeed | None, other: RelativeSpeed | None) -> RelativeSpe
     return min(filter(None, (one, other)), key=lambda speed: speed.share, default=None)
 
 
-def twice(system: str, since: Mapping[str, float]) -> dict[tuple[str, str], float]:
+def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, str]] = ()
+          ) -> dict[tuple[str, str], float]:
     """Return the nodes that two listings call slower: today's and an earlier one. They are by (node, part), with
-    their speed as a share of their peers'. No job of a node is in both listings, and its newest night has half of
-    the slowdown at least. ``since``: see `well_since`."""
+    their speed as a share of their peers'. No job of a node is in both listings. The newest night has half of the
+    slowdown at least, but of those that are ``named`` already. ``since``: see `well_since`."""
     tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS, since)
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
     for (_, part), (names, logs, errors) in tables.items():
+        newest = [next(iter(row[np.isfinite(row)]), 0.0) for row in logs]
+
         def shares(of: np.ndarray, only: np.ndarray, logs=logs, errors=errors) -> dict[int, float]:
             """Return the shares of the nodes among ``only`` that are slower by the nights ``of`` each."""
             speeds = peers.listed(np.where(of, logs, np.nan), errors, peers.CHANCE / compared, only)
             return {at: speeds[at].share for at in only if speeds[at] and speeds[at].slower}
         nights = np.arange(logs.shape[1])
         now = {at: share for at, share in shares(nights < peers.NIGHTS, np.arange(len(names))).items()
-               if logs[at][np.isfinite(logs[at])][0] <= np.log(share) / 2}
+               if newest[at] <= np.log(share) / 2 or (names[at], part) in named}
         left = np.array([*now], int)
         for newer in range(2, peers.NIGHTS + 1) if left.size else ():   # nights since the earlier listing
             until = np.full((len(names), 1), peers.NIGHTS)

@@ -70,9 +70,10 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     holding = {of for ack in acks.held(system) for of in (ack.cell, ack.incident)}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
-        since = listing.well_since(system) if verdict else {}
-        slow = listing.twice(system, since) if verdict else {}
         left = [each for each in known if not each.closed]
+        since = listing.well_since(system) if verdict else {}
+        slow = listing.twice(system, since, [(node, fault.part) for each in left for fault in each.left.values()
+                                             for node in fault.nodes if fault.listed]) if verdict else {}
         before = _slow_parts(left) if verdict else {}
         begun = {node: each.begin - 1 for each in left for node in each.nodes}    # later nights count
         mended = listing.mended(system, before, {
