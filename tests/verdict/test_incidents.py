@@ -164,6 +164,7 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
     assert not found.exit_code and '1 known incident: 1' in dict(answer.of(found).notes)['known']
     assert parity('unack', '1').stdout.startswith('parity: incident 1, no longer acknowledged (until 2999-01-01 by ana: a test)')
     assert not acks.read('local') and table.of_system('local')[0].state == 'open' and slow().exit_code == 1
+    assert parity('show', '1').stdout.count('known: taken back\n') == 1
     for arguments in (['show', '2'], ['ack', '2', '--until', '2999-01-01', '--why', 'a test'], ['unack', '2']):
         assert (done := parity(*arguments)).returncode == 2 and done.stderr == 'parity: no incident 2; valid: 1\n'
     assert parity('unack', '1').returncode == parity('unack', 'Toy.hpl').returncode == 2

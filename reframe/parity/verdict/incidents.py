@@ -405,9 +405,9 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
                   or fault.listed else fault for name, fault in incident.faults.items()}
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         known = all(fault.acknowledged for fault in left)
-        events = [Event(what='known', session='', start=time.time(), text=ack)] if ack else []
+        now = Event(what='known', session='', start=time.time(), text=ack or 'taken back')
         return {'faults': faults, 'state': 'known' if known else 'open', 'ack': ack if known else '',
-                'events': incident.events + events}
+                'events': [*incident.events, now]}
     table.change({number: turned}, write)
 
 
