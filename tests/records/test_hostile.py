@@ -158,6 +158,13 @@ def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site
         database._warned.clear()
     assert parity('show', '1').returncode == 4 and parity('show', '2').returncode == 0
     assert [each.number for each in incidents.record(judge.newest(), 'local')] == [2]
+    for text in ('{"state":"over"', '{"state":"over","events":[]}', '{"state":"over"}'):
+        stored.database.execute('UPDATE parity_incidents SET json = ?', (text,)).connection.commit()
+        database._warned.clear()
+        assert parity('verdict').returncode == 1 and parity('notify').stdout == 'local: no incident that can be read is open\n'
+        assert [each.title for each in incidents.record(judge.newest(stored.add(slow, failed)), 'local')] == [
+            'local:default: compute 16 % slower', 'local:default: Other: did not run'], text
+        stored.database.execute('DELETE FROM parity_incidents WHERE number > 2').connection.commit()
 
 
 def test_a_database_of_a_newer_version_is_written_and_its_plans_are_named(stored, site):

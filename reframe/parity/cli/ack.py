@@ -177,8 +177,11 @@ def sent(system: str) -> None:
 
 def print_open(system: str) -> None:
     """Print the incidents that are not over, and when a notice had each."""
-    known = [each for each in table.of_system(systems.read(system).name) if not each.closed]
-    print('' if known else f'{system}: no incident is open\n', end='')
+    name = systems.read(system).name
+    every = table.of_system(name)
+    known = [each for each in every if not each.closed]
+    unread = ' that can be read' * (len(every) < len(table.numbers(name)))
+    print('' if known else f'{system}: no incident{unread} is open\n', end='')
     for each in known:
         at = f'told {times.minute(each.notified_at)}' if each.notified_at else 'not told yet'
         ack = f', acknowledged {each.ack}' if each.ack else ''

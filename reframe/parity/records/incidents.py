@@ -280,9 +280,12 @@ def at(system: str, session: str, start: float) -> tuple[list[Incident], dict[in
 
 
 def _end(text: str, starts: Mapping[str, float]) -> float:
-    """Return when an incident that is over was: the night began, as it is stored now."""
-    event = json.loads(text)['events'][-1]
-    return starts.get(event['session'], event['start'])
+    """Return when the night began that ended an incident; 0 where its text cannot be read."""
+    try:
+        event = json.loads(text)['events'][-1]
+        return starts.get(event['session'], event['start'])
+    except (ValueError, LookupError, TypeError):
+        return 0.0
 
 
 def numbers(system: str) -> set[int]:
