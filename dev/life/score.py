@@ -273,17 +273,18 @@ def _loss(of: Scored, name: str, night: int) -> float:
 
 
 def red_acked(of: Scored) -> Share:
-    """Count the red cell-nights of acknowledged faults whose level is what it was, without cells of incidents of
-    another cause."""
+    """Count the red nights of cells that were acknowledged and whose level is what it was. A cell that an incident of
+    another cause has, too, does not count."""
     found = Share(all=of.life.months)
     for number, since in of.life.acked.items():
         if (i := of.cause[number]) is None:
             continue
         later = [fault.first for fault in of.faults if fault.after is of.faults[i]]
+        acked = {name for name, night in of.joined[number].items() if night <= since}
         for k in range(since + 1, min([of.faults[i].end, len(of.nights), *later])):
             apart = {fault.cell for other, each in of.nights[k].incidents.items() if of.cause[other] != i
                      for fault in each.left.values()}
-            for name in sorted(of.nights[k].red - apart):
+            for name in sorted(acked & of.nights[k].red - apart):
                 if of.causes(name, k) == {i}:
                     found.some += 1
                     found.examples.append(of.example(i, f'night {k}, {name}: {of.nights[k].reasons[name][:160]}'))
