@@ -140,8 +140,8 @@ class Scored:
         count = 0
         for k in range(min(fault.end, len(self.nights)), len(self.nights)):
             ran = self.nights[k].ran_on
-            there = (names & {*on} for on in ran.values()) if kind == 'node' else (ran.get(name) for name in cells)
-            count += any(there)
+            on = (ran.get(name, ()) for name in (ran if fault.word in _FAILED else cells))
+            count += any(names & {*nodes} if kind == 'node' else nodes for nodes in on)
             if count == WITHIN + GOOD * (fault.incidents > 1):
                 return k, mine
         return -1, mine
@@ -273,8 +273,8 @@ def _loss(of: Scored, name: str, night: int) -> float:
 
 
 def red_acked(of: Scored) -> Share:
-    """Count the red nights of cells that were acknowledged and whose level is what it was. A cell that an incident of
-    another cause has, too, does not count."""
+    """Count the red nights of cells that were acknowledged and whose level is what it was. A cell that an
+    incident of another cause has does not count."""
     found = Share(all=of.life.months)
     for number, since in of.life.acked.items():
         if (i := of.cause[number]) is None:
