@@ -60,6 +60,13 @@ def test_where_a_slower_figure_comes_from(rows, kind, name, why):
     assert told(*turned[0], known=turned[1]).where.name == name
 
 
+def test_a_slowdown_that_comes_and_goes_has_the_place_of_its_newest_spell():
+    known = [figure(n, 71.0 if n in (4, 5, 7, 8) else 79.0, 'v3') for n in range(BAD)]     # two spells: the spread is wide
+    own = cell(state='comes and goes', begin=nights.start(BAD), detected=nights.start(BAD), level=71.0, usual=79.0)
+    rows = [figure(BAD, 71.2, 'v3'), rerun(BAD, 71.0, 'v3'), rerun(BAD, 79.0, 'v1')]
+    assert told(*rows, own=own, known=known).where == Where(kind='node', name='v3', why='not slow on v1')
+
+
 CELLS = {'triad': ('Stream %threads=all', 'triad'), 'mg': ('Npb %benchmark=mg', 'mops_total'), 'hpl': ('Hpl', 'gflops'),
          'ep': ('Npb %benchmark=ep', 'mops_total'), 'dgemm': ('Hpcc', 'dgemm_star'), 'within': ('Pingpong %where=within', 'latency_8B'), 'ior': ('Ior %api=POSIX', 'write'),
          'osu': ('OsuLatency %benchmark=latency %where=between', 'latency_8B'), 'pairs': ('PairsLatency %how=one-by-one', 'worst')}

@@ -91,7 +91,7 @@ def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str
 
     A slow level says which nights are slow: those nearer to it than to the usual one. Without one the newest spell
     counts that ends with ``session``, begun at ``start``. ``nights``: the value of each night, by its begin."""
-    level = cell.begin and cell.state == 'slow' and None not in (cell.level, cell.usual)
+    level = _is_slow(cell) and None not in (cell.level, cell.usual)
     before = [r for r in own if r['start'] < start and r['rerun_of'] != session]
     limit = (cell.level + cell.usual) / 2 if level else edge(before, start)
     slow = {began: limit is not None and beyond(value, limit, own[-1]['better'])
@@ -101,6 +101,11 @@ def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str
     good = max((began for began, is_slow in slow.items() if not is_slow and began < first), default=None)
     spell = [began for began in slow if good is not None and good < began < first]
     return good, first if level else min(spell, default=first)
+
+
+def _is_slow(cell: Cell) -> bool:
+    """Return whether the cell is at a slow level, which has a begin."""
+    return cell.begin > 0 and (cell.state == 'slow' or (cell.state, cell.verdict) == ('comes and goes', 'regressed'))
 
 
 #: Fewer good figures than these tell no spread.
@@ -156,7 +161,7 @@ def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: 
     groups: dict[tuple, list] = {}
     for row in rows:
         groups.setdefault((row['partition'], row['environ']), []).append(row)
-    level = cell.state == 'slow' and cell.begin and cell.level and cell.usual and cell.level / cell.usual > 0
+    level = _is_slow(cell) and cell.level and cell.usual and cell.level / cell.usual > 0
 
     def limit(place: tuple, own: list) -> float | None:
         if not level:
