@@ -104,8 +104,8 @@ def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str
 
 
 def _is_slow(cell: Cell) -> bool:
-    """Return whether the cell is at a slow level, which has a begin."""
-    return cell.begin > 0 and (cell.state == 'slow' or (cell.state, cell.verdict) == ('comes and goes', 'regressed'))
+    """Return whether the cell is at a slow level with a begin. What comes and goes is, if it is slow tonight."""
+    return bool(cell.begin) and cell.state in ('slow', 'comes and goes' if cell.verdict == 'regressed' else 'slow')
 
 
 #: Fewer good figures than these tell no spread.

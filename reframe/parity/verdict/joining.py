@@ -182,7 +182,6 @@ class _Stored:
     def __init__(self, known: Sequence[Incident], together: Near):
         self.near, self.by_number = together, {each.number: each for each in known}
         self.having, self.marked = defaultdict(list), defaultdict(list)
-        self.over = [each for each in known if each.closed]
         for each in (each for each in known if not each.closed):
             for name in each.faults:
                 self.having[name].append(each)
@@ -243,7 +242,8 @@ class _Stored:
                 slow = {fault.part for fault in one.faults.values()} if word == 'regressed' else parts
                 return bool(nodes & {*one.nodes} and parts & slow)
             return names <= one.faults.keys() and 2 * len(names) > len(one.faults)
-        return next((one for one in reversed(self.over) if one.key[0] == word and again(one)), None)
+        return next((one for one in reversed(self.by_number.values())
+                     if one.closed and one.key[0] == word and again(one)), None)
 
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
