@@ -192,8 +192,9 @@ def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledge
     assert (found.exit_code, known.number, known.state, known.faults.popitem()[1].acknowledged) == (1, 1, 'open', False)
     assert [event.what for event in known.events] == ['new', 'known', 'over', 'back'] and known.events[-1].text.startswith('over 20')
     assert known.title == 'local:default: compute 16 % slower' and notify.news_of(known, 3) == notify.news_of(known, 2) == 'back'
-    assert [line for line in night(84.0).warnings if re.search(r'incident 1 was over on 20\S+: parity unack 1', line)]
-    assert parity('ack', '--list').stdout.startswith('Toy.hpl@local:default   incident 1 was over on 20')
+    assert known.acks_from == Days.real.fromtimestamp(known.events[-1].start).date(), 'one of the day on which it was over ended, too'
+    assert [line for line in night(84.0).warnings if 'the acknowledgement of incident 1 ended with it: parity unack 1 (' in line]
+    assert parity('ack', '--list').stdout.startswith('Toy.hpl@local:default   incident 1 is back: it can go')
     ack()
     assert (night(84.0).exit_code, night(100.0).incidents[0].state) == (0, 'over')
     assert [each.number for each in night(84.0, wait=15).incidents] == [2]
@@ -643,7 +644,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
     assert code == 0 and printed.startswith(f'Incident 1 is over: {title}.'), 'the listing names it by older nights'
     listed.clear()
     code, printed, _ = night()
-    assert code == 0 and 'incident 1 is over: parity unack 1 (until 2999-01-01' in ' '.join(printed.split()) and 'is over: it can go' in parity('ack', '--list').stdout
+    assert code == 0 and 'incident 1 ended with it: parity unack 1 (until 2999-01-01' in ' '.join(printed.split()) and 'is over: it can go' in parity('ack', '--list').stdout
 
 
 def test_an_outlier_on_the_night_that_finds_a_level_is_no_further_drop():

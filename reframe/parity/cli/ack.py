@@ -157,7 +157,7 @@ def _standing(ack: acks.Ack, cells: list[Cell], of: Incident | None) -> str:
     if not ack.holds(datetime.date.today()):
         return f'EXPIRED: {now or "not measured"}'
     if of and ack.since < of.acks_from:
-        return f'incident {of.number} {"is over" if of.closed else f"was over on {of.acks_from}"}: it can go'
+        return f'incident {of.number} is {"over" if of.closed else "back"}: it can go'
     if acks.well(cells):
         return f'{now}, and incident {of.number} is open' if of else f'{now} again: it can go'
     return now or 'not measured in the newest sessions'

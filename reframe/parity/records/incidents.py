@@ -205,9 +205,9 @@ class Incident(Strict):
 
     @property
     def acks_from(self) -> datetime.date:
-        """Return the first day whose acknowledgements hold: the end of an incident ends those before."""
-        ends = [datetime.date.fromtimestamp(event.start) for event in self.events if event.what == 'over']
-        return datetime.date.max if self.closed else ends[-1] if ends else datetime.date.min
+        """Return the first day whose acknowledgements hold: one that is over, or back, ended those before."""
+        back = [datetime.date.fromtimestamp(event.start) for event in self.events if event.what == 'back']
+        return datetime.date.max if self.closed else back[-1] if back else datetime.date.min
 
     @property
     def cells(self) -> list[str]:

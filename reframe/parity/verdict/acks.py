@@ -180,8 +180,7 @@ def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.d
             valid = several([*map(str, sorted(known))]) or 'none: ci/nightly opens them'
             said[f'{place}no incident {ack.incident}; valid: {valid}'] = None
         elif not ack.holds(today, acks_from):
-            when = 'is over' if ack.incident in over else f'was over on {acks_from[ack.incident]}'
-            said[f'{what} {when}: {out} ({ack})'] = None
+            said[f'the acknowledgement of {what} ended with it: {out} ({ack})'] = None
         elif not ack.incident and well(cells):
             now = ' '.join(sorted({cell.verdict for cell in cells}))
             said[f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'] = None
