@@ -104,7 +104,7 @@ def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str
 
 
 def _is_slow(cell: Cell) -> bool:
-    """Return whether the cell is at a slow level with a begin. What comes and goes is, if it is slow tonight."""
+    """Return whether the cell is at a slow level with a begin, tonight if it comes and goes."""
     return bool(cell.begin) and cell.state in ('slow', 'comes and goes' if cell.verdict == 'regressed' else 'slow')
 
 
