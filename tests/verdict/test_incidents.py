@@ -30,6 +30,7 @@ from parity.verdict.model import Attribution, CellText, Subsystem
 from sessions import case, planned
 from stored import day
 
+pytestmark = pytest.mark.usefixtures('results')
 NODES = 'c1', 'c2', 'c3', 'c4'
 PARTS = {'memory': ['Stream', 'Npb', 'Zstd', 'Scan', 'Ring'], 'network': ['Osu'], 'storage': ['Fio', 'Copy']}
 NAMES = 'Stream', 'Npb', 'Hpl', 'Osu', 'Fio', 'Zstd', 'Sort', 'Fft', 'Gemm', 'Copy', 'Scan', 'Ring', 'Lu', 'Mg', 'Ft', 'Is'
