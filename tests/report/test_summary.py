@@ -57,7 +57,7 @@ def test_a_week_with_an_incident_that_is_back(stored, site):
     done = process('summary', '--since', '7d')
     assert done.returncode == 0, done.stderr
     said = ' '.join(done.stdout.split())
-    for part in ('7 sessions, 1 new incident, 0 over, 1 not over.', 'new 1: local:default: compute 20 % slower (1 cell; since',
+    for part in ('7 sessions, 1 new incident, 0 over, 1 not over.', 'new 1: local:default: compute 20 % slower (1 cell; back since',
                  'nights 7 days with a session', 'nodes 1 of 1 measured', '2 of 2 planned cells were measured',
                  'alarms 0 of 1 proved false, 1 too young to tell; the budget allows 0.23'):
         assert part in said, f'{part}\n{done.stdout}'

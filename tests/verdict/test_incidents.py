@@ -194,6 +194,7 @@ def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledge
     assert [event.what for event in known.events] == ['new', 'known', 'over', 'back'] and known.events[-1].text.startswith('over 20')
     assert known.title == 'local:default: compute 16 % slower' and notify.news_of(known, 3) == notify.news_of(known, 2) == 'back'
     assert known.acks_from == Days.real.fromtimestamp(known.events[-1].start), 'one of the day on which it was over ended, too'
+    assert parity('show', '1').stdout.splitlines()[1].startswith('OPEN   back since 2026-11-22')
     assert [line for line in night(84.0).warnings if 'the acknowledgement of incident 1 ended with it: parity unack 1 (' in line]
     assert parity('ack', '--list').stdout.startswith('Toy.hpl@local:default   incident 1 is back: it can go')
     ack()

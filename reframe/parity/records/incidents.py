@@ -200,6 +200,11 @@ class Incident(Strict):
         return max(event.start for event in self.events if event.what in ('new', 'back'))
 
     @property
+    def since_text(self) -> str:
+        """Return 'since 2026-11-20', or 'back since 2026-11-27'."""
+        return f'{"back " * (self.since > self.opened.start)}since {times.day(self.since)}'
+
+    @property
     def closed(self) -> Event | None:
         return self.events[-1] if self.state == 'over' else None
 

@@ -12,7 +12,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
-from parity.base import codes, figures, times
+from parity.base import codes, figures
 from parity.base.console import Line, styled
 from parity.base.figures import counted, several
 from parity.base.groups import grouped
@@ -120,7 +120,6 @@ def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> F
     if incident is None:
         return entry
     news = incidents.turn(incident, verdict.session.uuid)
-    since = times.day(incident.since)
     ends = []                        # how a person ends an incident that no measurement ends
     if entry.word == 'failed':
         ends = [f'known fault: parity ack {incident.number} --until DATE --why TEXT']
@@ -129,7 +128,7 @@ def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> F
     caused = [f'cause: {incident.cause.text}'] if incident.cause else []
     return entry.model_copy(update={
         'incident': incident.number, 'news': news, 'lines': [*entry.lines, *caused, *ends],
-        'title': f'{incident.title} (incident {incident.number}, {news or f"since {since}"})',
+        'title': f'{incident.title} (incident {incident.number}, {news or incident.since_text})',
         'next': f'parity show {incident.number}' if entry.next.startswith('parity show') else entry.next})
 
 

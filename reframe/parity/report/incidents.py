@@ -18,7 +18,7 @@ _CHANGES, _CELLS = 4, 40
 def since(incident: Incident) -> str:
     """Return since when an incident is open, and what it waits for."""
     newest = max(fault.measured for fault in (incident.left or incident.faults).values())
-    begin = f'since {times.day(incident.since)}'
+    begin = incident.since_text
     late = incident.waits or times.day(newest) < times.day(time.time())
     return f'{begin}, {waits(incident)}' if late else begin
 

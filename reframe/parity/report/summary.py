@@ -70,8 +70,8 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     for label, own in (('new', new), ('over', over), ('not over', left)):
         for each in own if label == 'new' else [each for each in own if each not in new]:
             end = each.closed and f'over {times.day(each.closed.start)}' or each.ack and f'acknowledged {each.ack}'
-            yield label, (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; since '
-                          f'{times.day(each.since)}{", " * bool(end)}{end})')
+            yield label, (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; '
+                          f'{each.since_text}{", " * bool(end)}{end})')
     if not nights:
         last = f'the last one began {times.day(every[-1].start)}' if every else 'none is stored'
         yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
