@@ -545,6 +545,16 @@ def test_the_turns_of_a_life(turns, events):
     assert known[-1].state == ('over' if 'over' in events[-1] else 'open')
 
 
+def test_a_slow_node_in_the_incident_of_a_partition_is_another_incident_later():
+    """A listing names the node again, and its fault, which has no cell, stands in the partition's incident."""
+    known, _ = live([slower('Stream', 0, 'partition', 'virtual', 'memory')])
+    listed = incidents._of_node('c3', 'memory', 0.93, start(0))
+    known = [known[0].model_copy(update={'faults': known[0].faults | {listed.name: listed.fault}})]
+    again = incidents._of_node('c3', 'memory', 0.93, start(9))
+    night = incidents.of_verdict(verdict_of([fine('Other', 'c0')]), 'onebox', start(9))._replace(bad={again.name: again})
+    assert [each.number for each in incidents.after(known, night, incidents.near())] == [1, 0]
+
+
 def test_a_title_stays_until_a_cell_joins():
     first = slower('Stream', 0, 'partition', 'fat', 'memory')
     deeper = slower('Stream', 0, 'partition', 'fat, gpu', 'memory', level=70.0, detected=start(3))

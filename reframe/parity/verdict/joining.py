@@ -21,7 +21,7 @@ NIGHTS, LATE = BEGAN_WITHIN.days, 21
 #: Words in the name of a part that are no part themselves.
 _NO_PART = {'and', 'alike', 'clock'}
 #: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
-COMES_AND_GOES = 'comes and goes'
+COMES = 'comes and goes'
 #: The place of cells that are slow on all nodes alike, and so many that say so for others.
 _WIDE, _FEW = 'all nodes', 2
 #: Of two faults, each as when it began and was found: did they begin within so many nights?
@@ -207,7 +207,7 @@ class _Stored:
         for incident in self.having.get(each.name, ()):
             fault, known = incident.faults[each.name], where.kind and incident.where.kind
             apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            lasts = not fault.well and (not apart or where.kind != 'node' or each.row.cell.state == COMES_AND_GOES)
+            lasts = not fault.well and (not apart or where.kind != 'node' or each.row and each.row.cell.state == COMES)
             same = lasts or not (apart and fault.well) and self.near(_times(fault), _times(each.fault))
             if fault.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
