@@ -439,8 +439,8 @@ def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False
     start = database.starts().get(session, 0.0) if listed else 0.0
     named = {each.number: each for each, fault in listed
              if min(fault.since, fault.measured) <= start <= fault.measured}
-    return [each for each in named.values() if any(
-        each.number == ack.incident for ack in acks.held(each.system)) == acknowledged]
+    held = {ack.incident for system in {each.system for each in named.values()} for ack in acks.held(system)}
+    return [each for each in named.values() if (each.number in held) == acknowledged]
 
 
 def turn(incident: Incident, session: str) -> str:
