@@ -95,15 +95,13 @@ def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, 
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
     for (_, part), (names, logs, errors) in tables.items():
-        newest = [next(iter(row[np.isfinite(row)]), 0.0) for row in logs]
-
         def shares(of: np.ndarray, only: np.ndarray, logs=logs, errors=errors) -> dict[int, float]:
             """Return the shares of the nodes among ``only`` that are slower by the nights ``of`` each."""
             speeds = peers.listed(np.where(of, logs, np.nan), errors, peers.CHANCE / compared, only)
             return {at: speeds[at].share for at in only if speeds[at] and speeds[at].slower}
         nights = np.arange(logs.shape[1])
         now = {at: share for at, share in shares(nights < peers.NIGHTS, np.arange(len(names))).items()
-               if newest[at] <= np.log(share) / 2 or (names[at], part) in named}
+               if logs[at][np.isfinite(logs[at])][0] <= np.log(share) / 2 or (names[at], part) in named}
         left = np.array([*now], int)
         for newer in range(2, peers.NIGHTS + 1) if left.size else ():   # nights since the earlier listing
             until = np.full((len(names), 1), peers.NIGHTS)
