@@ -205,11 +205,11 @@ class _Stored:
         """Return the number of the incident that a fault belongs to; 0: of none."""
         where = each.cause.where
         for incident in self.having.get(each.name, ()):
-            fault, known = incident.faults[each.name], where.kind and incident.where.kind
-            apart = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            lasts = not fault.well and (not apart or where.kind != 'node' or each.row and each.row.cell.state == COMES)
-            same = lasts or not (apart and fault.well) and self.near(_times(fault), _times(each.fault))
-            if fault.word == each.fault.word and same and (known or not incident.waits):
+            old, known = incident.faults[each.name], where.kind and incident.where.kind
+            away = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
+            same = not old.well and (not away or where.kind != 'node' or each.row and each.row.cell.state == COMES)
+            same = same or not (away and old.well) and self.near(_times(old), _times(each.fault))
+            if old.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
         if not _slow(each.key):
             ever = each.key[:2] == ['failed', 'node']
