@@ -17,6 +17,7 @@ from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import detect
 from parity.stats.judgement import Reference
+from parity.stats.node_effects import learned
 
 
 def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0, events=None, nodes=None) -> tuple[Night, ...]:
@@ -79,6 +80,16 @@ def test_what_comes_and_goes_is_one_state_until_14_nights_were_good():
     usual = [judge(after(*many * [(6, 1), (2, 0.9)])) for many in (4, 5, 8)]
     assert [each.verdict for each in usual] == ['blind', 'regressed', 'regressed'], 'from the first nights on'
     assert usual[-1].state == 'comes and goes' and ': 8 spells since n7' in usual[-1].why
+
+
+def test_a_node_that_ran_a_noisy_cell_is_not_slower_for_that():
+    """Ten calm cells and a noisy one, whose nights on n3 were low by chance; n5 is 3 % slower."""
+    rng = np.random.default_rng(1)
+    scale, node = np.repeat([0.005, 0.06], [500, 60]), np.append(rng.permutation(np.repeat(np.arange(10), 50)), np.arange(60) % 10)
+    node[:500][node[:500] == 3] = 4
+    off = rng.standard_normal(560) * scale - 0.03 * (node == 5) - 0.05 * ((node == 3) & (scale > 0.01))
+    effect = learned(off, scale, np.zeros(560, dtype=int), node, np.append(np.arange(500) % 50, np.arange(60)), (1, 11))[0]
+    assert np.flatnonzero(effect).tolist() == [5] and effect[5] == pytest.approx(-0.03, abs=0.005)
 
 
 def test_a_slow_node_that_comes_and_goes_hides_no_step_of_all():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from parity.stats import rule
 from parity.stats.nights import medians
 
 # The constants, and why: docs/regression.md.
@@ -53,18 +54,22 @@ class Nodes:
         group, node = self.group[cells[row]], node[inside]
         raw = np.full(inside.shape, np.nan)
         raw[inside] = x[inside] + self._effect[group, node]
-        effect = learned(raw[inside] - medians(raw)[row], group, node, at, self._effect.shape)
+        off = raw - medians(raw)[:, None]
+        scale = np.fmax(1.4826 * medians(np.abs(off)), rule.FLOOR)[row]
+        effect = learned(off[inside], scale, group, node, at, self._effect.shape)
         for g in [g for g in np.unique(group) if (effect[g] != self._effect[g]).any()]:
             moved, self._effect[g] = effect[g] - self._effect[g], effect[g]
             yield g, moved
 
 
-def learned(off: np.ndarray, group: np.ndarray, node: np.ndarray, night: np.ndarray,
+def learned(off: np.ndarray, scale: np.ndarray, group: np.ndarray, node: np.ndarray, night: np.ndarray,
             shape: tuple[int, int]) -> np.ndarray:
     """Return the effects [groups, nodes], in logarithms; 0 where a node is like the others.
 
-    ``off``: values less the median of their cell, by group. ``group``, ``node``, ``night``: the number of each."""
-    groups, many = shape
+    ``off``: values less the median of their cell, by group. ``scale``: the standard deviation of their cell, in
+    which they are compared: a node that ran a noisy cell is not slower for that. ``group``, ``node``, ``night``:
+    the number of each."""
+    (groups, many), off = shape, off / scale
     size = np.bincount(group, minlength=groups)
     start = np.cumsum(size) - size
     # a pair is a node of a group; pairs, and the values of groups, are one after the other
@@ -75,13 +80,10 @@ def learned(off: np.ndarray, group: np.ndarray, node: np.ndarray, night: np.ndar
     parts = [slice(start[g], start[g] + size[g]) for g in np.flatnonzero(size)]
     order = np.concatenate([part.start + np.argsort(off[part]) for part in parts])
     ordered, of, first = off[order], np.argsort(which[order], kind='stable'), np.cumsum(count) - count
-    middle, mad = _middle(ordered[of], first, count), np.zeros(groups)
-    apart = np.abs(off - middle[which])
-    mad[size > 0] = [1.4826 * np.median(apart[part]) for part in parts]
+    middle = _middle(ordered[of], first, count)
     met = np.zeros((len(pairs), int(night.max()) + 1), dtype=bool)
     met[which, night] = True
     nights = met.sum(axis=1)
-    least = np.fmax(_NODE, _SURE * mad[of_pair] / np.sqrt(nights))
     here = np.repeat(np.arange(len(count)), count)
     before = of - start[of_pair][here] - (np.arange(len(of)) - first[here])     # values of others before each
 
@@ -91,9 +93,11 @@ def learned(off: np.ndarray, group: np.ndarray, node: np.ndarray, night: np.ndar
         return ordered[start[of_pair] + np.fmin(place + own, size[of_pair] - 1)]
     others = size[of_pair] - count
     apart = middle - (other((others - 1) // 2) + other(others // 2)) / 2
-    slow = (np.abs(apart) > least) & (nights >= _FEWEST) & (2 * count <= size[of_pair])
+    in_logs = apart * count / np.bincount(which, 1 / scale)
+    slow = (np.abs(apart) > _SURE / np.sqrt(nights)) & (np.abs(in_logs) > _NODE) & (nights >= _FEWEST)
+    slow &= 2 * count <= size[of_pair]
     effect = np.zeros(shape)
-    effect.flat[pairs[slow]] = (apart * nights / (nights + 2))[slow]
+    effect.flat[pairs[slow]] = (in_logs * nights / (nights + 2))[slow]
     return effect
 
 
