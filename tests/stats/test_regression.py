@@ -17,6 +17,7 @@ from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import detect
 from parity.stats.judgement import Reference
+from parity.stats.moves import spells
 from parity.stats.node_effects import learned
 
 
@@ -80,6 +81,21 @@ def test_what_comes_and_goes_is_one_state_until_14_nights_were_good():
     usual = [judge(after(*many * [(6, 1), (2, 0.9)])) for many in (4, 5, 8)]
     assert [each.verdict for each in usual] == ['blind', 'regressed', 'regressed'], 'from the first nights on'
     assert usual[-1].state == 'comes and goes' and ': 8 spells since n7' in usual[-1].why
+
+
+@pytest.mark.parametrize('found, before, said', [(1, 0.003, True), (0, 0.003, False), (1, 0.06, False)])
+def test_a_spell_after_others_in_noise_is_one_where_low_nights_are_no_chance(found, before, said):
+    """Spells of -8 % for 3 nights in 8, of which one was found; the others were half as low. ``before``: the deviation until then."""
+    noise = np.random.default_rng(3).standard_normal(140) * np.repeat([before, 0.003], [110, 30])
+    x = noise - np.isin(np.arange(140), [120, 121, 122, 128, 129, 130]) * 0.052
+    begun, often = spells([(112, 115, -0.09)][:found], x, np.arange(140), 140, -0.085)
+    assert often is said and (not said or begun == [112, 120, 128])
+
+
+@pytest.mark.parametrize('lasts, named', [(15, False), (3, True)])
+def test_only_short_slowdowns_are_spells(lasts, named):
+    begun, _ = spells([(20, 20 + lasts, -0.09)], np.zeros(40), np.arange(40), 40, -0.09)
+    assert begun == [20] * named
 
 
 def test_a_node_that_ran_a_noisy_cell_is_not_slower_for_that():

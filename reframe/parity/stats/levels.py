@@ -92,8 +92,7 @@ class _Follow:
             for c, word in self.events.get(t, ()):
                 self._event(c, word, t)
             for c, e in list(self.episode.items()) if accept_after else ():
-                lasted = measured[c, e.detected:t].sum() if e.depth < 0 and measured[c, t] else 0
-                if lasted >= accept_after:
+                if e.depth < 0 and measured[c, t] and measured[c, e.detected:t].sum() >= accept_after:
                     self._event(c, 'accepted', t)
             self.age[here] += 1
             n = self.age[here]
@@ -131,11 +130,11 @@ class _Follow:
         self._append(cells, tonight, t, np.where(nb >= rule.AFTER, residual, np.nan))
         state = np.where(ready, rule.QUIET, rule.TOO_FEW).astype(np.int8)
         due = self.pending[cells] & (t - self.changed[cells] >= rule.PROBATION)
-        deep = r[:, -rule.NIGHTS_BACK:].max(axis=1) < -np.fmax(rule.NEWS, rule.CLEAR * s)
+        deep = r[:, -rule.NIGHTS_BACK:].max(axis=1) < -np.fmax(rule.NEWS, rule.CLEAR_OFTEN * s)
         look = ready & ((low > bar) | (high > bar + rule.SURER) | due | deep) | self._among([*self.episode])[cells]
         for i, c in zip(np.flatnonzero(look), cells[look].tolist(), strict=True):
-            shown = low[i] > bar[i]
-            worse = (int(k[i]), low[i]) if shown else (0, down[i, 0]) if self._recurs(c, t, base[i]) else None
+            again = deep[i] and c not in self.episode and self._recurs(c, t, base[i])
+            worse = (int(k[i]), low[i]) if low[i] > bar[i] else (0, down[i, 0]) if again else None
             better = (int(j[i]), high[i]) if high[i] > bar[i] + rule.SURER else None
             state[i] = self._word(c, t, int(state[i]), *((worse, better) if ready[i] else (None, None)), base[i])
         self.normal[cells, t] = ~self._among(self._slow())[cells]
@@ -249,12 +248,12 @@ class _Follow:
         depth = at - base
         if depth >= -self.moves[self.group[c]].least(c, t) or x[-1] - base >= depth / 2:
             return
-        if not self._recurs(c, t, base) and self._chance(c, base, depth, drift):
+        if (e or not self._recurs(c, t, base)) and self._chance(c, base, depth, drift):
             return
         if e:
             e.detected, e.nights, e.size, e.depth = t, many * (not drift), size, at - e.base
         else:
-            if len(begun := self._spells(c, t, base, depth)) >= rule.COMING - 1:
+            if len(begun := self._spells(c, t, base, depth)[0]) >= rule.COMING - 1:
                 self.comes[c] = len(begun) + 1, begun[0]
             place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
             self.episode[c] = Episode(
@@ -266,12 +265,12 @@ class _Follow:
 
     def _recurs(self, c: int, t: int, base: float) -> bool:
         """Return whether the newest nights are a further spell: the third, or the fifth if none was found."""
-        newest = self.level[c, max(self.begin[c], self.end[c] - rule.NIGHTS_BACK):self.end[c]] - base
-        deep = newest.max() < -max(rule.NEWS, rule.CLEAR * self.noise.scale[c])
-        return deep and c not in self.episode and len(newest) == rule.NIGHTS_BACK and \
-            len(self._spells(c, t, base, newest.mean())) >= (rule.COMING if c in self.ended else rule.UNSEEN) - 1
+        newest = self.level[c, self.end[c] - rule.NIGHTS_BACK:self.end[c]] - base
+        begun, often = self._spells(c, t, base, newest.mean())
+        clear = max(rule.NEWS, (rule.CLEAR_OFTEN if often else rule.CLEAR) * self.noise.scale[c])
+        return newest.max() < -clear and len(begun) >= (rule.COMING if c in self.ended else rule.UNSEEN) - 1
 
-    def _spells(self, c: int, t: int, base: float, depth: float) -> list[int]:
+    def _spells(self, c: int, t: int, base: float, depth: float) -> tuple[list[int], bool]:
         of = slice(self.begin[c], self.end[c])
         return spells(self.ended.get(c, ()), self.level[c, of] - base, self.at[c, of], t, depth)
 
@@ -380,10 +379,10 @@ class _Follow:
         due[self.group[cells]] = True
         mine = np.flatnonzero(due[self.group] & (self.end > self.begin) & ~self._among(self._slow()))
         mine = mine[np.argsort(self.group[mine], kind='stable')]
-        column = np.arange(max(0, t - rule.MOVES), t)
-        newest = mine, slice(max(0, t - rule.MOVES), t)
-        inside = self.normal[newest] & (column >= self.at[mine, self.begin[mine]][:, None])
-        for g, moved in self.nodes.learn(mine, newest[1], np.where(inside, self.x[newest], np.nan)):
+        newest = slice(max(0, t - rule.MOVES), t)
+        inside = np.arange(newest.start, t) >= self.at[mine, self.begin[mine]][:, None]
+        x = np.where(inside & self.normal[mine, newest], self.x[mine, newest], np.nan)
+        for g, moved in self.nodes.learn(mine, newest, x):
             self.moves[g].forget()                   # they were the node's
             for c in np.flatnonzero(self.group == g):
                 self.anchor[c] = np.nan

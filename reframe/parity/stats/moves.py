@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parity.stats import rule
+from parity.stats.noise import by_chance
 
 
 class Moves:
@@ -38,16 +39,23 @@ class Moves:
 
 
 def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarray, t: int, depth: float
-           ) -> list[int]:
+           ) -> tuple[list[int], bool]:
     """Return the first nights, as columns, of the spells before column ``t`` that are about as low as ``depth``.
+    Return whether nights half as low are too many for chance, by the nights before; only if a spell was found.
 
     ``ended``: begin, end and depth of the slowdowns that were found; one of over GOOD_NIGHTS is no spell.
     ``x`` [nights]: the other nights less the base, in the columns ``at``. NIGHTS_BACK low ones in a row are a
     spell, too, if good ones followed."""
-    least = rule.SPELL_SIZE * depth
-    found = [begin for begin, end, was in ended
-             if end - begin <= rule.GOOD_NIGHTS and end >= t - rule.SPELLS_WITHIN and was <= least]
-    low = (x <= least) & (at >= t - rule.SPELLS_WITHIN)
+    since, least = t - rule.SPELLS_WITHIN, rule.SPELL_SIZE * depth
+    found = [(begin, end) for begin, end, was in ended
+             if end - begin <= rule.GOOD_NIGHTS and end >= since and was <= least]
+    new, half = at >= since, x <= depth / 2
+    slow = np.concatenate([at[:0], *(np.arange(*spell) for spell in found)])
+    newest_first = np.argsort(-np.append(at[new], slow), kind='stable')
+    low = np.append(half[new], np.ones(len(slow), dtype=bool))[newest_first]
+    often = bool(found) and by_chance(low, ((half & ~new).sum() + 1) / ((~new).sum() + 1)) < rule.OFTEN
+    low = new & (half if often else x <= least)
     begin, end = np.flatnonzero(np.diff(low, prepend=False, append=False)).reshape(-1, 2).T
     missed = at[begin[(end - begin >= rule.NIGHTS_BACK) & (end < len(low))]].tolist()
-    return sorted(found + [i for i in missed if all(abs(i - k) > rule.NIGHTS_BACK for k in found)])
+    known = [begin for begin, _ in found]
+    return sorted(known + [i for i in missed if all(abs(i - k) > rule.NIGHTS_BACK for k in known)]), often
