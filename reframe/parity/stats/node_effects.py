@@ -54,9 +54,8 @@ class Nodes:
         group, node = self.group[cells[row]], node[inside]
         raw = np.full(inside.shape, np.nan)
         raw[inside] = x[inside] + self._effect[group, node]
-        off = raw - medians(raw)[:, None]
-        scale = np.fmax(1.4826 * medians(np.abs(off)), rule.FLOOR)[row]
-        effect = learned(off[inside], scale, group, node, at, self._effect.shape)
+        scale = np.fmax(1.4826 * medians(np.abs(x - medians(x)[:, None])), rule.FLOOR)
+        effect = learned(raw[inside] - medians(raw)[row], scale[row], group, node, at, self._effect.shape)
         for g in [g for g in np.unique(group) if (effect[g] != self._effect[g]).any()]:
             moved, self._effect[g] = effect[g] - self._effect[g], effect[g]
             yield g, moved
