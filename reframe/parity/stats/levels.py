@@ -271,8 +271,9 @@ class _Follow:
         return newest.max() < -clear and len(begun) >= (rule.COMING if c in self.ended else rule.UNSEEN) - 1
 
     def _spells(self, c: int, t: int, base: float, depth: float) -> tuple[list[int], bool]:
-        of = slice(self.begin[c], self.end[c])
-        return spells(self.ended.get(c, ()), self.level[c, of] - base, self.at[c, of], t, depth)
+        place = np.arange(max(0, self.end[c] - rule.MOVES), self.end[c])
+        x = np.where(place < self.begin[c], self.residual[c, place], self.level[c, place] - base)
+        return spells(self.ended.get(c, ()), x, self.at[c, place], t, depth)
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
         """Begin a level, if the last nights are an improvement; of a slow cell it is a part of the way back."""

@@ -44,8 +44,8 @@ def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarra
     Return whether nights half as low are too many for chance, by the nights before; only if a spell was found.
 
     ``ended``: begin, end and depth of the slowdowns that were found; one of over GOOD_NIGHTS is no spell.
-    ``x`` [nights]: the other nights less the base, in the columns ``at``. NIGHTS_BACK low ones in a row are a
-    spell, too, if good ones followed."""
+    ``x`` [nights]: the other nights less the base of their level, in the columns ``at``. NIGHTS_BACK low ones in
+    a row are a spell, too, if good ones followed."""
     since, least = t - rule.SPELLS_WITHIN, rule.SPELL_SIZE * depth
     found = [(begin, end) for begin, end, was in ended
              if end - begin <= rule.GOOD_NIGHTS and end >= since and was <= least]
@@ -53,7 +53,8 @@ def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarra
     slow = np.concatenate([at[:0], *(np.arange(*spell) for spell in found)])
     newest_first = np.argsort(-np.append(at[new], slow), kind='stable')
     low = np.append(half[new], np.ones(len(slow), dtype=bool))[newest_first]
-    often = bool(found) and by_chance(low, ((half & ~new).sum() + 1) / ((~new).sum() + 1)) < rule.OFTEN
+    share = ((half & ~new).sum() + 1) / ((np.isfinite(x) & ~new).sum() + 1)
+    often = bool(found) and by_chance(low, share) < rule.OFTEN
     low = new & (half if often else x <= least)
     begin, end = np.flatnonzero(np.diff(low, prepend=False, append=False)).reshape(-1, 2).T
     missed = at[begin[(end - begin >= rule.NIGHTS_BACK) & (end < len(low))]].tolist()

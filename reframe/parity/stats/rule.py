@@ -73,7 +73,7 @@ COMING, SPELLS_WITHIN, GOOD_NIGHTS, SPELL_SIZE = 3, 60, 14, 0.7
 #: A spell after others shows from so many standard deviations on; if none was found before, it takes so many.
 CLEAR, UNSEEN = 3.0, 5
 #: Nights half as low are no chance where a binomial test finds them so rare. Then a spell shows from here on.
-OFTEN, CLEAR_OFTEN = 1e-6, 2.2
+OFTEN, CLEAR_OFTEN = 1e-6, 2.4
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 TAILS = 1.6
 
