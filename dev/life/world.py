@@ -39,7 +39,7 @@ class World:
         self._effect = defaultdict(lambda: rng.normal(0, NODES))
         shifts = days // MAINTENANCE + 1
         self._moved = {(p, s): np.cumsum(np.append(0, rng.uniform(-SHIFT, SHIFT, shifts)))
-                       for p, s in {(c.partition, c.check) for c in every}}
+                       for p, s in sorted({(c.partition, c.check) for c in every})}
         self._state = {name: rng.standard_normal() for name in [c.name for c in every] + [*self.cells]}
         self._jobs = 0
 
