@@ -196,7 +196,7 @@ class _Follow:
 
         ``worse``, ``better``: the length, of LENGTHS, that shows it, and the statistic; None: nothing does."""
         e = self.episode.get(c)
-        if e and e.depth > 0 and self.end[c] - e.place > rule.PROBATION:
+        if e and (self._small(c, e) if e.depth < 0 else self.end[c] - e.place > rule.PROBATION):
             del self.episode[c]
             e = None
         if e:
@@ -221,6 +221,11 @@ class _Follow:
             return rule.FAST
         return rule.SLOW if self._slow_tonight(c, e) else rule.GOING
 
+    def _small(self, c: int, e: Episode) -> bool:
+        """Return whether a slowdown is none: DRIFTING of its nights, or more, are in the median not EFFECT low."""
+        nights = self.level[c, e.place:self.end[c]].tolist()
+        return len(nights) >= rule.DRIFTING and median(nights) - e.base > -rule.EFFECT and c not in self.comes
+
     def _well(self, c: int, e: Episode, t: int) -> bool:
         """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
         self.wanted[c, t], self.low[c] = True, np.isnan(self.again[c, t])
@@ -244,8 +249,7 @@ class _Follow:
         """Begin a level, if the last nights are a slowdown; also where the cell is slow already."""
         drift, e, x = k == len(rule.LENGTHS), self.episode.get(c), self.level[c, self.begin[c]:self.end[c]]
         many, base = (rule.DRIFTING, float(self.anchor[c])) if drift else (int(rule.LENGTHS[k]), base)
-        at = median(x[-many:].tolist())
-        depth = at - base
+        depth = (at := median(x[-many:].tolist())) - base
         if depth >= -self.moves[self.group[c]].least(c, t) or x[-1] - base >= depth / 2:
             return
         if (e or not self._recurs(c, t, base)) and self._chance(c, base, depth, drift):
@@ -405,9 +409,7 @@ class _Follow:
         base = medians(np.where(place >= begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.nan))
         known = np.isfinite(self.x)
         last = self.x.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
-        some = known.any(axis=1)
-        value = np.where(some, self.x[row, last], np.nan)
-        effect = np.where(some & self.nodes.several, self.nodes.effects(row, last), np.nan)
+        effect = np.where(known.any(axis=1) & self.nodes.several, self.nodes.effects(row, last), np.nan)
         surprise = np.where(self.state == rule.SLOW, np.nan, self.surprise)[:, -rule.WINDOW - 1:-1]
         worst = np.zeros(noise.groups)
         np.fmin.at(worst, self.group, np.nanmin(surprise, axis=1, initial=0))
@@ -420,6 +422,6 @@ class _Follow:
         least = [self.moves[g].least(c, self.x.shape[1] - 1) for c, g in enumerate(self.group)]
         visible = noise.visible(np.clip(nights, 1, rule.LEVEL), np.array(least))
         visible[self.age < FIRST] = np.nan
-        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, value, began, since,
-                     self.changed, self.change, medians(now), self.at[row, self.begin],
+        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, self.x[row, last], began,
+                     since, self.changed, self.change, medians(now), self.at[row, self.begin],
                      noise.scale * np.sqrt(rule.MEDIAN * v / new), clear, self.episode, self.comes)
