@@ -52,6 +52,12 @@ def test_a_step_is_believed(verdict, parts, options):
     assert judge(after(*parts, **options)).verdict == verdict
 
 
+@pytest.mark.parametrize('more, share, state', [(4, 0.983, 'slow'), (6, 0.983, 'normal'), (30, 0.975, 'slow')])
+def test_a_slowdown_that_turns_out_to_be_less_than_2_percent_is_a_level(more, share, state):
+    told = judge(after((60, 1), (2, 0.97), (more, share), cv=0.003))
+    assert told.state == state and (state == 'slow' or f'the level of {more + 2} nights' in told.why)
+
+
 def test_an_event_begins_a_level():
     slow = [(60, 1), (5, 0.94), (10, 0.94)]
     assert judge(after(*slow)).verdict == 'regressed'
