@@ -219,7 +219,8 @@ def test_the_callers_settings_hold_in_the_root_and_none_is_kept(fresh, roots, tm
 def test_an_interrupted_run_leaves_no_process_no_mount_and_no_root(fresh, roots, tmp_path, number):
     program(tmp_path / 'tools' / 'debootstrap', f'mount -t tmpfs tmpfs "$3/mnt" 2>/dev/null\ntouch {tmp_path}/begun\nexec sleep 7777')
     process = fresh()
-    eventually((tmp_path / 'begun').exists)
+    eventually(lambda: (tmp_path / 'begun').exists() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()[0]
     process.send_signal(number)
     printed, _ = process.communicate(timeout=PATIENCE)      # its pipe is closed: none of its processes runs any more
     assert str(roots) not in open('/proc/mounts').read()
