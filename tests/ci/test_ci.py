@@ -39,6 +39,12 @@ def ended(process: subprocess.Popen, code: int) -> str:
     return printed
 
 
+def begun(process: subprocess.Popen, folder: Path) -> None:
+    """Wait until a script has made the file ``begun``; fail with its output where it ends before."""
+    eventually(lambda: (folder / 'begun').exists() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()[0]
+
+
 # ---- ci/test
 
 SECONDS = f'7777.{os.getpid()}'
@@ -98,7 +104,7 @@ def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_
 @pytest.mark.parametrize('number, whole_group, workers', [(signal.SIGINT, True, 2), (signal.SIGTERM, False, 0)], ids=['Ctrl-C', 'kill'])
 def test_an_interrupted_run_leaves_no_process(begin, tmp_path, number, whole_group, workers):
     process = begin(tmp_path, HANGS.replace('BEGUN', str(tmp_path / 'begun')), workers)
-    eventually((tmp_path / 'begun').exists)
+    begun(process, tmp_path)
     assert running() == 2
     os.killpg(process.pid, number) if whole_group else process.send_signal(number)
     printed = ended(process, 128 + number)
@@ -219,8 +225,7 @@ def test_the_callers_settings_hold_in_the_root_and_none_is_kept(fresh, roots, tm
 def test_an_interrupted_run_leaves_no_process_no_mount_and_no_root(fresh, roots, tmp_path, number):
     program(tmp_path / 'tools' / 'debootstrap', f'mount -t tmpfs tmpfs "$3/mnt" 2>/dev/null\ntouch {tmp_path}/begun\nexec sleep 7777')
     process = fresh()
-    eventually(lambda: (tmp_path / 'begun').exists() or process.poll() is not None)
-    assert process.poll() is None, process.communicate()[0]
+    begun(process, tmp_path)
     process.send_signal(number)
     printed, _ = process.communicate(timeout=PATIENCE)      # its pipe is closed: none of its processes runs any more
     assert str(roots) not in open('/proc/mounts').read()
