@@ -133,8 +133,8 @@ class _Follow:
         deep = r[:, -rule.NIGHTS_BACK:].max(axis=1) < -np.fmax(rule.NEWS, rule.CLEAR_OFTEN * s)
         look = ready & ((low > bar) | (high > bar + rule.SURER) | due | deep) | self._among([*self.episode])[cells]
         for i, c in zip(np.flatnonzero(look), cells[look].tolist(), strict=True):
-            again = deep[i] and c not in self.episode and self._recurs(c, t, base[i])
-            worse = (int(k[i]), low[i]) if low[i] > bar[i] else (0, down[i, 0]) if again else None
+            recurs = deep[i] and c not in self.episode and self._recurs(c, t, base[i])
+            worse = (int(k[i]), low[i]) if low[i] > bar[i] else (0, down[i, 0]) if recurs else None
             better = (int(j[i]), high[i]) if high[i] > bar[i] + rule.SURER else None
             state[i] = self._word(c, t, int(state[i]), *((worse, better) if ready[i] else (None, None)), base[i])
         self.normal[cells, t] = ~self._among(self._slow())[cells]
