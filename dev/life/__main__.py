@@ -14,6 +14,7 @@ from parity.base import errors
 DAYS, _FEW_DAYS = 180, 50
 #: The first seed, and how many follow it.
 SEED, LIVES = 1, 3
+_ROWS = {'quiet': score.QUIET, 'planted': score.PLANTED}
 
 
 def main() -> None:
@@ -21,19 +22,16 @@ def main() -> None:
     parser.add_argument('--small', action='store_true', help=f'few cells, {_FEW_DAYS} days, one life of each kind')
     parser.add_argument('--seed', type=int, default=SEED, help='the first of the seeds (default %(default)s)')
     parser.add_argument('--lives', type=int, help=f'so many of each kind (default {LIVES})')
-    parser.add_argument('--kind', choices=('quiet', 'planted'), help='only these')
+    parser.add_argument('--kind', choices=[*_ROWS], help='only these')
     parser.add_argument('--examples', type=int, default=0, metavar='N', help='name so many of what misses')
     chosen = parser.parse_args()
     if chosen.seed < 0 or chosen.lives is not None and chosen.lives < 1:
         parser.error('--seed must be 0 or more, --lives 1 or more')
     days, count = (_FEW_DAYS, 1) if chosen.small else (DAYS, LIVES)
     seeds = range(chosen.seed, chosen.seed + (chosen.lives or count))
-    missed = []
-    for kind, rows in (('quiet', score.QUIET), ('planted', score.PLANTED)):
-        if chosen.kind not in (None, kind):
-            continue
-        lives = [run.apart(seed, days, kind == 'quiet', chosen.small) for seed in seeds]
-        missed += score.table(f'{kind}, {days} days', rows, lives)
+    missed, kinds = [], [chosen.kind] if chosen.kind else [*_ROWS]
+    for kind, lives in run.apart(seeds, days, kinds, chosen.small):
+        missed += score.table(f'{kind}, {days} days', _ROWS[kind], lives)
         for life in lives if kind == 'planted' else ():
             score.of_faults(life)
         print(f'\nCPU: {", ".join(f"{life.cpu:.0f} s" for life in lives)}; the last verdict: '

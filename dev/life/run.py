@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -61,10 +62,13 @@ class Life:
         return len(self.nights) / 30
 
 
-def apart(seed: int, days: int, quiet: bool, few: bool) -> Life:
-    """Live in a process of its own, whose clock is the life's."""
-    with ProcessPoolExecutor(1, get_context('spawn')) as pool:
-        return pool.submit(_live, seed, days, quiet, few).result()
+def apart(seeds: Sequence[int], days: int, kinds: Iterable[str], few: bool) -> Iterator[tuple[str, list[Life]]]:
+    """Yield the lives of each kind, one a seed. Each is a process of its own, whose clock is the life's; as many
+    run at once as there are CPUs."""
+    with ProcessPoolExecutor(None, get_context('spawn'), max_tasks_per_child=1) as pool:
+        lives = {kind: [pool.submit(_live, seed, days, kind == 'quiet', few) for seed in seeds] for kind in kinds}
+        for kind, futures in lives.items():
+            yield kind, [each.result() for each in futures]
 
 
 def _live(seed: int, days: int, quiet: bool, few: bool) -> Life:
