@@ -146,11 +146,12 @@ class Scored:
                 return k, mine
         return -1, mine
 
-    def ends_clearly(self, number: int) -> bool:
-        """Return whether an oracle tells the end of each of an incident's cells from WITHIN nights."""
+    def ends_clearly(self, number: int, i: int) -> bool:
+        """Return whether an oracle tells from WITHIN nights that fault ``i`` ended, by each of an incident's cells
+        that it slows."""
         for name in self.last[number].cells:
-            most = max((share for night in self.nights for share in night.hit.get(name, {}).values()), default=0.0)
-            if -log(1 - min(most, 0.999)) < CLEAR * self.life.sd[name] * (_DEPENDENT / WITHIN) ** 0.5:
+            most = max((night.hit.get(name, {}).get(i, 0.0) for night in self.nights), default=0.0)
+            if most and -log(1 - min(most, 0.999)) < CLEAR * self.life.sd[name] * (_DEPENDENT / WITHIN) ** 0.5:
                 return False
         return True
 
@@ -248,7 +249,7 @@ def over(of: Scored) -> Share:
     for i, fault in enumerate(of.faults):
         night, mine = of.over_after(i)
         if night >= 0 and fault not in followed and fault.end < EVER:
-            for number in filter(of.ends_clearly, mine):
+            for number in (number for number in mine if of.ends_clearly(number, i)):
                 incident = of.nights[night].incidents.get(number)
                 state = incident.state if incident else 'not yet opened'
                 found.add(state == 'over', of.example(i, f'{state} in night {night}: {_incident(of, number)}'))

@@ -10,7 +10,7 @@ import pytest
 
 from dev.life import score
 from dev.life.faults import Fault
-from dev.life.run import Life, Night
+from dev.life.run import Life, Night, apart
 from nights import start
 from parity.base import paths
 from parity.records.incidents import Event, Incident, Where
@@ -33,11 +33,12 @@ def fault(kind: str, first: int, end: int, place: str, part: str) -> Fault:
     return Fault(kind, first, end, None, ('partition', frozenset({place})), frozenset({part}))
 
 
-def lived(known: list[Incident], faults: list[tuple[Fault, tuple[str, ...]]], nights: int = 20, red: range = range(0)) -> score.Scored:
-    """A life in which each fault takes 8 % of its cells' speed."""
+def lived(known: list[Incident], faults: list[tuple[Fault, tuple[str, ...]]], nights: int = 20, red: range = range(0),
+          shares: tuple[float, ...] = (0.08, 0.08)) -> score.Scored:
+    """A life in which each fault takes its share of its cells' speed."""
     life = Life(1, [each for each, _ in faults], dict.fromkeys((*CPU, FAT), 0.01))
     for k in range(nights):
-        hit = {name: {i: 0.08} for i, (each, names) in enumerate(faults) for name in names if each.first <= k < each.end}
+        hit = {name: {i: shares[i]} for i, (each, names) in enumerate(faults) for name in names if each.first <= k < each.end}
         life.nights.append(Night(start(k), int(k in red), hit, {}, set(), {}, {}, {
             each.number: each.model_copy(update={'state': 'over' if each.closed and each.closed.start <= start(k) else 'open'})
             for each in known if each.opened.start <= start(k)}, dict.fromkeys((*CPU, FAT), ['c1']), f'night-{k}', 0))
@@ -60,6 +61,19 @@ def test_what_is_late_wrong_or_lasts_too_long_is_counted():
     assert score.worse(of).some == 1 and 'night 8' in score.in_three(of).examples[0]
 
 
+@pytest.mark.parametrize('noisy, shares, counted', [
+    ((), (0.08, 0.6), 1),
+    (CPU[:1], (0.08, 0.6), 0),               # the larger fault of earlier nights makes no end clear
+    ((FAT,), (0.08, 0.6), 1),                # a cell that the fault does not slow hides none
+    (CPU[:1], (0.3, 0.6), 1),
+])
+def test_an_end_counts_where_three_nights_tell_it_of_each_cell_that_the_fault_slows(noisy, shares, counted):
+    told = incident(1, 6, *CPU, FAT, title='cpu: memory 8.0 % slower', over=11)
+    of = lived([told], [(fault('memory', 5, 10, 'cpu', 'memory'), CPU), (fault('network', 1, 3, 'cpu', 'network'), CPU)], shares=shares)
+    of.life.sd.update(dict.fromkeys(noisy, 0.06))
+    assert score.over(of).all == counted
+
+
 def test_an_incident_of_nothing_is_false_and_one_of_two_causes_is_counted():
     of = lived([incident(1, 2, FAT, title='fat: storage 3.0 % slower'), incident(2, 5, *CPU, FAT, title='cpu: memory 8.0 % slower')],
                [(fault('memory', 5, 10, 'cpu', 'memory'), CPU), (fault('storage', 5, 10, 'fat', 'storage'), (FAT,))], nights=30, red=range(3))
@@ -74,3 +88,11 @@ def test_a_short_life_is_scored():
     rows = {row[0]: row[1:] for line in done.stdout.splitlines() if (row := [part.strip() for part in line.split('|')[1:-1]])}
     assert rows['failed, wrong, missing: told on their night'][0] == '3 of 3', done.stdout
     assert re.search(r'CPU: \d+ s', done.stdout)
+
+
+@pytest.mark.full
+def test_a_seed_gives_the_same_life_in_each_process():
+    (_, lives), = apart((3, 3), 50, ['planted'], True)
+    one, other = ([(night.words, night.states, {number: incident.title for number, incident in night.incidents.items()})
+                   for night in life.nights] for life in lives)
+    assert one == other and any(words for words, *_ in one)
