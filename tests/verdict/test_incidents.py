@@ -524,6 +524,9 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     # what comes and goes stays in its incident, wherever its next spell seems to be; and so does what is slow elsewhere, too
     *(([[slower('Stream', 0, 'node', 'c3', 'memory', state='comes and goes')], [fine('Stream', 'c1', state='comes and goes')],
        [slower('Stream', 8, kind, name, 'memory', state='comes and goes')]], ['1 new', '', '']) for kind, name in (('partition', 'virtual'), ('node', 'c1'))),
+    # ... and the level of its first nights is not sure, as it was not at first
+    *(([[slower('Stream', 0, state='comes and goes', detected=start(4))], [fine('Stream', 'c1', state='comes and goes')],
+        [slower('Stream', 8, state='comes and goes', level=level, detected=start(9))]], ['1 new', '', event]) for level, event in ((86.0, ''), (75.0, '1 worse'))),
     ([[SLOW], [slower('Stream', 8, 'partition', 'virtual', 'memory')]], ['1 new', '']),
     ([[SLOW], [slower('Stream', 8, 'node', 'c1', 'memory')]], ['1 new', '2 new']),
     # back: most of its cells and no others, or its node in its part

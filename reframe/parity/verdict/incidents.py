@@ -345,10 +345,10 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
 
 def _worse(old: Fault, bad: Bad) -> bool:
     """Return whether a further drop was found: of the level, as tonight's figure alone may be an outlier. A level
-    that was found some nights ago is still settling."""
+    that was found some nights ago is still settling, and that of a further spell."""
     cell = bad.row.cell if bad.row else None
     now = loss(cell, cell.level) if cell and cell.level else bad.fault.loss
-    settled = old.detected - old.since >= BEGAN_WITHIN.total_seconds()
+    settled = old.detected - old.since >= BEGAN_WITHIN.total_seconds() and bad.fault.since <= old.detected
     lasts = bad.fault.detected - old.detected >= BEGAN_WITHIN.total_seconds()
     return lasts and old.detected > 0 and acks.further(old.loss, now, settled, cell)
 
