@@ -18,7 +18,7 @@ from parity.base.errors import UsageError
 from parity.stats import detect, rule
 from parity.stats.judgement import Reference
 from parity.stats.levels import follow
-from parity.stats.moves import spells
+from parity.stats.moves import begun, spells
 from parity.stats.nights import Nights
 from parity.stats.node_effects import learned
 
@@ -115,6 +115,26 @@ def test_spells_in_noise_get_their_name_whether_or_not_a_maintenance_came_betwee
 def test_only_short_slowdowns_are_spells(lasts, named):
     begun, _ = spells([(20, 20 + lasts, -0.09)], np.zeros(40), np.arange(40), 40, -0.09)
     assert begun == [20] * named
+
+
+@pytest.mark.parametrize('levels, scale, last_good, first_slow', [
+    ([0] * 30 + [-0.06] * 3, 0.005, 129, 130),                   # a clear step
+    ([0] * 30 + [-0.06] * 3, 0.025, 126, 131),                   # in noise the begin is known to some nights
+    ([0] * 30 + [-0.06] * 3, 0.04, -1, -1),                      # or not at all
+    ([0] * 20 + [-0.3] + [0] * 9 + [-0.06] * 3, 0.005, 129, 130),      # an outlier nine nights before begins nothing
+    ([-0.06] * 33, 0.005, -1, 100),                              # the nights before are not known
+    ([0] * 33, 0.005, -1, -1), ([0] * 30 + [0.06] * 3, 0.005, -1, -1),
+])
+def test_a_slowdown_surely_began_between_two_nights(levels, scale, last_good, first_slow):
+    x = np.array([levels])
+    at = np.arange(100, 100 + x.shape[1])[None]
+    assert [int(each[0]) for each in begun(x, at, np.array([scale]))] == [last_good, first_slow]
+
+
+def test_the_night_that_was_surely_good_and_the_one_that_was_surely_slow_are_told():
+    told = judge(after((40, 1), (3, 0.94), cv=0.003))
+    assert (told.last_good, told.first_slow) == (39, 40)
+    assert (judge(after((43, 1), cv=0.003)).last_good, judge(after((43, 1), cv=0.003)).first_slow) == (-1, -1)
 
 
 def test_a_node_that_ran_a_noisy_cell_is_not_slower_for_that():

@@ -444,6 +444,14 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Stream', 0, 'partition', 'fat, virtual', 'memory'), slower('Stream', 0, 'partition', 'fat, virtual', 'memory', partition='virtual')],
       *[[slower('Stream', 0, 'partition', 'fat', 'memory'), fine('Stream', 'v1', partition='virtual')]] * 7,
       [slower('Npb', 8, 'partition', 'virtual', 'memory')]], ['fat, virtual: memory 10 % slower', 'onebox:virtual: memory 10 % slower']),
+    # ... nor if it was surely good when the first was surely slow, on the next night or later
+    *(([[slower('Stream', 0, 'partition', 'fat', 'memory', first_slow=start(0))], *[[]] * wait,
+        [slower('Npb', begin, 'partition', 'fat', 'memory', last_good=start(good))]], ['onebox:fat: memory 10 % slower'] * count)
+      for wait, begin, good, count in ((0, 1, 0, 1), (1, 2, 1, 2), (7, 8, 3, 2), (7, 8, 0, 1))),
+    ([[slower('Osu', 0, 'everything', ALL, 'network', partition='fat', first_slow=start(0))],
+      *[[]] * 1, [slower('Osu', 2, 'everything', ALL, 'network', last_good=start(1))]], ['onebox:fat: network 10 % slower', 'onebox:virtual: network 10 % slower']),
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory', first_slow=start(0)), slower('Npb', 2, 'partition', 'fat', 'memory', last_good=start(1))]],
+     ['onebox:fat: memory 10 % slower'] * 2),
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 25, [slower('Npb', 25, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower'] * 2),
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3', 'memory')]], ['c3: memory 10 % slower']),

@@ -105,6 +105,8 @@ class Fault(WithVerdict):
     since: float                     # Unix times: when it began, when it was measured last
     measured: float
     detected: float = 0.0            # when its level, or the newest drop below that, was found
+    last_good: float = 0.0           # the newest night that was surely good before it; 0: not known
+    first_slow: float = 0.0          # the first night that was surely slow; 0: not known
     cell: str = ''                   # as `parity show` takes it; '' for a pair and for a night
     part: str = ''                   # of the machine: the cell's subsystem
     value: float | None = None       # the level of a slow cell; else the figure

@@ -52,6 +52,8 @@ class Judgement:
     state: str = 'learning'       # of parity.verdict.model.State
     begin: int = -1               # column of the first night of a slow or fast level; -1: there is none
     detected: int = -1            # and of the night on which it, or the newest drop below it, was found
+    last_good: int = -1           # column of the newest night that was surely good before a slowdown
+    first_slow: int = -1          # and of the first that was surely slow; -1: not known
     level: float | None = None    # of the newest nights
     alone: bool = False           # tonight is so low that it is no chance, alone
     new: bool = False             # a slowdown that was found tonight
@@ -107,6 +109,7 @@ class _Series:
         low = base - float(cells.value[k])
         return Judgement(
             word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
+            last_good=int(cells.last_good[k]), first_slow=int(cells.first_slow[k]),
             needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
             alone=known and state == rule.QUIET and bool(
                 low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),

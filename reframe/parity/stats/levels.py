@@ -13,7 +13,7 @@ import scipy
 
 from parity.stats import counts, rule
 from parity.stats.bounds import FIRST
-from parity.stats.moves import Moves, spells
+from parity.stats.moves import Moves, begun, spells
 from parity.stats.nights import Nights, median_of, medians
 from parity.stats.node_effects import Nodes
 from parity.stats.noise import Noise, by_chance, rarity
@@ -110,9 +110,8 @@ class _Follow:
         some = np.fmax(nb, 1)[:, None]                                # nights of the base
         ready = (self.age[cells] > FIRST) & (nb >= rule.AFTER) & np.isfinite(s)
         tonight = self._rerun(cells, t, base, s * np.sqrt(1 + rule.BASE / some[:, 0]), ready)
-        back = n[:, None] - rule.DRIFTING + 1 + np.arange(rule.DRIFTING - 1)
-        past = np.where(back >= begin[:, None], self.level[cells[:, None], np.fmax(back, 0)] - base[:, None], 0)
-        r = np.column_stack((past, tonight - base))
+        past = self._newest(self.level, cells, begin, n, rule.DRIFTING - 1) - base[:, None]
+        r = np.column_stack((np.nan_to_num(past), tonight - base))
         share = rule.BASE * rule.LENGTHS / some                                 # of the base in the variance
         clip = np.where(np.isfinite(bar), rule.CLIP * bar * np.sqrt(v[:, 0] * (1 + share[:, 0])), 99)[:, None]
         total = np.cumsum(np.clip(r / s[:, None], -clip, clip)[:, ::-1], axis=1)[:, rule.LENGTHS - 1]
@@ -158,9 +157,8 @@ class _Follow:
         n, begin = self.end[cells], self.begin[cells]
         gap = np.minimum(rule.GAP, (n - begin) // 3)
         width = max(1, min(rule.LEVEL, int((n - begin - gap).max(initial=1))))
-        place = (n - gap)[:, None] - width + np.arange(width)
         nb = np.minimum(n - begin - gap, width)
-        values = np.where(place >= begin[:, None], self.level[cells[:, None], np.fmax(place, 0)], np.inf)
+        values = self._newest(self.level, cells, begin, n - gap, width)
         if len(nb) and nb.min() == width:
             values.partition([(width - 1) // 2, width // 2], axis=1)
         else:
@@ -370,11 +368,16 @@ class _Follow:
             off = self.level[place] - np.median(self.level[place], axis=1)[:, None]
             off /= np.sqrt(1 - np.fmin(0.5, self.noise.v[fresh, -2] / rule.DRIFTING))[:, None]
             self.residual[place] = np.where(np.isnan(self.residual[place]), off, self.residual[place])
-        width = min(rule.MEMORY, int(self.end[cells].max()))
-        place = (self.end[cells] - rule.NEWEST * (self.end[cells] >= 12))[:, None] - width + np.arange(width)
-        self.noise.learn(cells, np.where(place >= 0, self.residual[cells[:, None], np.fmax(place, 0)], np.nan))
+        end = self.end[cells] - rule.NEWEST * (self.end[cells] >= 12)
+        self.noise.learn(cells, self._newest(self.residual, cells, np.zeros_like(end), end, rule.MEMORY))
         if self.nodes.several:
             self._nodes(cells, t)
+
+    @staticmethod
+    def _newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndarray, many: int) -> np.ndarray:
+        """Return the newest nights of the cells before ``end``, the newest last; NaN before ``begin``."""
+        place = end[:, None] - many + np.arange(many)
+        return np.where(place >= begin[:, None], table[cells[:, None], np.fmax(place, 0)], np.nan)
 
     def _nodes(self, cells: np.ndarray, t: int) -> None:
         """Learn which nodes are slower, or faster, than the others, from the newest nights of the groups of cells.
@@ -404,9 +407,9 @@ class _Follow:
             e = self.episode[c]
             begin[c], end[c], (began[c], since[c]) = e.before, e.place, e.began
         nights = end - begin
-        width = max(1, min(rule.LEVEL, int(nights.max(initial=1))))
-        place = end[:, None] - width + np.arange(width)
-        base = medians(np.where(place >= begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.nan))
+        base = medians(self._newest(self.level, row, begin, end, rule.LEVEL))
+        newest, at = (self._newest(table, row, begin, self.end, rule.LEVEL) for table in (self.level, self.at))
+        last_good, first_slow = begun(newest - base[:, None], at, noise.scale * np.sqrt(noise.v[:, -2]))
         known = np.isfinite(self.x)
         last = self.x.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
         effect = np.where(known.any(axis=1) & self.nodes.several, self.nodes.effects(row, last), np.nan)
@@ -414,14 +417,13 @@ class _Follow:
         worst = np.zeros(noise.groups)
         np.fmin.at(worst, self.group, np.nanmin(surprise, axis=1, initial=0))
         new = np.clip(self.end - self.begin, 1, rule.STEPS)
-        place = self.end[:, None] - rule.STEPS + np.arange(rule.STEPS)
-        now = np.where(place >= self.begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.nan)
+        now = self._newest(self.level, row, self.begin, self.end, rule.STEPS)
         v = noise.v[row, np.minimum(np.searchsorted(rule.LENGTHS, new), len(rule.LENGTHS) - 1)]
         alone = noise.scale * np.sqrt(1 + rule.BASE / np.clip(nights, 1, rule.LEVEL))
         clear = np.column_stack((noise.bar * alone, np.fmax(noise.bar * alone, -worst[self.group] * noise.scale)))
         least = [self.moves[g].least(c, self.x.shape[1] - 1) for c, g in enumerate(self.group)]
-        visible = noise.visible(np.clip(nights, 1, rule.LEVEL), np.array(least))
-        visible[self.age < FIRST] = np.nan
-        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, self.x[row, last], began,
-                     since, self.changed, self.change, medians(now), self.at[row, self.begin],
-                     noise.scale * np.sqrt(rule.MEDIAN * v / new), clear, self.episode, self.comes)
+        seen = noise.visible(np.clip(nights, 1, rule.LEVEL), np.array(least))
+        return Cells(base, nights, noise.scale, noise.bar, np.where(self.age < FIRST, np.nan, seen), self.low,
+                     effect, self.x[row, last], began, since, self.changed, self.change, medians(now),
+                     self.at[row, self.begin], noise.scale * np.sqrt(rule.MEDIAN * v / new), last_good, first_slow,
+                     clear, self.episode, self.comes)

@@ -38,6 +38,24 @@ class Moves:
         return min(max(rule.TIMES * float(np.median(sizes)), rule.EFFECT), rule.NEWS)
 
 
+def begun(x: np.ndarray, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each series the newest night that was surely good before its slowdown, and the first that was
+    surely slow, as columns; -1: not known.
+
+    ``x`` [series, nights]: the nights less the level before, the newest last, NaN: none; in the columns ``at``.
+    ``scale`` [series]. The log of the profile likelihood of n slow nights of mean m is n (m / scale)^2 / 2."""
+    x = np.clip(x / scale[:, None], -rule.FARTHEST, None)[:, ::-1]
+    many = np.arange(1, x.shape[1] + 1)
+    likelihood = np.where(np.isfinite(x), np.fmin(np.nancumsum(x, axis=1), 0) ** 2 / many / 2, 0)
+    best = likelihood.max(axis=1, initial=0)[:, None]
+    may = (likelihood > best - rule.BEGUN) & (best > rule.BEGUN)
+    newest_first, good = at[:, ::-1], may[:, :-1] & ~may[:, 1:]
+    first_slow = np.where(may.any(axis=1), newest_first[np.arange(len(x)), may.argmax(axis=1)], -1)
+    before = len(many) - 1 - good[:, ::-1].argmax(axis=1)
+    known = good.any(axis=1) & ~may[:, -1] & np.isfinite(x[np.arange(len(x)), before])
+    return np.where(known, newest_first[np.arange(len(x)), before], -1), first_slow
+
+
 def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarray, t: int, depth: float
            ) -> tuple[list[int], bool]:
     """Return the first nights, as columns, of the spells before column ``t`` that are about as low as ``depth``.

@@ -74,6 +74,9 @@ COMING, SPELLS_WITHIN, GOOD_NIGHTS, SPELL_SIZE = 3, 60, 14, 0.7
 CLEAR, UNSEEN = 3.0, 5
 #: Nights half as low are no chance where a binomial test finds them so rare. Then a spell shows from here on.
 OFTEN, CLEAR_OFTEN = 1e-6, 2.4
+#: A night may be the first slow one if its log likelihood is less than so much below the largest: 3 standard
+#: errors (Wilks 1938). A night counts for at most so many standard deviations.
+BEGUN, FARTHEST = 4.5, 6.0
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 TAILS = 1.6
 
@@ -113,6 +116,8 @@ class Cells:
     now: np.ndarray           # level of the newest STEPS nights since the last change
     begin: np.ndarray         # column of that change
     error: np.ndarray         # standard error of that level
+    last_good: np.ndarray     # columns of the newest night that was surely good before a slowdown, and of the
+    first_slow: np.ndarray    # first that was surely slow; -1: not known
     clear: np.ndarray         # log [2]: one night is no chance so far below the level; run again, or not
     lasting: dict[int, Episode] = field(default_factory=dict)
     comes: dict[int, tuple[int, int]] = field(default_factory=dict)     # spells since a column

@@ -166,7 +166,8 @@ def _bad(row: CellText, start: float, failures: Failures) -> Bad:
         key = failures.key(cell)
     value = _slow_level(cell, start) if slow else cell.value
     fault = Fault(verdict=cell.verdict, since=slow and cell.begin or start, measured=start,
-                  detected=slow and cell.detected or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
+                  detected=slow and cell.detected or 0.0, last_good=slow and cell.last_good or 0.0,
+                  first_slow=slow and cell.first_slow or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
                   value=value, expected=cell.expected, loss=loss(cell, value),
                   nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
     return Bad(_name(cell), key, fault, cause, row)

@@ -24,8 +24,24 @@ _NO_PART = {'and', 'alike', 'clock'}
 COMES = 'comes and goes'
 #: The place of cells that are slow on all nodes alike, and so many that say so for others.
 _WIDE, _FEW = 'all nodes', 2
-#: Of two faults, each as when it began and was found: did they begin within so many nights?
-Near = Callable[[tuple[float, float], tuple[float, float], int], bool]
+
+
+class Begin(NamedTuple):
+    """The begin of a fault, and the night that found it (Unix times). On the night ``last_good`` it surely had not
+    begun, and on ``first_slow`` it had; 0: not known."""
+
+    since: float
+    detected: float
+    last_good: float = 0.0
+    first_slow: float = 0.0
+
+    def before(self, other: Begin) -> bool:
+        """Return whether it surely began before another: a night later the other had not begun."""
+        return 0 < self.first_slow < other.last_good
+
+
+#: Did two faults begin within so many nights?
+Near = Callable[[Begin, Begin, int], bool]
 
 
 class Bad(NamedTuple):
@@ -52,8 +68,8 @@ class Bad(NamedTuple):
                            self.cause.where.kind == 'node')
 
 
-def _times(fault: Fault) -> tuple[float, float]:
-    return fault.since, fault.detected or fault.since
+def _begin(fault: Fault) -> Begin:
+    return Begin(fault.since, fault.detected or fault.since, fault.last_good, fault.first_slow)
 
 
 def _slow(key: Sequence[str]) -> bool:
@@ -62,15 +78,16 @@ def _slow(key: Sequence[str]) -> bool:
 
 def near() -> Near:
     """Return the function that says whether faults began within NIGHTS of those that are stored. Where they were
-    found within so many, an estimate of the begin may be as far off."""
+    found within so many, an estimate of the begin may be as far off, unless one surely began before the other."""
     days = sorted({_day(start) for start in database.starts().values()})
 
     def within(one: float, other: float, nights: int) -> bool:
         first, last = sorted((_day(one), _day(other)))
         at = bisect_right(days, first)
         return last - first < nights or days[at - 1:at] == [first] and bisect_right(days, last) - at < nights
-    return lambda one, other, nights=NIGHTS: within(one[0], other[0], nights) or (
-        within(one[1], other[1], nights) and within(one[0], other[0], 2 * nights))
+    return lambda one, other, nights=NIGHTS: not one.before(other) and not other.before(one) and (
+        within(one.since, other.since, nights) or
+        within(one.detected, other.detected, nights) and within(one.since, other.since, 2 * nights))
 
 
 def _day(unix: float) -> int:
@@ -98,7 +115,7 @@ def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
     """Yield those that began together."""
     group: list[Bad] = []
     for each in sorted(own, key=lambda each: each.fault.since):
-        if group and not together(_times(group[0].fault), _times(each.fault)):
+        if group and not together(_begin(group[0].fault), _begin(each.fault)):
             yield group
             group = []
         group.append(each)
@@ -208,7 +225,7 @@ class _Stored:
             old, known = incident.faults[each.name], where.kind and incident.where.kind
             away = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
             same = not old.well and (not away or where.kind != 'node' or each.row and each.row.cell.state == COMES)
-            same = same or not (away and old.well) and self.near(_times(old), _times(each.fault))
+            same = same or not (away and old.well) and self.near(Begin(*_begin(old)[:2]), _begin(each.fault))
             if old.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
         if not _slow(each.key):
@@ -247,8 +264,10 @@ class _Stored:
 
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
-        return not incident.waits and self.near(
-            (incident.begin or incident.since, incident.since), _times(each.fault), nights)
+        begin = incident.begin or incident.since
+        own = [fault for fault in incident.faults.values() if fault.since >= begin and fault.first_slow]
+        sure = (min(getattr(fault, name) for fault in own) for name in ('last_good', 'first_slow')) if own else ()
+        return not incident.waits and self.near(Begin(begin, incident.since, *sure), _begin(each.fault), nights)
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:

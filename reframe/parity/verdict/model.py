@@ -92,7 +92,9 @@ class Cell(Strict):
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
     state: State = ''                # of its life: what all its nights say together
     begin: float = 0.0               # when the first night of its slow or fast level began (Unix time); 0: of none
-    detected: float = 0.0               # when that level, or the newest drop below it, was found
+    detected: float = 0.0            # when that level, or the newest drop below it, was found
+    last_good: float = 0.0           # of the nights before it, the newest that was surely good; 0: not known
+    first_slow: float = 0.0          # the first night that was surely slow; 0: not known
     level: float | None = None       # of the newest nights of that level, in the metric's unit
     once: float | None = None        # the share by which tonight is low, too few nights for a slowdown
     anew: list[Change] = []          # other work: it learns anew, or its accepted value is of the work before
