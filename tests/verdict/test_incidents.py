@@ -536,6 +536,14 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     *(([[slower('Stream', 0, state='comes and goes', detected=start(4))], [fine('Stream', 'c1', state='comes and goes')],
         [slower('Stream', 8, state='comes and goes', level=level, detected=start(9))]], ['1 new', '', event]) for level, event in ((86.0, ''), (75.0, '1 worse'))),
     ([[SLOW], [slower('Stream', 8, 'partition', 'virtual', 'memory')]], ['1 new', '']),
+    # a slowdown of tonight that ran on a known slow node alone is of that node; one that lasts, or ran on others, is another
+    *(([[SLOW], [slower('Npb', begin, 'partition', 'virtual', 'memory', ran_on=nodes)]], ['1 new', event])
+      for begin, nodes, event in ((1, ['c3'], '1 also'), (0, ['c3'], '2 new'), (1, ['c3', 'c4'], '2 new'), (1, ['c4'], '2 new'))),
+    ([[SLOW], [slower('Npb', 1, 'partition', 'virtual', 'memory', ran_on=['c3']), slower('Hpl', 1, 'partition', 'virtual', 'memory', ran_on=['c4'])]], ['1 new', '2 new']),
+    # a cell that an incident had comes back to it, whatever its begin seems to be
+    ([[slower(name, 0, 'partition', 'virtual', 'memory', first_slow=start(0)) for name in ('Stream', 'Npb')],
+      [fine('Stream'), slower('Npb', 0, 'partition', 'virtual', 'memory', first_slow=start(0))], [],
+      [slower('Stream', 4, 'partition', 'virtual', 'memory', first_slow=start(5), last_good=start(3))]], ['1 new', '', '', '1 also']),
     ([[SLOW], [slower('Stream', 8, 'node', 'c1', 'memory')]], ['1 new', '2 new']),
     # back: most of its cells and no others, or its node in its part
     *(([[slower(name, 0, 'partition', 'virtual', 'memory') for name in was], [fine(name) for name in was],

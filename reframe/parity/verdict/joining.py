@@ -248,6 +248,13 @@ class _Stored:
         return min((incident.number for mark in marks for incident in self.marked.get(mark, ()) if fits(incident)),
                    default=0)
 
+    def of_node(self, group: Sequence[Bad]) -> Incident | None:
+        """Return the open incident of the node on which alone all of these ran, if they are slow since tonight."""
+        nodes = {name for each in group for name in each.fault.nodes}
+        tonight = all(_slow(each.key) and each.fault.since == each.fault.measured for each in group)
+        marks = [('node', name) for name in nodes] if tonight and len(nodes) == 1 else []
+        return self.by_number.get(self._first(marks, lambda one: True))
+
     def back(self, group: Sequence[Bad]) -> Incident | None:
         """Return the newest incident that is over and that these faults are again: on its node, in a part that was
         slow there, or of most of its cells and no others."""
@@ -265,20 +272,24 @@ class _Stored:
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
         begin = incident.begin or incident.since
-        own = [fault for fault in incident.faults.values() if fault.since >= begin and fault.first_slow]
+        own = [fault for fault in incident.faults.values() if fault.since >= begin and fault.first_slow
+               and each.name not in incident.faults]
         sure = (min(getattr(fault, name) for fault in own) for name in ('last_good', 'first_slow')) if own else ()
         return not incident.waits and self.near(Begin(begin, incident.since, *sure), _begin(each.fault), nights)
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
-    """Return the number of the incident of each, by name: its own one, or that of the others of its group, or one
-    that is back; 0 for a new one."""
+    """Return the number of the incident of each fault, by name; 0 for a new one.
+
+    It is its own incident, or that of the others of its group, or of the node that all ran on, or one that is back."""
     found: dict[str, int] = {}
     stored = _Stored(known, together)
     for group in groups:
         own = {each.name: stored.number_of(each) for each in group}
         most = Counter(filter(None, own.values())).most_common(1)
-        joined = stored.by_number[most[0][0]] if most else stored.back(group)
+        of_node = None if most else stored.of_node(group)
+        joined = stored.by_number[most[0][0]] if most else of_node or stored.back(group)
         found |= {each.name: own[each.name] or (
-            joined.number if joined and (joined.closed or stored.takes(joined, each)) else 0) for each in group}
+            joined.number if joined and (of_node or joined.closed or stored.takes(joined, each)) else 0)
+            for each in group}
     return found
