@@ -30,7 +30,7 @@ from parity.base.strict import Strict
 from parity.records.incidents import at, numbers
 from parity.records.plan_file import cell_id
 from parity.refs.listed import CellName, Entry, Listed
-from parity.verdict.model import BEGAN_WITHIN, Cell, names
+from parity.verdict.model import BEGAN_WITHIN, COMES, Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
@@ -39,7 +39,7 @@ _NEAR, _TENTH = 0.01, 0.1
 #: Words of cells whose fault is over.
 OVER = {'ok', 'blind', 'improved'}
 #: States of a cell whose slowdown is not over.
-LASTING = ('slow', 'comes and goes')
+LASTING = ('slow', COMES)
 
 
 class Ack(Entry):

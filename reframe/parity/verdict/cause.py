@@ -18,7 +18,7 @@ from parity.base import codes
 from parity.base.figures import counted, several
 from parity.records import changes, database, history
 from parity.records.record import Session
-from parity.verdict.model import BEGAN_WITHIN, Attribution, Cell, Change, Subsystem, Where, names
+from parity.verdict.model import BEGAN_WITHIN, COMES, Attribution, Cell, Change, Subsystem, Where, names
 
 #: Words of cells that are as fast as they should be.
 FINE = ('ok', 'improved')
@@ -105,7 +105,7 @@ def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str
 
 def _is_slow(cell: Cell) -> bool:
     """Return whether the cell is at a slow level with a begin, tonight if it comes and goes."""
-    return bool(cell.begin) and cell.state in ('slow', 'comes and goes' if cell.verdict == 'regressed' else 'slow')
+    return bool(cell.begin) and cell.state in ('slow', COMES if cell.verdict == 'regressed' else 'slow')
 
 
 #: Fewer good figures than these tell no spread.

@@ -21,7 +21,7 @@ from parity.records.incidents import Event, Fault, Incident, Where
 from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.joining import COMES, Bad, Near, grouped, matched, near
+from parity.verdict.joining import Bad, Near, grouped, matched, near
 from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, CellText, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
@@ -319,7 +319,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
         faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
     now = incident.model_copy(update={'faults': faults})
     states = {night.well[name].state if name in night.well else '' for name in now.left}
-    if states == {COMES} and len(now.left) < len(faults):
+    if states == {acks.COMES} and len(now.left) < len(faults):
         now = now.model_copy(update={'faults': {
             name: fault.model_copy(update={'well': True}) for name, fault in faults.items()}})
     now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})

@@ -14,14 +14,12 @@ from typing import NamedTuple
 from parity.base import codes
 from parity.records import database
 from parity.records.incidents import Change, Fault, Incident, Where
-from parity.verdict.model import BEGAN_WITHIN, Attribution, CellText
+from parity.verdict.model import BEGAN_WITHIN, COMES, Attribution, CellText
 
 #: Faults that began within so many nights began together; so many nights later one may join its partition's.
 NIGHTS, LATE = BEGAN_WITHIN.days, 21
 #: Words in the name of a part that are no part themselves.
 _NO_PART = {'and', 'alike', 'clock'}
-#: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
-COMES = 'comes and goes'
 #: The place of cells that are slow on all nodes alike, and so many that say so for others.
 _WIDE, _FEW = 'all nodes', 2
 
@@ -281,7 +279,7 @@ class _Stored:
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
     """Return the number of the incident of each fault, by name; 0 for a new one.
 
-    It is its own incident, or that of the others of its group, or of the node that all ran on, or one that is back."""
+    It is the fault's incident, or that of its group, or of the node that all ran on, or one that is back."""
     found: dict[str, int] = {}
     stored = _Stored(known, together)
     for group in groups:
