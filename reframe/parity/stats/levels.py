@@ -403,15 +403,15 @@ class _Follow:
         """Return what is known of each cell after its last night. The level of a slow cell is the one before."""
         noise, row, began = self.noise, np.arange(len(self.age)), [*self.began]
         begin, end, since = (each.copy() for each in (self.begin, self.end, self.since))
-        for c in self._slow():
-            e = self.episode[c]
+        for c, e in ((c, self.episode[c]) for c in self._slow()):
             begin[c], end[c], (began[c], since[c]) = e.before, e.place, e.began
         nights = end - begin
         base = medians(self._newest(self.level, row, begin, end, rule.LEVEL))
-        newest, at = (self._newest(table, row, begin, self.end, rule.LEVEL) for table in (self.level, self.at))
-        last_good, first_slow = begun(newest - base[:, None], at, noise.scale * np.sqrt(noise.v[:, -2]))
-        known = np.isfinite(self.x)
+        known, (last_good, first_slow) = np.isfinite(self.x), np.full((2, len(row)), -1)
         last = self.x.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
+        low = np.flatnonzero(self.x[row, last] < base)
+        x, at = (self._newest(of, low, begin[low], self.end[low], rule.LEVEL) for of in (self.level, self.at))
+        last_good[low], first_slow[low] = begun(x - base[low, None], at, noise.scale[low] * noise.v[low, -2] ** .5)
         effect = np.where(known.any(axis=1) & self.nodes.several, self.nodes.effects(row, last), np.nan)
         surprise = np.where(self.state == rule.SLOW, np.nan, self.surprise)[:, -rule.WINDOW - 1:-1]
         worst = np.zeros(noise.groups)
