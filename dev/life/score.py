@@ -99,7 +99,7 @@ class Scored:
 
     @cached_property
     def reported(self) -> dict[int, tuple[int, int]]:
-        """Return the night and the incident of each fault that was told."""
+        """Return the night and the incident of each fault that was told. Other work is no fault to tell."""
         found: dict[int, tuple[int, int]] = {}
         for number, cells in self.joined.items():
             for k, what in self.events(number):
@@ -107,7 +107,7 @@ class Scored:
                          if since == k or what in ('worse', 'back') and since <= k}
                 by = [self.hit(name, k) for name in fresh if what in _TOLD]
                 for i in set().union(*by):
-                    if i not in found or k < found[i][0]:
+                    if self.faults[i].word != 'other work' and (i not in found or k < found[i][0]):
                         found[i] = k, number
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -78,6 +79,14 @@ def test_an_incident_of_nothing_is_false_and_one_of_two_causes_is_counted():
     of = lived([incident(1, 2, FAT, title='fat: storage 3.0 % slower'), incident(2, 5, *CPU, FAT, title='cpu: memory 8.0 % slower')],
                [(fault('memory', 5, 10, 'cpu', 'memory'), CPU), (fault('storage', 5, 10, 'fat', 'storage'), (FAT,))], nights=30, red=range(3))
     assert (score.false(of).some, score.false(of).all, score.two_causes(of).some, score.red(of).some) == (1, 1, 1, 3)
+
+
+def test_other_work_in_a_slow_cell_is_no_second_fault():
+    told = incident(1, 6, *CPU, title='cpu: memory 8.0 % slower', over=11)
+    work = fault('a changed size', 4, 100, 'cpu', 'memory')
+    of = lived([told], [(fault('memory', 5, 10, 'cpu', 'memory'), CPU), (replace(work, word='other work'), CPU[:1])])
+    assert [(row(of).some, row(of).all) for row in (score.one_incident, score.right_place)] == [(1, 1)] * 2
+    assert score.other_work(of).some == 0
 
 
 @pytest.mark.full
