@@ -123,6 +123,7 @@ def test_only_short_slowdowns_are_spells(lasts, named):
     ([0] * 30 + [-0.06] * 3, 0.04, -1, -1),                      # or not at all
     ([0] * 20 + [-0.3] + [0] * 9 + [-0.06] * 3, 0.005, 129, 130),      # an outlier nine nights before begins nothing
     ([-0.06] * 33, 0.005, -1, 100),                              # the nights before are not known
+    ([-0.02] * 9 + [0] * 5 + [-0.04] * 3, 0.01, -1, 114),        # all may be slow, or the last three: no night was surely good
     ([0] * 33, 0.005, -1, -1), ([0] * 30 + [0.06] * 3, 0.005, -1, -1),
 ])
 def test_a_slowdown_surely_began_between_two_nights(levels, scale, last_good, first_slow):
