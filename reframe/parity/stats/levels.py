@@ -91,8 +91,8 @@ class _Follow:
                 continue
             for c, word in self.events.get(t, ()):
                 self._event(c, word, t)
-            for c, e in list(self.episode.items()) if accept_after else ():
-                if e.depth < 0 and measured[c, t] and measured[c, e.detected:t].sum() >= accept_after:
+            for c, e in self._slow().items() if accept_after else ():
+                if measured[c, t] and measured[c, e.detected:t].sum() >= accept_after:
                     self._event(c, 'accepted', t)
             self.age[here] += 1
             n = self.age[here]
@@ -136,7 +136,7 @@ class _Follow:
             worse = (int(k[i]), low[i]) if low[i] > bar[i] else (0, down[i, 0]) if recurs else None
             better = (int(j[i]), high[i]) if high[i] > bar[i] + rule.SURER else None
             state[i] = self._word(c, t, int(state[i]), *((worse, better) if ready[i] else (None, None)), base[i])
-        self.normal[cells, t] = ~self._among(self._slow())[cells]
+        self.normal[cells, t] = ~self._among([*self._slow()])[cells]
         for c in self.comes.keys() & set(cells.tolist()):
             state[cells == c] = self._coming(c, t)
         self.state[cells, t] = state
@@ -149,8 +149,8 @@ class _Follow:
         found[cells] = True
         return found
 
-    def _slow(self) -> list[int]:
-        return [c for c, e in self.episode.items() if e.depth < 0]
+    def _slow(self) -> dict[int, Episode]:
+        return {c: e for c, e in self.episode.items() if e.depth < 0}
 
     def _base(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the median of the last LEVEL nights of the level, how many these are, and the nights left out."""
@@ -385,7 +385,7 @@ class _Follow:
         A cell that was on one node only says nothing."""
         due = np.zeros(self.noise.groups, dtype=bool)
         due[self.group[cells]] = True
-        mine = np.flatnonzero(due[self.group] & (self.end > self.begin) & ~self._among(self._slow()))
+        mine = np.flatnonzero(due[self.group] & (self.end > self.begin) & ~self._among([*self._slow()]))
         mine = mine[np.argsort(self.group[mine], kind='stable')]
         newest = slice(max(0, t - rule.MOVES), t)
         inside = np.arange(newest.start, t) >= self.at[mine, self.begin[mine]][:, None]
@@ -403,7 +403,7 @@ class _Follow:
         """Return what is known of each cell after its last night. The level of a slow cell is the one before."""
         noise, row, began = self.noise, np.arange(len(self.age)), [*self.began]
         begin, end, since = (each.copy() for each in (self.begin, self.end, self.since))
-        for c, e in ((c, self.episode[c]) for c in self._slow()):
+        for c, e in self._slow().items():
             begin[c], end[c], (began[c], since[c]) = e.before, e.place, e.began
         nights = end - begin
         base = medians(self._newest(self.level, row, begin, end, rule.LEVEL))

@@ -49,11 +49,12 @@ def begun(x: np.ndarray, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray,
     likelihood = np.where(np.isfinite(x), np.fmin(np.nancumsum(x, axis=1), 0) ** 2 / many / 2, 0)
     best = likelihood.max(axis=1, initial=0)[:, None]
     may = (likelihood > best - rule.BEGUN) & (best > rule.BEGUN)
-    newest_first, good = at[:, ::-1], may[:, :-1] & ~may[:, 1:]
-    first_slow = np.where(may.any(axis=1), newest_first[np.arange(len(x)), may.argmax(axis=1)], -1)
-    before = len(many) - 1 - good[:, ::-1].argmax(axis=1)
-    known = good.any(axis=1) & ~may[:, -1] & np.isfinite(x[np.arange(len(x)), before])
-    return np.where(known, newest_first[np.arange(len(x)), before], -1), first_slow
+    row, newest_first = np.arange(len(x)), at[:, ::-1]
+    first_slow = np.where(may.any(axis=1), newest_first[row, may.argmax(axis=1)], -1)
+    most = len(many) - may[:, ::-1].argmax(axis=1)
+    before = np.fmin(most, len(many) - 1)
+    known = (most < len(many)) & np.isfinite(x[row, before])
+    return np.where(known, newest_first[row, before], -1), first_slow
 
 
 def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarray, t: int, depth: float
