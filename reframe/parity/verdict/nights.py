@@ -113,11 +113,12 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     start = rows['night'].to_list()
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
-        rows_of = range(*nights.start[k:k + 2]) if max(each.begin, each.last_good, each.first_slow) >= 0 else ()
+        columns = {name: getattr(each, name) for name in _BEGINS}
+        rows_of = range(*nights.start[k:k + 2]) if max(columns.values()) >= 0 else ()
         begins = {outcome.column[row]: start[row] for row in rows_of}
         life = {'state': each.state, 'level': each.level,
                 'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
-                **{name: begins.get(getattr(each, name), 0.0) for name in _BEGINS}}
+                **{name: begins.get(column, 0.0) for name, column in columns.items()}}
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1],
                            former[k])
     return found, shared
