@@ -74,6 +74,14 @@ def _slow(key: Sequence[str]) -> bool:
     return key[0] == 'regressed' and len(key) > 2
 
 
+def _begin_of(incident: Incident) -> Begin:
+    """Return the begin of an incident: it surely had begun when the first of its faults had."""
+    begin = incident.begin or incident.since
+    own = [fault for fault in incident.faults.values() if fault.since >= begin and fault.first_slow]
+    return Begin(begin, incident.since, min((fault.last_good for fault in own), default=0.0),
+                 min((fault.first_slow for fault in own), default=0.0))
+
+
 def near() -> Near:
     """Return the function that says whether faults began within NIGHTS of those that are stored. Where they were
     found within so many, an estimate of the begin may be as far off, unless one surely began before the other."""
@@ -197,6 +205,7 @@ class _Stored:
     def __init__(self, known: Sequence[Incident], together: Near):
         self.near, self.by_number = together, {each.number: each for each in known}
         self.having, self.marked = defaultdict(list), defaultdict(list)
+        self.begins = {each.number: _begin_of(each) for each in known if not each.closed}
         for each in (each for each in known if not each.closed):
             for name in each.faults:
                 self.having[name].append(each)
@@ -223,7 +232,8 @@ class _Stored:
             old, known = incident.faults[each.name], where.kind and incident.where.kind
             away = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
             same = not old.well and (not away or where.kind != 'node' or each.row and each.row.cell.state == COMES)
-            same = same or not (away and old.well) and self.near(Begin(*_begin(old)[:2]), _begin(each.fault))
+            same = same or not (away and old.well) and self.near(
+                Begin(old.since, old.detected or old.since), _begin(each.fault))
             if old.word == each.fault.word and same and (known or not incident.waits):
                 return incident.number
         if not _slow(each.key):
@@ -269,11 +279,10 @@ class _Stored:
 
     def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
         """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
-        begin = incident.begin or incident.since
-        own = [fault for fault in incident.faults.values() if fault.since >= begin and fault.first_slow
-               and each.name not in incident.faults]
-        sure = (min(getattr(fault, name) for fault in own) for name in ('last_good', 'first_slow')) if own else ()
-        return not incident.waits and self.near(Begin(begin, incident.since, *sure), _begin(each.fault), nights)
+        begin = self.begins[incident.number]
+        if each.name in incident.faults:         # it comes back: what was sure of its nights does not count
+            begin = Begin(begin.since, begin.detected)
+        return not incident.waits and self.near(begin, _begin(each.fault), nights)
 
 
 def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
@@ -285,9 +294,7 @@ def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Ne
     for group in groups:
         own = {each.name: stored.number_of(each) for each in group}
         most = Counter(filter(None, own.values())).most_common(1)
-        of_node = None if most else stored.of_node(group)
-        joined = stored.by_number[most[0][0]] if most else of_node or stored.back(group)
+        joined = stored.by_number[most[0][0]] if most else stored.of_node(group) or stored.back(group)
         found |= {each.name: own[each.name] or (
-            joined.number if joined and (of_node or joined.closed or stored.takes(joined, each)) else 0)
-            for each in group}
+            joined.number if joined and (not most or stored.takes(joined, each)) else 0) for each in group}
     return found
