@@ -8,6 +8,7 @@
 
 Nothing bootstraps Spack: the Python of .venv, made from the wheels, runs it and has its solver."""
 
+import contextlib
 import errno
 import json
 import os
@@ -264,12 +265,15 @@ def bundle(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
 
 
 def _wheels(folder: Path) -> None:
-    """Fetch every locked Python package. Raise InfrastructureError where one cannot be had."""
+    """Fetch every locked Python package, and the MPI for a machine without one where this processor has it. Raise
+    InfrastructureError where a package cannot be had."""
     print('parity: Python packages of requirements.lock', flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    _demand('pip download', sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check',
-            '--no-input', '--no-deps', '--only-binary', ':all:', '--require-hashes', '--dest', str(folder),
-            '--requirement', str(paths.root() / 'requirements.lock'))
+    download = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input',
+                '--no-deps', '--only-binary', ':all:', '--require-hashes', '--dest', str(folder), '--requirement']
+    _demand('pip download', *download, str(paths.root() / 'requirements.lock'))
+    with contextlib.suppress(InfrastructureError):
+        _demand('pip download', *download, str(paths.root() / 'requirements-mpi.lock'))
 
 
 def _pack(archive: Path, folder: Path, names: list[str]) -> None:
