@@ -8,6 +8,7 @@ from commands import module
 from conftest import OBEYS, TOP, shell
 from parity import plan
 from parity.nightly import guard
+from parity.verdict.model import CodeCoverage, Coverage
 
 #: One check: what the command line gets wrong is told of it as of all.
 HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
@@ -176,3 +177,16 @@ def test_scratch_that_cannot_be_written_fails_its_cases_with_the_reason(checkout
                  'parity verdict', checkout)
     assert done.returncode == 4, done.stdout[-1500:]
     assert 'did not run' in done.stdout and '/proc/nowhere' in done.stdout
+
+
+def test_a_required_code_that_was_not_measured_is_told():
+    """By a code that stands in for it is measured, too."""
+    def covered(*found):
+        return Coverage(line='', codes=[*found], measured=sum(code.measured for code in found), total=len(found), cells=1)
+    hpl = CodeCoverage(code='HPL', measured=True, by='hpcc')
+    stream = CodeCoverage(code='STREAM', measured=False, reason='no Spack', lacking=True)
+    assert guard.unmet(['hpl'], covered(hpl, stream)) == guard.unmet([guard.ANY], covered(hpl, stream)) == guard.unmet([], covered(stream)) == ''
+    assert guard.unmet(['hpl', 'stream'], covered(hpl, stream)) == 'required, and not measured: STREAM'
+    assert guard.unmet([guard.ANY], covered(stream)) == 'none of the 1 codes was measured'
+    not_selected = CodeCoverage(code='STREAM', measured=False, reason='not selected')
+    assert guard.unmet([guard.ANY], covered(not_selected)) == '', 'nobody asked for it'

@@ -46,7 +46,7 @@ def nightly(beat: Heartbeat | None) -> None:
     if beat:
         limit = own.time_limit * 3600
         guard.wait_for_window(systems.read(planned.system), limit)
-        sys.exit(run.judged([*checks, '-r', *options], limit, began, notice, beat))
+        sys.exit(run.judged([*checks, '-r', *options], limit, began, notice, beat, own.require))
     runner.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)
     print('parity: all is well: the run itself was left out (--dry-run)')

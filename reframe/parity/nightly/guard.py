@@ -23,6 +23,7 @@ from parity.session import current
 from parity.system import systems
 from parity.system.systems import System
 from parity.verdict import acks
+from parity.verdict.model import Coverage
 
 
 def everything(plan: Plan) -> None:
@@ -103,7 +104,9 @@ def nothing_missing(plan: Plan) -> None:
 
 
 #: The options of ci/nightly that are not ReFrame's.
-OURS = '--dry-run, --time-limit HOURS, --repeats N'
+OURS = '--dry-run, --time-limit HOURS, --repeats N, --require CODES'
+#: As --require: at least one of the codes.
+ANY = 'any'
 
 
 def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[str]]:
@@ -116,6 +119,9 @@ def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[s
                         help='end the run after so long (default 8); what had finished is judged')
     parser.add_argument('--repeats', type=int, default=3, metavar='N',
                         help="runs of each case (default 3; reframe's --repeat); their median is judged")
+    parser.add_argument('--require', type=_required, default=[], metavar='CODES',
+                        help='end with 3 unless each of these codes was measured, by itself or by a code that '
+                             f'stands in for it: hpl,stream; {ANY}: at least one')
     own, reframe_options = parser.parse_known_args(given)
     if not own.time_limit > 0:
         raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
@@ -125,6 +131,26 @@ def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[s
     if own.repeats > 1 and not any(o.partition('=')[0] == '--repeat' for o in reframe_options):
         reframe_options.append(f'--repeat={own.repeats}')
     return own, reframe_options
+
+
+def _required(text: str) -> list[str]:
+    """Return the codes (features) of --require. Raise UsageError for an unknown one."""
+    valid = [ANY, *(code.feature for code in codes.measured())]
+    wanted = text.split(',')
+    for name in wanted:
+        if name not in valid:
+            raise errors.UsageError(f'--require {text}: unknown {name!r}; valid are: {", ".join(valid)}')
+    return wanted
+
+
+def unmet(required: Sequence[str], coverage: Coverage) -> str:
+    """Return which of the ``required`` codes were not measured, as a sentence; '' for none."""
+    names = {code.feature: code.name for code in codes.measured()}
+    measured = {code.code for code in coverage.codes if code.measured}
+    if ANY in required and not measured and coverage.lacking:
+        return f'none of the {coverage.total} codes was measured'
+    absent = [names[feature] for feature in required if feature != ANY and names[feature] not in measured]
+    return f'required, and not measured: {" ".join(absent)}' if absent else ''
 
 
 def _before_set_up(given: list[str]) -> None:

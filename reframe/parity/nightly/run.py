@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from parity import report
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError
 from parity.base.figures import counted
 from parity.base.text import node_name
+from parity.nightly import guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.plan import selection
@@ -27,8 +28,10 @@ from parity.verdict.model import Cell, Verdict
 LONG = 60.0
 
 
-def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier, beat: Heartbeat) -> int:
-    """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
+def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier, beat: Heartbeat,
+           required: Sequence[str] = ()) -> int:
+    """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began;
+    ``required``: the codes of --require."""
     notice.catch_up()
     before = set(database.uuids())
     stopped = runner.reframe([*arguments, *plan_file.NIGHT], limit_seconds)
@@ -47,6 +50,9 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     verdict = notice.recorded(verdict, interrupted)
     code = verdict.exit_code
     console.lines(answer.lines(verdict))
+    if unmet := guard.unmet(required, verdict.coverage):
+        print(f'parity: {unmet} (exit code 3)', file=sys.stderr)
+        code = code or MISSING
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
         code = _cut_short(code)
