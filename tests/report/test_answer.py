@@ -9,13 +9,14 @@ import pytest
 
 import stored as storing
 from commands import parity, process
+from nights import cell, verdict_of
 from parity.base import codes
 from parity.base.colours import Console
 from parity.base.console import lines, plain
 from parity.records.incidents import Event, Fault, Incident
 from parity.report import answer
 from parity.verdict import judge
-from parity.verdict.model import Where
+from parity.verdict.model import CodeCoverage, Coverage, Where
 from sessions import case, planned, ran, report, verdict_on
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
@@ -54,6 +55,21 @@ def test_a_first_night_shows_figures_beside_what_the_machine_could_do(monkeypatc
     row, = (line for line in lines if 'Linpack' in line)
     assert row.split()[:2] == ['compute', 'Linpack'] and '100 Gflop/s' in row and '160 Gflop/s: data sheet' in row and '62 %' in row
     assert dict(answer.of(found).notes)['left out'] == '2 cells: 2 without a program (parity verdict --skipped)' and len(lines) <= 24
+
+
+@pytest.mark.parametrize('lacking, measured, said_first', [
+    (2, 0, "None of the 2 codes has its program here: 2 figures of parity's own checks, none wrong."),
+    (1, 0, "None of the 1 selected codes has its program here: 2 figures of parity's own checks, none wrong."),
+    (1, 1, 'This machine is measured: 2 figures, none wrong; 1 of the 2 codes measured.'),
+    (0, 1, 'This machine is measured: 2 figures, none wrong.')])
+def test_the_first_sentence_says_which_codes_lack(lacking, measured, said_first):
+    """As many codes as ``lacking`` have no program; of the others, ``measured`` were measured, the rest not selected."""
+    one = CodeCoverage(code='HPL', measured=bool(measured), by='HPL', reason='' if measured else 'not selected')
+    none = CodeCoverage(code='NPB', measured=False, reason='no Spack', lacking=True)
+    found = [none] * lacking + [one] * (2 - lacking)
+    verdict = verdict_of([cell('unreferenced', value=1.0), cell('unreferenced', metric='copy', value=1.0)], exit_code=0, coverage=Coverage(
+        line='', codes=found, measured=measured, total=2, cells=2))
+    assert answer.of(verdict).sentence == said_first
 
 
 def test_many_open_incidents_are_ten_lines_and_a_count():

@@ -244,6 +244,12 @@ def of_spack() -> tuple[str, ...]:
                                if code.spack and not code.profiles and not code.optional))
 
 
+def without_github(system: str) -> str:
+    """Return how the codes that Spack builds come to a machine that does not reach GitHub."""
+    build = 'ci/quickstart' if system == 'local' else f'parity software build --system {system}'
+    return f'without GitHub: parity software mirror DIR elsewhere, then PARITY_SOFTWARE_BUNDLE=DIR {build} here'
+
+
 def applications() -> set[str]:
     """Return the features of the codes that no system needs to have."""
     return {code.feature for code in every() if code.optional}

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.session import retain
-from parity.software import discover, earlier, environment, manifest, mixed, spack
+from parity.software import discover, earlier, environment, manifest, mixed, remedies, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
 from parity.verdict import acks
@@ -142,8 +142,7 @@ def _software(system: System) -> Iterator[Diagnosis]:
         if made is None:
             yield note('build', 'nothing is built for this system', build)
     elif made is None:
-        yield note('spack', 'none here', f'set SPACK_ROOT to a Spack; without one {build} fetches it'
-                   if _can_build(system) else _NO_ROOT)
+        yield note('spack', 'none here', f'set SPACK_ROOT to a Spack, or {remedies.spack(system)}')
     if here := _here(system):
         if mpi := next((e.software['mpi'] for e in here.environs if 'mpi' in e.software), None):
             yield ok('mpi', f'{mpi["name"]} {mpi["version"]} starts')
@@ -169,20 +168,11 @@ def _earlier(system: System, view: Path) -> Iterator[Diagnosis]:
     yield from (note('build', earlier.gone_view(old, build)) for build, old in known.items() if build not in here)
 
 
-#: What brings a program to this machine.
-_NO_ROOT = 'as root: ci/quickstart; without root: docs/without-root.md'
-
-
 def _here(system: System) -> discover.Software | None:
     """Return the software of this machine, whose programs are started; None where it is not the system."""
     cache = paths.results() / 'cache' / 'software.json'
     return discover.discover(paths.root(), system.environments, cache, system.name,
                              system.module_commands) if system.detect else None
-
-
-def _can_build(system: System) -> bool:
-    """Return whether all is here that Spack takes from this machine's distribution."""
-    return not system.detect or not environment.missing()
 
 
 def _plan(system: System) -> Iterator[Diagnosis]:
@@ -240,25 +230,13 @@ def _codes(system: System, planned: Plan) -> Iterator[Diagnosis]:
     offered = [code for code, partitions in without.items() if not partitions]
     yield ok('codes', f'{len(offered)} of {len(without)} that checks need are offered: '
                       f'{" ".join(offered) or "none"}')
-    for fix, codes in _remedies(system, absent, [code for code in without if without[code]]):
+    for fix, codes in remedies.of(system, absent, [code for code in without if without[code]]).items():
         if missing := [code for code in codes if code in required and code not in waived]:
             yield lacking('codes', f'required, and no environment offers them: {named(missing)}', fix, MISSING)
         if others := [code for code in codes if code not in required and code not in applications()]:
             yield note('codes', f'not required, skipped: {named(others)}', fix)
     yield from (note('codes', f'{code}: {why}') for code, why in waived.items())
     yield from (note('codes', text, f'systems/{system.name}/system.yaml: waivers') for text in expired)
-
-
-def _remedies(system: System, absent: Collection[str], codes: list[str]) -> Iterable[tuple[str, list[str]]]:
-    """Return what brings the codes, each with those that it brings. ``absent``: those that lack a program here."""
-    groups: dict[str, list[str]] = {}
-    by_spack = of_spack() if _can_build(system) else ()
-    for code in codes:
-        fix = f'parity software build --system {system.name}' if code in by_spack and code not in absent else \
-            _NO_ROOT if system.detect else \
-            f'add an environment with modules that bring them to systems/{system.name}/system.yaml'
-        groups.setdefault(fix, []).append(code)
-    return groups.items()
 
 
 def results(system: System) -> Iterator[Diagnosis]:
@@ -363,6 +341,6 @@ def _launchers(system: System) -> Iterator[Diagnosis]:
         if path := shutil.which(launcher.partition('-')[0]):
             yield ok('launcher', f'{launcher}: {path}')
         elif system.detect:
-            yield note('launcher', f'{launcher} is not on PATH: no MPI program is measured', _NO_ROOT)
+            yield note('launcher', f'{launcher} is not on PATH: no MPI program is measured', remedies.AS_ROOT)
         else:
             yield note('launcher', f'{launcher} is not on PATH here: modules of an environment must bring it')

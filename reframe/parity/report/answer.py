@@ -24,7 +24,7 @@ from parity.report import incidents as words
 from parity.stats.bounds import WANTED
 from parity.verdict import incidents, judge
 from parity.verdict.incidents import BAD
-from parity.verdict.model import WORDS, Cell, CellText, Verdict, rows
+from parity.verdict.model import WORDS, Cell, CellText, Coverage, Verdict, rows
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
@@ -214,18 +214,31 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
     if often := judge.too_often(verdict.cells):
         return (f'{len(often)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
                 'row: others use the CPUs.')
+    coverage, lacking = verdict.coverage, _lacking(verdict.coverage)
     if not judged:
         bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
         disturbed = sum(row.word == 'disturbed' for row in table)
         others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
-        return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
+        if lacking:
+            return f"{lacking}: {figures} of parity's own checks, none wrong{bounds}.{others}"
+        some = f'; {coverage.measured} of the {coverage.total} codes measured' if coverage.lacking else ''
+        return f'This machine is measured: {figures}, none wrong{bounds}{some}.{others}'
     counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known'),
               (sum(row.word == 'improved' for row in table), 'improved'), (low, 'slower tonight'),
               (blind, 'blind'))
     rest = [f'{count} {what}' for count, what in counts if count]
     if sum(count for count, _ in counts) < judged:
         rest.append('the others are as they were' if rest else 'all are as they were')
-    return f'{judged} of {counted(measured, "figure", "are")} judged: {", ".join(rest)}.'
+    answer = f'{judged} of {counted(measured, "figure", "are")} judged: {", ".join(rest)}.'
+    return f'{answer} {lacking}.' if lacking else answer
+
+
+def _lacking(coverage: Coverage) -> str:
+    """Return that none of the selected codes has its program here; '' where one was measured."""
+    if coverage.measured or not coverage.lacking:
+        return ''
+    which = 'codes' if coverage.selected == coverage.total else 'selected codes'
+    return f'None of the {coverage.selected} {which} has its program here'
 
 
 def _why(over: Incident) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity.base import errors, files, paths
+from parity.base import codes, errors, files, paths
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.files import Lock
 from parity.plan import not_offered
@@ -114,8 +114,10 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     number = uuid.uuid4().hex[:12]
     current = Current(number, paths.results() / 'running' / f'{number}.json')
     extras = cases[0].partition.extras if cases else {}
-    current.contents = {'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
-                      'announcement': extras.get('announcement', '')}
+    facts = _facts(cases[0].partition) if cases else {}
+    facts['brings_codes'] = _brings_codes(planned, facts.get('software', {}))
+    current.contents = {'id': number, 'plan': planned, 'facts': facts,
+                        'announcement': extras.get('announcement', '')}
     plan_file.write(current.contents)
     patches.name_session(number)
     files.write(current.journal, json.dumps({
@@ -149,6 +151,18 @@ def _facts(partition) -> dict[str, Any]:
     return {'parity': paths.version(),
             'software': {e.name: e.extras.get('software', {}) for e in partition.environs},
             **{name: partition.extras.get(name, {}) for name in ('machine', 'limits', 'filesystems')}}
+
+
+def _brings_codes(planned: dict[str, Any], software: dict[str, Any]) -> str:
+    """Return the command that brings what selected cases need and is not here; '' where nothing lacks."""
+    from parity.software import remedies
+    from parity.system import systems
+    needed = {feature for case in planned['cases'] if not case['environ'] for feature in case['needs']}
+    known = {*codes.features(), *codes.TOOLS.values()} - codes.applications()
+    lacking = sorted(needed & known)
+    absent = {feature for facts in software.values() for feature in facts.get('absent', {})}
+    here = {program for facts in software.values() for program in facts.get('programs', {})}
+    return remedies.next_step(systems.read(planned['system']), absent, lacking, here)
 
 
 def _close(current: Current, pid: int, system: str) -> None:

@@ -91,6 +91,8 @@ def _wanted(system: str, only: Sequence[str]) -> set[str]:
 
 
 def _written(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
+    if system.detect:       # before Spack is cloned
+        environment.demand_packages()
     command = spack.chosen()
     if own := command.given():
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')

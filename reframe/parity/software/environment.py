@@ -186,11 +186,16 @@ def missing() -> list[str]:
     return [*sorted(programs), *(package for package in _LIBRARIES.values() if not _owned(package))]
 
 
-def write_externals(folder: Path, nvcc: str = '') -> Path:
-    """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). UsageError names packages to install."""
+def demand_packages() -> None:
+    """Raise UsageError, with the packages to install, where a build for this machine lacks some."""
     if lacking := missing():
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(lacking)} (without root: docs/without-root.md)')
+
+
+def write_externals(folder: Path, nvcc: str = '') -> Path:
+    """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). Raises as `demand_packages` does."""
+    demand_packages()
     libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
     packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
     files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))

@@ -108,7 +108,7 @@ def _judged(session: Session) -> Verdict:
         counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
         warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
-        next=_next(cells, system.name, uuid, missing),
+        next=_next(cells, session, system.name, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
             cells, outcomes, incidents.of_nodes(known, uuid)))
 
@@ -224,8 +224,9 @@ def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> st
     return said
 
 
-def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
+def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell]) -> str:
     """The next command; ``gone``: the missing cells that the plan lacks."""
+    uuid = of_session.uuid
     bad = (c for c in cells if c.verdict in acks.BAD and not c.acknowledged)
     if worst := min(bad, key=lambda c: WORDS.index(c.verdict), default=None):
         if worst.incident:
@@ -240,6 +241,9 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
                 '(docs/nightly.md)')
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
+    brings = of_session.facts.get('brings_codes', '')
+    if brings and not any(cell.judged_by for cell in cells):
+        return brings
     if whole := database.wider(uuid):
         return f'parity verdict --session {whole[:8]} (the last one with more cases; this one is {uuid[:8]})'
     if any(c.verdict in ('unreferenced', 'ok', 'blind') and c.reference is None and not c.label for c in cells):
@@ -256,19 +260,23 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
         for feature in case.needs:
             needing.setdefault(feature, set()).add(case.case)
     loaded, planned = {n for check in plan.checks for n in check.needs}, needing.keys()
-    found, lacking = [], False
+    found: list[CodeCoverage] = []
     for code in codes.measured():
         able = {code.feature, code.stand_in}
         not_selected = able & loaded and not able & planned
         if ran := _of_code(code, cells, needing):
             found.append(ran)
         elif not code.optional:     # nobody asked for an application that is not here
-            why = 'not selected' if not_selected else absent.get(code.feature, 'no check' if spack else 'no Spack')
-            lacking |= not not_selected and code.feature in absent
-            found.append(CodeCoverage(code=code.name, measured=False, reason=why))
+            lacks = absent.get(code.feature, 'no check' if spack else 'no Spack')
+            found.append(CodeCoverage(code=code.name, measured=False, lacking=not not_selected,
+                                      reason=model.NOT_SELECTED if not_selected else lacks))
     measured = sum(c.measured for c in found)
-    doctor = f'; parity doctor --system {plan.system} says what they need'
-    line = _line(found, measured, _ours(cells, plan)) + doctor * lacking
+    lacking = {c.code for c in found if c.lacking}
+    line = _line(found, measured, _ours(cells, plan))
+    if any(code.name in lacking and code.feature in absent for code in codes.measured()):
+        line += f'; parity doctor --system {plan.system} says what they need'
+    if any(code.name in lacking and code.spack and code.feature not in absent for code in codes.measured()):
+        line += f'; {codes.without_github(plan.system)}'
     return Coverage(line=line, codes=found, measured=measured, total=len(found), cells=len(cells))
 
 
@@ -284,7 +292,8 @@ def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]]) -> Cod
         return CodeCoverage(code=code.name, measured=not cached, by=code.stand_in, reason=cached)
     planned = own or standing
     if any(c.verdict != 'skipped' or c.environ for c in planned):   # it is required, or an environment offers it
-        return CodeCoverage(code=code.name, measured=False, reason=planned[0].verdict)
+        return CodeCoverage(code=code.name, measured=False, reason=planned[0].verdict,
+                            lacking=not any(c.environ for c in planned))
     return None
 
 

@@ -130,6 +130,10 @@ class Cell(Strict):
         return {'limit': self.limit, 'reference': self.reference, 'history': self.usual, '': None}[self.judged_by]
 
 
+#: The reason of a code that the session did not ask for.
+NOT_SELECTED = 'not selected'
+
+
 class CodeCoverage(Strict):
     """One of the codes that parity is made for: whether this session measured it, and how."""
 
@@ -137,6 +141,7 @@ class CodeCoverage(Strict):
     measured: bool
     by: str = ''                     # what measured it: the code, or one that stands in for it
     reason: str = ''                 # why not, if not
+    lacking: bool = False            # it was asked for, and no environment has its program or a stand-in
 
 
 class Coverage(Strict):
@@ -145,6 +150,16 @@ class Coverage(Strict):
     measured: int
     total: int
     cells: int                       # number of planned cells
+
+    @property
+    def lacking(self) -> list[str]:
+        """The names of the codes that have no program here."""
+        return [code.code for code in self.codes if code.lacking]
+
+    @property
+    def selected(self) -> int:
+        """The number of codes that the session was to measure."""
+        return sum(code.reason != NOT_SELECTED for code in self.codes)
 
 
 class JudgedSession(Strict):
