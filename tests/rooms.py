@@ -6,6 +6,8 @@ import functools
 import inspect
 from pathlib import Path
 
+import pytest
+
 from parity.base import codes, yamlfile
 from parity.base.codes import Code
 from parity.base.errors import UsageError
@@ -39,6 +41,11 @@ def expected(file: Path) -> dict:
 
 def of_code(code: Code) -> dict:
     return expected(code.file.parent / 'expected.yaml')
+
+
+def figures(code: Code, name: str):
+    """The figures that an output must give. Python 3.12 and later add floats more exactly: the last digits may differ."""
+    return pytest.approx(of_code(code)['outputs'][name]['figures'], rel=1e-12, abs=0)
 
 
 def good(code: Code) -> list[str]:
