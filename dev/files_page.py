@@ -94,7 +94,9 @@ def _inside(annotation) -> Iterator[type[BaseModel]]:
 
 
 def _section(model: type[BaseModel], top: bool) -> str:
-    said = (model.__doc__ or '').partition('\n\n')[0].replace('\n', ' ')
+    # Python 3.13 dedents docstrings, earlier ones do not
+    docstring = inspect.cleandoc(model.__doc__ or '')
+    said = docstring.partition('\n\n')[0].replace('\n', ' ')
     head = '' if top else f'\n### {model.__name__}\n' + (f'\n{said}\n' if said else '')
     rows = ''.join(f'| {" | ".join(row)} |\n' for row in _fields(model))
     return f'{head}\n| key | value | if not stated | |\n|---|---|---|---|\n{rows}'
