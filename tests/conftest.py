@@ -28,6 +28,7 @@ TOP = Path(__file__).resolve().parents[1]
 PATIENCE = 3600
 #: Before a command: root obeys the permissions of files.
 OBEYS = 'setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search' if os.geteuid() == 0 else ''
+needs_cc = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
 #: In the environment of all that this process starts.
 MARK = 'PARITY_TEST_WORKER'
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, TOP
+from conftest import PATIENCE, TOP, needs_cc
 
-pytestmark = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
+pytestmark = needs_cc
 PROGRAMS = TOP / 'jobs' / 'programs'
 KINDS = ('double', 'single', 'half', 'double_matrix', 'half_matrix', 'bf16_matrix', 'tf32_matrix', 'int8_matrix')
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import PATIENCE, TOP
+from conftest import PATIENCE, TOP, needs_cc
 from parity.check.reader import Wrong
 from replay import recorded, room
 
@@ -18,7 +18,6 @@ ops = room('ops')
 PROGRAMS = TOP / 'jobs' / 'programs'
 CODES = {'ops': ops, 'blocks': blocks}
 OPS, BLOCKS = ((recorded(name) / f'{output}.txt').read_text() for name, output in (('ops', 'threads-2'), ('blocks', 'random-threads-2')))
-needs_cc = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
 RUNS = {'ops': ['--seconds', '0.02', *ops.KINDS],
         'blocks': ['--seconds', '0.01', '--bytes', '1048576', '--order', 'random',
                    *(f'{what}:{block}' for what in blocks.TOUCHES for block in (1, 8, 64, 1000, 100000))]}

@@ -144,6 +144,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 
 def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
+    run = '. ci/activate && reframe -c checks/ -n "FileCopy %mode=small-copy %clients=one %sync=as-is" -r'
     server = http.server.HTTPServer(('127.0.0.1', 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with (checkout / 'systems/local/system.yaml').open('a') as file:
@@ -151,14 +152,14 @@ def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
                    "extra_headers: {Authorization: 'Bearer $TOKEN'}, secrets: [TOKEN]}\n")
     try:
         assert shell('. ci/activate && reframe -c checks/ -l', checkout).returncode == 0, 'only a run needs the secrets'
-        lacks = shell('. ci/activate && reframe -c checks/ -n "Ops.*threads=one" -r', checkout)
+        lacks = shell(run, checkout)
         assert lacks.returncode == 2 and 'httpjson.secrets: not set in the environment: TOKEN' in lacks.stderr
-        done = shell('. ci/activate && reframe -c checks/ -n "Ops.*threads=one" -r', checkout, TOKEN='hunter2')
+        done = shell(run, checkout, TOKEN='hunter2')
     finally:
         server.shutdown()
     assert len(Server.got) == 1, done.stdout + done.stderr
     sent, = Server.got
     assert Server.headers_got == ['Bearer hunter2']
     assert shell('grep -r hunter2 results', checkout).returncode == 1, 'no file has the secret'
-    assert (sent['site'], sent['check_perf_double_unit']) == ('here', 'Gflop/s') and 'check_parity' not in sent
-    assert list((checkout / 'results/perflogs/local/default').glob('Ops.log')), 'the journal is written all the same'
+    assert (sent['site'], sent['check_perf_rate_unit']) == ('here', 'MB/s') and 'check_parity' not in sent
+    assert list((checkout / 'results/perflogs/local/default').glob('FileCopy.log')), 'the journal is written all the same'

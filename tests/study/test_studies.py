@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from commands import parity, process
-from conftest import TOP
+from conftest import TOP, needs_cc
 from parity import plan, published
 from parity.base import paths
 from parity.base.errors import UsageError
@@ -590,6 +590,7 @@ def test_the_checks_themselves_say_what_a_partition_cannot_run(real):
     assert {re.search('needs at least (.*), has (.*);', reason)[1] for reason in room} == {'40 GiB', '60 GiB'}
 
 
+@needs_cc
 def test_what_could_not_be_measured_has_the_checks_reason_beside_the_figures(site, stored, kept, real):
     real(physical={'nodes': 1, 'cores': 2})
     with paths.of_study('liu2017'):
@@ -847,6 +848,7 @@ def test_a_value_that_depends_on_no_axis_of_its_experiment_is_named(site, change
 
 
 def test_the_title_says_what_the_figures_are_of(onebox, kept):
+    onebox()
     for side, partition, kind in (('a', 'physical', 'none'), ('b', 'virtual', 'uml')):
         for repeat in '123':
             ran = case(1.0 + int(repeat) / 100, case='Toy %code=X %nodes=2', system='onebox', partition=partition, parity={'node': {'node': 'n1', 'virtualisation': kind}, 'facts': {'destination filesystem': 'tmpfs'}})
