@@ -150,14 +150,14 @@ def test_a_machine_without_a_python_for_parity_learns_what_to_load_or_install(tm
 SECRET = 'http://user:secret@proxy.invalid:3128'
 #: Make a root of this machine's own programs, read-only, whose apt-get prints what it finds and fails.
 DEBOOTSTRAP = '''
-[ "$*" = "--variant=minbase bookworm $3 http://mirror.invalid/debian" ] || exit 9
+[ "$*" = "--variant=minbase RELEASE $3 http://mirror.invalid/debian" ] || exit 9
 cd "$3" && mkdir -p proc sys dev run root etc/apt usr/local/bin || exit
 echo "deb http://user:secret@mirror.invalid/debian bookworm main" >etc/apt/sources.list
 for part in bin lib lib64 sbin; do ln -s usr/$part $part; done
 mount --bind -o ro /usr usr && mount -t tmpfs tmpfs usr/local/bin || exit
 cat >usr/local/bin/apt-get <<'THERE'
 #!/bin/bash
-env; cat /etc/apt/apt.conf.d/90caller /etc/apt/sources.list.d/* "$SSL_CERT_FILE" /root/.config/pip/pip.conf
+env; cat /etc/apt/apt.conf.d/90caller /etc/apt/sources.list "$SSL_CERT_FILE" /root/.config/pip/pip.conf
 exit 7
 THERE
 chmod +x usr/local/bin/apt-get
@@ -171,7 +171,7 @@ def roots(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir(parents=True)
     program(tmp_path / 'tools' / 'debootstrap', 'exit 9')
     program(tmp_path / 'tools' / 'apt-config', f'[ $1 = shell ] || echo \'Acquire::http::Proxy "{SECRET}/apt";\'')
-    program(tmp_path / 'tools' / 'apt-get', 'echo http://mirror.invalid/debian bookworm main')
+    program(tmp_path / 'tools' / 'apt-get', 'echo bookworm main http://mirror.invalid/debian')
     (tmp_path / 'home/.config/pip/pip.conf').write_text(f'[global]\nproxy = {SECRET}/conf\n')
     (tmp_path / 'ca.crt').write_text('secret certificate\n')
     for name, value in {'PATH': f'{tmp_path}/tools:{os.environ["PATH"]}', 'TMPDIR': str(tmp_path / 'roots'), 'HOME': str(tmp_path / 'home'),
@@ -187,7 +187,8 @@ def fresh(roots):
     if os.geteuid() or subprocess.run(['unshare', '--mount', '--pid', '--fork', 'true'], capture_output=True).returncode:
         pytest.skip('needs root and namespaces')
 
-    return lambda before='true': start('unshare', '--mount', 'bash', '-c', f'mount -t tmpfs tmpfs /run && {before} && exec ci/fresh')
+    return lambda before='true', release='': start('unshare', '--mount', 'bash', '-c',
+                                                   f'mount -t tmpfs tmpfs /run && {before} && exec ci/fresh {release}')
 
 
 def test_without_debootstrap_or_root_it_names_what_it_needs(roots, tmp_path):
@@ -212,9 +213,11 @@ def test_where_no_root_can_be_made_none_is_left(fresh, roots, before, code, reas
     assert reason in ended(fresh(before), code) and not list(roots.iterdir())
 
 
-def test_the_callers_settings_hold_in_the_root_and_none_is_kept(fresh, roots, tmp_path):
-    program(tmp_path / 'tools' / 'debootstrap', DEBOOTSTRAP)
-    printed = ended(fresh(), 7)
+@pytest.mark.parametrize('release', ['bookworm', 'trixie'])
+def test_the_callers_settings_hold_in_the_root_of_a_release_and_none_is_kept(fresh, roots, tmp_path, release):
+    program(tmp_path / 'tools' / 'debootstrap', DEBOOTSTRAP.replace('RELEASE', release))
+    printed = ended(fresh(release=release), 7)
+    assert f'http://mirror.invalid/debian {release} main\n' in printed
     for handed_on in (f'https_proxy={SECRET}/env', f'PIP_INDEX_URL={SECRET}/simple', f'Acquire::http::Proxy "{SECRET}/apt";',
                       f'proxy = {SECRET}/conf', 'secret certificate'):
         assert handed_on in printed

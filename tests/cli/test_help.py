@@ -50,7 +50,8 @@ def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched):
 
 @pytest.mark.parametrize('line, said', [
     *((f'ci/{line} --nonsense', '--nonsense') for line in (
-        'nightly', 'bench', 'operating-curve', 'venv', 'cluster up', 'cluster down', 'pbs up', 'fresh', 'fresh --full')),
+        'nightly', 'bench', 'operating-curve', 'venv', 'cluster up', 'cluster down', 'pbs up', 'fresh', 'fresh --full', 'fresh trixie')),
+    ('ci/fresh sid', 'sid: no such option or release; valid: --full, --help, bookworm, trixie'),
     ('ci/quickstart -n Tcp --nonsense', 'unrecognized arguments: --nonsense; valid are --yes, --no-install, --with apps, --dry-run')])
 def test_an_option_that_is_none_is_refused_before_anything_is_done(results, watched, line, said):
     done = shell(line, TOP)
