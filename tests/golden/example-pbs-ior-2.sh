@@ -16,10 +16,12 @@ export OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS=1
 export OMPI_MCA_hwloc_base_binding_policy=core
 export PRTE_MCA_hwloc_default_binding_policy=core
+export HYDRA_BINDING=core
 export I_MPI_PIN_DOMAIN=core
 export SLURM_CPU_BIND=cores
 export OMPI_MCA_rmaps_base_mapping_policy=ppr:72:node
 export PRTE_MCA_rmaps_default_mapping_policy=ppr:72:node
+export HYDRA_MAPPING=core
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 (. ./modules.sh intel/2024.1 impi/2021.12 parity-codes/1.0) || exit 2

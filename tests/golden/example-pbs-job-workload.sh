@@ -56,10 +56,12 @@ export OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS=1
 export OMPI_MCA_hwloc_base_binding_policy=core
 export PRTE_MCA_hwloc_default_binding_policy=core
+export HYDRA_BINDING=core
 export I_MPI_PIN_DOMAIN=core
 export SLURM_CPU_BIND=cores
 export OMPI_MCA_rmaps_base_mapping_policy=slot
 export PRTE_MCA_rmaps_default_mapping_policy=slot
+export HYDRA_MAPPING=core
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 mpirun -np 72 xhpl

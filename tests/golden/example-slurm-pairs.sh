@@ -18,10 +18,12 @@ module load openmpi/4.1.6
 module load parity-codes/1.0
 export OMPI_MCA_hwloc_base_binding_policy=core
 export PRTE_MCA_hwloc_default_binding_policy=core
+export HYDRA_BINDING=core
 export I_MPI_PIN_DOMAIN=core
 export SLURM_CPU_BIND=cores
 export OMPI_MCA_rmaps_base_mapping_policy=slot
 export PRTE_MCA_rmaps_default_mapping_policy=slot
+export HYDRA_MAPPING=core
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 (. ./modules.sh gcc/13.2 openmpi/4.1.6 parity-codes/1.0) || exit 2

@@ -145,6 +145,16 @@ def test_elsewhere_than_asked(asked, there, why):
     assert why or 'binding is not known' in placement.problem(asked, ran._replace(topology={}))
 
 
+@pytest.mark.parametrize('binding', placement.BINDINGS)
+@pytest.mark.parametrize('order', placement.ORDERS)
+def test_each_launcher_is_asked_for_the_binding_and_the_order(binding, order):
+    """Hydra binds to the cores of a node one after another, as Open MPI does by slots."""
+    asked = placement.variables(RankLayout(2, 4, binding, order))
+    assert asked.keys() == placement.VARIABLES and all(asked.values())
+    assert (asked['HYDRA_BINDING'], asked['HYDRA_MAPPING']) == (binding, 'core')
+    assert {*asked} >= {variable for variables in placement.BOUND_BY.values() for variable in variables}
+
+
 NETWORKS = {'fast': {'interface': 'eth0'}, 'slow': {'interface': 'eth1'}, 'ib': {'interface': 'mlx5_0:1'}}
 DEV = '/proc/net/dev:Inter-|   Receive\n/proc/net/dev: face |bytes\n' + ''.join(
     f'/proc/net/dev: {name:>5}: 7 1 0 0 0 0 0 0 {{{name}}} 2 0 0 0 0 0 0\n' for name in ('lo', 'eth0', 'eth1')

@@ -7,6 +7,7 @@ import pytest
 import sessions as made
 from commands import parity
 from parity.report import answer
+from parity.scheduler import placement
 from parity.verdict import judge
 from stored import case, day
 
@@ -49,6 +50,15 @@ def test_a_cell_learns_anew_from_other_work_and_the_first_lines_say_why(stored, 
         assert [change.what for change in cell.anew] == [why] and len(verdict.cells) == 2 and verdict.cells[1].anew
     fact = why.partition(' -> ')[0].rpartition(' ')[0] if '=' not in why and '-n' not in why else why.split()[0]
     assert f'2 cells learn anew: {fact} changed on {day(30)}' in lines[:5], lines
+
+
+def test_another_launchers_variable_of_the_same_placement_is_no_other_work(stored):
+    history(stored, **GIVEN)
+    more = {**GIVEN['env_vars'], **placement.variables(placement.RankLayout(1, 2))}
+    night(stored, 50.0, **{**GIVEN, 'env_vars': more})
+    night(stored, 50.0, **{**GIVEN, 'env_vars': more})
+    _, cell, _ = said()
+    assert (cell.state, cell.anew) == ('slow', [])
 
 
 def test_a_fact_that_older_sessions_did_not_store_is_no_change(stored):

@@ -215,7 +215,7 @@ def report(session: str = '') -> dict[str, Any]:
 
 
 #: Goes up when what is kept, or what it means, changes: files of another version are not read.
-_VERSION = 4
+_VERSION = 5
 #: What reading JSON of another form than ReFrame's ends in.
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
 _warned: set[str] = set()

@@ -19,7 +19,7 @@ from parity.base.text import node_name
 from parity.plan import PASSED, identity
 from parity.plan.identity import case_name
 from parity.records import plan_file
-from parity.scheduler import scheduled
+from parity.scheduler import placement, scheduled
 
 #: ReFrame's results without a figure: a test may be expected to fail.
 _RESULTS = {'skip': 'skipped', 'fail_deps': 'failed', 'xfail': 'skipped', 'xpass': 'wrong'}
@@ -373,6 +373,8 @@ def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
 
 #: Variables whose values nobody should read.
 _SECRET = re.compile('TOKEN|SECRET|PASSW|CREDENTIAL|_KEY', re.I)
+#: Variables that are no part of the work: binding and order are facts of their own, whichever launcher takes them.
+_NO_WORK = {'PARITY_SESSION', *placement.VARIABLES}
 #: Of the facts that must be alike, those that are the work itself.
 _WORK = {name: name for name in ('ranks', 'nodes', 'threads', 'profiled')} | {'sizes': 'input'}
 
@@ -387,7 +389,7 @@ def _work(raw: dict[str, Any], record: dict[str, Any], alike: dict[str, str]) ->
               'container image': record.get('image')}
     if isinstance(variables, dict):
         known['variable'] = {name: identity.digest(str(value).encode()) if _SECRET.search(name) else
-                             _arguments([value]) for name, value in variables.items() if name != 'PARITY_SESSION'}
+                             _arguments([value]) for name, value in variables.items() if name not in _NO_WORK}
     return {fact: value for fact, value in known.items() if value is not None}
 
 

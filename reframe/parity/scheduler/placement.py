@@ -17,19 +17,37 @@ from parity.base.figures import counted
 BINDINGS = ('core', 'socket', 'none')
 ORDERS = ('block', 'cyclic')
 
-#: Open MPI 4, Open MPI 5 (PRRTE), Intel MPI, Slurm's srun: each reads its own and no other's.
+#: Open MPI 4, Open MPI 5 (PRRTE), MPICH (Hydra), Intel MPI, Slurm's srun: each reads its own and no other's.
 _ASKED_BY = {
     'OMPI_MCA_hwloc_base_binding_policy': {'core': 'core', 'socket': 'socket', 'none': 'none'},
     'PRTE_MCA_hwloc_default_binding_policy': {'core': 'core', 'socket': 'package', 'none': 'none'},
+    'HYDRA_BINDING': {'core': 'core', 'socket': 'socket', 'none': 'none'},
     'I_MPI_PIN_DOMAIN': {'core': 'core', 'socket': 'socket', 'none': 'node'},
     'SLURM_CPU_BIND': {'core': 'cores', 'socket': 'sockets', 'none': 'none'},
     'OMPI_MCA_rmaps_base_mapping_policy': {'block': 'slot', 'cyclic': 'node'},
     'PRTE_MCA_rmaps_default_mapping_policy': {'block': 'slot', 'cyclic': 'node'},
+    # the cores of a node one after another; Hydra has no variable for the order of nodes
+    'HYDRA_MAPPING': {'block': 'core', 'cyclic': 'core'},
     'I_MPI_PERHOST': {'block': 'allcores', 'cyclic': '1'},
     'SLURM_DISTRIBUTION': {'block': 'block', 'cyclic': 'cyclic'},
 }
 #: The variables that take a number of ranks a node.
 _PER_NODE = ('OMPI_MCA_rmaps_base_mapping_policy', 'PRTE_MCA_rmaps_default_mapping_policy')
+#: What a job runs once, before its ranks: it notes the cores of the node, and the CPUs that the job may use.
+NOTE_NODE = ('mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
+             'grep Cpus_allowed_list /proc/self/status >ranks/allowed')
+#: All variables here. They ask for a case's binding and order, which are stored by themselves.
+VARIABLES = frozenset(_ASKED_BY)
+#: The variable by which an MPI's mpirun takes the binding, by the name that `mpirun --version` has.
+BOUND_BY = {
+    'Open MPI': ('OMPI_MCA_hwloc_base_binding_policy', 'PRTE_MCA_hwloc_default_binding_policy'),
+    'MPICH': ('HYDRA_BINDING',),
+    'Intel MPI': ('I_MPI_PIN_DOMAIN',),
+}
+
+
+class Misplaced(Exception):
+    """The ranks ran elsewhere than asked, whatever they computed: infrastructure."""
 
 
 @dataclass(frozen=True)
