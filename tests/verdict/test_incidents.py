@@ -491,6 +491,11 @@ ALL = 'fat, gpu, physical, virtual'
       [broken('Hpl', 'c2', reason='time limit reached, 3600 s (job 9 on c2: TIMEOUT) (3 attempts)'), broken('Npb', 'c3', reason='time limit reached'), fine('Stream', 'c1')]],
      ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: did not run']),
     ([[broken('Hpl', reason='disk full', partition='fat'), broken('Npb', reason='no MPI', partition='fat')]], ['onebox:fat: Hpl, Npb, 2 cases: did not run']),
+    # one launcher binds all ranks of a partition; the next night it still does
+    ([[broken(case, node, reason='placement: rank 0 may run on CPUs 0-1: not bound to one core') for case, node in (('Hpl', 'c1'), ('Npb', 'c2'))]] * 2,
+     ['onebox:virtual: Hpl, Npb, 2 cases: ranks placed otherwise than asked']),
+    ([[broken('Hpl', reason='placement: 2 ranks are bound to core 0 of c1'), broken('Npb', reason='placement: 2 ranks are bound to core 0 of c1', partition='fat')]],
+     ['onebox:virtual: Hpl: ranks placed otherwise than asked', 'onebox:fat: Npb: ranks placed otherwise than asked']),
     ([[broken('Hpl', reason='disk full'), broken('Npb', reason='disk full')]], ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: did not run']),
 ])
 def test_one_cause_is_one_incident_and_two_are_two(turns, titles):

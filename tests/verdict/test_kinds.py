@@ -38,6 +38,7 @@ ENDS = {
     'Node': ('failed', 'a node failed (job 7 on p4: NODE_FAIL)'), 'Beside': ('failed', 'exit code 9'),
     'Long': ('failed', 'time limit reached, 60 s (job 8 on p3: TIMEOUT)'), 'Large': ('failed', 'memory exceeded (job 9 on p3)'),
     'Taken': ('failed', 'cancelled (job 10 on p2: CANCELLED)'), 'Late': ('failed', 'cancelled while it waited in the queue'),
+    'Placed': ('failed', 'placement: rank 0 may run on CPUs 0-1: not bound to one core'),
     'Wrong': ('wrong', 'the residual is 130'), 'Wide': ('skipped', 'nodes: needs 8, onebox:physical has 4'),
     'Full': ('skipped', 'io_budget: night: 2 GB'), 'Small': ('skipped', 'size=quick runs files of 4 KB'),
     'Twice': ('skipped', '1 core: the same as threads=one'), 'Solo': ('skipped', 'one rank: nobody to send to'),

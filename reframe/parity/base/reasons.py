@@ -42,6 +42,7 @@ class Kind(str, Enum):
     NODE = 'node'                   # it failed, or did not start
     LIMIT = 'limit'                 # of time or memory
     CANCELLED = 'cancelled'         # the job was taken back
+    PLACEMENT = 'placement'         # the ranks ran elsewhere than asked
     STOPPED = 'stopped'             # the run, before the case ended
     # of a skip
     WINDOW = 'window'               # of the night: it ended before the job began
@@ -60,7 +61,8 @@ class Kind(str, Enum):
 #: What tells the kind of a reason without one: of ReFrame, or of a session of before.
 _BEGINS = {
     'a node ': Kind.NODE, 'time limit': Kind.LIMIT, 'deadline': Kind.LIMIT, 'CPU time limit': Kind.LIMIT,
-    'memory exceeded': Kind.LIMIT, 'virtual memory': Kind.LIMIT, 'cancelled': Kind.CANCELLED,
+    'memory exceeded': Kind.LIMIT, 'virtual memory': Kind.LIMIT, 'placement: ': Kind.PLACEMENT,
+    'cancelled': Kind.CANCELLED,
     'maximum pending time exceeded': Kind.CANCELLED}
 _HOLDS = {
     'the window of the night ended': Kind.WINDOW, 'size=': Kind.SIZE, 'the same as': Kind.SAME,

@@ -134,8 +134,7 @@ class Mpi(Workload):
         if self.standalone:
             return
         self.stage_program('rank.sh')
-        self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
-                            'grep Cpus_allowed_list /proc/self/status >ranks/allowed']
+        self.prerun_cmds = [*self.prerun_cmds, *placement.NOTE_NODE]
         if self.network and self.asked.nodes > 1:
             self.prerun_cmds = [*self.prerun_cmds, traffic.command(traffic.BEFORE)]
             self.postrun_cmds = [traffic.command(traffic.AFTER), *self.postrun_cmds]
@@ -150,11 +149,11 @@ class Mpi(Workload):
         self.executable = './rank.sh'
 
     def parity_beside(self):
-        """Check where the ranks ran, and return the figures of the profile."""
+        """Check where the ranks ran, and return the figures of the profile. Raises Misplaced."""
         ran = placement.read(Path(self.stagedir, 'ranks'))
         self.parity['placement'] = {**vars(self.asked), 'ran': ran.as_records()}
         if why := placement.problem(self.asked, ran):
-            raise Wrong(f'placement: {why}')
+            raise placement.Misplaced(f'placement: {why}')
         if self.network and self.asked.nodes > 1:
             self.parity['traffic'] = traffic.counted(Path(self.stagedir))
             if why := traffic.problem(self.network, self.parity_networks, self.parity['traffic'], self.sent_bytes):

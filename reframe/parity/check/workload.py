@@ -360,6 +360,8 @@ class Workload(rfm.RegressionTestPlugin):
             self._parity_refuse('wrong', str(err))
         except Incomplete as err:
             self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: {err}')
+        except placement.Misplaced as err:
+            self._parity_refuse('failed', str(err), Kind.PLACEMENT)
         if self.job.exitcode:
             self._parity_refuse('failed', f'{self._parity_exit()}although the output is complete')
         for metric in self._parity_expected():

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, computed_field, model_validator
 from parity.base import figures, paths, times
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import several
+from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.base.text import node_name
 from parity.records import database
@@ -247,6 +248,8 @@ def title(incident: Incident) -> str:
         return f'{place}: {part}{f" {figures.percent(median(slower))}" if slower else ""} slower'
     what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
             'missing': 'never ran', 'disturbed': 'disturbed night after night'}[word]
+    if incident.key[2:] == [Kind.PLACEMENT.value]:
+        what = 'ranks placed otherwise than asked'
     cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}
     checks = sorted({case.partition('%')[0] for case in cases})
     return f'{place}: {several(checks)}{f", {len(cases)} cases" if len(cases) > 1 else ""}: {what}'

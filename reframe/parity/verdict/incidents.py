@@ -223,6 +223,8 @@ class Failures:
     def key(self, cell: Cell) -> list[str]:
         """Return kind and place of a failure: never a sentence."""
         word, everything = cell.verdict, cell.partition not in self._fine and self._checks[cell.partition] > 1
+        if cell.kind is Kind.PLACEMENT:     # the launcher of a partition binds all ranks by one rule
+            return [word, cell.partition, cell.kind.value]
         kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '',
                 'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program',
                 'failed': cell.case if cell.kind is Kind.LIMIT else '' if everything else cell.check}
