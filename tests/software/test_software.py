@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+import hydra
 from conftest import OBEYS, eventually, shell
 from parity.machine import procfs
 from parity.machine.procfs import Tree
-from parity.software import blas, discover, programs
+from parity.software import blas, discover, launcher, programs
 from parity.software.blas import attempt
 from parity.software.programs import Environ
 from parity.system.systems import ModulesEnvironment
@@ -101,6 +102,56 @@ def _alive(pid):
 def test_a_program_is_known_by_name_and_version_and_refused_where_broken_or_too_old(place, program, body, name, version, why):
     found = programs.programs()[program][0](str(script(place.bin / program, body)), dict(os.environ))
     assert (found.ok, found.name, found.version) == (not why, name, version) and why in found.why
+
+
+# ---- the MPI
+
+LIBRARIES = {'Open MPI': ['libmpi.so.40', 'libopen-rte.so.40', 'libc.so.6'], 'Open MPI 1.10': ['libmpi.so.12', 'libopen-pal.so.13'],
+             'MPICH': ['libmpi.so.12', 'libc.so.6'], "Debian's MPICH": ['libmpich.so.12'], 'no MPI': ['libc.so.6']}
+
+
+@pytest.mark.parametrize('linked, mpirun, alone', [
+    ('Open MPI', 'Open MPI', False), ('Open MPI', 'MPICH', True), ('Open MPI 1.10', 'Intel MPI', True), ('MPICH', 'Open MPI', True), ('MPICH', 'MPICH', False),
+    ('MPICH', 'Intel MPI', False), ("Debian's MPICH", 'MPICH', False), ('no MPI', 'MPICH', False), ('Open MPI', 'MPI', False)])
+def test_ranks_start_alone_under_the_launcher_of_another_mpi(linked, mpirun, alone):
+    assert launcher.starts_alone(launcher.of_libraries(LIBRARIES[linked]), mpirun) is alone
+
+
+def test_a_program_of_another_mpi_is_not_offered_and_the_note_says_why(stocked, monkeypatch):
+    monkeypatch.setattr(blas, 'loaded', lambda program, env: {'libmpi.so.40': '/usr/lib/libmpi.so.40'} if program.endswith('hpcc') else {})
+    assert 'hpcc' in offered(stocked)
+    hydra.put(stocked.bin)
+    for tool in ('lscpu', 'grep', 'mkdir', 'cat', 'sed', 'uname'):
+        (stocked.bin / tool).unlink(missing_ok=True)
+        (stocked.bin / tool).symlink_to(shutil.which(tool, path=os.defpath))
+    found = find(stocked)
+    distro, = found.environs
+    assert 'hpcc' not in distro.features and {'mpi', 'pingpong'} <= {*distro.features}
+    assert f'distro: {stocked.bin}/hpcc is of Open MPI, mpirun is MPICH: its ranks would not find each other' in found.notes
+    assert distro.software['absent']['hpcc'] == 'of Open MPI, mpirun is MPICH'
+    looked = len(stocked.ran())
+    assert find(stocked) == found and len(stocked.ran()) == looked, 'it is not tried again each time'
+
+
+def test_mpi4py_loads_the_library_of_mpirun(stocked, tmp_path):
+    assert 'MPI4PY_LIBMPI' not in find(stocked).environs[0].env_vars, 'none lies below its prefix'
+    library = tmp_path / 'lib' / 'libmpi.so.40'
+    library.parent.mkdir()
+    library.touch()
+    (stocked.bin / 'mpirun').write_text(f'#!/bin/sh\n{MPIRUN}\n# mended\n')
+    assert find(stocked).environs[0].env_vars['MPI4PY_LIBMPI'] == str(library)
+
+
+@pytest.mark.parametrize('loose', [False, True])
+def test_ranks_are_bound_where_the_launcher_binds_them(tmp_path, loose):
+    if loose and not hydra.has_two_cores():
+        pytest.skip('a machine of one core binds every rank')
+    why = launcher.unbound(str(hydra.put(tmp_path, loose)), dict(os.environ))
+    assert ('not bound to one core' in why) is bool(why) is loose
+
+
+def test_an_mpirun_that_fails_says_why_it_binds_nothing(tmp_path):
+    assert launcher.unbound(str(script(tmp_path / 'mpirun', 'echo no slots >&2; exit 3')), dict(os.environ)) == 'exit code 3: no slots'
 
 
 # ---- distro

@@ -30,10 +30,10 @@ from parity.plan import Plan
 from parity.probe import partitions
 from parity.probe.login import TODO, BatchSystem
 from parity.records import database
-from parity.scheduler import command
+from parity.scheduler import command, placement
 from parity.scheduler.command import SchedulerError, answer
 from parity.session import retain
-from parity.software import discover, earlier, environment, manifest, mixed, remedies, spack
+from parity.software import discover, earlier, environment, launcher, manifest, mixed, programs, remedies, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
 from parity.verdict import acks
@@ -144,8 +144,7 @@ def _software(system: System) -> Iterator[Diagnosis]:
     elif made is None:
         yield note('spack', 'none here', f'set SPACK_ROOT to a Spack, or {remedies.spack(system)}')
     if here := _here(system):
-        if mpi := next((e.software['mpi'] for e in here.environs if 'mpi' in e.software), None):
-            yield ok('mpi', f'{mpi["name"]} {mpi["version"]} starts')
+        yield from _mpis(system, here)
         yield from (note('software', text) for text in here.notes)
     else:
         yield from (note('software', why, 'the nodes may have other modules: cases whose modules do not load fail')
@@ -154,6 +153,35 @@ def _software(system: System) -> Iterator[Diagnosis]:
             and (loaded := discover.taken_along(os.environ)):
         yield note('software', f'jobs take along what this shell has loaded, a timer has none: {" ".join(loaded)}',
                    'module purge here, or in each partition: prepare_cmds: [module purge]')
+
+
+def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:
+    """Bind ranks by each mpirun of this machine, as a check does, and look where they may run."""
+    modules = {entry.name: entry.modules for entry in system.environments}
+    seen = set()
+    for environ in here.environs:
+        if 'mpi' not in environ.software:
+            continue
+        mpi, mpirun = environ.software['mpi'], environ.software['programs']['mpirun']['path']
+        if mpirun in seen:
+            continue
+        seen.add(mpirun)
+        env = dict(os.environ)
+        if loaded := modules.get(environ.name):
+            env = discover.load_modules(loaded, os.environ, system.module_commands)[0] or env
+        yield _bound(mpi, mpirun, {**env, **programs.root_variables()})
+
+
+def _bound(mpi: dict[str, str | None], mpirun: str, env: dict[str, str]) -> Diagnosis:
+    name = ' '.join(filter(None, (mpi['name'], mpi['version'])))
+    by = ' or '.join(f'{variable}=core' for variable in placement.BOUND_BY.get(mpi['name'] or '', ()))
+    why = launcher.unbound(mpirun, env)
+    if not why:
+        return ok('mpi', f'{name} binds each rank to a core{f" ({by})" if by else ""}: {mpirun}')
+    valid = f'valid: an mpirun that follows {by}' if by else \
+        f'valid: the mpirun of {", ".join(placement.BOUND_BY)}'
+    return lacking('mpi', f'{name} does not bind ranks to a core each: {why}', f'{mpirun}; {valid}',
+                   INFRASTRUCTURE)
 
 
 def _earlier(system: System, view: Path) -> Iterator[Diagnosis]:
@@ -337,10 +365,10 @@ def _partition(part: Partition, cluster: BatchSystem) -> Iterator[Diagnosis]:
 
 
 def _launchers(system: System) -> Iterator[Diagnosis]:
-    for launcher in sorted({p.launcher for p in system.partitions} - {'local', 'ssh'}):
-        if path := shutil.which(launcher.partition('-')[0]):
-            yield ok('launcher', f'{launcher}: {path}')
+    for program in sorted({p.launcher for p in system.partitions} - {'local', 'ssh'}):
+        if path := shutil.which(program.partition('-')[0]):
+            yield ok('launcher', f'{program}: {path}')
         elif system.detect:
-            yield note('launcher', f'{launcher} is not on PATH: no MPI program is measured', remedies.AS_ROOT)
+            yield note('launcher', f'{program} is not on PATH: no MPI program is measured', remedies.AS_ROOT)
         else:
-            yield note('launcher', f'{launcher} is not on PATH here: modules of an environment must bring it')
+            yield note('launcher', f'{program} is not on PATH here: modules of an environment must bring it')

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from parity.base import codes, files, times
 from parity.base.strict import Model, Strict
-from parity.software import blas, environment
+from parity.software import blas, environment, launcher
 from parity.software.programs import Environ, Survey, root_variables
 from parity.software.spack import locked
 
@@ -172,13 +172,24 @@ def identities(packages: Mapping[str, Package]) -> dict[str, dict[str, Any]]:
             for name, p in packages.items()}
 
 
+def _start_alone(packages: Mapping[str, Package], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the packages that the mpirun on PATH cannot start, each with the reason: it is of another MPI."""
+    linked = {name: launcher.of_spack(package.mpi) for name, package in packages.items()}
+    mpirun = launcher.here(env) if any(linked.values()) else ''
+    return {name: f'built with {mpi}, mpirun is {mpirun}' for name, mpi in linked.items()
+            if launcher.starts_alone(mpi, mpirun)}
+
+
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
             name: str = 'spack', newer: str = '') -> Survey:
     """Return a view's environment, without packages that changed. ``newer``: on a build that failed."""
     stale = set(changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
+    alone = _start_alone(whole, env)
+    whole = {package: p for package, p in whole.items() if package not in alone}
     notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
+    notes += [f'{name}: {package}: {why}: not offered (parity software build)' for package, why in alone.items()]
     math, env_vars = {}, {}
     if using := next((code for package in whole for code in codes.of_package(package) if code.blas), None):
         program = os.path.realpath(Path(built.view, using.binaries[0]))

@@ -16,7 +16,7 @@ from parity.base import codes, files
 from parity.base.codes import Code
 from parity.base.strict import Strict
 from parity.plan import identity
-from parity.software import blas
+from parity.software import blas, launcher
 from parity.software.blas import attempt, scratch
 
 
@@ -77,21 +77,12 @@ class Probed(NamedTuple):
     name: str | None = None             # of an MPI: Open MPI, MPICH, Intel MPI
 
 
-#: First line of `mpirun --version`.
-_MPI_VERSIONS = (
-    ('Open MPI', r'\(Open ?(?:MPI|RTE)\) (\d[\w.]*)'),
-    ('Intel MPI', r'Intel\(R\) MPI Library.*?Version ([\d.]+)'),
-    ('MPICH', r'HYDRA build details:\s+Version:\s+([\w.]+)'),
-)
-
-
 def mpirun(path: str, env: Mapping[str, str]) -> Probed:
     """Start one process for real: a mere --version works in places where nothing else does."""
     said = attempt([path, '--version'], env)
     if not said.ok:
         return Probed(False, said.why)
-    known = ((name, re.search(pattern, said.out + said.err)) for name, pattern in _MPI_VERSIONS)
-    name, version = next(((name, match[1]) for name, match in known if match), ('MPI', None))
+    name, version = launcher.name_and_version(said.out + said.err)
     true = shutil.which('true', path=env.get('PATH')) or '/bin/true'
     ran = attempt([path, '-np', '1', true], env)
     why = '' if ran.ok else f'mpirun -np 1 true: {ran.why}'
@@ -235,7 +226,8 @@ def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[s
     needed = {feature: _needed(feature, lying) for feature in wanted}
     probes = {each: known[name][0] for name in names for each in lying if each == name or fnmatch(each, name)}
     found = {name: probes[name](path, env) for name, path in lying.items()}
-    running = {name: probe for name, probe in found.items() if probe.ok}
+    alone = _start_alone(found, env)
+    running = {name: probe for name, probe in found.items() if probe.ok and name not in alone}
     real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
     using = next((name for code in codes.every() if code.blas for name in code.programs if name in real), '')
     libraries = blas.loaded(real[using], env) if using else {}
@@ -244,17 +236,41 @@ def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[s
              if name not in lying and known[name][1] and (not view or name in codes.TOOLS)]
     notes = [f"not here (Debian's package): {', '.join(apart)}"] if apart else []
     notes += [f'{lying[name]} does not start: {probe.why}' for name, probe in found.items() if not probe.ok]
+    notes += [f'{lying[name]} is {why}: its ranks would not find each other' for name, why in alone.items()]
     parts = {feature: list(several) for feature, several in needed.items() if running.keys() >= set(several)}
     made = environ.model_copy(update={
         'features': list(parts), 'parts': parts,
-        'software': _facts(running, real, math) | {'absent': _absent(needed, lying, running)},
-        'env_vars': env_vars | (root_variables() if 'mpirun' in running else {})})
-    return Survey(made, [f'{label}: {text}' for text in (*notes, note) if text], len(running) == len(lying),
+        'software': _facts(running, real, math) | {'absent': _absent(needed, lying, running, alone)},
+        'env_vars': env_vars | _mpi_variables(running.get('mpirun'))})
+    sound = len(running) + len(alone) == len(lying)
+    return Survey(made, [f'{label}: {text}' for text in (*notes, note) if text], sound,
                   [*lying.values(), *real.values(), *libraries.values()])
 
 
-def _absent(needed: Mapping[str, list[str]], lying: Collection[str],
-            running: Collection[str]) -> dict[str, str]:
+def _mpi_variables(mpirun: Probed | None) -> dict[str, str]:
+    if mpirun is None:
+        return {}
+    return root_variables() | launcher.variables(mpirun.path or '', mpirun.name or '')
+
+
+def _start_alone(found: Mapping[str, Probed], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the programs that mpirun cannot join, each with the reason: they are linked with another MPI."""
+    mpi = found.get('mpirun')
+    if not mpi or not mpi.ok:
+        return {}
+    ranks = {name for code in codes.every() if 'mpirun' in code.requires for name in code.programs}
+    why = {}
+    for name, probe in found.items():
+        if not probe.ok or name in codes.TOOLS or not any(fnmatch(name, each) for each in ranks):
+            continue
+        linked = launcher.of_libraries(blas.loaded(os.path.realpath(probe.path or ''), env))
+        if launcher.starts_alone(linked, mpi.name or ''):
+            why[name] = f'of {linked}, mpirun is {mpi.name}'
+    return why
+
+
+def _absent(needed: Mapping[str, list[str]], lying: Collection[str], running: Collection[str],
+            alone: Mapping[str, str]) -> dict[str, str]:
     """Return why each feature is not offered: `no mpirun`. A tool of several codes comes before a code's own
     programs; codes that only Spack brings are left out."""
     spack_only = {code.feature for code in codes.every() if code.spack and not code.package}
@@ -262,7 +278,8 @@ def _absent(needed: Mapping[str, list[str]], lying: Collection[str],
     for feature in needed.keys() - spack_only:
         if absent := [name for name in needed[feature] if name not in running]:
             first = next((name for name in absent if name in codes.TOOLS), absent[0])
-            found[feature] = f'{first} does not start' if first in lying else f'no {first}'
+            found[feature] = alone.get(first) or (
+                f'{first} does not start' if first in lying else f'no {first}')
     return found
 
 
