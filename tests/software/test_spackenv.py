@@ -19,12 +19,18 @@ from parity.base import codes, files
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
 from parity.session import assemble
-from parity.software import build, environment, fetch, manifest, spack, steps
+from parity.software import build, environment, fetch, launcher, manifest, spack, steps
 from parity.software.spack import Spack
 from parity.system import systems
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
 FACTS = {'llc_bytes': 32e6, 'memory_bytes': 16e9}
+
+
+@pytest.fixture(autouse=True)
+def no_mpirun_here(monkeypatch):
+    """Leave out which MPI this machine has: the packages of the lock are built with Open MPI."""
+    monkeypatch.setattr(launcher, 'here', lambda env: '')
 
 
 @pytest.fixture
@@ -152,6 +158,13 @@ def test_results_carry_what_the_lock_says_and_the_versions_of_spack_and_recipes(
     assert len(npb.binaries) == 24 and {'bt.A.x', 'sp.C.x', 'is.B.x'} <= set(npb.binaries) and 'mdtest' in ior.binaries
 
 
+def test_packages_that_mpirun_cannot_start_are_not_offered(written, monkeypatch):
+    monkeypatch.setattr(launcher, 'here', lambda env: 'MPICH')
+    environ, notes, *_ = manifest.environ(written, os.environ, frozenset())
+    assert 'stream' in environ.features and not {'hpl', 'osu', 'npb'} & {*environ.features}
+    assert 'spack: hpl: built with Open MPI, mpirun is MPICH: not offered (parity software build)' in notes
+
+
 @pytest.mark.parametrize('change', [Path.unlink, lambda binary: script(binary, 'exit  0'), lambda binary: os.utime(binary, (1, 1))],
                          ids=['removed', 'rewritten', 'touched'])
 def test_a_binary_that_is_not_what_was_built_is_noticed(written, change):
@@ -189,7 +202,49 @@ def test_the_distributions_compiler_mpi_and_blas_are_externals_and_are_named_whe
         pytest.skip(str(err))
     compilers = found['gcc']['externals'][0]['extra_attributes']['compilers']
     assert compilers.keys() == {'c', 'cxx', 'fortran'} and all(os.access(program, os.X_OK) for program in compilers.values())
-    assert found['openmpi']['externals'][0]['spec'].startswith('openmpi@') and not any(package.get('buildable') for package in found.values())
+    mpi, = found['mpi']['require']
+    assert found[mpi]['externals'][0]['spec'].startswith(f'{mpi}@') and not any(package.get('buildable') for package in found.values())
+
+
+VERSIONS = {'MPICH': r"printf 'HYDRA build details:\n    Version:     5.0.2\n'", 'Open MPI': "echo 'mpirun (Open MPI) 4.1.4'",
+            'Intel MPI': "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307'"}
+MACROS = {'MPICH': '#define MPICH_VERSION "5.0.2"', 'Open MPI': '#define OMPI_MAJOR_VERSION 4'}
+
+
+def an_mpi(folder: Path, mpirun: str, mpicc: str) -> Path:
+    script(folder / 'bin' / 'mpirun', VERSIONS[mpirun])
+    if mpicc:
+        script(folder / 'bin' / 'mpicc', f"echo '{MACROS[mpicc]}'")
+    return folder
+
+
+@pytest.mark.parametrize('name, spec', [('MPICH', 'mpich@5.0.2'), ('Open MPI', 'openmpi@4.1.4')])
+def test_spack_builds_with_the_mpi_whose_mpirun_is_first_on_path(tmp_path, monkeypatch, name, spec):
+    package = spec.partition('@')[0]
+    monkeypatch.setenv('PATH', f'{an_mpi(tmp_path, name, name)}/bin:{os.environ["PATH"]}')
+    assert environment._mpi() == {package: {'externals': [{'spec': spec, 'prefix': str(tmp_path)}], 'buildable': False}, 'mpi': {'require': [package]}}
+    assert environment._lacks_of_mpi() == set()
+
+
+@pytest.mark.parametrize('mpirun, mpicc, said', [
+    ('Intel MPI', 'MPICH', 'bin/mpirun: is of Intel MPI 2021.9; valid: an mpirun of Open MPI or MPICH, first on PATH'),
+    ('MPICH', 'Open MPI', 'bin/mpicc: compiles for Open MPI; valid: the mpicc of MPICH, whose mpirun is first on PATH'),
+    ('MPICH', '', 'bin/mpicc: finds no mpi.h; valid: the mpicc of MPICH')])
+def test_an_mpi_that_spack_cannot_build_with_is_refused_with_what_is_valid(tmp_path, monkeypatch, mpirun, mpicc, said):
+    monkeypatch.setenv('PATH', f'{an_mpi(tmp_path, mpirun, mpicc)}/bin:{os.environ["PATH"]}')
+    with pytest.raises(UsageError) as caught:
+        environment._mpi()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize('name, lacks', [('MPICH', {'libmpich-dev'}), ('Open MPI', {'libopenmpi-dev'})])
+def test_the_package_that_brings_mpi_h_is_named_where_mpicc_finds_none(tmp_path, monkeypatch, name, lacks):
+    """Debian's package of mpirun brings an mpicc without mpi.h."""
+    monkeypatch.setenv('PATH', f'{an_mpi(tmp_path, name, "")}/bin:{os.environ["PATH"]}')
+    monkeypatch.setattr(environment, '_prefix_of', lambda mpirun: Path('/usr'))
+    assert environment._lacks_of_mpi() == lacks
+    monkeypatch.setenv('PATH', str(tmp_path))
+    assert environment._lacks_of_mpi() == {'openmpi-bin', 'libopenmpi-dev'}
 
 
 # ---- the codes for GPUs, in a view of their own

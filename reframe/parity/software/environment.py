@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
-from parity.software import fetch
+from parity.software import fetch, launcher
 from parity.software.spack import BUILTIN
 from parity.system.systems import System
 
@@ -165,10 +165,9 @@ def fetch_recipes(folder: Path) -> None:
 
 
 #: The programs that a build needs, and Debian's package that brings each.
-NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'mpicc': 'libopenmpi-dev', 'mpirun': 'openmpi-bin',
-          'make': 'make', 'autoconf': 'autoconf', 'automake': 'automake', 'libtoolize': 'libtool', 'm4': 'm4',
-          'patch': 'patch', 'pkgconf': 'pkgconf', 'file': 'file', 'perl': 'perl', 'cmake': 'cmake',
-          'python3': 'python3'}
+NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'make': 'make', 'autoconf': 'autoconf',
+          'automake': 'automake', 'libtoolize': 'libtool', 'm4': 'm4', 'patch': 'patch', 'pkgconf': 'pkgconf',
+          'file': 'file', 'perl': 'perl', 'cmake': 'cmake', 'python3': 'python3'}
 #: Libraries and macros, which are no programs: Spack's name, Debian's package that brings it.
 _LIBRARIES = {'openblas': 'libopenblas-dev', 'zlib': 'zlib1g-dev', 'libunwind': 'libunwind-dev',
               'autoconf-archive': 'autoconf-archive'}
@@ -176,14 +175,28 @@ _LIBRARIES = {'openblas': 'libopenblas-dev', 'zlib': 'zlib1g-dev', 'libunwind': 
 _TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize', 'm4': 'm4',
           'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf', 'cmake': 'cmake'}
 #: Recipes ask for some packages by a name that others provide.
-_PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib',
-              'unwind': 'libunwind'}
+_PROVIDERS = {'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib', 'unwind': 'libunwind'}
+#: The MPIs that Spack builds with: its name for each, Debian's packages of mpirun and of mpi.h.
+_MPIS = {'Open MPI': ('openmpi', 'openmpi-bin', 'libopenmpi-dev'), 'MPICH': ('mpich', 'mpich', 'libmpich-dev')}
 
 
 def missing() -> list[str]:
     """Return the packages of the distribution that a build for this machine needs and that are not installed."""
-    programs = {package for program, package in NEEDED.items() if not _here(program)}
-    return [*sorted(programs), *(package for package in _LIBRARIES.values() if not _owned(package))]
+    packages = {package for program, package in NEEDED.items() if not _here(program)} | _lacks_of_mpi()
+    return [*sorted(packages), *(package for package in _LIBRARIES.values() if not _owned(package))]
+
+
+def _lacks_of_mpi() -> set[str]:
+    """Return the packages that the distribution's MPI lacks; of another MPI on PATH none can be installed."""
+    mpirun = shutil.which('mpirun')
+    if not mpirun:
+        _, *packages = _MPIS['Open MPI']
+        return {*packages}
+    if _prefix_of(mpirun) != Path('/usr'):
+        return set()
+    name, _ = _mpi_of(mpirun)
+    mpicc = Path(mpirun).with_name('mpicc')
+    return {_MPIS[name][2]} if name in _MPIS and not launcher.of_compiler(str(mpicc)) else set()
 
 
 def demand_packages() -> None:
@@ -197,7 +210,7 @@ def write_externals(folder: Path, nvcc: str = '') -> Path:
     """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). Raises as `demand_packages` does."""
     demand_packages()
     libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
-    packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
+    packages = _packages(libraries) | _mpi() | ({'cuda': _cuda(nvcc)} if nvcc else {})
     files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
     return folder
 
@@ -207,12 +220,40 @@ def _packages(libraries: dict[str, str]) -> dict[str, Any]:
     compilers = {language: _here(program)
                  for language, program in (('c', 'gcc'), ('cxx', 'g++'), ('fortran', 'gfortran'))}
     # /usr is not the prefix of every python3: a virtual environment's own stands first on PATH
-    versions = {'openmpi': _version('mpirun'), 'python': _version('/usr/bin/python3'),
+    versions = {'python': _version('/usr/bin/python3'),
                 **{package: _version(program) for package, program in _TOOLS.items()}, **libraries}
     return {**{language: {'require': ['gcc']} for language in compilers},
             'gcc': _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers}),
             **{package: _external(f'{package}@{version}') for package, version in versions.items()},
             **{virtual: {'require': [provider]} for virtual, provider in _PROVIDERS.items()}}
+
+
+def _mpi() -> dict[str, Any]:
+    """Return the MPI whose mpirun is first on PATH: it starts what Spack builds. UsageError where it cannot be
+    built with."""
+    mpirun = shutil.which('mpirun') or ''
+    name, version = _mpi_of(mpirun)
+    if name not in _MPIS or not version:
+        raise UsageError(f'{mpirun}: is of {name} {version or "of unknown version"}; valid: an mpirun of '
+                         f'{" or ".join(_MPIS)}, first on PATH')
+    mpicc = Path(mpirun).with_name('mpicc')
+    made_for = launcher.of_compiler(str(mpicc))
+    if made_for != name:
+        what = f'compiles for {made_for}' if made_for else 'finds no mpi.h'
+        raise UsageError(f'{mpicc}: {what}; valid: the mpicc of {name}, whose mpirun is first on PATH')
+    package = _MPIS[name][0]
+    external = _external(f'{package}@{version}', prefix=str(_prefix_of(mpirun)))
+    return {package: external, 'mpi': {'require': [package]}}
+
+
+def _mpi_of(mpirun: str) -> tuple[str, str | None]:
+    """Return name and version of the MPI of an mpirun."""
+    return launcher.name_and_version(_says(mpirun, '--version'))
+
+
+def _prefix_of(mpirun: str) -> Path:
+    """Return the prefix below which mpirun and mpicc lie: /usr of /bin, too, which is a link."""
+    return Path(mpirun).parent.resolve().parent
 
 
 def _cuda(nvcc: str) -> dict[str, Any]:
@@ -230,7 +271,7 @@ def _says(*command: str) -> str:
 def _version(program: str) -> str:
     said = _says(_here(program), '--version')
     found = re.search(r'\bv?(\d+(?:\.\d+)+)', said)
-    if not found or (program == 'mpirun' and 'Open MPI' not in said and 'OpenRTE' not in said):
+    if not found:
         raise UsageError(f'{_here(program)} --version prints {said.splitlines()[:1]}: not the version of '
                          f'{NEEDED.get(program, program)}')
     return found[1]
