@@ -31,6 +31,12 @@ if [ "${api:-}" = cuda ] && "$(dirname "$(command -v mpirun)")/ompi_info" --pars
     [ "$rank" != 0 ] || echo 'rank.sh: this MPI sends from no device: mpi_built_with_cuda_support is false'
     exit 0
 fi
+case ${MPI4PY_LIBMPI:-} in
+*/libmpich.so.12)       # Debian's name for what mpi4py asks for as libmpi.so.12
+    mkdir -p mpich && ln -s "$MPI4PY_LIBMPI" mpich/libmpi.so.12 2>/dev/null
+    LD_LIBRARY_PATH=$PWD/mpich${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH ;;
+esac
 if [ "$1" = --preload ]; then
     case $2 in
     */*) [ -r "$2" ] || { echo "rank.sh: $2: cannot be read" >&2; exit 1; } ;;

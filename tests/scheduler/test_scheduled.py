@@ -208,6 +208,20 @@ def test_a_rank_notes_itself_and_becomes_the_program(tmp_path):
     assert done.returncode == 1 and '/no/lib.so: cannot be read' in done.stderr
 
 
+def test_mpi4py_finds_debians_mpich_by_the_name_that_it_asks_for(tmp_path):
+    (tmp_path / 'ranks').mkdir()
+    library = tmp_path / 'libmpich.so.12'
+    library.write_text('the library')
+    for _ in range(2):                          # each rank of a node
+        done = subprocess.run([RANK_SH, 'sh', '-c', 'cat "${LD_LIBRARY_PATH%%:*}/libmpi.so.12"; echo ":${LD_LIBRARY_PATH#*:}"'], cwd=tmp_path,
+                              env={**os.environ, 'MPI4PY_LIBMPI': str(library), 'LD_LIBRARY_PATH': '/mine'}, capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == ('the library:/mine\n', '')
+    for other in ('/usr/lib/libmpi.so.12', ''):
+        done = subprocess.run([RANK_SH, 'sh', '-c', 'echo "$LD_LIBRARY_PATH"'], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, 'MPI4PY_LIBMPI': other, 'LD_LIBRARY_PATH': '/mine'})
+        assert done.stdout == '/mine\n'
+
+
 #: What programs/gpus.py tells, as it writes it.
 DEVICES = json.dumps({'node': 'a', 'devices': [{'index': at, 'uuid': f'GPU-{at}{at}', 'bus': f'0{at}'} for at in range(2)]}, indent=1)
 
