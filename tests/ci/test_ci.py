@@ -85,7 +85,7 @@ def begin(tmp_path_factory):
     own_venv(copy)
     shutil.copy(TOP / 'requirements-test.lock', copy)
     (copy / 'dev').mkdir()
-    (copy / 'dev' / 'sizes.py').touch()
+    (copy / 'dev' / 'density.py').write_text('import sys\nprint("counted:", *sys.argv[1:])\n')
     for name in ('ruff', 'lint-imports', 'shellcheck'):
         program(copy / '.venv' / 'bin' / name, '')
 
@@ -99,6 +99,7 @@ def begin(tmp_path_factory):
 def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_stays(begin, tmp_path):
     printed = ended(begin(tmp_path, FAILS, 0), 1)
     assert '1 failed' in printed and '1 passed, 2 deselected' in printed
+    assert 'counted: reframe/parity checks' in printed
     assert printed.count('left running by the tests, ended: sleep') == 2 and not running()
 
 

@@ -15,7 +15,6 @@ from setuptools.config.pyprojecttoml import load_file
 
 from commands import process
 from conftest import TOP, run_python
-from dev import sizes
 
 
 def test_reframe_at_the_top_is_no_package():
@@ -68,10 +67,8 @@ def test_a_dependency_is_bounded_by_the_next_release_that_may_break_what_is_lock
 
 
 @pytest.mark.parametrize('file', sorted(f for f in (TOP / 'checks').glob('*/*/*.py') if f.stem == f.parent.name), ids=lambda f: f.stem)
-def test_a_check_is_short_and_names_no_system(file):
-    text = file.read_text()
-    assert len(text.splitlines()) <= 190
-    assert not re.search(r"['\"](local|onebox)[:'\"]", text)
+def test_a_check_names_no_system(file):
+    assert not re.search(r"['\"](local|onebox)[:'\"]", file.read_text())
 
 
 def test_a_broken_database_is_one_line_and_exit_code_4(results):
@@ -88,19 +85,9 @@ FLOORS = [{room.strip() for room in floor.split('|')} for contract in
 ABOVE = {'checks': 'parity.check', 'reframe/settings.py': 'parity.check'}
 
 
-def test_the_house_has_at_most_25_rooms_on_9_floors():
+def test_every_room_stands_on_a_floor():
     rooms = {f'parity.{f.stem}' for f in (TOP / 'reframe' / 'parity').iterdir() if f.name[0] != '_'} | {'dev'}
     assert set().union(*FLOORS) == rooms, 'pyproject.toml: import-linter must know every room, and no other'
-    assert len(rooms) + len(ABOVE) <= 25 and len(FLOORS) <= 9
-
-
-#: Files that are longer still. No other may be, and these may not grow.
-LONGER = {'jobs/programs/gpus.py: 404 lines'}
-
-
-def test_no_file_has_more_than_350_lines_of_code_and_no_function_more_than_40():
-    files = (file for place in ('reframe', 'checks', 'dev', 'jobs') for file in sorted((TOP / place).rglob('*.py')))
-    assert {too_long for file in files for too_long in sizes.longest(file)} == LONGER
 
 
 def test_no_room_imports_from_its_own_floor_or_one_above():
