@@ -242,14 +242,9 @@ def test_a_code_is_read_as_python_reads_it(site, was, now):
     assert codes._read(file)[0] == plain
 
 
-def test_two_folders_of_one_name_and_a_folder_without_a_check_are_named(site):
+def test_two_folders_of_one_name_are_named(site):
     shutil.copytree(site / 'checks/compute/hpl', site / 'checks/storage/hpl')
     assert "'HPL' is the code of" in parity('parse', 'stream', '-').stderr
-    shutil.rmtree(site / 'checks/storage/hpl')
-    (site / 'checks/compute/empty').mkdir()
-    (site / 'checks/compute/empty/notes.txt').write_text('nothing yet')
-    done = parity('parse', 'stream', '-')
-    assert done.returncode == 2 and 'checks/compute/empty/empty.py: not here: the folder of a code must hold its check' in done.stderr
 
 
 def test_each_field_of_code_has_its_meaning_beside_or_above_it():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from commands import module
@@ -56,6 +58,50 @@ def test_every_check_and_reference_that_is_wrong_is_named_before_anything_runs(c
     for said in (*(said for _, said in BAD_CHECKS.values()), 'default.yaml:2'):
         assert sum(said in line for line in done.stderr.splitlines()) == 1, f'{said} in {done.stderr}'
     assert 'Traceback' not in done.stderr
+
+
+#: Folders below checks/ without a check: their files, what doctor says of each, and what mends it.
+LEFTOVERS = {
+    'compute/gone': (['__pycache__/gone.cpython-311.pyc'], 'it holds nothing but what Python compiled', 'rm -r checks/compute/gone'),
+    'old/gone': (['deep/__pycache__/a.cpython-311.pyc'], 'it holds nothing but what Python compiled', 'rm -r checks/old/gone'),
+    'memory/empty': ([], 'it holds nothing but what Python compiled', 'rm -r checks/memory/empty'),
+    'network/my notes': (['notes.txt', 'outputs/a.txt'], 'it has notes.txt, outputs/a.txt, but no my notes.py',
+                         "add my notes.py; or rm -r 'checks/network/my notes'"),
+    'storage/helper': (['helper_output.py'], 'it has helper_output.py, but no helper.py that uses parity',
+                       'name the check helper.py; or rm -r checks/storage/helper'),
+    'storage/both': (['both.py', 'programs/other.py'], 'it has programs/other.py, but no both.py that uses parity',
+                     'name the check both.py; or rm -r checks/storage/both')}
+#: Folders that doctor does not name: scripts and sources of tests that know nothing of parity, and hidden folders.
+NO_LEFTOVERS = {'compute/script': ['tool.py'], 'network/src': ['a.c'], 'lib/tests': ['data.txt'], 'compute/.idea': ['a.xml'], 'compute/__pycache__': ['a.pyc']}
+
+
+def plant(checks, name: str, files: list[str]) -> None:
+    """Make a folder; Python files that are no check's use parity, and do nothing."""
+    (checks / name).mkdir(parents=True)
+    for file in files:
+        (checks / name / file).parent.mkdir(parents=True, exist_ok=True)
+        uses = file.endswith('.py') and file not in ('tool.py', 'both.py')
+        (checks / name / file).write_text('from parity.base import units\n' if uses else '')
+
+
+def test_a_folder_without_a_check_stops_nothing_and_doctor_names_it(checkout):
+    known = shell('. ci/activate; parity doctor --json', checkout)
+    for name, files in ({name: files for name, (files, *_) in LEFTOVERS.items()} | NO_LEFTOVERS).items():
+        plant(checkout / 'checks', name, files)
+    done = shell('. ci/activate; parity parse stream nosuch.txt; ci/nightly --dry-run', checkout)
+    assert done.returncode == 0 and 'gone' not in done.stderr and 'all is well' in done.stdout, done.stdout + done.stderr
+    examined = json.loads(shell('. ci/activate; parity doctor --json', checkout).stdout)
+    said = {(each['what'], each['fix']) for each in examined['findings'] if each['area'] == 'checks'}
+    assert said == {(f'checks/{name} is no code and is left out: {why}', fix) for name, (_, why, fix) in LEFTOVERS.items()}
+    assert examined['exit_code'] == json.loads(known.stdout)['exit_code'] and 'is no code' not in known.stdout
+
+
+def test_a_check_whose_file_has_another_name_runs_and_doctor_names_it(checkout):
+    folder = checkout / 'checks' / 'compute' / 'kernels'
+    (checkout / 'checks' / 'compute' / 'ops').rename(folder)
+    done = shell('. ci/activate; reframe -c checks/ -n Ops --dry-run; parity doctor', checkout)
+    assert 'PASSED' in done.stdout and 'checks/compute/kernels is no code and is left out: it has ops.py' in done.stdout, done.stdout + done.stderr
+    assert 'name the check kernels.py; or rm -r checks/compute/kernels' in done.stdout
 
 
 @pytest.mark.parametrize('arguments, names', [

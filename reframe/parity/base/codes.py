@@ -114,11 +114,9 @@ def check_of(folder: Path) -> Path:
     return folder / f'{folder.name}.py'
 
 
-def _is_foreign(folder: Path) -> bool:
-    """Return whether no file in a folder uses parity: it has Python files, or is one of sources or a library's."""
-    files = list(folder.rglob('*.py'))
-    able = files or folder.name == 'src' or folder.parent.name not in SUBSYSTEMS
-    return bool(able) and not any(map(uses_parity, files))
+def is_code(folder: Path) -> bool:
+    """Return whether a folder checks/<subsystem>/<name>/ is a code's: its <name>.py uses parity."""
+    return uses_parity(check_of(folder))
 
 
 def uses_parity(file: Path) -> bool:
@@ -132,26 +130,35 @@ def uses_parity(file: Path) -> bool:
 def every() -> tuple[Code, ...]:
     """Return all codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/.
 
-    Raise UsageError, with file and line, for a folder without a check, a CODE that holds no literals, and a name
-    that two codes have."""
+    A folder without a check is no code. Raise UsageError, with file and line, for a check without a CODE of
+    literals, and for a name that two codes have."""
     return _every(os.environ.get('PARITY_ROOT'))
 
 
 @cache
 def _every(_: str | None) -> tuple[Code, ...]:
     """Look for the codes once for each value of PARITY_ROOT: a verdict asks for them with every case."""
+    return _below(_checks())
+
+
+def _checks() -> Path:
+    """Return the folder of all checks."""
     checks = paths.root() / 'checks'
-    return _below(checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks')
+    return checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks'
+
+
+def _folders(checks: Path) -> list[Path]:
+    """Return the folders that may be codes': checks/<subsystem>/<name>/."""
+    return [folder for folder in sorted(checks.glob('*/*/')) if folder.name[0] not in '._']
 
 
 @cache
 def _below(checks: Path) -> tuple[Code, ...]:
     found: dict[str, Code] = {}
-    for folder in sorted(checks.glob('*/*/')):
-        check = check_of(folder)
-        if folder.name[0] in '._' or not any(folder.iterdir()) or not uses_parity(check) and _is_foreign(folder):
+    for folder in _folders(checks):
+        if not is_code(folder):
             continue
-        code, line = _read(check)
+        code, line = _read(check_of(folder))
         for other in found.values():
             if code.name == other.name or code.room == other.room:
                 raise UsageError(f'{code.file}:{line}: {code.name!r} is the code of {other.file} already; each '
@@ -160,10 +167,38 @@ def _below(checks: Path) -> tuple[Code, ...]:
     return tuple(found.values())
 
 
+@dataclass(frozen=True)
+class Leftover:
+    """A folder below checks/ that is no code, although it looks like one."""
+
+    folder: Path
+    holds: tuple[str, ...]      # its files, but for what Python compiled
+    using: tuple[str, ...]      # those that use parity
+
+
+def leftovers() -> list[Leftover]:
+    """Return the folders below checks/ that hold neither a check nor files of a test that knows nothing of parity.
+
+    Such a test may have scripts of its own, sources in a folder src, and folders outside the subsystems."""
+    found = []
+    for folder in _folders(_checks()):
+        if is_code(folder):
+            continue
+        files = [file for file in sorted(folder.rglob('*')) if file.is_file() and '__pycache__' not in file.parts]
+        scripts = [file for file in files if file.suffix == '.py']
+        using = [file for file in scripts if uses_parity(file)]
+        of_a_test = scripts or folder.name == 'src' or folder.parent.name not in SUBSYSTEMS
+        if using or not files or not of_a_test:
+            found.append(Leftover(folder, _names(files, folder), _names(using, folder)))
+    return found
+
+
+def _names(files: list[Path], folder: Path) -> tuple[str, ...]:
+    return tuple(str(file.relative_to(folder)) for file in files)
+
+
 def _read(file: Path) -> tuple[Code, int]:
     """Return a file's CODE and its line."""
-    if not file.is_file():
-        raise UsageError(f'{file}: not here: the folder of a code must hold its check, with CODE = Code(...)')
     try:
         SourceFileLoader(file.stem, str(file)).get_code(file.stem)      # Python has compiled most files before
     except SyntaxError as err:

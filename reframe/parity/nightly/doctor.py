@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,9 +22,9 @@ from string import Template
 
 from parity import plan
 from parity.base import paths
-from parity.base.codes import applications, features, of_spack
+from parity.base.codes import applications, check_of, features, leftovers, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
-from parity.base.figures import counted, figure
+from parity.base.figures import counted, figure, several
 from parity.compare import pairs
 from parity.nightly import guard
 from parity.plan import Plan
@@ -68,6 +69,7 @@ _LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'tmpfs', 'overlay')
 def findings(name: str) -> Iterator[Diagnosis]:
     """Yield one finding after another, as it is found out."""
     yield python()
+    yield from _no_codes()
     try:
         system = systems.read(name)
     except UsageError as err:
@@ -104,6 +106,23 @@ def python() -> Diagnosis:
         return note('python', f'packages of other versions than requirements.lock: {", ".join(other)}', fix)
     return ok('python', f'{platform.python_version()}; {len(always)} packages as requirements.lock has them; '
                         f'ReFrame {version("ReFrame-HPC")}')
+
+
+def _no_codes() -> Iterator[Diagnosis]:
+    """Name each folder below checks/ that looks like a code's and has no check, and say how to remove it."""
+    for left in leftovers():
+        folder = paths.named(left.folder)
+        check = check_of(left.folder).name
+        no_code = f'{folder} is no code and is left out'
+        remove = f'rm -r {shlex.quote(folder)}'
+        if left.using:
+            yield note('checks', f'{no_code}: it has {several([*left.using])}, but no {check} that uses parity',
+                       f'name the check {check}; or {remove}')
+        elif left.holds:
+            yield note('checks', f'{no_code}: it has {several([*left.holds])}, but no {check}',
+                       f'add {check}; or {remove}')
+        else:
+            yield note('checks', f'{no_code}: it holds nothing but what Python compiled', remove)
 
 
 def demand_packages() -> None:

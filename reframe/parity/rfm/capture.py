@@ -154,6 +154,13 @@ def _belongs_to_a_check(filename: str) -> bool:
                for folder in (file.parent, file.parent.parent))
 
 
+def _is_beside_no_check(filename: str) -> bool:
+    """Return whether the file is in a folder checks/<subsystem>/<name>/ that is no code."""
+    checks, file = paths.root() / 'checks', Path(filename)
+    below = file.relative_to(checks).parts if file.is_relative_to(checks) else ()
+    return len(below) > 2 and not codes.is_code(checks / below[0] / below[1])
+
+
 class _Loader(RegressionCheckLoader):
     """ReFrame's loader, telling what becomes of every file."""
 
@@ -176,11 +183,13 @@ class _Loader(RegressionCheckLoader):
         try:
             module = None
             # a file that uses neither is no test: a script would run where it is imported
-            if codes.uses_parity(Path(filename)) or self._validate_source(filename):
+            loose = _is_beside_no_check(filename)
+            is_test = codes.uses_parity(Path(filename)) and not loose or self._validate_source(filename)
+            if is_test:
                 module = util.import_module_from_file(filename, force=force, load_parents=True)
                 found = self.load_from_module(module)
             known = found or logger.warnings or hasattr(module, '_rfm_test_registry')
-            needed = ours and Path(filename).parent.name != 'src'
+            needed = ours and Path(filename).parent.name != 'src' and (is_test or not loose)
             if not known and needed and not hasattr(module, 'PROFILE'):
                 failed = ['yields no check: no class here is decorated with @rfm.simple_test']
         except KeyboardInterrupt:
