@@ -205,7 +205,7 @@ def test_a_cause_is_a_card_the_worst_first_and_a_long_reason_says_where_the_rest
     assert page.all('h1')[0]['text'].startswith('onebox:virtual: Stream: a wrong answer. 1 more below.')
     assert '6000 more characters in verdict.json' in cards[0]['text'] and all(len(row['text']) < 400 for row in page.rows())
     left, = page.all('details', id='left')
-    assert '1 cell' in left['text'] and 'skipped' in left['text']
+    assert '1 cell' in left['text'] and 'skipped' in left['text'] and 'left out, or disturbed' in left['text']
 
 
 @pytest.mark.parametrize('cells, said', [([], 'Nothing was measured: no case was planned.'), ([cell()], '1 figure'),
@@ -235,7 +235,7 @@ def test_a_page_of_too_many_cells_has_the_worst_ones_and_counts_the_rest(tmp_pat
     names = [re.match(r'\w+', row['text'])[0] for row in page.rows()]
     assert sorted(names) == ['m0', 'm0', 'seldom', 'triad'], 'the bad one, the one with a bad night, the first of each check'
     text = ' '.join(page.all('body')[0]['text'].split())
-    assert 'Figures: 4 of 18 cells' in text and 'Left out: 6 skipped, 8 ok. verdict.json has all cells' in text
+    assert '4 of 18 cells' in text and 'Without a row: 6 skipped, 8 ok. verdict.json has all cells' in text
     assert 'C: s1 virtual and 4 more cells: verdict.json' in text
     places = {e['attrs']['id'] for e in page.elements if 'id' in e['attrs']} | {
         f'figures/{name}.html#{e["attrs"]["id"]}' for name, own in figures_of(tmp_path).items() for e in own.elements if 'id' in e['attrs']}

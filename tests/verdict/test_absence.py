@@ -84,6 +84,13 @@ def test_a_cell_that_the_nights_before_had_is_missing_tonight_and_tomorrow(store
     assert not missing() and parity('verdict').returncode == 0
 
 
+def test_a_missing_cell_is_one_of_those_that_trust_counts(stored):
+    night(stored, 'Toy', 'Stream')
+    night(stored, 'Toy')
+    verdict = judge.newest()
+    assert len(verdict.cells) == 4 and '0 of 4 judged' in verdict.trust
+
+
 @pytest.mark.parametrize('cmdline', [f'{NIGHTLY} -n Toy', f'{NIGHTLY} -t memory', f'{NIGHTLY} --mode acceptance', f'{NIGHTLY} -S size=nightly',
                                      BY_HAND, f'{NIGHTLY} --session-extras parity_rerun_of=00000000'])
 def test_a_session_of_another_selection_makes_nothing_missing_and_is_not_missed(stored, cmdline):

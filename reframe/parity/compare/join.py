@@ -100,9 +100,12 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
         here, there = list(ones.values()), list(others.values())
         if len(here) == len(there) == 1:
             yield here[0], there[0]
-        else:
-            yield from ((one, _nothing(one, there)) for one in here)
-            yield from ((_nothing(other, here), other) for other in there)
+            continue
+        for one in here:        # in an environment of both, neither side has a figure: one pair, counted once
+            yield one, others.get(one.environ) or _nothing(one, there)
+        for other in there:
+            if other.environ not in ones:
+                yield _nothing(other, here), other
 
 
 def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:

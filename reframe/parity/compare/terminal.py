@@ -59,10 +59,17 @@ def _head(c: Comparison) -> list[str]:
     other = [f'{fact} {", ".join(one)} | {", ".join(two)}' for fact, one in c.baseline.facts.items()
              if fact != 'virtualisation' and set(two := c.candidate.facts.get(fact, one)) != set(one)]
     said += [f'other nodes: {"; ".join(other)}'] if other else []
-    counts = Counter(r.verdict for r in c.rows)
-    said += [f'{counted(len(c.rows), "metric")}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w])] \
-        if c.rows else []
+    counts = Counter(_label(row) or row.verdict for row in c.rows)
+    words = [*WORDS, *sorted(counts.keys() - {*WORDS})]
+    if c.rows:
+        parts = ' · '.join(f'{counts[word]} {word}' for word in words if counts[word])
+        said.append(f'{counted(len(c.rows), "metric")}: {parts}')
     return said
+
+
+def _label(row: Row) -> str:
+    """Return why the figures are not what they seem, in a word: cached; '' where they are."""
+    return row.label.partition(':')[0]
 
 
 def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
@@ -95,7 +102,7 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     counts = {f'{row.sessions_baseline}: {row.n_baseline}': 1, f'{row.sessions_candidate}: {row.n_candidate}': 1}
     word = row.verdict + (f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else
                           ' (lower is better)' if row.better == 'lower' and row.verdict != 'undecided' else '')
-    word += f' ({row.label.partition(":")[0]})' if row.label else ''
+    word += f' ({_label(row)})' if row.label else ''
     return [f'  {row.benchmark}: {metric}' if alone else f'    {metric}', one, two, ' + '.join(counts),
             number(row.ratio, pad=True), _limits(row).strip() or NOTHING,
             word + (f'; {row.expected}: {row.state}' if row.expected else '')]

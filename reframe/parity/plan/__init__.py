@@ -19,6 +19,8 @@ from parity.base.strict import Strict
 
 #: The one metric of a foreign test without performance variables, and the size of every foreign test.
 PASSED, OWN = 'passed', 'own'
+#: Labels of figures that count. A figure with another label, such as `cached`, is shown and left out.
+COUNTED_LABELS = ('', PASSED, 'test bed')
 
 
 class PlannedMetric(Strict):

@@ -79,15 +79,12 @@ def answered(verdict: Verdict) -> Answered:
 def of(verdict: Verdict) -> Answer:
     """Return the answer of a verdict."""
     table = rows(verdict.cells)
+    judged = any(cell.is_judged for cell in verdict.cells)
     entries = sorted(_entries(table, verdict), key=lambda entry: WORDS.index(entry.word))
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
                   counts=_counts(table), anew=list(_anew(verdict)),
-                  headlines=[] if any(map(_is_judged, verdict.cells)) else list(_headlines(table, not entries)),
+                  headlines=[] if judged else list(_headlines(table, not entries)),
                   notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
-
-
-def _is_judged(cell: Cell) -> bool:
-    return bool(cell.judged_by) and cell.verdict != 'disturbed'
 
 
 # ---- entries
@@ -189,11 +186,12 @@ def _headlines(table: list[CellText], alone: bool) -> Iterator[Headline]:
 # ---- sentences
 
 def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> str:
-    measured = sum(row.cell.value is not None for row in table)
+    measured = sum(row.cell.is_figure for row in table)
     figures = counted(measured, 'figure')
-    judged = sum(_is_judged(row.cell) for row in table)
-    low = sum(bool(row.cell.once) for row in table)
-    blind = sum(row.word == 'blind' and not row.cell.once for row in table)
+    judged_rows = [row for row in table if row.cell.is_judged]
+    judged = len(judged_rows)
+    low = sum(bool(row.cell.once) for row in judged_rows)
+    blind = sum(row.word == 'blind' and not row.cell.once for row in judged_rows)
     if entries:
         anew = next((f'{line}.' for line in _anew(verdict)), '')
         rest = f'{len(entries) - 1} more below.' if entries[1:] else anew if anew or not judged else \
@@ -207,9 +205,8 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
     if verdict.exit_code and measured and verdict.warnings:
         return f'{verdict.warnings[0][0].upper()}{verdict.warnings[0][1:]}.'
     if not measured:
-        why = Counter(row.reason for row in table if row.reason).most_common(1)
-        return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
-    if all(row.cell.label == 'test bed' for row in table if row.cell.value is not None):
+        return _nothing_measured(table)
+    if all(row.cell.label == 'test bed' for row in table if row.cell.is_figure):
         return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
     if often := judge.too_often(verdict.cells):
         return (f'{len(often)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
@@ -223,8 +220,8 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
             return f"{lacking}: {figures} of parity's own checks, none wrong{bounds}.{others}"
         some = f'; {coverage.measured} of the {coverage.total} codes measured' if coverage.lacking else ''
         return f'This machine is measured: {figures}, none wrong{bounds}{some}.{others}'
-    counts = ((sum(bool(row.cell.acknowledged) for row in table), 'known'),
-              (sum(row.word == 'improved' for row in table), 'improved'), (low, 'slower tonight'),
+    counts = ((sum(bool(row.cell.acknowledged) for row in judged_rows), 'known'),
+              (sum(row.word == 'improved' for row in judged_rows), 'improved'), (low, 'slower tonight'),
               (blind, 'blind'))
     rest = [f'{count} {what}' for count, what in counts if count]
     if sum(count for count, _ in counts) < judged:
@@ -239,6 +236,15 @@ def _lacking(coverage: Coverage) -> str:
         return ''
     which = 'codes' if coverage.selected == coverage.total else 'selected codes'
     return f'None of the {coverage.selected} {which} has its program here'
+
+
+def _nothing_measured(table: list[CellText]) -> str:
+    """Return the sentence where no cell counts as a figure, with the most frequent reason."""
+    left_out = [row for row in table if row.cell.value is not None]
+    reasons = Counter(row.reason for row in left_out or table if row.reason).most_common(1)
+    why = reasons[0][0] if reasons else 'no case was planned'
+    what = 'All that was measured is left out' if left_out else 'Nothing was measured'
+    return f'{what}: {why}.'
 
 
 def _why(over: Incident) -> str:
@@ -262,7 +268,7 @@ def _head(verdict: Verdict, table: list[CellText]) -> str:
 
 
 def _counts(table: list[CellText]) -> str:
-    counts = Counter('known' if row.cell.acknowledged else row.word for row in table if _is_judged(row.cell))
+    counts = Counter('known' if row.cell.acknowledged else row.word for row in table if row.cell.is_judged)
     return ' · '.join(f'{counts[word]} {word}' for word in (*BAD, 'known', 'improved', 'ok', 'blind')
                       if counts[word])
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from parity.base import paths, units
 from parity.base.errors import NothingMeasured
 from parity.base.text import in_csv, visible
-from parity.plan import PASSED
+from parity.plan import COUNTED_LABELS, PASSED
 from parity.records import database
 from parity.records.incidents import of_system
 from parity.system import systems
@@ -146,7 +146,8 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
         pl.col('system') == system, pl.col('metric').ne(PASSED) | pl.concat_str('unit', 'better').ne(''),
         pl.col('status') != 'skipped')
     began = pl.from_epoch((1000 * pl.col('start')).cast(pl.Int64), 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
-    absent = pl.when(pl.col('status') != '').then(pl.col('status'))
+    left_out = ~pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
+    absent = pl.when(left_out).then(pl.lit('skipped')).when(pl.col('status') != '').then(pl.col('status'))
     word = pl.when(pl.col('rerun_of') != '').then(pl.lit('')).otherwise(absent.fill_null(pl.col('word')))
     return rows.collect().join(words, [*history.CELL, 'session'], 'left').with_columns(
         start=began, word=word, verdict=word).select(COLUMNS)

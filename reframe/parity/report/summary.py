@@ -17,6 +17,7 @@ from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.nodes import listing, words
 from parity.nodes.figures import last_by_node
+from parity.plan import COUNTED_LABELS
 from parity.records import database, history
 from parity.records.incidents import Incident, of_system
 from parity.records.plan_file import CELL, NAME, cell_id
@@ -110,13 +111,17 @@ def _nodes(system: str, since: float) -> Iterator[str]:
 
 
 def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
-    """Say which codes the newest session has, and how many planned cells were never measured in these days."""
+    """Say which codes the newest session has, and how many planned cells were never measured in these days.
+
+    A cell that each of these nights left out, as a cached one, does not count."""
     yield newest
     rows = history.rows(night.uuid for night in nights).filter('planned', pl.col('environ') != '')
-    cells = rows.group_by(CELL).agg(calm=(pl.col('status') == '').any(), check=pl.col('check').first(),
-                                    disturbed=(pl.col('status') == 'disturbed').any(),
-                                    skipped=(pl.col('status') == 'skipped').all()).collect()
-    wanted = cells.filter(~pl.col('skipped'))
+    left_out = (pl.col('status') == 'skipped') | ~pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
+    cells = rows.with_columns(left_out=left_out).group_by(CELL).agg(
+        check=pl.col('check').first(), left_out=pl.col('left_out').all(),
+        calm=((pl.col('status') == '') & ~pl.col('left_out')).any(),
+        disturbed=((pl.col('status') == 'disturbed') & ~pl.col('left_out')).any()).collect()
+    wanted = cells.filter(~pl.col('left_out'))
     disturbed = wanted.filter(~pl.col('calm'), 'disturbed')
     never = wanted.filter(~pl.col('calm'), ~pl.col('disturbed'))
     yield f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured' + (

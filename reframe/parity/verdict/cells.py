@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from parity.base.figures import change, counted, percent
 from parity.base.limits import Limit, measured
 from parity.base.reasons import Kind
-from parity.plan import PASSED, PlannedCase, PlannedMetric, not_offered
+from parity.plan import COUNTED_LABELS, PASSED, PlannedCase, PlannedMetric, not_offered
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
 from parity.verdict.model import Cell
@@ -131,7 +131,7 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     if figure.label == PASSED:
         return 'ok', PASSED
     if figure.label:
-        return 'unreferenced' if figure.label == 'test bed' else 'skipped', f'{figure.label}: {figure.why}'
+        return 'unreferenced' if figure.label in COUNTED_LABELS else 'skipped', f'{figure.label}: {figure.why}'
     if disturbed:
         return 'disturbed', disturbed
     if usual is None:

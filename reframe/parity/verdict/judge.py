@@ -37,7 +37,6 @@ from parity.verdict.model import TOO_OFTEN, WORDS, Cell, CodeCoverage, Coverage,
 
 #: Cases that are named because they left processes running, and characters of each line.
 _CASES, _CHARACTERS = 5, 200
-JUDGED = {'ok', 'blind', 'improved', 'regressed', 'impossible', 'wrong'}
 
 
 def newest(session: str = '', system: str = '') -> Verdict:
@@ -98,9 +97,10 @@ def _judged(session: Session) -> Verdict:
     known, acks_from = table.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
     cells, faults = acks.applied(cells, system.name, today, acks_from)
-    coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared, session)
+    coverage = _coverage(cells, planned, _absent_programs(session), spack)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
+    trust = _trust(cells, shared, session)
     counts = Counter(c.verdict for c in cells)
     return Verdict(
         session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,
@@ -206,15 +206,15 @@ def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> st
     """Return the line with the number of judged cells, their judges, and the budget of false alarms."""
     by_history = sum(c.history not in ('', 'insufficient') for c in cells)
     short = sum(c.history == 'insufficient' for c in cells)
-    bounded = [c.reference is not None and c.verdict in JUDGED for c in cells]
-    judged = sum(has or c.history not in ('', 'insufficient') for has, c in zip(bounded, cells, strict=True))
+    judged = sum(c.is_judged for c in cells)
+    bounded = sum(c.is_judged and c.reference is not None for c in cells)
     often = len(too_often(cells))
     said = f'{often} disturbed for {TOO_OFTEN} nights in a row or more; ' if often else ''
     ended = sum(any(run.exitcode for run in runs) for runs in session.attempts.values())
     said += f'{counted(ended, "case")} passed with an exit code other than 0; ' if ended else ''
     said += f'{judged} of {len(cells)} judged'
-    said += f': {sum(bounded)}' if judged > sum(bounded) > 0 else ''
-    said += ' against accepted bounds' if any(bounded) else \
+    said += f': {bounded}' if judged > bounded > 0 else ''
+    said += ' against accepted bounds' if bounded else \
         ': no reference has been accepted for these cells' if all(c.reference is None for c in cells) else ''
     said += f'; {by_history} against their last nights' if by_history else ''
     if by_chance := budget.sentence(shared):

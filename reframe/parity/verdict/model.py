@@ -21,6 +21,8 @@ from parity.stats import bounds
 Word = Literal['wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
                'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok']
 WORDS: tuple[Word, ...] = get_args(Word)
+#: Words of a figure that bounds, a history or a limit judged.
+JUDGED: tuple[Word, ...] = ('impossible', 'regressed', 'blind', 'improved', 'ok')
 #: The style of each word on a terminal.
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
           'missing': 'bold yellow', 'insufficient': 'cyan', 'blind': 'cyan', 'disturbed': 'yellow',
@@ -112,6 +114,16 @@ class Cell(Strict):
     stopped: bool = False            # the session ended before the case did
     jobid: str = ''
     outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
+
+    @property
+    def is_figure(self) -> bool:
+        """Return whether the cell counts as a figure: it was measured, and is not left out, as a cached one is."""
+        return self.value is not None and self.verdict != 'skipped'
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether bounds, a history or a limit judged the figure."""
+        return self.is_figure and bool(self.judged_by) and self.verdict in JUDGED
 
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:
