@@ -92,7 +92,7 @@ def test_a_cached_figure_is_left_out_and_no_figure(stored):
     stored.add(*night(), plan=PLAN)
     demand_sums(judge.newest())
     said = parity('verdict').stdout
-    assert said.startswith('This machine is measured: 2 figures, none wrong.')
+    assert said.startswith('This machine is measured: 2 figures, none wrong; ')
     assert 'left out  4 cells: 2 without a program, 1 cached, 1 ' in said and '0 of 6 judged' in said
     *_, coverage = summary._coverage(database.sessions('local'), '')
     assert coverage == '2 of 2 planned cells were measured'

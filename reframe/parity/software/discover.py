@@ -14,7 +14,7 @@ from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
 from parity.plan import identity
-from parity.software import manifest, spack
+from parity.software import launcher, manifest, spack
 from parity.software.blas import attempt
 from parity.software.programs import Environ, Survey, features, paths, programs, survey
 from parity.software.spack import SpackFound
@@ -208,7 +208,7 @@ def _contents(software: dict[str, Any]) -> str:
               for code in codes.every() if code.package or code.spack
               for program in code.programs[:1] if (about := found.get(program))]
     if mpi:
-        names.append(f'{mpi["name"]} {mpi["version"] or "?"}')
+        names.append(launcher.described(mpi))
     if blas:
         core = f'as {blas["core"]}' if blas.get('core') else None
         names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))

