@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,12 @@ def test_a_bad_option_is_refused_before_anything_starts(words, said):
 def test_a_verb_that_needs_a_cluster_says_that_none_is_up(words):
     done = asked(words)
     assert done.returncode == 3 and 'not up' in done.stderr and asked('status').returncode == 3
+
+
+def test_slurmdbd_finds_its_database(lib):
+    database = re.search(r'^CREATE DATABASE .*?(\w+);', lib.slurm_conf.DATABASE, re.M)[1]
+    assert f'GRANT ALL ON {database}.*' in lib.slurm_conf.DATABASE
+    assert 'StorageLoc' not in lib.slurm_conf.SLURMDBD and database == 'slurm_acct_db', "slurmdbd's default"
 
 
 def test_a_machine_has_one_cluster_at_a_time(lib, monkeypatch, tmp_path):

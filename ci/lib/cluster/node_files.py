@@ -53,8 +53,7 @@ def write(cluster: Cluster) -> None:
         _facts(cluster, node)
         _run(cluster, node, key)
     _secret(_etc('head') / 'slurm/slurmdbd.conf', slurm_conf.SLURMDBD.format(password=password).encode())
-    _secret(STATE / 'init.sql', (f"CREATE USER IF NOT EXISTS 'slurm'@'127.0.0.1' IDENTIFIED BY '{password}';\n"
-                                 "GRANT ALL ON slurm_acct_db.* TO 'slurm'@'127.0.0.1';\n").encode())
+    _secret(STATE / 'init.sql', slurm_conf.DATABASE.format(password=password).encode())
     shutil.chown(STATE / 'init.sql', 'mysql')
 
 

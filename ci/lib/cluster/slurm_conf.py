@@ -103,6 +103,12 @@ StorageHost=127.0.0.1
 StorageUser=slurm
 StoragePass={{password}}
 """
+#: slurmdbd would make the database itself. With the client library of MariaDB 11.8.9 its next query fails then.
+DATABASE = """\
+CREATE DATABASE IF NOT EXISTS slurm_acct_db;
+CREATE USER IF NOT EXISTS 'slurm'@'127.0.0.1' IDENTIFIED BY '{password}';
+GRANT ALL ON slurm_acct_db.* TO 'slurm'@'127.0.0.1';
+"""
 
 def slurm_conf(cluster: Cluster) -> str:
     head = cluster.head().address  # numbers: this machine knows the name of no node
