@@ -74,25 +74,37 @@ def read(text: str) -> Read:
         ('truncation', 'nsmax'), ('latitudes', 'ndgl'), ('levels', 'nlev'), ('ranks', 'nproc'),
         ('threads', 'nthread'))}
     took = out.every(r'time step (\d+) took (\S+) .*')
-    steps = [whole(row[1], 'a step') for row in took]
-    same('the numbers of the steps', steps, list(range(1, len(steps) + 1)))
-    _within(out, [number(row[2], f'time step {row[1]}', places=4) for row in took])
+    numbers = [whole(row[1], 'a step') for row in took]
+    same('the numbers of the steps', numbers, list(range(1, len(numbers) + 1)))
+    warm = _warm_up(out, len(took))
+    steps = len(took) - warm
+    _within(out, [number(row[2], f'time step {row[1]}', places=4) for row in took][warm:])
     stats = out.part('STATS FOR ALL TASKS', 'TOTAL MEASURED IMBALANCE = .*')
     total = _row(stats, '0 PROGRAM', 'Total', 1)
     loop = out.figure(r'loop \(s\): (\S+)', places=4)
-    mean = _row(stats, '3 TIME STEP', 'Time step', len(steps), total)
-    whole_loop = len(steps) * float(mean) / 1000
-    if abs(float(loop) - whole_loop) > SKEW * whole_loop + half(loop) + len(steps) * half(mean) / 1000:
-        raise Wrong(f'loop: {loop} s is not {len(steps)} steps of {mean} ms')
-    transforms = [_row(stats, name, what, len(steps), total) for name, what in STEP.items()]
-    moves = [_row(stats, rf'{at} \w+_CTL', f'{what} transposition', len(steps), total)
+    mean = _row(stats, '3 TIME STEP', 'Time step', steps, total)
+    whole_loop = steps * float(mean) / 1000
+    if abs(float(loop) - whole_loop) > SKEW * whole_loop + half(loop) + steps * half(mean) / 1000:
+        raise Wrong(f'loop: {loop} s is not {steps} steps of {mean} ms')
+    transforms = [_row(stats, name, what, steps, total) for name, what in STEP.items()]
+    moves = [_row(stats, rf'{at} \w+_CTL', f'{what} transposition', steps, total)
              for at, what in TRANSPOSITIONS.items()]
     step, moved = sum(transforms), sum(moves)
     if moved > step:
         raise Wrong(f'{moved} ms of transpositions in a step of {step} ms')
-    facts |= {'steps': len(steps), 'error': float(error)}
+    facts |= {'steps': steps, 'error': float(error)}
     of = {'step': step, 'computation': step - moved, 'transposition': moved}
     return {name: float(milliseconds) / 1e3 for name, milliseconds in of.items()}, facts
+
+
+def _warm_up(out: Lines, printed: int) -> int:
+    """Return how many steps ran first and are in no statistics. ecTrans 1.1 has none, and 1.5 says how many."""
+    says = out.maybe(r'Running for (\d+) iterations with (\d+) extra warm-up iterations')
+    if not says:
+        return 0
+    steps, warm = whole(says[1], 'iterations'), whole(says[2], 'warm-up iterations', zero=True)
+    same('the number of the steps', printed, steps + warm)
+    return warm
 
 
 def _within(out: Lines, took: list[Decimal]) -> None:
