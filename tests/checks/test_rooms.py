@@ -191,6 +191,7 @@ def test_a_code_is_whole(code):
     assert bool(code.spack) == bool(code.binaries), 'what Spack builds is proven by its binaries'
     assert all((code.file.parent / name).is_file() for name in code.files)
     assert not code.package or code.version or code.expect, 'a program of the distribution tells its version, or proves itself by a result'
+    assert not code.other_names or code.executable, 'they are names of the executable'
     assert not code.stand_in or codes.named(code.stand_in)
     assert set(code.requires) <= set(codes.TOOLS)
     others = {f.name for f in code.file.parent.glob('*.py')} - {code.file.name, 'build.py'}        # build.py is run by its path

@@ -11,6 +11,7 @@ import pytest
 
 import hydra
 from conftest import OBEYS, eventually, shell
+from parity.check.workload import Workload
 from parity.machine import procfs
 from parity.machine.procfs import Tree
 from parity.software import blas, discover, launcher, programs
@@ -273,6 +274,35 @@ def test_programs_of_spacks_codes_are_found_on_path_and_a_wrong_version_is_not_o
     assert 'npb' in offered(stocked), 'what still runs after half a second has started'
 
 
+ECTRANS = "echo '===-=== END   OF TIMING STATISTICS ===-==='"
+
+
+@pytest.mark.parametrize('there, runs', [
+    (['ectrans-benchmark-dp'], 'ectrans-benchmark-dp'), (['ectrans-benchmark-cpu-dp'], 'ectrans-benchmark-cpu-dp'),
+    (['ectrans-benchmark-cpu-dp', 'ectrans-benchmark-dp'], 'ectrans-benchmark-dp'), (['ectrans-benchmark-gpu-dp'], None)])
+@pytest.mark.parametrize('where', ['PATH', 'prefix', 'stated prefix'])
+def test_a_program_is_found_and_run_by_any_of_its_names(stocked, where, there, runs):
+    prefix = stocked.home / 'own'
+    for name in there:
+        script((stocked.bin if where == 'PATH' else prefix / 'bin') / name, ECTRANS)
+    if where == 'stated prefix':
+        stated = Environ(name='own', provider='modules', features=['ectrans'])
+        found = discover.stated_below(stated, str(prefix), '')
+    elif where == 'prefix':
+        found = find(stocked, {'name': 'own', 'prefix': str(prefix), 'codes': ['ectrans']}).environs[1]
+    else:
+        found, = find(stocked).environs
+    assert ('ectrans' in found.features) == bool(runs)
+    if not runs:
+        assert 'ectrans-benchmark-dp' in str(found.software)
+        return
+    check = SimpleNamespace(current_environ=SimpleNamespace(extras={'software': found.software}), standalone=False)
+    assert Workload.program(check, 'ectrans-benchmark-dp') == (runs if where == 'PATH' else f'{prefix}/bin/{runs}')
+    assert found.software['programs']['ectrans-benchmark-dp']['path'].endswith(f'/{runs}')
+    if where != 'stated prefix':
+        assert f' ({runs}, ' in discover._announcement([found], None)
+
+
 def test_a_folder_of_path_that_may_not_be_entered_has_no_program(tmp_path):
     script(tmp_path / 'open' / 'bt.A.x', 'sleep 60')
     (tmp_path / 'shut' / 'bin').mkdir(parents=True)
@@ -409,7 +439,7 @@ def test_the_hpcc_and_the_openblas_of_this_machine(tmp_path, monkeypatch):
         assert ', mpirun is ' in why
         pytest.skip(f'hpcc: {why}')
     assert {'hpcc', 'mpi'} <= set(distro.features) and ('cc' in distro.features) == bool(shutil.which('cc'))
-    assert found.announcement.startswith('software: distro (ectrans-benchmark-dp ') and '\n' not in found.announcement
+    assert found.announcement.startswith(('software: distro (ectrans-benchmark-dp ', 'software: distro (ectrans-benchmark-cpu-dp ')) and '\n' not in found.announcement
     if distro.software['blas']['name'] == 'OpenBLAS':
         assert distro.env_vars['OPENBLAS_NUM_THREADS'] == '1' and distro.software['blas']['version']
         assert not blas.better(distro.software['blas']['core'], procfs.flags(Tree('/'))) or 'none better' in ' '.join(found.notes)

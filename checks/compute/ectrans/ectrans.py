@@ -11,7 +11,8 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
 
-CODE = Code('ecTrans', executable='ectrans-benchmark-dp', package='ectrans-utils', requires=('mpirun',),
+CODE = Code('ecTrans', executable='ectrans-benchmark-dp', other_names=('ectrans-benchmark-cpu-dp',),
+            package='ectrans-utils', requires=('mpirun',),
             smoke_args=('-t', '21', '-g', 'F16', '-n', '1'), expect='===-=== END   OF TIMING STATISTICS ===-===',
             units={'.*': 's'}, parts={'memory-bound codes': ('Ectrans',)},
             headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'}, scales={'Ectrans': 'strong'})

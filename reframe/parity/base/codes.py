@@ -40,6 +40,7 @@ class Code:
     #: there only with the variant.
     binaries: tuple[str, ...] = ()
     executable: str = ''                # the program on PATH; without it and ``requires``: only of Spack
+    other_names: tuple[str, ...] = ()   # of the executable in other versions; the first that is there runs
     package: str = ''                   # Debian's package of the executable
     requires: tuple[str, ...] = ()      # the TOOLS that a check needs, too: mpirun, python3, cc
     smoke_args: tuple[str, ...] = ()    # of a short trial, in a folder that has only ``files``
@@ -271,6 +272,12 @@ def named(room: str) -> Code:
 def features() -> tuple[str, ...]:
     """Return every name that `requires`, a waiver or a modules environment may use."""
     return tuple(sorted({name for code in every() for name in (code.feature, code.on_gpu) if name}))
+
+
+def names_of(program: str) -> tuple[str, ...]:
+    """Return the names that a program may have, in the order to look for them."""
+    others = [name for code in every() if code.executable == program for name in code.other_names]
+    return program, *others
 
 
 def of_spack() -> tuple[str, ...]:

@@ -227,7 +227,9 @@ class Workload(rfm.RegressionTestPlugin):
 
     def program(self, name):
         """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it."""
-        view = self.current_environ.extras.get('software', {}).get('view', '')
+        software = self.current_environ.extras.get('software', {})
+        name = software.get('programs', {}).get(name, {}).get('name', name)
+        view = software.get('view', '')
         view = './bin' if view and self.standalone else view
         return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
 

@@ -16,7 +16,7 @@ from parity.machine.procfs import Tree
 from parity.plan import identity
 from parity.software import launcher, manifest, spack
 from parity.software.blas import attempt
-from parity.software.programs import Environ, Survey, features, paths, programs, survey
+from parity.software.programs import Environ, Survey, features, other_name, paths, programs, survey
 from parity.software.spack import SpackFound
 from parity.system import systems
 from parity.system.systems import ModulesEnvironment, System
@@ -168,7 +168,8 @@ def stated_below(environ: Environ, prefix: str, where: str) -> Environ:
         parts = {code: [name for name in features()[code] if name not in codes.TOOLS]
                  for code in environ.features if code in features() and code not in missing}
         lying = paths({name for names in parts.values() for name in names}, None, view)
-        software['programs'] = {name: {'path': path, 'version': None, 'sha256': files.sha256(Path(path))}
+        software['programs'] = {name: {'path': path, 'version': None, 'sha256': files.sha256(Path(path)),
+                                       **other_name(name, path)}
                                 for name, path in lying.items() if os.access(path, os.R_OK)}
         del software['stated']
     if missing:
@@ -204,9 +205,13 @@ def _announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
 def _contents(software: dict[str, Any]) -> str:
     found, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
     names = [f'{p["spec"]} /{p["hash"][:7]}' for p in software.get('packages', {}).values()]
-    names += [f'{os.path.basename(program)} {about["package_version"] or about["version"] or ""}'.rstrip()
-              for code in codes.every() if code.package or code.spack
-              for program in code.programs[:1] if (about := found.get(program))]
+    for code in codes.every():
+        if not (code.package or code.spack):
+            continue
+        for program in code.programs[:1]:
+            if about := found.get(program):
+                name = about.get('name') or os.path.basename(program)
+                names.append(f'{name} {about["package_version"] or about["version"] or ""}'.rstrip())
     if mpi:
         names.append(launcher.described(mpi))
     if blas:

@@ -56,6 +56,7 @@ class Environ(Strict):
         facts = json.loads(json.dumps(software))
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
+            program.pop('name', None)
         facts.get('blas', {}).pop('library', None)
         # the DAG hash tells a recipe's changes
         for name in ('view', 'tools', 'newer_build', 'prefix', 'lacking', 'absent'):
@@ -187,7 +188,7 @@ def root_variables() -> dict[str, str]:
 
 def paths(names: Collection[str], search: str | None, view: str = '') -> dict[str, str]:
     """Return the place of each program that is on the search path, or below ``view``. A name with `*` becomes the
-    names that are there."""
+    names that are there. A program that has several names (Code.other_names) is known by its first."""
     found: dict[str, str | None] = {}
     for name in names:
         folders = [view] if view else (search or '').split(os.pathsep)
@@ -195,9 +196,23 @@ def paths(names: Collection[str], search: str | None, view: str = '') -> dict[st
         several = sorted({os.path.basename(each) for folder in folders
                           for each in glob(name, root_dir=folder or '.')} if '*' in name else [])
         for each in several or [name]:
-            program = os.path.join(view, each) if view else os.path.basename(each)
-            found[each] = shutil.which(program, path=search)
+            found[each] = _which(each, search, view)
     return {name: path for name, path in found.items() if path}
+
+
+def _which(program: str, search: str | None, view: str) -> str | None:
+    """Return the place of a program, by the first of its names that is there."""
+    for name in codes.names_of(program):
+        path = shutil.which(os.path.join(view, name) if view else os.path.basename(name), path=search)
+        if path:
+            return path
+    return None
+
+
+def other_name(program: str, path: str) -> dict[str, str]:
+    """Return the fact `name` of a program that lies at ``path`` by another name than its first."""
+    name = os.path.basename(path)
+    return {'name': name} if name in codes.names_of(program)[1:] else {}
 
 
 def _needed(feature: str, lying: Collection[str]) -> list[str]:
@@ -288,8 +303,12 @@ def _facts(running: Mapping[str, Probed], real: Mapping[str, str], math: dict[st
         package, version = owner(path)
         return {'package': package, 'package_version': version, 'sha256': digest(path)}
 
-    facts: dict[str, Any] = {'programs': {
-        name: {'path': path, 'version': running[name].version, **file(path)} for name, path in real.items()}}
+    about = {}
+    for name, path in real.items():
+        probe = running[name]
+        called = other_name(name, probe.path or '')
+        about[name] = {'path': path, 'version': probe.version, **file(path), **called}
+    facts: dict[str, Any] = {'programs': about}
     if mpi := running.get('mpirun'):
         facts['mpi'] = launcher.facts(mpi.name or 'MPI', mpi.version, real['mpirun'])
     return facts | ({'blas': math | file(math['library'])} if math else {})
