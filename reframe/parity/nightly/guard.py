@@ -121,7 +121,7 @@ def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[s
                         help="runs of each case (default 3; reframe's --repeat); their median is judged")
     parser.add_argument('--require', type=_required, default=[], metavar='CODES',
                         help='end with 3 unless each of these codes was measured, by itself or by a code that '
-                             f'stands in for it: hpl,stream; {ANY}: at least one')
+                             f'stands in for it, separated by commas; {ANY}: at least one')
     own, reframe_options = parser.parse_known_args(given)
     if not own.time_limit > 0:
         raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
