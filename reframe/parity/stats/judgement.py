@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from parity.base.figures import counted, percent
-from parity.stats import levels, rule
+from parity.stats import bounds, levels, rule
 from parity.stats.bounds import FIRST, WANTED
 from parity.stats.nights import Nights
 from parity.stats.rule import Outcome
@@ -104,8 +104,12 @@ class _Series:
         if word in ('ok', 'blind') and known and self._below(k, sign, reference):
             life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'detected': int(cells.begin[k])}
             off = percent(_share(level - sign * math.log(reference.value), sign))
-            word, why = 'regressed', (f'the level of the last nights is {off} worse than the accepted '
-                                      f'{reference.value:.4g}, beyond its bound')
+            beyond = (f'the level of the last nights is {off} worse than the accepted '
+                      f'{reference.value:.4g}, beyond its bound')
+            if bounds.side(self._with_reruns(k, sign, last), reference.low, reference.high):
+                word, why = 'regressed', beyond
+            else:
+                why += f'; {beyond}: tonight is within it'
         low = base - float(cells.value[k])
         return Judgement(
             word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
@@ -133,6 +137,11 @@ class _Series:
         cells = self.outcome.cells
         return bool(bound) and bound > 0 and bool(
             cells.now[k] + cells.bar[k] * cells.error[k] < sign * math.log(bound))
+
+    def _with_reruns(self, k: int, sign: int, last: int) -> float:
+        """Return tonight's figure: of the runs and their reruns, where it was run again."""
+        again = self.nights.again[last]
+        return float(np.exp(sign * (again if np.isfinite(again) else self.outcome.cells.value[k])))
 
     def _is_new(self, k: int, last: int) -> bool:
         episode = self.outcome.cells.lasting.get(k)

@@ -21,7 +21,7 @@ WITHIN, POWER = 3, 0.8416
 #: What may happen to a cell. A level begins with the first two, and with other work the cell learns anew. With the
 #: others, MAY, one may begin: the level before judges it on.
 EVENTS = ('accepted', 'level', 'work', 'software', 'hardware', 'maintenance')
-MAY = EVENTS[3:]
+BEGIN, MAY = EVENTS[:3], EVENTS[3:]
 
 #: Nights of the memory of noise. Its newest nights are left out: they may belong to a slowdown.
 MEMORY, NEWEST = 50, 2

@@ -5,23 +5,28 @@ false alarms. Worse by either is a regression, unless the same case, run again t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from parity.base import times
 from parity.base.figures import counted, duration, several
 from parity.records import history
-from parity.stats import bounds, levels
+from parity.stats import bounds, falls, levels
 from parity.stats.bounds import FIRST
+from parity.stats.falls import Falls
 from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.nights import Nights
+from parity.stats.rule import BEGIN
 from parity.verdict import events
 from parity.verdict.cells import OPEN, sentence
 from parity.verdict.learning import SECONDS
-from parity.verdict.model import AlarmBudget, Cell, Change
+from parity.verdict.model import COMES, AlarmBudget, Cell, Change
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES = 2.0
@@ -46,6 +51,8 @@ class Tonight(NamedTuple):
     life: dict[str, Any]             # state, begin, found and level of its segment
     start: float                     # when the night began, Unix time
     former: list[Change]             # what changed since the work that the accepted value is of
+    falls: Falls                     # beyond the accepted bound, on the nights before
+    first_fall: float                # when the first of them began, Unix time
 
 
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
@@ -70,23 +77,51 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     told, word, reason = tonight.judgement, cell.verdict, cell.reason
     update: dict[str, Any] = {**(_NO_REFERENCE if tonight.former else {}), 'history': told.verdict, **tonight.life}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
-    if word == 'regressed' and tonight.reruns \
-            and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
+    if word == 'regressed' and tonight.reruns and not bounds.side(median(tonight.reruns), cell.low, cell.high):
         word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
     if told.verdict != 'insufficient':
         shown = [share for share in (cell.visible, told.visible) if share is not None]
         update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high,
                    'visible': min(shown, default=None)}
         reason = sentence(reason, *told.warnings)
-        if word == 'regressed' and told.verdict != 'regressed' and not told.alone:
-            word, reason = 'ok', f'{reason} tonight: by chance'
+        if word == 'regressed' and told.verdict != 'regressed':
+            beyond = _beyond(cell, tonight, reason)
+            update |= beyond
+            word, reason = beyond['verdict'], beyond['reason']
         elif told.alone and told.verdict != 'regressed':
-            slow = {'state': 'slow', 'begin': tonight.start, 'detected': tonight.start, 'level': told.value}
-            update |= slow if word == 'regressed' else {'once': abs(told.value / told.baseline - 1)}
+            update['once'] = abs(told.value / told.baseline - 1)
+        elif tonight.falls.coming and told.state == 'normal':
+            update |= _coming(tonight, 0)
+            reason = sentence(reason, _spells(tonight, 0))
     if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)
     return {**update, 'verdict': word, 'reason': reason}
+
+
+def _beyond(cell: Cell, tonight: Tonight, reason: str) -> dict[str, Any]:
+    """Return the changes in a cell that is beyond its accepted bound tonight, which its history calls no slowdown.
+
+    Where it fell before, and reruns of tonight confirm this fall, it comes and goes. One night is a slowdown if it
+    is too low for chance. Any other is a line."""
+    told = tonight.judgement
+    if tonight.falls.spells and (tonight.reruns or told.alone):
+        return {'verdict': 'regressed', 'reason': sentence(reason, _spells(tonight, 1)), **_coming(tonight, 1)}
+    if told.alone:
+        return {'verdict': 'regressed', 'reason': reason, 'state': 'slow', 'begin': tonight.start,
+                'detected': tonight.start, 'level': told.value}
+    confirmed = 'run again it was as low: a slowdown if it comes again' if tonight.reruns else 'not run again'
+    return {'verdict': 'ok', 'reason': sentence(reason, confirmed), 'once': abs(cell.value / cell.reference - 1)}
+
+
+def _coming(tonight: Tonight, more: int) -> dict[str, Any]:
+    """Return the life of a cell that comes and goes; ``more``: 1 where it is low tonight."""
+    life = {'state': COMES, 'begin': tonight.first_fall, 'detected': tonight.start if more else tonight.first_fall}
+    return {**life, 'level': tonight.judgement.value} if more else life
+
+
+def _spells(tonight: Tonight, more: int) -> str:
+    return f'comes and goes: {tonight.falls.spells + more} spells since {times.day(tonight.first_fall)}'
 
 
 def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
@@ -109,7 +144,8 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     references = [None if c.reference is None or of else Reference(c.reference, c.low, c.high)
                   for c, of in zip(own, former, strict=True)]
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
-    told, outcome = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
+    signs = [_sign(cell) for cell in own]
+    told, outcome = judged(nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     start = rows['night'].to_list()
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
@@ -119,9 +155,23 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         life = {'state': each.state, 'level': each.level,
                 'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
                 **{name: begins.get(column, 0.0) for name, column in columns.items()}}
+        fell = _falls(nights, k, rows['event'], signs[k], references[k])
+        first_fall = start[nights.start[k] + fell.begin] if fell.spells else 0.0
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1],
-                           former[k])
+                           former[k], fell, first_fall)
     return found, shared
+
+
+def _falls(nights: Nights, k: int, event: pl.Series, sign: int, reference: Reference | None) -> Falls:
+    """Return the falls of series k beyond its accepted bound, since the newest event that begins a level."""
+    bound = reference and (reference.low if sign > 0 else reference.high)
+    if not bound or bound < 0:
+        return Falls()
+    first, until = nights.start[k:k + 2].tolist()
+    begun = np.flatnonzero(event[first:until].is_in(BEGIN).to_numpy())
+    since = first + (begun[-1] if len(begun) else 0)
+    fell = falls.before_tonight(nights.value[since:until], nights.again[since:until], sign * math.log(bound))
+    return replace(fell, begin=fell.begin + since - first)
 
 
 def _groups(cells: list[Cell]) -> np.ndarray:
@@ -191,8 +241,8 @@ def _named(cells: list[Cell]) -> pl.DataFrame:
                         schema=dict.fromkeys(history.CELL, history.TEXT)).with_row_index('cell')
 
 
-def _signs(cells: list[Cell]) -> list[int]:
-    return [1 if cell.better == 'higher' else -1 for cell in cells]
+def _sign(cell: Cell) -> int:
+    return 1 if cell.better == 'higher' else -1
 
 
 def _table(frame: pl.DataFrame, of: list[Cell], system: str
@@ -233,7 +283,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
     session has no figure."""
     frame = history.load(system, reruns=True).lazy()
-    wanted = _named(cells).lazy().with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8))
+    wanted = _named(cells).lazy().with_columns(pl.Series('sign', [_sign(cell) for cell in cells], dtype=pl.Int8))
     own = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='').unique('session').collect()
     start = own.filter(session=session)['start'].max()
     until = pl.col('start') <= (float('-inf') if start is None else start)
