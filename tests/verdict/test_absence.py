@@ -167,3 +167,79 @@ def test_a_case_that_takes_twice_its_usual_time_is_a_warning_with_both_times(sto
     done = parity('verdict')
     assert done.returncode == 0
     assert [line.removeprefix('careful').strip() for line in done.stdout.splitlines() if ' usual ' in line] == said
+
+
+def skips(stored: store.Stored, why: str, name: str = 'Stream', **other) -> None:
+    """A night on which a check skipped itself."""
+    left_out = ran(name, hpl='absent', latency='absent', result='skip', parity={'status': 'skipped', 'reason': why})
+    stored.add(store.case(), left_out, cmdline=NIGHTLY, **other)
+
+
+def test_a_cell_that_skips_itself_three_nights_in_a_row_ends_with_3_where_it_was_measured_before(stored, system):
+    night(stored, 'Toy', 'Stream')
+    for code in (0, 0, 3, 3):
+        skips(stored, 'too slow to measure')
+        verdict = judge.newest()
+        assert verdict.exit_code == code
+    done = parity('verdict')
+    assert done.returncode == 3 and '2 cells were left out 3 nights in a row, and measured before: Stream: hpl (too slow' in ' '.join(done.stdout.split())
+    assert '2 left out for 3 nights in a row or more' in verdict.trust
+    one, = incidents.after([], incidents.of_verdict(verdict, 'local', 1.0), incidents.near())
+    assert one.title == 'local:default: Stream: left out night after night'
+    system(f'[{{check: Stream, reason: too slow, since: {store.day(3)}}}]')
+    verdict = judge.newest()
+    assert verdict.exit_code == 0 and not verdict.warnings
+    night(stored, 'Toy', 'Stream')
+    assert judge.newest().exit_code == 0 and any('planned again' in said for said in judge.newest().warnings)
+
+
+def test_a_cell_that_always_skipped_itself_has_no_history(stored):
+    for _ in range(4):
+        skips(stored, 'no licence')
+        assert judge.newest().exit_code == 0
+
+
+def test_a_late_night_in_which_a_cell_skips_itself_is_counted_like_a_first_one(stored):
+    for _ in range(14):
+        night(stored, 'Toy', 'Stream')
+    for code in (0, 0, 3):
+        skips(stored, 'too slow to measure')
+        assert judge.newest().exit_code == code
+    night(stored, 'Toy', 'Stream')
+    skips(stored, 'too slow to measure')
+    assert judge.newest().exit_code == 0
+
+
+def test_cells_that_end_with_another_selection_are_named_once(stored):
+    for _ in range(3):
+        night(stored, 'Toy', 'Stream')
+    other, third = f'{NIGHTLY} -n Toy', f'{NIGHTLY} -x Stream'
+    said = f'the selection changed: 2 cells of {store.day(2)} (session 00000002) end with it, told once: Stream on default+distro'
+    for cmdline, warnings in ((other, [said]), (other, []), (NIGHTLY, []), (other, [])):
+        night(stored, *(['Toy', 'Stream'] if cmdline == NIGHTLY else ['Toy']), cmdline=cmdline)
+        verdict = judge.newest()
+        assert ([text for text in verdict.warnings if 'selection' in text], verdict.exit_code) == (warnings, 0)
+    renamed = store.case(environ='other')
+    stored.add(renamed, cmdline=third)
+    assert any('Toy on default+distro' in text for text in judge.newest().warnings), 'an environment that was renamed'
+
+
+@pytest.mark.parametrize('back', ['planned', 'retired'])
+def test_what_never_ran_keeps_exit_code_3_under_another_selection_until_it_is_back_or_retired(stored, system, back):
+    night(stored, 'Toy', 'Stream')
+    night(stored, 'Toy')
+    incidents.record(judge.newest(), 'local')
+    other = f'{NIGHTLY} -x Stream'
+    for _ in range(2):
+        night(stored, 'Toy', cmdline=other)
+        assert (judge.newest().exit_code, missing()) == (3, LOST)
+        known, = incidents.record(judge.newest(), 'local')
+        assert known.state == 'open' and not any('selection' in text for text in judge.newest().warnings)
+    if back == 'retired':
+        system(f'[{{check: Stream, reason: replaced, since: {store.day(3)}}}]')
+    night(stored, *(['Toy'] if back == 'retired' else ['Toy', 'Stream']), cmdline=other)
+    assert judge.newest().exit_code == 0
+    known, = incidents.record(judge.newest(), 'local')
+    assert known.state == 'over'
+    night(stored, 'Toy', cmdline=f'{NIGHTLY} -t compute')
+    assert judge.newest().exit_code == 0

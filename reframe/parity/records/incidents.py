@@ -247,7 +247,8 @@ def title(incident: Incident) -> str:
         slower = [fault.loss for fault in faults if fault.loss]
         return f'{place}: {part}{f" {figures.percent(median(slower))}" if slower else ""} slower'
     what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
-            'missing': 'never ran', 'disturbed': 'disturbed night after night'}[word]
+            'missing': 'never ran', 'disturbed': 'disturbed night after night',
+            'skipped': 'left out night after night'}[word]
     if incident.key[2:] == [Kind.PLACEMENT.value]:
         what = 'ranks placed otherwise than asked'
     cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}

@@ -209,6 +209,10 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
     if all(row.cell.label == 'test bed' for row in table if row.cell.is_figure):
         return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
     if often := judge.too_often(verdict.cells):
+        if skipped := [cell for cell in often if cell.verdict == 'skipped']:
+            count = counted(len(skipped), 'cell', 'were')
+            return (f'{count} left out {judge.TOO_OFTEN} nights in a row, and measured before: '
+                    f'{rows(skipped)[0].title} ({skipped[0].reason}).')
         return (f'{len(often)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
                 'row: others use the CPUs.')
     coverage, lacking = verdict.coverage, _lacking(verdict.coverage)

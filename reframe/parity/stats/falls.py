@@ -28,7 +28,7 @@ def before_tonight(runs: np.ndarray, again: np.ndarray, bound: float) -> Falls:
 
     ``runs``: of each night, as a logarithm that is better the higher it is; NaN where it has none. ``again``: of
     the runs and their reruns, NaN where nothing was run again. ``bound``: the accepted one. Neighbouring nights
-    beyond it are one spell, and reruns of one of them confirm it."""
+    beyond it are one spell, and one rerun of such a night confirms it."""
     place = np.flatnonzero(np.isfinite(runs[:-1]))[-rule.SPELLS_WITHIN:]
     rerun = np.isfinite(again[place])
     low = np.where(rerun, again[place], runs[place]) < bound

@@ -22,7 +22,7 @@ from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.joining import Bad, Near, grouped, matched, near
-from parity.verdict.model import BEGAN_WITHIN, TOO_OFTEN, Attribution, Cell, CellText, Subsystem, Verdict, rows
+from parity.verdict.model import BEGAN_WITHIN, Attribution, Cell, CellText, Subsystem, Verdict, rows
 
 #: Words that a person must act on.
 BAD = (*acks.BAD, 'missing')
@@ -31,7 +31,7 @@ NEWS = ('new', 'also', 'worse', 'due', 'over', 'back')
 #: Stands for a whole night that stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
-_RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
+_RUNGS = {'missing': 0, 'skipped': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: A node that the listing did not name for so long is not slow: the nights of a listing are newer.
 _LISTING_SECONDS = 8 * 86400.0
 
@@ -116,7 +116,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     failures = Failures([row.cell for row in measured])
     for row in measured:
         cell, name = row.cell, _name(row.cell)
-        if cell.verdict in BAD or cell.disturbed_nights >= TOO_OFTEN:
+        if cell.verdict in BAD or cell.unknown:
             night.bad[name] = _bad(row, start, failures)
         elif cell.verdict not in ('skipped', 'disturbed'):
             night.well[name] = Well(cell.ran_on, cell.state, cell.value)
@@ -150,7 +150,12 @@ def of_pair(pair: PairState) -> str:
 
 
 def _name(cell: Cell) -> str:
-    return f'{cell_id(vars(cell), True)} ({cell.size})'
+    return row_name(vars(cell), cell.system)
+
+
+def row_name(row: Mapping[str, Any], system: str) -> str:
+    """Return the name of a planned cell among the faults of an incident."""
+    return f'{cell_id({**row, "system": system}, True)} ({row["size"]})'
 
 
 def _bad(row: CellText, start: float, failures: Failures) -> Bad:
@@ -225,7 +230,7 @@ class Failures:
         word, everything = cell.verdict, cell.partition not in self._fine and self._checks[cell.partition] > 1
         if cell.kind is Kind.PLACEMENT:     # the launcher of a partition binds all ranks by one rule
             return [word, cell.partition, cell.kind.value]
-        kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '',
+        kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '', 'skipped': cell.check,
                 'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program',
                 'failed': cell.case if cell.kind is Kind.LIMIT else '' if everything else cell.check}
         return [word, cell.partition, kind[word]]

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -15,7 +16,7 @@ from parity import plan
 from parity.base import codes, errors, paths
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, NothingMeasured
-from parity.base.figures import counted, duration
+from parity.base.figures import counted, duration, several
 from parity.base.text import node_name
 from parity.compare import pairs
 from parity.compare.pairs import PairState
@@ -85,6 +86,7 @@ def _judged(session: Session) -> Verdict:
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
     cells, shared, longer = _with_history(cells, system.name, session, share)
+    cells = [_not_missed(cell, system, session) for cell in cells]
     shared = shared.model_copy(update={'bounds_alone': sum(
         budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)})
     cells = list(map(cellmaker.with_power, cells))
@@ -98,7 +100,8 @@ def _judged(session: Session) -> Verdict:
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
     cells, faults = acks.applied(cells, system.name, today, acks_from)
     coverage = _coverage(cells, planned, _absent_programs(session), spack)
-    missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
+    never_ran = {name for each in known for name, fault in each.left.items() if fault.word == 'missing'}
+    missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
     cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
     trust = _trust(cells, shared, session)
     counts = Counter(c.verdict for c in cells)
@@ -153,8 +156,8 @@ def exit_code(cells: list[Cell], pairs: Sequence[PairState] = (), nodes: Sequenc
 
 
 def too_often(cells: list[Cell]) -> list[Cell]:
-    """Return the cells that were disturbed in each of their last nights: nobody knows their speed any more."""
-    return [c for c in cells if c.disturbed_nights >= TOO_OFTEN]
+    """Return the cells that each of their last nights disturbed or left out: nobody knows their speed."""
+    return [cell for cell in cells if cell.unknown]
 
 
 def _warnings(session: Session) -> list[str]:
@@ -208,8 +211,8 @@ def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> st
     short = sum(c.history == 'insufficient' for c in cells)
     judged = sum(c.is_judged for c in cells)
     bounded = sum(c.is_judged and c.reference is not None for c in cells)
-    often = len(too_often(cells))
-    said = f'{often} disturbed for {TOO_OFTEN} nights in a row or more; ' if often else ''
+    lost = Counter('left out' if cell.verdict == 'skipped' else 'disturbed' for cell in too_often(cells))
+    said = ''.join(f'{count} {word} for {TOO_OFTEN} nights in a row or more; ' for word, count in lost.items())
     ended = sum(any(run.exitcode for run in runs) for runs in session.attempts.values())
     said += f'{counted(ended, "case")} passed with an exit code other than 0; ' if ended else ''
     said += f'{judged} of {len(cells)} judged'
@@ -326,48 +329,93 @@ Row = dict[str, str]
 _cell, _order = itemgetter(*CELL), itemgetter('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
 
 
-def _absent(session: Session, plan: dict[str, Any], system: System) -> tuple[list[Cell], list[Cell], list[str]]:
-    """Return the missing cells, the retired ones, and a warning for each retired entry that is planned again.
+def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[Cell], never_ran: set[str]
+            ) -> tuple[list[Cell], list[Cell], list[str]]:
+    """Return the missing cells, the retired ones, and warnings: each retired entry that is planned again, and
+    cells that ended with the selection of the nights before.
 
-    The nights before have the same selection and size. Nothing lacks in a session that ci/nightly did not begin,
-    nor in the confirmation of another."""
-    before = _before(session, system.name) if session.selection else []
+    The nights before have the same selection and size, but for cells whose incident is open: ``never_ran``, by
+    name. Nothing lacks in a session that ci/nightly did not begin, nor in the confirmation of another."""
+    before = _before(session, system.name, never_ran) if session.selection else []
+    other = _other_selection(session, system.name) if session.selection else None
     missing, gone = [], []
-    if not before and not system.retired:
+    if not before and not system.retired and not other:
         return missing, gone, []
     tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
+    measured = {tuple(getattr(cell, name) for name in CELL) for cell in cells if cell.verdict != 'skipped'}
     warnings = [_again(i, system) for i, entry in enumerate(system.retired)
-                if not entry.nodes and any(_retires(entry, row) for row in tonight)]
+                if not entry.nodes and any(_retires(entry, row) and _cell(row) in measured for row in tonight)]
     if any(entry.nodes for entry in system.retired):
         from parity.nodes import listing  # it loads polars
         ran_on = {node for run in session.runs for node in run.nodes}
         warnings += listing.retired_problems(system, session.start, ran_on)
     sizes, here = {OWN, *(row['size'] for row in tonight)}, set(map(_cell, tonight))
-    lacking = [(row, night) for row, night in before if row['size'] in sizes and _cell(row) not in here]
-    holding = [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]
+    lacking = [(row, night) for row, night in before if _cell(row) not in here
+               and (row['size'] in sizes or incidents.row_name(row, system.name) in never_ran)]
+    holding = _holding(system, session)
     for row, night in sorted(lacking, key=lambda each: _order(each[0])):
         retired = any(_retires(entry, row) for entry in holding)
         day = datetime.date.fromtimestamp(night.start)
         reason = f'not in this plan; planned last on {day} (session {night.uuid[:8]})'
         (gone if retired else missing).append(
             Cell(**row, system=system.name, verdict='skipped' if retired else 'missing', reason=reason))
+    if other:
+        from parity.records import history  # it loads polars
+        known = here.union(_cell(row) for row, _ in lacking)
+        ended = [row for row in history.planned(other.uuid).to_dicts()
+                 if _cell(row) not in known and not any(_retires(entry, row) for entry in holding)]
+        warnings += _ended(ended, other)
     return missing, gone, warnings
 
 
-def _before(session: Session, system: str) -> list[tuple[Row, Session]]:
-    """Every cell of the nights before with the same selection, and the newest night that planned it."""
-    last: dict[str, Session] = {}       # by its plan
-    for night in database.sessions(system):
-        if night.uuid == session.uuid:
-            break
-        if night.selection == session.selection and night.planned:
-            last[night.planned] = night
-    if not last.keys() - {session.planned}:
+def _ended(rows: list[Row], night: Session) -> list[str]:
+    """Return the warning that names cells of the night before which another selection leaves out."""
+    if not rows:
+        return []
+    day = datetime.date.fromtimestamp(night.start)
+    names = sorted({f'{row["check"]} on {row["partition"]}+{row["environ"]}' for row in rows})
+    return [f'the selection changed: {counted(len(rows), "cell")} of {day} (session {night.uuid[:8]}) '
+            f'{"ends" if len(rows) == 1 else "end"} with it, told once: {several(names)}']
+
+
+def _holding(system: System, session: Session) -> list[Retired]:
+    """Return the retired entries that hold on the night of the session."""
+    return [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]
+
+
+def _not_missed(cell: Cell, system: System, session: Session) -> Cell:
+    """Return the cell; nobody waits for a retired one that is left out."""
+    if cell.skipped_nights and any(_retires(entry, vars(cell)) for entry in _holding(system, session)):
+        return cell.model_copy(update={'skipped_nights': 0})
+    return cell
+
+
+def _other_selection(session: Session, system: str) -> Session | None:
+    """Return the night before, where it is of another selection and none before the session is of its own."""
+    nights = list(takewhile(lambda night: night.uuid != session.uuid, database.sessions(system)))
+    nights = [night for night in nights if night.selection and night.planned]
+    if not nights or any(night.selection == session.selection for night in nights):
+        return None
+    return nights[-1]
+
+
+def _before(session: Session, system: str, never_ran: set[str]) -> list[tuple[Row, Session]]:
+    """Return the cells of the nights before, each with the newest night that planned it: those of the same
+    selection, and of any selection those that ``never_ran``, by name."""
+    last: dict[tuple[str, bool], Session] = {}       # by its plan, and whether its selection is the same
+    for night in takewhile(lambda night: night.uuid != session.uuid, database.sessions(system)):
+        same = night.selection == session.selection
+        if night.planned and (same or never_ran and night.selection):
+            last[night.planned, same] = night
+    if all(plan == session.planned for plan, _ in last):
         return []
     from parity.records import history  # it loads polars
-    nights = sorted(last.values(), key=lambda night: night.start)
-    return list({_cell(row): (row, night) for night in nights
-                 for row in history.planned(night.uuid).to_dicts()}.values())
+    found: dict[tuple, tuple[Row, Session]] = {}
+    for (_, same), night in sorted(last.items(), key=lambda each: each[1].start):
+        for row in history.planned(night.uuid).to_dicts():
+            if same or incidents.row_name(row, system) in never_ran:
+                found[_cell(row)] = row, night
+    return list(found.values())
 
 
 def _retires(entry: Retired, row: Row) -> bool:

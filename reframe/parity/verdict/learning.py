@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from parity.base.reasons import Kind
 from parity.records import database
 from parity.records.plan_file import CELL
 from parity.records.record import Session
@@ -28,9 +29,21 @@ def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) 
         return None
     if any(other.get(cell, given) != given for other in others for cell, given in tonight.items()):
         return None
+    if any(_of(cell) in other for other in others for cell in left_out(cells)):
+        return None
     learning = {'state': 'learning'}
     return [cell.model_copy(update=learning) if cell.history == 'insufficient' and
-            tuple(getattr(cell, name) for name in CELL) in tonight else cell for cell in cells]
+            _of(cell) in tonight else cell for cell in cells]
+
+
+def left_out(cells: list[Cell]) -> list[Cell]:
+    """Return the cells that left themselves out tonight, or that their site left out without a waiver."""
+    return [cell for cell in cells if cell.verdict == 'skipped' and cell.value is None
+            and cell.environ and cell.kind is not Kind.WAIVED]
+
+
+def _of(cell: Cell) -> tuple[str, ...]:
+    return tuple(getattr(cell, name) for name in CELL)
 
 
 def _given(session: Session) -> dict[tuple[str, ...], Any]:

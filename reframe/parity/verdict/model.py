@@ -31,7 +31,7 @@ STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red'
 State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 #: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
 COMES: State = 'comes and goes'
-#: Nights in a row after which a disturbed cell is no accident any more.
+#: Nights in a row after which a disturbed cell, or one that was left out, is no accident any more.
 TOO_OFTEN = 3
 #: Slowdowns that begin within so long began together; after so long the level of one is sure.
 BEGAN_WITHIN = datetime.timedelta(days=3)
@@ -106,6 +106,7 @@ class Cell(Strict):
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None
     disturbed_nights: int = 0        # nights in a row, this one the last, in which every run was disturbed
+    skipped_nights: int = 0          # nights in a row, this one the last, that left out what was measured before
     cause: Attribution | None = None # the known cause of a slower figure
     suspicious: bool = False         # low among the nights before: worth another run before the verdict
     nodes: list[str] = Field(default_factory=list)
@@ -124,6 +125,11 @@ class Cell(Strict):
     def is_judged(self) -> bool:
         """Return whether bounds, a history or a limit judged the figure."""
         return self.is_figure and bool(self.judged_by) and self.verdict in JUDGED
+
+    @property
+    def unknown(self) -> bool:
+        """Return whether it was not measured for so many nights that nobody knows its speed."""
+        return max(self.disturbed_nights, self.skipped_nights) >= TOO_OFTEN
 
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:

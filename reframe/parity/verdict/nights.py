@@ -16,7 +16,7 @@ import polars as pl
 
 from parity.base import times
 from parity.base.figures import counted, duration, several
-from parity.records import history
+from parity.records import database, history
 from parity.stats import bounds, falls, levels
 from parity.stats.bounds import FIRST
 from parity.stats.falls import Falls
@@ -25,7 +25,7 @@ from parity.stats.nights import Nights
 from parity.stats.rule import BEGIN
 from parity.verdict import events
 from parity.verdict.cells import OPEN, sentence
-from parity.verdict.learning import SECONDS
+from parity.verdict.learning import SECONDS, left_out
 from parity.verdict.model import COMES, AlarmBudget, Cell, Change
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
@@ -52,19 +52,21 @@ class Tonight(NamedTuple):
     start: float                     # when the night began, Unix time
     former: list[Change]             # what changed since the work that the accepted value is of
     falls: Falls                     # beyond the accepted bound, on the nights before
-    first_fall: float                # when the first of them began, Unix time
+    first_fall: float                # when the first fall began, Unix time
 
 
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
                  ) -> tuple[list[Cell], AlarmBudget]:
     """Return all cells of the session, each with its last word, and the budget of so many histories."""
     judged = [c for c in cells if c.verdict in OPEN and c.better]
-    disturbed = [c for c in cells if c.verdict == 'disturbed']
+    disturbed, skipped = [c for c in cells if c.verdict == 'disturbed'], left_out(cells)
     found, shared = of_cells(judged, system, session, budget)
     told = zip(judged, found, strict=True)
     known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
         known[id(cell)] = {'disturbed_nights': count}
+    for cell, count in zip(skipped, _skipped(skipped, system, session), strict=True):
+        known[id(cell)] = {'skipped_nights': count}
     return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells], shared
 
 
@@ -200,11 +202,30 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     frame = frame.filter(pl.col('start') <= (float('inf') if until is None else until)).join(
         _named(cells), on=history.CELL)
     nights = history.nights(frame, 'cell').select('cell', 'start', 'disturbed').collect()
-    calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(calm=pl.col('start').max())
-    since = nights.join(calm, on='cell', how='left').filter(
-        pl.col('start') > pl.col('calm').fill_null(float('-inf')))
-    days = since.with_columns(day=pl.from_epoch(pl.col('start').cast(pl.Int64)).dt.date())
-    counts = dict(days.group_by('cell').agg(pl.col('day').n_unique()).iter_rows())
+    calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(last=pl.col('start').max())
+    since = nights.join(calm, on='cell', how='left')
+    return _days(since.with_columns(pl.col('last').fill_null(float('-inf'))), cells)
+
+
+def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
+    """Return for each cell how many nights in a row, up to the session, left it out; 0 where none measured it.
+
+    A night that did not plan the cell does not count."""
+    if not cells:
+        return []
+    starts = database.starts()
+    wanted = _named(cells).cast(dict.fromkeys(history.CELL, pl.String))
+    rows = history.rows(starts).filter(pl.col('start') <= starts[session], system=system, rerun_of='').join(
+        wanted.lazy(), on=history.CELL).select('cell', 'start', 'value', 'status').collect()
+    measured = rows.filter(pl.col('value').is_not_null()).group_by('cell').agg(last=pl.col('start').max())
+    return _days(rows.filter(status='skipped').join(measured, on='cell'), cells)
+
+
+def _days(nights: pl.DataFrame, cells: list[Cell]) -> list[int]:
+    """Return on how many days each cell has nights after its ``last`` good one (cell, start, last)."""
+    since = nights.filter(pl.col('start') > pl.col('last')).with_columns(
+        day=pl.from_epoch(pl.col('start').cast(pl.Int64)).dt.date())
+    counts = dict(since.group_by('cell').agg(pl.col('day').n_unique()).iter_rows())
     return [counts.get(i, 0) for i in range(len(cells))]
 
 
