@@ -269,3 +269,23 @@ def test_the_gate_passes_no_node_on_which_a_case_failed_or_was_disturbed(known, 
     others = on('p2', 'Stream', result='fail', fail_phase='sanity', parity={'status': 'failed', 'reason': 'of another node'})
     assert at_the_gate(monkeypatch, [NodeState(name, 'idle', True)], bad, bad, on(name, 'Stream %size=1'), others) == code
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('share, nights, named', ((0.5, 10, True), (0.85, 3, True), (0.5, 2, False), (0.95, 10, False), (1.0, 10, False)))
+def test_one_run_of_three_far_off_on_the_same_node_each_night_is_that_node(known, share, nights, named):
+    noise = np.random.default_rng(4).normal(scale=0.005, size=(12, 3))
+    known[:] = [rows(night, 100 * np.exp(noise[night, at]) * (share if at == 2 and night >= 12 - nights else 1), f'n{at}', run=at)
+                for night in range(12) for at in range(3)]
+    found = listing.twice('onebox', {})
+    assert found == ({('n2', 'memory'): pytest.approx(share, rel=0.02)} if named else {})
+    assert listing.mended('onebox', {('n2', 'memory'): 0.5, ('n1', 'memory'): 0.5}, {}) == {'n1'} | (set() if share < 0.83 else {'n2'})
+    assert not listing.twice('onebox', {'n2': start(11)}), 'nights before it was mended say nothing'
+
+
+@pytest.mark.parametrize('which', ('turns', 'noisy'))
+def test_three_nodes_whose_runs_scatter_or_are_low_by_turns_name_none(known, which):
+    noise = np.random.default_rng(5).normal(scale=0.15 if which == 'noisy' else 0.005, size=(60, 3))
+    for last in range(3, 60):
+        known[:] = [rows(night, 100 * np.exp(noise[night, at]) * (0.5 if which == 'turns' and at == night // 2 % 3 else 1), f'n{at}', run=at)
+                    for night in range(max(0, last - 16), last) for at in range(3)]
+        assert not listing.twice('onebox', {}), last

@@ -740,4 +740,4 @@ def test_a_node_that_two_listings_name_is_an_incident_until_they_do_not():
         known = [each.model_copy(update={'number': 1}) for each in known]
         titles += [(each.title, each.state, each.events[-1].what) for each in known]
     assert titles == [('c3: memory 7.0 % slower', 'open', 'new'), ('c3: memory 7.0 % slower', 'open', 'new'), ('c3: memory 7.0 % slower', 'over', 'over')]
-    assert 'two listings of different jobs' in '\n'.join(words.about(known[0], 5))
+    assert 'night after night' in '\n'.join(words.about(known[0], 5))

@@ -90,8 +90,10 @@ def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, 
           ) -> dict[tuple[str, str], float]:
     """Return the nodes that two listings call slower: today's and an earlier one. They are by (node, part), with
     their speed as a share of their peers'. No job of a node is in both listings. The newest night has half of the
-    slowdown at least, but of those that are ``named`` already. ``since``: see `well_since`."""
-    tables = _tables(figures.of_system(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS, since)
+    slowdown at least, but of those that are ``named`` already. ``since``: see `well_since`. Of three nodes, one
+    that was far below both others on three nights in a row."""
+    rows = figures.of_system(system, 2 * peers.NIGHTS)
+    tables = _tables(rows, 2 * peers.NIGHTS, since)
     compared = sum(len(names) for names, *_ in tables.values())
     found: dict[tuple[str, str], float] = {}
     for (_, part), (names, logs, errors) in tables.items():
@@ -112,6 +114,10 @@ def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, 
             for at in shares(earlier, np.array([*both], int)):
                 found[names[at], part] = min(now[at], found.get((names[at], part), 1.0))
             left = np.array([at for at in left if (names[at], part) not in found], int)
+    for part, names, logs in _of_three(rows, since):
+        for name, share in zip(names, peers.apart(logs), strict=True):
+            if share is not None:
+                found[name, part] = min(share, found.get((name, part), 1.0))
     return found
 
 
@@ -119,13 +125,22 @@ def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[st
     """Return the nodes whose newest nights show, all parts together, that they are not ``slow`` any more.
 
     ``slow``: their speeds by (node, part) as a share of their peers'. ``since``: see `well_since`."""
-    tables = _tables(figures.of_system(system, peers.NIGHTS), peers.NIGHTS, since, by_part=False) if slow else {}
+    if not slow:
+        return set()
+    rows = figures.of_system(system, peers.NIGHTS)
+    tables = _tables(rows, peers.NIGHTS, since, by_part=False)
     parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
     for (_, part), (names, logs, errors) in tables.items():
         for at, node in enumerate(names):
             if share := slow.get((node, part)):
                 parts[node].append((logs, errors, at, share))
-    return {node for node, found in parts.items() if peers.mended(found)}
+    back: dict[str, list[bool]] = defaultdict(list)
+    for part, names, logs in _of_three(rows, since):
+        for at, node in enumerate(names):
+            if share := slow.get((node, part)):
+                back[node].append(peers.rejoined(logs, at, share))
+    return {node for node, found in parts.items() if peers.mended(found)} | {
+        node for node, found in back.items() if all(found)}
 
 
 def well_since(system: str) -> dict[str, float]:
@@ -168,6 +183,19 @@ def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part
         logs[at], errors[at] = own['log'].to_numpy(), own['weight'].to_numpy() ** -0.5
         found[name] = names, logs, errors
     return found
+
+
+def _of_three(rows: pl.DataFrame, since: Mapping[str, float]) -> Iterator[tuple[str, list[str], np.ndarray]]:
+    """Yield each cell that three nodes alone have measured, too few for a listing: its part, the nodes, and
+    [nodes, nights] the logarithms of the figures, the newest night first. ``since``: see `_tables`."""
+    begin = pl.col('node').replace_strict(since, default=0.0, return_dtype=pl.Float64)
+    alone = rows.filter(figures.ON_ONE_NODE, pl.col('start') > begin)
+    cell = [*CELL, 'software', 'part']
+    few = alone.filter(pl.col('node').n_unique().over(cell) == peers.FEWEST)
+    for own in few.partition_by(cell):
+        nights = own.pivot('node', index=['session', 'start'], values='log').sort('start', descending=True)
+        names = nights.columns[2:]
+        yield own['part'][0], names, nights.select(names).cast(pl.Float64).fill_null(np.nan).to_numpy().T
 
 
 def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:

@@ -187,7 +187,7 @@ def _slow_level(cell: Cell, start: float) -> float | None:
 
 
 def _of_node(node: str, part: str, share: float, start: float) -> Bad:
-    where = Where(kind='node', name=node, why='slower than its peers in two listings of different jobs')
+    where = Where(kind='node', name=node, why='slower than its peers night after night')
     fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
     return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
                Attribution(where=where, subsystem=Subsystem(name=part)))
