@@ -76,6 +76,24 @@ def test_work_that_is_another_on_most_nights_is_judged_as_one(stored):
     assert (cell.state, cell.verdict) == ('slow', 'regressed')
 
 
+@pytest.mark.parametrize('every', [1, 5])
+def test_work_that_changes_before_it_is_learned_can_never_be_judged_and_the_first_lines_say_why(stored, every):
+    history(stored)
+    for n in range(3 * every):
+        night(stored, 50.0, executable_opts=['--date', str(n // every)])
+        verdict, cell, lines = said()
+        never = n // every >= 2
+        assert any('learn anew: arguments changed' in line for line in lines[:6]) is not never
+        assert ('2 cells can never be judged: arguments changed 3 times, never after 11 nights alike; the last time --date 1 -> --date 2'
+                in ' '.join(lines[:6])) is never, lines
+    for _ in range(12):
+        night(stored, 50.0, executable_opts=['--date', 'always'])
+    verdict, cell, lines = said()
+    assert cell.state == 'normal' and not any('never' in line for line in lines[:5])
+    night(stored, 50.0, executable_opts=['--date', 'other'])
+    assert said()[1].restarts == 1, 'it had learned'
+
+
 def test_another_unit_is_other_work(stored):
     history(stored)
     plan = [{**made.planned(), 'metrics': [{**made.METRICS[0], 'unit': 'Tflop/s'}, made.METRICS[1]]}]

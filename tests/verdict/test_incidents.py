@@ -659,7 +659,7 @@ def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_it
         return found.exit_code, again.stdout, answer.of(found)
     code, printed, told = night()
     assert code == 1 and printed.startswith(f'{title} (incident 1, new). ') and told.sentence == f'{title} (incident 1, new).'
-    assert 'where: this node: c3 (slower than its peers in two listings' in printed and 'parity show 1' in printed
+    assert 'where: this node: c3 (slower than its peers night after night' in printed and 'parity show 1' in printed
     assert told.sentence in (tmp_path / 'notice').read_text() and f'{title} (incident 1, new)' in (results / 'report' / 'index.html').read_text()
     done = parity('ack', '1', '--until', '2999-01-01', '--why', 'it runs hot', '--by', 'ana')
     assert done.returncode == 0 and 'incident 1, node c3, acknowledged until 2999-01-01 by ana: it runs hot' in done.stdout, done.stderr

@@ -21,10 +21,10 @@ from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
 from parity.records.incidents import Incident, WithVerdict
 from parity.report import incidents as words
-from parity.stats.bounds import WANTED
+from parity.stats.bounds import FIRST, WANTED
 from parity.verdict import incidents, judge
 from parity.verdict.incidents import BAD
-from parity.verdict.model import WORDS, Cell, CellText, Coverage, Verdict, rows
+from parity.verdict.model import RESTARTS, WORDS, Cell, CellText, Coverage, Verdict, rows
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
@@ -282,7 +282,9 @@ def _anew(verdict: Verdict) -> Iterator[str]:
     it, and have an accepted value of the work before."""
     groups: Counter[str] = Counter()
     former = sum(bool(cell.anew) and cell.state != 'learning' for cell in verdict.cells)
-    for changes in (cell.anew for cell in verdict.cells if cell.anew and cell.state == 'learning'):
+    yield from _never_judged(verdict)
+    for changes in (cell.anew for cell in verdict.cells
+                    if cell.anew and cell.state == 'learning' and cell.restarts < RESTARTS):
         facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
         day = changes[0].when[:10]
         groups[f'{several(facts)} changed' + (f' on {day}' if day != verdict.session.start[:10] else '')] += 1
@@ -292,6 +294,18 @@ def _anew(verdict: Verdict) -> Iterator[str]:
         yield f'{counted(count, noun)} {"learns" if count == 1 else "learn"} anew: {text}'
     if former:
         yield f'{counted(former, "accepted value")} of former work: parity refs propose'
+
+
+def _never_judged(verdict: Verdict) -> Iterator[str]:
+    """Yield how many cells can never be judged, as their work changes before they learned it, and an example."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in verdict.cells:
+        if cell.restarts >= RESTARTS:
+            groups.setdefault(several([change.fact for change in cell.anew]), []).append(cell)
+    for facts, cells in sorted(groups.items(), key=lambda each: -len(each[1]))[:WARNINGS]:
+        restarts, change = max(cell.restarts for cell in cells), cells[0].anew[0]
+        yield (f'{counted(len(cells), "cell")} can never be judged: {facts} changed {restarts} times, never after '
+               f'{FIRST + 1} nights alike; the last time {change.old} -> {change.new}')
 
 
 def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:

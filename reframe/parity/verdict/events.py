@@ -14,6 +14,7 @@ from parity.base.text import node_name
 from parity.records import changes, database
 from parity.records.record import Session
 from parity.refs import levels
+from parity.stats.bounds import FIRST
 from parity.verdict import acks
 from parity.verdict.model import Cell, Change, names
 
@@ -28,6 +29,7 @@ class OtherWork(NamedTuple):
 
     changes: list[Change]
     unaccepted: bool
+    restarts: int                    # this one, and those before it that left no time to learn
 
 
 def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[pl.Series, dict[int, OtherWork]]:
@@ -52,8 +54,13 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
     event = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, holds in events.items()),
                         pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
     last = dict(rows.filter(accepted).group_by('cell').agg(pl.col('row').max()).iter_rows())
-    anew = {rows['cell'][row]: OtherWork(new, last.get(rows['cell'][row], -1) < row)
-            for row, new in work.items()}
+    anew: dict[int, OtherWork] = {}
+    newest: dict[int, int] = {}      # the row of the last restart, by cell
+    for row, new in sorted(work.items()):
+        cell = rows['cell'][row]
+        learned = cell not in newest or row - newest[cell] > FIRST
+        restarts = 1 if learned else anew[cell].restarts + 1
+        anew[cell], newest[cell] = OtherWork(new, last.get(cell, -1) < row, restarts), row
     return rows.select(event=event)['event'], anew
 
 

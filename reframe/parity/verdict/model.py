@@ -33,6 +33,8 @@ State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 COMES: State = 'comes and goes'
 #: Nights in a row after which a disturbed cell, or one that was left out, is no accident any more.
 TOO_OFTEN = 3
+#: A cell that learned anew so often in a row, and never learned, can not be judged.
+RESTARTS = 3
 #: Slowdowns that begin within so long began together; after so long the level of one is sure.
 BEGAN_WITHIN = datetime.timedelta(days=3)
 
@@ -101,6 +103,7 @@ class Cell(Strict):
     first_slow: float = 0.0          # the first night that was surely slow; 0: not known
     level: float | None = None       # of the newest nights of that level, in the metric's unit
     once: float | None = None        # the share by which tonight is low, too few nights for a slowdown
+    restarts: int = 0                # times in a row that it learns anew without having learned
     anew: list[Change] = []          # other work: it learns anew, or its accepted value is of the work before
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide

@@ -154,7 +154,8 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         columns = {name: getattr(each, name) for name in _BEGINS}
         rows_of = range(*nights.start[k:k + 2]) if max(columns.values()) >= 0 else ()
         begins = {outcome.column[row]: start[row] for row in rows_of}
-        life = {'state': each.state, 'level': each.level,
+        restarts = anew[i].restarts if i in anew and each.state == 'learning' else 0
+        life = {'state': each.state, 'level': each.level, 'restarts': restarts,
                 'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
                 **{name: begins.get(column, 0.0) for name, column in columns.items()}}
         fell = _falls(nights, k, rows['event'], signs[k], references[k])
