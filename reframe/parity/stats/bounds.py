@@ -34,6 +34,9 @@ LEAST = 0.03
 WIDEST = 0.5
 #: A cell is `ok` only where a slowdown of this share would show; else it is `blind`.
 WANTED = 0.05
+#: No machine is so many times as fast as the night before: such a figure is a mistake of its measurement. A metric
+#: that is better the lower it is must be a time: a count may fall so far.
+ABSURD, TIMES = 1000.0, ('s', 'ms', 'us', 'ns', 'min', 'h')
 #: Nights of a cell before its history judges it (parity.stats.levels).
 FIRST = 10
 #: Steps of the timer that a figure may be off: one is the timer's own doing.
@@ -56,6 +59,14 @@ def word(better: str, value: float, low: float | None, high: float | None) -> st
 def bad(better: str, low: float | None, high: float | None) -> list[float | None]:
     """Return the bounds beyond which a value is slower: both where the direction is not known."""
     return [end for end, good in ((low, 'lower'), (high, 'higher')) if better != good]
+
+
+def absurd(better: str, value: float, usual: float | None, unit: str) -> float | None:
+    """Return how many times as fast as usual a figure is, where no machine is; None else."""
+    if not usual or usual < 0 or value <= 0 or better == '' or better == 'lower' and unit not in TIMES:
+        return None
+    times = value / usual if better == 'higher' else usual / value
+    return times if times >= ABSURD else None
 
 
 def visible(better: str, value: float, low: float | None, high: float | None) -> float | None:

@@ -57,6 +57,7 @@ class Judgement:
     level: float | None = None    # of the newest nights
     alone: bool = False           # tonight is so low that it is no chance, alone
     new: bool = False             # a slowdown that was found tonight
+    before: float | None = None   # the median of the nights before tonight or an improvement; None: too few
 
     @property
     def alarm(self) -> bool:
@@ -93,8 +94,9 @@ class _Series:
         value = float(np.exp(sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
         if self.nights.counts[k]:
             return self._counted(k, state, last)
+        before = self._before(k, sign, last)
         if state == rule.TOO_FEW or state in (rule.QUIET, rule.GOING) and not known:
-            return Judgement('insufficient', self._few(k, last), value=value)
+            return Judgement('insufficient', self._few(k, last), value=value, before=before)
         base, width = float(cells.base[k]), 3 * float(cells.scale[k])
         band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
         seen = _share(-cells.visible[k], sign) if known else None
@@ -117,7 +119,19 @@ class _Series:
             needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
             alone=known and state == rule.QUIET and bool(
                 low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
-            new=state == rule.SLOW and self._is_new(k, last))
+            new=state == rule.SLOW and self._is_new(k, last), before=before)
+
+    def _before(self, k: int, sign: int, last: int) -> float | None:
+        """Return what was usual before tonight, of the same work; before an improvement that is on probation."""
+        cells, episode = self.outcome.cells, self.outcome.cells.lasting.get(k)
+        if episode and episode.depth > 0:
+            return math.exp(sign * episode.base)
+        first = int(self.nights.start[k])
+        if cells.began[k] == 'work':
+            first = last + 1 - int(cells.nights[k])
+        nights = self.nights.value[max(first, last - rule.LEVEL):last]
+        nights = nights[np.isfinite(nights)]
+        return math.exp(sign * float(np.median(nights))) if len(nights) >= rule.AFTER else None
 
     def _life(self, k: int) -> dict[str, Any]:
         """Return the state of the life, and where its slow or fast level begins and was found."""

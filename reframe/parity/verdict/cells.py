@@ -136,6 +136,8 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
         return 'disturbed', disturbed
     if usual is None:
         return 'unreferenced', '' if metric.better else f'direction unknown: {metric.unknown}'
+    if why := too_fast(metric.better, value, usual, metric.unit, figure.source or 'the accepted value'):
+        return 'impossible', why
     which = f'{figure.source} reference'.strip()
     both = '' if metric.better else 'direction unknown: judged on both sides'
     if (word := bounds.word(metric.better, value, figure.low, figure.high)) == 'ok':
@@ -143,6 +145,15 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     share = change(value, usual)
     said = f'{share} of {which if figure.source else "the reference"}' if share else f'{which} {usual:.4g}'
     return word, sentence(said, both)
+
+
+def too_fast(better: str, value: float, usual: float | None, unit: str, which: str) -> str:
+    """Return why a figure cannot be: it is so many times better than what is usual; '' where it may be."""
+    times = bounds.absurd(better, value, usual, unit)
+    if times is None:
+        return ''
+    return (f'{value:.4g} {unit} is {times:.2g} times as fast as {which}, {usual:.4g}: no machine is; look at '
+            'what the program printed, and at its unit')
 
 
 def _visible(metric: PlannedMetric, figure: Figure) -> float | None:

@@ -109,7 +109,7 @@ def _judged(session: Session) -> Verdict:
         session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,
         retired=retired, pairs=outcomes, incidents=known,
         counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
+        warnings=[*_warnings(session), *_left_running(session), *_references(cells), *expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
         next=_next(cells, session, system.name, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
@@ -169,6 +169,12 @@ def _warnings(session: Session) -> list[str]:
             *(f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])),
             *database.wrong_clocks(session), *(f'spack: {why}' for why in dict.fromkeys(newer)), *lacking,
             *recovery.warnings()]
+
+
+def _references(cells: list[Cell]) -> list[str]:
+    """Return a line for each cell whose check has another reference of its own than before: nobody accepted it."""
+    return [f"{name}: the check's own reference changed from {change.old} to {change.new} {cell.unit} on "
+            f'{change.when[:10]}' for name, cell in names(cells).items() if (change := cell.new_reference)]
 
 
 def _absent_programs(session: Session) -> dict[str, str]:

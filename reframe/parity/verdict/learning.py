@@ -8,6 +8,7 @@ from parity.base.reasons import Kind
 from parity.records import database
 from parity.records.plan_file import CELL
 from parity.records.record import Session
+from parity.stats import bounds
 from parity.stats.bounds import FIRST
 from parity.verdict.model import Cell
 
@@ -24,8 +25,11 @@ def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) 
         return None
     tonight = _given(session)
     try:
-        others = [_given(database.read(night.uuid)) for night in nights]
+        stored = [database.read(night.uuid) for night in nights]
     except database.Unreadable:
+        return None
+    others = list(map(_given, stored))
+    if any(_too_fast(cells, night) for night in stored):
         return None
     if any(other.get(cell, given) != given for other in others for cell, given in tonight.items()):
         return None
@@ -42,11 +46,21 @@ def left_out(cells: list[Cell]) -> list[Cell]:
             and cell.environ and cell.kind is not Kind.WAIVED]
 
 
+def _too_fast(cells: list[Cell], night: Session) -> bool:
+    """Return whether a cell is so many times as fast as in another night that no machine is."""
+    values = {(run.partition, run.environ, run.case, run.size, name): figure.value
+              for run, name, figure in night.counted()}
+    return any(cell.value is not None and bounds.absurd(cell.better, cell.value, values.get(_of(cell)), cell.unit)
+               for cell in cells)
+
+
 def _of(cell: Cell) -> tuple[str, ...]:
     return tuple(getattr(cell, name) for name in CELL)
 
 
 def _given(session: Session) -> dict[tuple[str, ...], Any]:
-    """Return what the program was given and the unit of each figure that counts, by CELL."""
-    return {(run.partition, run.environ, run.case, run.size, name): (run.work, figure.unit)
+    """Return what the program was given, and the unit and its check's own reference of each figure that counts, by
+    CELL."""
+    return {(run.partition, run.environ, run.case, run.size, name): (
+                run.work, figure.unit, figure.reference if figure.source else None)
             for run, name, figure in session.counted()}

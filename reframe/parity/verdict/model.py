@@ -103,6 +103,7 @@ class Cell(Strict):
     first_slow: float = 0.0          # the first night that was surely slow; 0: not known
     level: float | None = None       # of the newest nights of that level, in the metric's unit
     once: float | None = None        # the share by which tonight is low, too few nights for a slowdown
+    new_reference: Change | None = None     # of the reference that the check has itself
     restarts: int = 0                # times in a row that it learns anew without having learned
     anew: list[Change] = []          # other work: it learns anew, or its accepted value is of the work before
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
@@ -137,7 +138,7 @@ class Cell(Strict):
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:
         """Return 'limit' where the value exceeds it, 'history' where only the nights before call it changed."""
-        if self.verdict == 'impossible':
+        if self.verdict == 'impossible' and self.limit_certain:
             return 'limit'
         within = self.value is None or not bounds.side(self.value, self.low, self.high)
         by_history = self.reference is None or self.verdict in ('regressed', 'improved') and within

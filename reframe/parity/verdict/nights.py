@@ -24,7 +24,7 @@ from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.nights import Nights
 from parity.stats.rule import BEGIN
 from parity.verdict import events
-from parity.verdict.cells import OPEN, sentence
+from parity.verdict.cells import OPEN, sentence, too_fast
 from parity.verdict.learning import SECONDS, left_out
 from parity.verdict.model import COMES, AlarmBudget, Cell, Change
 
@@ -98,6 +98,8 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)
+    if why := too_fast(cell.better, cell.value, told.before, cell.unit, 'the nights before'):
+        word, reason = 'impossible', why
     return {**update, 'verdict': word, 'reason': reason}
 
 
@@ -150,12 +152,14 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     told, outcome = judged(nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     start = rows['night'].to_list()
+    new_references = _new_references(cells, frame)
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
         columns = {name: getattr(each, name) for name in _BEGINS}
         rows_of = range(*nights.start[k:k + 2]) if max(columns.values()) >= 0 else ()
         begins = {outcome.column[row]: start[row] for row in rows_of}
         restarts = anew[i].restarts if i in anew and each.state == 'learning' else 0
         life = {'state': each.state, 'level': each.level, 'restarts': restarts,
+                'new_reference': new_references.get(i),
                 'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
                 **{name: begins.get(column, 0.0) for name, column in columns.items()}}
         fell = _falls(nights, k, rows['event'], signs[k], references[k])
@@ -163,6 +167,23 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1],
                            former[k], fell, first_fall)
     return found, shared
+
+
+def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]:
+    """Return the newest change of the reference that a cell's check has itself, within its last MOST nights."""
+    own = [i for i, cell in enumerate(cells) if cell.reference_source]
+    if not own:
+        return {}
+    rows = frame.filter(~pl.col('again'), pl.col('reference').is_not_null(), pl.col('cell').is_in(own))
+    found: dict[int, Change] = {}
+    for (i,), nights in rows.unique(['cell', 'night']).sort('night').group_by('cell', maintain_order=True):
+        newest, reference = nights.tail(MOST), cells[i].reference
+        before = newest.filter(pl.col('reference') != reference)
+        if len(before):
+            since = newest.filter(pl.col('night') > before['night'][-1])['night'][0]
+            found[i] = Change(fact='reference', old=f'{before["reference"][-1]:.6g}', new=f'{reference:.6g}',
+                              since=since)
+    return found
 
 
 def _falls(nights: Nights, k: int, event: pl.Series, sign: int, reference: Reference | None) -> Falls:
