@@ -97,3 +97,21 @@ def test_a_fall_of_long_ago_tells_nothing(stored, site):
     assert cell.state != 'comes and goes', cell.reason
     cell, _ = tonight(stored, 100.0)
     assert cell.state == 'normal'
+
+
+@pytest.mark.parametrize('own, word', [(50.0, 'regressed'), (100.0, 'ok')])
+def test_reruns_on_other_nodes_contradict_no_fall_of_this_one(stored, site, own, word):
+    store(stored, [100.0] * 20)
+    uuid = stored.add(*[case(50.0, **REFS)] * 3)
+    stored.add(case(own, **REFS), *[case(100.0, job_nodelist=['other'], **REFS)] * 2, **{RERUN_OF: uuid})
+    cell = next(cell for cell in judge.newest(uuid).cells if cell.metric == 'hpl')
+    assert cell.verdict == word, cell.reason
+
+
+def test_a_count_beyond_a_bound_of_0_has_a_line(stored, site):
+    """A reference of 0 is no divisor."""
+    for count in [0.0, 3.0, 0.0, 0.0, 1.0] * 9:
+        stored.add(case(100.0, latency=count, refs={'latency': (0.0, None, 0.0)}))
+    uuid = stored.add(case(100.0, latency=2.0, refs={'latency': (0.0, None, 0.0)}))
+    cell = next(cell for cell in judge.newest(uuid).cells if cell.metric == 'latency')
+    assert (cell.verdict, bool(cell.once)) == ('ok', True), cell.reason

@@ -9,7 +9,6 @@ from parity.report import answer
 from parity.verdict import judge
 from stored import case, day
 
-
 #: A night of 2021: a clock in the future is a warning.
 PAST = -2000
 

@@ -209,21 +209,10 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
     if all(row.cell.label == 'test bed' for row in table if row.cell.is_figure):
         return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
     if often := judge.too_often(verdict.cells):
-        if skipped := [cell for cell in often if cell.verdict == 'skipped']:
-            count = counted(len(skipped), 'cell', 'were')
-            return (f'{count} left out {judge.TOO_OFTEN} nights in a row, and measured before: '
-                    f'{rows(skipped)[0].title} ({skipped[0].reason}).')
-        return (f'{len(often)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
-                'row: others use the CPUs.')
-    coverage, lacking = verdict.coverage, _lacking(verdict.coverage)
+        return _too_often(often, measured)
+    lacking = _lacking(verdict.coverage)
     if not judged:
-        bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
-        disturbed = sum(row.word == 'disturbed' for row in table)
-        others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
-        if lacking:
-            return f"{lacking}: {figures} of parity's own checks, none wrong{bounds}.{others}"
-        some = f'; {coverage.measured} of the {coverage.total} codes measured' if coverage.lacking else ''
-        return f'This machine is measured: {figures}, none wrong{bounds}{some}.{others}'
+        return _none_judged(verdict, table, figures, lacking)
     counts = ((sum(bool(row.cell.acknowledged) for row in judged_rows), 'known'),
               (sum(row.word == 'improved' for row in judged_rows), 'improved'), (low, 'slower tonight'),
               (blind, 'blind'))
@@ -232,6 +221,28 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
         rest.append('the others are as they were' if rest else 'all are as they were')
     answer = f'{judged} of {counted(measured, "figure", "are")} judged: {", ".join(rest)}.'
     return f'{answer} {lacking}.' if lacking else answer
+
+
+def _none_judged(verdict: Verdict, table: list[CellText], figures: str, lacking: str) -> str:
+    """Return the sentence of a night of which no figure is judged yet."""
+    coverage = verdict.coverage
+    bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
+    disturbed = sum(row.word == 'disturbed' for row in table)
+    others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
+    if lacking:
+        return f"{lacking}: {figures} of parity's own checks, none wrong{bounds}.{others}"
+    some = f'; {coverage.measured} of the {coverage.total} codes measured' if coverage.lacking else ''
+    return f'This machine is measured: {figures}, none wrong{bounds}{some}.{others}'
+
+
+def _too_often(cells: list[Cell], measured: int) -> str:
+    """Return which cells nobody knows the speed of, after nights that left them out or disturbed them."""
+    skipped = [cell for cell in cells if cell.verdict == 'skipped']
+    if not skipped:
+        return (f'{len(cells)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
+                'row: others use the CPUs.')
+    return (f'{counted(len(skipped), "cell", "were")} left out {judge.TOO_OFTEN} nights in a row, and measured '
+            f'before: {rows(skipped)[0].title} ({skipped[0].reason}).')
 
 
 def _lacking(coverage: Coverage) -> str:

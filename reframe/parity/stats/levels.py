@@ -5,7 +5,6 @@ All values are logarithms, turned so that higher is better. A cell is a series; 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from statistics import median
 
@@ -13,7 +12,7 @@ import numpy as np
 import scipy
 
 from parity.stats import counts, rule
-from parity.stats.bounds import ABSURD, FIRST
+from parity.stats.bounds import FIRST
 from parity.stats.moves import Moves, begun, spells
 from parity.stats.nights import Nights, median_of, medians
 from parity.stats.node_effects import Nodes
@@ -195,7 +194,7 @@ class _Follow:
 
         ``worse``, ``better``: the length, of LENGTHS, that shows it, and the statistic; None: nothing does."""
         e = self.episode.get(c)
-        if e and (self._small(c, e) if e.depth < 0 else self._proved(c, e)):
+        if e and (self._small(c, e) if e.depth < 0 else e.proved(self.end[c])):
             del self.episode[c]
             e = None
         if e:
@@ -219,10 +218,6 @@ class _Follow:
         if e.depth > 0:
             return rule.FAST
         return rule.SLOW if self._slow_tonight(c, e) else rule.GOING
-
-    def _proved(self, c: int, e: Episode) -> bool:
-        """Return whether an improvement is over its probation. One that no machine makes never is."""
-        return self.end[c] - e.place > rule.PROBATION and e.depth < math.log(ABSURD)
 
     def _small(self, c: int, e: Episode) -> bool:
         """Return whether a slowdown is none: DRIFTING of its nights, or more, are in the median not EFFECT low."""

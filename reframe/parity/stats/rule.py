@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from parity.stats import bounds
+
 #: The state of a night. COMES: a low one of what comes and goes; GOING: a good one of a slowdown that is not over.
 TOO_FEW, QUIET, SLOW, FAST, COMES, GOING = -1, 0, 1, 2, 3, 4
 #: What turns a cell red; a slowdown that was told, and is not over.
@@ -56,6 +58,8 @@ DRIFTING, HEAD = int(LENGTHS[-1]), 40
 CLIP = 0.72
 #: An improvement must be surer than a slowdown by so much, and is on probation for so many nights.
 SURER, PROBATION = 0.25, 10
+#: The log of an improvement that no machine makes: it stays on probation.
+ABSURD = np.log(bounds.ABSURD)
 #: Low nights are no chance where a binomial test finds them so rare, or Cramér's theorem their mean: in rates, of
 #: RATE at most.
 CHANCE, LARGE = 1 / 2000, 2.0
@@ -95,6 +99,10 @@ class Episode:
     place: int = 0           # where it ends
     began: tuple[str, int] = ('', -1)     # the event that began the level before, and its column
     again: int = -1          # column of the level before the improvement that a slowdown leads back to; -1: none
+
+    def proved(self, end: int) -> bool:
+        """Return whether an improvement is proved at place ``end``. One that no machine makes never is."""
+        return end - self.place > PROBATION and self.depth < ABSURD
 
 
 @dataclass

@@ -109,8 +109,8 @@ def _judged(session: Session) -> Verdict:
         session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,
         retired=retired, pairs=outcomes, incidents=known,
         counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*_warnings(session), *_left_running(session), *_references(cells), *expired, *again, *longer, *faults,
-                  *accepted.expired(system.name)],
+        warnings=[*_warnings(session), *_left_running(session), *_references(cells), *expired, *again, *longer,
+                  *faults, *accepted.expired(system.name)],
         next=_next(cells, session, system.name, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
             cells, outcomes, incidents.of_nodes(known, uuid)))

@@ -115,7 +115,9 @@ def _beyond(cell: Cell, tonight: Tonight, reason: str) -> dict[str, Any]:
         return {'verdict': 'regressed', 'reason': reason, 'state': 'slow', 'begin': tonight.start,
                 'detected': tonight.start, 'level': told.value}
     confirmed = 'run again it was as low: a slowdown if it comes again' if tonight.reruns else 'not run again'
-    return {'verdict': 'ok', 'reason': sentence(reason, confirmed), 'once': abs(cell.value / cell.reference - 1)}
+    expected = cell.reference or told.baseline         # a reference may be 0
+    once = abs(cell.value / expected - 1) if expected else None
+    return {'verdict': 'ok', 'reason': sentence(reason, confirmed), 'once': once}
 
 
 def _coming(tonight: Tonight, more: int) -> dict[str, Any]:
@@ -139,6 +141,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     found: list[Tonight | None] = [None] * len(cells)
     if here.is_empty():
         return found, budget(0)
+    tonight = _without_others(tonight)
     by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
     runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
     nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(here.implode())), cells, system)
@@ -236,9 +239,10 @@ def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
     if not cells:
         return []
     starts = database.starts()
+    until = starts.get(session, math.inf)
     wanted = _named(cells).cast(dict.fromkeys(history.CELL, pl.String))
-    rows = history.rows(starts).filter(pl.col('start') <= starts[session], system=system, rerun_of='').join(
-        wanted.lazy(), on=history.CELL).select('cell', 'start', 'value', 'status').collect()
+    nights = history.rows(starts).filter(pl.col('start') <= until, system=system, rerun_of='')
+    rows = nights.join(wanted.lazy(), on=history.CELL).select('cell', 'start', 'value', 'status').collect()
     measured = rows.filter(pl.col('value').is_not_null()).group_by('cell').agg(last=pl.col('start').max())
     return _days(rows.filter(status='skipped').join(measured, on='cell'), cells)
 
