@@ -20,7 +20,7 @@ from parity.base.errors import UsageError
 from parity.nightly import doctor
 from parity.report import answer
 from parity.system import systems
-from parity.verdict import acks
+from parity.verdict import acks, judge
 from stored import case
 
 TODAY = datetime.date.today()
@@ -225,3 +225,36 @@ def test_what_joins_an_acknowledged_incident_later_is_known_up_to_twice_its_slow
 def test_doctor_counts_the_acknowledgement_of_a_slow_node_which_names_no_cell(top, until, said):
     top.write_text(f'acks:\n  - {{incident: 7, until: {until}, why: a fan, by: ana, since: {OVER}}}\n')
     assert [each.what for each in doctor._files(systems.read('local')) if each.area == 'acks'] == [said]
+
+
+def test_an_acknowledgement_that_is_given_while_a_verdict_is_made_costs_nothing(top, monkeypatch):
+    """The verdict reads the file once: here another process adds an entry right after that."""
+    written(top)
+    read = acks.Listed.placed
+
+    def beside(self, system):
+        found = read(self, system)
+        if self.name == 'acks':
+            written(top, {}, {'cell': f'Other{len(top.read_text())}.hpl@local:default'})
+        return found
+    monkeypatch.setattr(acks.Listed, 'placed', beside)
+    assert verdict().exit_code == 0 and verdict().cells[0].acknowledged
+
+
+def test_an_error_of_parity_s_own_is_no_damaged_session(top, monkeypatch):
+    monkeypatch.setattr(acks, 'applied', lambda *_: [][1])
+    with pytest.raises(IndexError):
+        verdict()
+    monkeypatch.setattr(judge, '_with_history', lambda *_: {}['x'])
+    with pytest.raises(KeyError):
+        verdict()
+
+
+@pytest.mark.parametrize('text', ['', '\n', '# nothing is known\n', '# nothing\nacks:\n', '# nothing\nacks: []\n'])
+def test_a_file_without_an_entry_is_no_error_and_takes_the_next_one(stored, top, text):
+    top.write_text(text)
+    stored.add(case(84.0, refs=BAND))
+    assert parity('verdict').returncode == 1 and acks.read('local') == []
+    if 'acks:' not in text:
+        assert ack(HPL, *UNTIL, *WHY).returncode == 0 and [each.cell for each in acks.read('local')] == [HPL]
+        assert '# nothing is known' in top.read_text() or '#' not in text

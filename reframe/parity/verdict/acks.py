@@ -88,12 +88,12 @@ path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _F
 def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date]
             ) -> tuple[list[Cell], list[str]]:
     """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement."""
-    listed = read(system)
-    known = by_name(names(cells)) if listed else {}
-    fits = [(ack, known.get(ack.cell, [])) for ack in listed]
+    placed = _FILE.placed(system)     # once: somebody may add one meanwhile
+    known = by_name(names(cells)) if placed else {}
+    fits = [(place, ack, known.get(ack.cell, [])) for place, ack in placed]
     named: dict[int, list[Ack]] = {}
     of_incident: dict[int, list[Ack]] = {}
-    for ack, own in fits:
+    for _, ack, own in fits:
         if ack.holds(today, acks_from):
             for cell in own:
                 named.setdefault(id(cell), []).append(ack)
@@ -161,16 +161,16 @@ def further(was: float, now: float, settled: bool, cell: Cell | None) -> bool:
     return now > max(was if settled else 2 * was, was + max(_NEAR, noise, _TENTH * was))
 
 
-def _warnings(system: str, fits: list[tuple[Ack, list[Cell]]], today: datetime.date,
+def _warnings(system: str, fits: list[tuple[str, Ack, list[Cell]]], today: datetime.date,
               acks_from: Mapping[int, datetime.date]) -> list[str]:
     """Return a sentence for each that expired, whose fault is over or whose incident is unknown; one for all of an
     incident."""
     said: dict[str, None] = {}
-    known = numbers(system) if any(ack.incident for ack, _ in fits) else set()
-    bad = {ack.incident or ack.cell for ack, cells in fits if any(cell.verdict in BAD for cell in cells)}
+    known = numbers(system) if any(ack.incident for _, ack, _ in fits) else set()
+    bad = {ack.incident or ack.cell for _, ack, cells in fits if any(cell.verdict in BAD for cell in cells)}
     over = {number for number, day in acks_from.items() if day == datetime.date.max}
-    bad |= {ack.incident for ack, _ in fits if not ack.cell} & known.difference(over)
-    for (place, _), (ack, cells) in zip(_FILE.placed(system), fits, strict=True):
+    bad |= {ack.incident for _, ack, _ in fits if not ack.cell} & known.difference(over)
+    for place, ack, cells in fits:
         what = f'incident {ack.incident}' if ack.incident else ack.cell
         out = f'parity unack {ack.incident}' if ack.incident else f'take it out of systems/{system}/acks.yaml'
         if not ack.holds(today):

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from operator import itemgetter
@@ -66,22 +67,38 @@ def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
                                       'exit_code': verdict.exit_code or errors.MISSING})
 
 
-def judged(session: Session) -> Verdict:
-    """Return the verdict on a session; raises InfrastructureError where parity cannot read its plan."""
+@dataclass(frozen=True)
+class _Own:
+    """What a session tells by itself: a session of another hand may be of any form."""
+
+    planned: Plan
+    system: System
+    cells: list[Cell]
+    absent: dict[str, str]          # by feature, the program for whose want no environment offers it
+    about: model.JudgedSession
+    warnings: list[str]
+    expired: list[str]              # waivers
+
+
+def _read(session: Session) -> _Own:
+    """Return what the session tells; raises InfrastructureError where parity cannot read it."""
+    if session.lost:
+        raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
     try:
-        return _judged(session)
-    except (KeyError, TypeError, AttributeError, ValueError) as err:
+        planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words(session.cmdline))
+        system = systems.read(planned.system)
+        waived, expired = systems.waived(system, datetime.date.today())
+        return _Own(planned, system, _cells(planned, session, system, waived), _absent_programs(session),
+                    _session(session, planned), [*_warnings(session), *_left_running(session)], expired)
+    except database.MALFORMED as err:
         raise database.Unreadable(session.uuid, err) from err
 
 
-def _judged(session: Session) -> Verdict:
-    uuid, today = session.uuid, datetime.date.today()
-    if session.lost:
-        raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
-    planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words(session.cmdline))
-    system, spack = systems.read(planned.system), 'spack' in planned.providers
-    waived, expired = systems.waived(system, today)
-    cells, outcomes = _cells(planned, session, system, waived), []
+def judged(session: Session) -> Verdict:
+    """Return the verdict on a session; raises InfrastructureError where parity cannot read it."""
+    own = _read(session)
+    uuid, planned, system, cells = session.uuid, own.planned, own.system, own.cells
+    outcomes = []
     declared = pairs.read(system)
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
@@ -98,19 +115,19 @@ def _judged(session: Session) -> Verdict:
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
     known, acks_from = table.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
-    cells, faults = acks.applied(cells, system.name, today, acks_from)
-    coverage = _coverage(cells, planned, _absent_programs(session), spack)
+    cells, faults = acks.applied(cells, system.name, datetime.date.today(), acks_from)
+    coverage = _coverage(cells, planned, own.absent, 'spack' in planned.providers)
     never_ran = {name for each in known for name, fault in each.left.items() if fault.word == 'missing'}
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
     cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
     trust = _trust(cells, shared, session)
     counts = Counter(c.verdict for c in cells)
     return Verdict(
-        session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,
+        session=own.about, coverage=coverage, trust=trust, budget=shared, cells=cells,
         retired=retired, pairs=outcomes, incidents=known,
         counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*_warnings(session), *_left_running(session), *_references(cells), *expired, *again, *longer,
-                  *faults, *accepted.expired(system.name)],
+        warnings=[*own.warnings, *_references(cells), *own.expired, *again, *longer, *faults,
+                  *accepted.expired(system.name)],
         next=_next(cells, session, system.name, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
             cells, outcomes, incidents.of_nodes(known, uuid)))
