@@ -129,6 +129,19 @@ def test_a_code_of_an_environment_that_can_run_none_of_its_checks_is_a_warning_w
     assert capsys.readouterr().err == (f'parity: warning: {site}:{line}: environments.0.codes: cuda {said}\n' if said else '')
 
 
+@pytest.mark.parametrize('name, more', [('acks', ', until: 2099-01-01'), ('levels', '')])
+@pytest.mark.parametrize('cell, said', [('Gone.hpl', "unknown check 'Gone'; valid: Toy"), ('Toy.hpl', '')])
+def test_an_entry_of_a_check_that_is_gone_is_a_warning_and_the_night_runs(site, capsys, name, more, cell, said):
+    file = site.with_name(f'{name}.yaml')
+    file.write_text(f'{name}:\n  - {{cell: {cell}@local:default, why: a known fan, by: ana, since: 2026-01-01{more}}}\n')
+    made = plan.LoadedCheck(check='Toy', file='checks/toy.py', needs=[], metrics=[{'name': 'hpl', 'unit': 's', 'better': 'lower'}])
+    planned = plan.Plan(system='local', cases=[], checks=[made], problems=[])
+    guard.everything(planned)
+    guard.warn(planned)
+    warned = [line for line in capsys.readouterr().err.splitlines() if name in line]
+    assert warned == [f'parity: warning: {file}:2: {cell}@local:default: {said}'] * bool(said)
+
+
 @pytest.mark.parametrize('name, said', [('Gromacs', 'no environment offers gromacs'), ('Gromax', 'the selection is empty: -n Gromax fits no case; did you mean \'Gromacs\'? (checks: Gromacs)')])
 def test_a_dry_run_that_sets_nothing_up_ends_with_the_reason(checkout, name, said):
     done = shell(f'. ci/activate && reframe --system example-slurm -c checks/compute/gromacs/gromacs.py -n {name} --dry-run', checkout)

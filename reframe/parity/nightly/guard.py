@@ -27,7 +27,7 @@ from parity.verdict.model import Coverage
 
 
 def everything(plan: Plan) -> None:
-    """Raise UsageError for a problem of the plan, and for references, pairs, acks or levels that fit nothing.
+    """Raise UsageError for a problem of the plan, and for references and pairs that fit nothing.
 
     Report a fault that several files share (a bad -S) for the first."""
     files: dict[str, dict[str, None]] = {}
@@ -39,7 +39,7 @@ def everything(plan: Plan) -> None:
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
     system = systems.read(plan.system)
-    for of in (accepted, pairs, acks, levels):
+    for of in (accepted, pairs):
         wrong += of.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
@@ -65,11 +65,12 @@ def wait_for_window(system: System, longest: float) -> None:
 
 def warn(plan: Plan) -> None:
     """Print what deserves a look, and keeps no night from running: partitions, codes of environments, accepted
-    references."""
+    references, acknowledgements and levels of cells that are gone."""
     system = systems.read(plan.system)
     of_partitions = (f'partition {name}: {problem}' for name, problem in partitions.of_system(system))
     references = accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
-    for said in (*of_partitions, *idle_codes(system, plan.checks), *references):
+    gone = (problem for of in (acks, levels) for problem in of.problems(system, plan))
+    for said in (*of_partitions, *idle_codes(system, plan.checks), *references, *gone):
         print(f'parity: warning: {said}', file=sys.stderr)
 
 

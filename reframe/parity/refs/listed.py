@@ -62,7 +62,8 @@ class Listed:
     def placed(self, system: str) -> tuple[tuple[str, Any], ...]:
         """Each entry, after its file and line."""
         file = self.path(system)
-        return _parsed(self, system, file, yamlfile.text_of(file)) if file.exists() else ()
+        text = yamlfile.text_of(file) if file.exists() else ''
+        return () if _empty(text) else _parsed(self, system, file, text)
 
     def problems(self, system: System, plan: Plan) -> list[str]:
         """Return a sentence with file and line for each cell of an unknown check, metric or partition."""
@@ -75,7 +76,7 @@ class Listed:
             for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
                                 ('partition', [p.name for p in system.partitions])):
                 if parts[kind] not in valid:
-                    said.append(place + unknown(kind, parts[kind], valid))
+                    said.append(f'{place}{entry.cell}: {unknown(kind, parts[kind], valid)}')
         return said
 
     def write(self, system: str, new: Sequence[Entry]) -> Path:
@@ -97,8 +98,11 @@ class Listed:
         with files.alone(file.with_name(f'.{self.name}.lock'), f'writes {file.name}'):
             known = self.read(system)
             wanted = [entry for entry in known if not gone(entry)] + [*new]
-            text = self._added(file, [gone(entry) for entry in known], entries) if file.exists() else \
-                f'# {self.about}\n{self.name}:\n' + indent(entries, '  ')
+            before = yamlfile.text_of(file) if file.exists() else ''
+            if _empty(before):
+                text = f'{before.rstrip() or f"# {self.about}"}\n{self.name}:\n' + indent(entries, '  ')
+            else:
+                text = self._added(file, [gone(entry) for entry in known], entries)
             try:
                 if (getattr(self.model.model_validate(yamlfile.parse(file, text)[0]), self.name) or []) != wanted:
                     raise ValueError
@@ -118,6 +122,11 @@ class Listed:
                 del lines[item.start_mark.line:1 + max(value.end_mark.line for _, value in item.value)]
         column = listed.start_mark.column if items else 2
         return '\n'.join(lines) + '\n' + indent(entries, ' ' * column)
+
+
+def _empty(text: str) -> bool:
+    """Return whether a file has nothing but comments: somebody took all entries out by hand."""
+    return all(not line or line.startswith('#') for line in map(str.strip, text.splitlines()))
 
 
 @lru_cache(maxsize=8)       # a verdict reads them several times
