@@ -158,6 +158,23 @@ def alone(file: Path, what: str) -> Iterator[int]:
         yield lock.fileno()
 
 
+def holders(file: Path) -> str:
+    """Return which processes of this machine hold locks on ``file``: '4711 (python -m parity.cli verdict)'."""
+    try:
+        inode, table = f':{file.stat().st_ino}', Path('/proc/locks').read_text().splitlines()
+    except OSError:
+        return 'another process'
+    pids = {line.split()[4] for line in table if line.split()[5].endswith(inode)} - {str(os.getpid())}
+    named = []
+    for pid in sorted(pids):
+        try:
+            command = Path(f'/proc/{pid}/cmdline').read_text(errors='replace').replace('\0', ' ')
+        except OSError:
+            continue
+        named.append(f'{pid} ({" ".join(command.split())[:80]})')
+    return f'process {", ".join(named)}' if named else 'another process, perhaps on another host'
+
+
 def lock_of(system: str, what: str) -> Lock:
     """Return the lock that whatever measures on ``system`` holds."""
     return Lock(paths.results() / f'.session-{system}.lock', what)

@@ -52,6 +52,10 @@ def results() -> Path:
 STUDY = 'PARITY_STUDY'
 
 
+#: Seconds that another process may hold the results database: ReFrame waits as long to store a session.
+PATIENCE = 300.0
+
+
 def database() -> Path:
     """Return the file of ReFrame's results database. A study has its own: nothing else reads its sessions."""
     study = os.environ.get(STUDY)

@@ -32,6 +32,8 @@ from parity.records.record import Session
 
 #: Bytes for a session's database, perflogs, outputs and report.
 ROOM_BYTES = 16 << 20
+#: Seconds of a wait for the database before a word.
+_SILENT = 5.0
 #: What to do about a database that cannot be written.
 TO_WRITE = 'see whether the disk is full, or another process holds the file'
 #: Seconds by which the clocks of two machines may differ before a warning.
@@ -74,15 +76,57 @@ def _kept(place: Path) -> Iterator[None]:
                                   'another folder') from None
 
 
-def query(sql: str, *values) -> list[tuple]:
+@contextlib.contextmanager
+def opened(mode: str = 'rwc') -> Iterator[sqlite3.Connection]:
+    """The database. Another process may hold it for paths.PATIENCE seconds; whoever waits says so once.
+
+    A text that is no UTF-8 has U+FFFD in the place of each bad byte."""
+    file = paths.database()
+    with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode={mode}', uri=True, timeout=_SILENT)) as conn:
+        conn.text_factory = functools.partial(str, encoding='utf-8', errors='replace')
+        conn.isolation_level = None
+        until = time.monotonic() + paths.PATIENCE
+        if not _free(conn):
+            said = visible(f'{file}: locked by {files.holders(file)}')
+            print(f'parity: {said}: waiting for at most {paths.PATIENCE:g} s', file=sys.stderr, flush=True)
+            while not _free(conn):
+                if time.monotonic() > until:
+                    raise InfrastructureError(f'{said} for more than {paths.PATIENCE:g} s; end it, or come back later')
+        conn.execute(f'PRAGMA busy_timeout = {paths.PATIENCE * 1000:.0f}')
+        yield conn
+
+
+def _free(conn: sqlite3.Connection) -> bool:
+    """Return whether the database can be read now."""
+    try:
+        conn.execute('SELECT 1 FROM sqlite_master LIMIT 1').fetchone()
+    except sqlite3.OperationalError as err:
+        if 'locked' not in str(err):
+            raise
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[sqlite3.Connection]:
+    """The database, which no other process writes meanwhile. All is written, or nothing."""
+    with opened() as conn:
+        conn.execute('BEGIN IMMEDIATE')
+        yield conn
+        conn.execute('COMMIT')
+
+
+def query(sql: str, *values, errors: str = 'replace') -> list[tuple]:
     """Return the rows of an answer; none without a database, or without the table, as a full disk leaves one.
 
-    Raises InfrastructureError where it cannot be read."""
+    ``errors``: 'strict' raises UnicodeDecodeError for a text that is no UTF-8. Raises InfrastructureError where
+    the database cannot be read."""
     file = paths.database()
     if not file.exists():
         return []
     try:        # rw: SQLite undoes what a killed writer left; it reads where it may not write
-        with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode=rw', uri=True, timeout=30)) as conn:
+        with opened('rw') as conn:
+            conn.text_factory = functools.partial(str, encoding='utf-8', errors=errors)
             return conn.execute(sql, values).fetchall()
     except sqlite3.OperationalError as err:
         if 'no such table' in str(err):
@@ -172,9 +216,14 @@ def confirms(uuid: str) -> bool:
 
 def infos() -> list[tuple[str, dict[str, Any]]]:
     """Return uuid and `session_info` of every session that can be read, the newest last."""
-    return [(uuid, json.loads(info)) for uuid, info in query(
-        "SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions WHERE json_valid(json_blob) "
-        'ORDER BY session_start_unix')]
+    found = []
+    for uuid, text in query("SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions "
+                            'WHERE json_valid(json_blob) ORDER BY session_start_unix'):
+        with contextlib.suppress(*MALFORMED):
+            info = json.loads(text)
+            if isinstance(info, dict):
+                found.append((uuid, info))
+    return found
 
 
 def partitions() -> list[str]:
@@ -210,7 +259,16 @@ def uuid(session: str = '') -> str:
 
 def report(session: str = '') -> dict[str, Any]:
     """Return ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
-    blob, = query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
+    return _joined(_blob(uuid(session)))
+
+
+def _blob(uuid: str) -> str:
+    """Return a stored report; UnicodeDecodeError for one with a byte that is no UTF-8."""
+    blob, = query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid, errors='strict')[0]
+    return blob
+
+
+def _joined(blob: str) -> dict[str, Any]:
     return plan_file.joined(json.loads(blob), plan_file.folder())
 
 

@@ -336,12 +336,10 @@ def _writing() -> Iterator[sqlite3.Connection]:
     """The database, which no other process writes meanwhile. All is written, or nothing."""
     file = paths.database()
     try:
-        with closing(sqlite3.connect(file, timeout=30, isolation_level=None)) as conn:
-            conn.execute('BEGIN IMMEDIATE')
+        with database.writing() as conn:
             conn.execute(_TABLE)
             conn.execute(_NIGHTS)
             yield conn
-            conn.execute('COMMIT')
     except sqlite3.Error as err:
         raise InfrastructureError(f'{file}: {err}: incidents are not recorded; {database.TO_WRITE}') from None
 

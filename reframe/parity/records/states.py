@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 
 import polars as pl
 
@@ -50,7 +49,7 @@ def write(system: str, nights: Mapping[str, pl.DataFrame], starts: Mapping[str, 
         rows.append((uuid, system, starts.get(uuid, 0.0), kept.getvalue()))
     file = paths.database()
     try:
-        with closing(sqlite3.connect(file, timeout=30)) as conn, conn:
+        with database.writing() as conn:
             conn.execute(_TABLE)
             conn.executemany(f'REPLACE INTO {TABLE} (session, system, start, cells) VALUES (?, ?, ?, ?)', rows)
     except sqlite3.Error as err:

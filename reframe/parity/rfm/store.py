@@ -25,7 +25,7 @@ def storage() -> dict[str, Any]:
     mask = os.umask(0o022)
     os.umask(mask)
     return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database()),
-            'sqlite_db_file_mode': f'{0o666 & ~mask:o}'}
+            'sqlite_db_file_mode': f'{0o666 & ~mask:o}', 'sqlite_conn_timeout': paths.PATIENCE}
 
 
 def store(report: dict[str, Any]) -> str:

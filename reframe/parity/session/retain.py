@@ -57,8 +57,8 @@ def builds(system: str, generations: int) -> list[Path]:
 
 def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:
     """The file with the session's plan; None where the session carries it itself, or is damaged."""
-    blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
     try:
+        blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
         number = plan_file.number(json.loads(blob))
         return plan_file.path(number) if number else None
     except MALFORMED:
@@ -194,7 +194,8 @@ def _put_in_order(conn: sqlite3.Connection, began: dict[str, float]) -> None:
 def _database() -> Iterator[sqlite3.Connection]:
     """Our database, open for writing; what sqlite refuses is infrastructure."""
     try:
-        with closing(sqlite3.connect(paths.database().as_uri(), uri=True, timeout=30)) as conn:
+        with database.opened() as conn:
+            conn.isolation_level = 'DEFERRED'
             yield conn
     except sqlite3.Error as err:
         raise InfrastructureError(f'{paths.database()}: {err}; {database.TO_WRITE}') from None
