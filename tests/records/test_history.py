@@ -61,7 +61,7 @@ def test_a_night_and_its_reruns_are_one_file_which_later_reruns_and_removed_ones
     assert hpl()['session'].to_list() == ['a', 'b', 'b', 'c', 'd', 'e'], 'in the order of storing'
     sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "b"').connection.commit()
     assert hpl().select('session', 'value').rows() == [('a', 100.0), ('c', 96.0), ('d', 95.0), ('e', 94.0)] and files() == [1, 2]
-    assert [database.nights([*database.starts()])] == [[['a', 'c'], ['d'], ['e']]] and len(database.files_of('a')) == 3
+    assert [database.nights([*database.starts()])] == [[['a', 'c'], ['d'], ['e']]] and len(database.files_of('a')) == 5
 
 
 def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monkeypatch):
@@ -69,8 +69,8 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
     first = database.brief('a')
     assert len(hpl()) == 1 and (first.rerun_of, first.software, first.runs) == ('b', ('x',), ())
     stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
-    read, report = [], database.report
-    monkeypatch.setattr(database, 'report', lambda uuid: read.append(uuid) or report(uuid))
+    read, blob = [], database._blob
+    monkeypatch.setattr(database, '_blob', lambda uuid: read.append(uuid) or blob(uuid))
     assert len(hpl()) == 2 and read == ['b'] and database.brief('a') == first
     assert [s.nodes['v3']['kernel'] for s in database.sessions('local')] == ['6.1.187', '6.1.192']
     sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "a"').connection.commit()

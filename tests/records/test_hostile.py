@@ -76,7 +76,8 @@ def test_a_cached_file_that_was_cut_is_made_anew_and_one_is_on_the_disk_before_i
     whole = history.load('local')
     file = database.file('a', 'parquet')
     content = file.read_bytes()
-    for cut in (b'', content[:4], content[:-1], bytes(len(content))):
+    flipped = bytes([*content[:200], content[200] ^ 1, *content[201:]])
+    for cut in (b'', content[:4], content[:-1], bytes(len(content)), flipped):
         file.write_bytes(cut)
         history._loaded.cache_clear()
         assert history.load('local').equals(whole) and history._whole(file)
@@ -85,7 +86,7 @@ def test_a_cached_file_that_was_cut_is_made_anew_and_one_is_on_the_disk_before_i
     monkeypatch.setattr(os, 'replace', lambda *names: order.append('rename') or rename(*names))
     file.unlink()
     history._loaded.cache_clear()
-    assert len(history.load('local')) == 2 and order == ['fsync', 'rename'] * 2
+    assert len(history.load('local')) == 2 and order == ['fsync', 'rename'] * 3
 
 
 @pytest.mark.parametrize('clock', ['Infinity', 'NaN', '1e300', '1e18', 'true', '"now"', 'null'])
@@ -180,3 +181,55 @@ def test_a_database_of_a_newer_version_is_written_and_its_plans_are_named(stored
     done = parity('verdict')
     assert done.returncode == 4 and 'session 00000001-0 cannot be read (colour: Extra inputs are not permitted; ' \
         'perhaps a newer parity wrote it)' in done.stderr, done.stderr
+
+
+def damaged(uuid: str, old: bytes, new: bytes) -> None:
+    """Change bytes of a stored report, as a bad disk does."""
+    with closing(sqlite3.connect(paths.database())) as conn, conn:
+        conn.text_factory = bytes
+        blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
+        assert old in blob
+        conn.execute('UPDATE sessions SET json_blob = CAST(? AS TEXT) WHERE uuid = ?', (blob.replace(old, new, 1), uuid))
+
+
+COMMANDS = [['verdict'], ['report'], ['show', 'Toy.hpl@local:default'], ['sessions'], ['refs', 'propose'], ['prune', '--keep-days', '30'], ['compare', 'local:default', 'local:default']]
+
+
+@pytest.mark.parametrize('cached', [True, False])
+@pytest.mark.parametrize('old, new', [(b'"node01"', b'"node\xff1"'), (b'"Toy"', b'"To\xc3"'), (b'"session_info"', b'"session\xffinfo"'), (b'"unit"', b'"\xed\xa0\x80it"'),
+                                      (b'"runs"', b'"runs'), (b'{', b'\x00'), (b'"reframe -c checks/ -r"', b'"\xfe"')])
+def test_a_session_with_a_bad_byte_is_left_out_with_one_warning(stored, monkeypatch, old, new, cached):
+    monkeypatch.setattr(database, '_warned', set())
+    for _ in range(4):
+        stored.add(case())
+    stored.database.close()
+    if cached:
+        assert len(history.load('local')) == 8 and len(database.sessions('local')) == 4
+    damaged('00000001-0', old, new)
+    commands = [parity(*command) for command in COMMANDS]
+    for done in commands:
+        assert done.returncode in (0, 2) and 'Traceback' not in done.stderr, (done.args, done.stderr)
+    warned = [line for line in commands[0].stderr.splitlines() if 'warning' in line]
+    assert commands[0].returncode == 0 and len(warned) == 1 and 'session 00000001-0 cannot be read (' in warned[0], commands[0].stderr
+    assert [session.uuid for session in database.sessions('local')] == ['00000000-0', '00000002-0', '00000003-0']
+
+
+def test_a_cached_session_that_was_damaged_is_read_again(stored):
+    stored.add(case())
+    whole, file = database.sessions('local'), database.file('00000000-0', 'json')
+    content = file.read_text()
+    for bad in (content.replace('"local"', '"locaL"'), content.replace('4.10.4', '4.10.5'), 'x', '', content[9:]):
+        file.write_text(bad)
+        database._brief.cache_clear()
+        assert database.sessions('local') == whole and file.read_text() == content
+
+
+def test_a_merge_takes_sessions_beside_one_with_a_bad_byte(results, tmp_path):
+    for uuid in ('a', 'b'):
+        store(paths.database(), uuid)
+    damaged('b', b'node01', b'node\xff1')
+    os.rename(paths.database(), tmp_path / 'other.db')
+    store(paths.database(), 'c')
+    done = parity('merge', str(tmp_path / 'other.db'))
+    assert done.returncode == 0 and sorted(database.uuids()) == ['a', 'b', 'c'], done.stderr
+    assert len(database.sessions('local')) == 2

@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import tempfile
 import time
+import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -91,7 +92,8 @@ def opened(mode: str = 'rwc') -> Iterator[sqlite3.Connection]:
             print(f'parity: {said}: waiting for at most {paths.PATIENCE:g} s', file=sys.stderr, flush=True)
             while not _free(conn):
                 if time.monotonic() > until:
-                    raise InfrastructureError(f'{said} for more than {paths.PATIENCE:g} s; end it, or come back later')
+                    raise InfrastructureError(f'{said} for more than {paths.PATIENCE:g} s; end it, or come back '
+                                              'later')
         conn.execute(f'PRAGMA busy_timeout = {paths.PATIENCE * 1000:.0f}')
         yield conn
 
@@ -121,16 +123,24 @@ def query(sql: str, *values, errors: str = 'replace') -> list[tuple]:
 
     ``errors``: 'strict' raises UnicodeDecodeError for a text that is no UTF-8. Raises InfrastructureError where
     the database cannot be read."""
-    file = paths.database()
-    if not file.exists():
+    if not paths.database().exists():
         return []
+    with _reading() as conn:
+        conn.text_factory = functools.partial(str, encoding='utf-8', errors=errors)
+        return conn.execute(sql, values).fetchall()
+    return []
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[sqlite3.Connection]:
+    """The database. Ends without a word where it lacks the table; InfrastructureError where it cannot be read."""
+    file = paths.database()
     try:        # rw: SQLite undoes what a killed writer left; it reads where it may not write
         with opened('rw') as conn:
-            conn.text_factory = functools.partial(str, encoding='utf-8', errors=errors)
-            return conn.execute(sql, values).fetchall()
+            yield conn
     except sqlite3.OperationalError as err:
         if 'no such table' in str(err):
-            return []
+            return
         why = err if os.access(file, os.R_OK) else 'Permission denied: whoever measures needs a umask such as 022'
         raise InfrastructureError(f'{file}: {why}') from None
     except sqlite3.DatabaseError as err:
@@ -293,10 +303,11 @@ class Unreadable(InfrastructureError):
 def read(uuid: str) -> Session:
     """The stored session. Raises Unreadable, and InfrastructureError where the database cannot be read."""
     try:
-        session = record.of_report(report(plan_file.checked_uuid(uuid)))
+        blob = _blob(plan_file.checked_uuid(uuid))
+        session = record.of_report(_joined(blob))
         if session.uuid != uuid:
             raise ValueError(f'its report has the uuid {session.uuid}')
-        return session
+        return replace(session, digest=zlib.crc32(blob.encode()))
     except MALFORMED as err:
         raise Unreadable(uuid, err) from None
 
@@ -328,7 +339,43 @@ def cached() -> set[str]:
 
 def cache() -> Path:
     """Return the folder of the sessions' files in the cache."""
-    return _cache(paths.results())
+    folder = _cache(paths.results())
+    _check(folder, paths.database())
+    return folder
+
+
+@functools.cache
+def _check(folder: Path, stored: Path) -> None:
+    """Remove from the cache the sessions whose reports were changed or damaged since they were read.
+
+    Whoever asks for one reads it again, and warns where it cannot be read. A database that did not change is not
+    read again."""
+    checked = folder / f'{zlib.crc32(bytes(stored)):08x}.checked'
+    try:
+        found = stored.stat()
+        state = f'{found.st_mtime_ns} {found.st_size}'
+        if checked.read_text() == state:
+            return
+    except OSError:
+        if not folder.is_dir() or not stored.exists():
+            return
+    kept = {file.stem for file in folder.glob('*.json')}
+    with _reading() as conn:
+        conn.text_factory = bytes
+        for uuid, blob in conn.execute('SELECT uuid, json_blob FROM sessions'):
+            name = uuid.decode(errors='replace') if isinstance(uuid, bytes) else ''
+            if name in kept and not (isinstance(blob, bytes) and _digest(folder, name) == zlib.crc32(blob)):
+                for file in files_of(name):
+                    file.unlink(missing_ok=True)
+    files.write(checked, state)
+
+
+def _digest(folder: Path, uuid: str) -> int | None:
+    """Return the digest of the report that the cache has read; None where it is not known."""
+    try:
+        return _brief(f'{folder}/{uuid}.json', 0).digest
+    except (OSError, *MALFORMED):
+        return None
 
 
 @functools.cache
@@ -345,7 +392,8 @@ def cache_brief(session: Session) -> Session:
     """Cache the session without plan and runs, unless its plan is lost: it may come back."""
     brief = replace(session, plan={}, runs=())
     if not session.lost:
-        files.write(file(session.uuid, 'json'), json.dumps(asdict(brief)))
+        text = json.dumps(asdict(brief))
+        files.write(file(session.uuid, 'json'), f'{zlib.crc32(text.encode()):08x}\n{text}')
     return brief
 
 
@@ -365,9 +413,12 @@ def brief(uuid: str, folder: Path | None = None) -> Session | None:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _brief(kept: str, changed: int) -> Session:
-    """Read a session's file; one that was not ``changed`` is read once."""
+    """Read a session's file; one that was not ``changed`` is read once. ValueError for one that was damaged."""
     with open(kept, 'rb') as stored:    # takes half the time of Path's
-        said = json.load(stored)
+        digest, _, text = stored.read().partition(b'\n')
+    if int(digest, 16) != zlib.crc32(text):
+        raise ValueError(f'{kept} was damaged')
+    said = json.loads(text)
     return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
 
 

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import io
 import json
-import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -149,8 +148,8 @@ def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
                 continue
             for old in file.parent.glob(f'{night[0]}.*.parquet'):       # with fewer reruns
                 old.unlink(missing_ok=True)
-            pl.concat([pl.read_parquet(each) for each in own]).write_parquet(kept := io.BytesIO())
-            files.write(file, kept.getvalue())
+                _digest_of(old).unlink(missing_ok=True)
+            _write(file, pl.concat([pl.read_parquet(each) for each in own]))
         yield file
 
 
@@ -162,8 +161,7 @@ def _files(uuids: Iterable[str]) -> list[Path]:
             file = database.file(uuid, 'parquet')
             if not _whole(file) or not database.file(uuid, 'json').exists():
                 session = database.read(uuid)
-                of_session(session).write_parquet(kept := io.BytesIO())
-                files.write(file, kept.getvalue())
+                _write(file, of_session(session))
                 database.cache_brief(session)
             found.append(file)
         except database.Unreadable as err:
@@ -171,13 +169,22 @@ def _files(uuids: Iterable[str]) -> list[Path]:
     return found
 
 
+def _write(file: Path, rows: pl.DataFrame) -> None:
+    """Write the rows, and their digest beside them."""
+    rows.write_parquet(content := io.BytesIO())
+    files.write(_digest_of(file), f'{zlib.crc32(content.getvalue()):08x}')
+    files.write(file, content.getvalue())
+
+
+def _digest_of(file: Path) -> Path:
+    return file.with_suffix('.crc32')
+
+
 def _whole(file: Path) -> bool:
-    """Return whether the file ends as Parquet does: one that was cut, or left empty, is made anew."""
+    """Return whether the file has its digest: one that was cut or damaged is made anew."""
     try:
-        with file.open('rb') as kept:
-            kept.seek(-12, os.SEEK_END)     # its smallest
-            return kept.read().endswith(b'PAR1')
-    except OSError:
+        return int(_digest_of(file).read_text(), 16) == zlib.crc32(file.read_bytes())
+    except (OSError, ValueError):
         return False
 
 

@@ -130,6 +130,7 @@ class Session:
     planned: str = ''           # which cells were planned (parity.records.plan_file)
     cases: str = ''             # which cases were planned
     lost: str = ''              # why its plan is not there, though it had one
+    digest: int = 0             # CRC-32 of its report, as the database had it when it was read
     plan: dict[str, Any] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
 
