@@ -14,6 +14,7 @@ import pytest
 
 from conftest import TOP
 from nights import cell, start
+from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.cli import cause as command
 from parity.jobs import sent
@@ -314,6 +315,15 @@ def test_submit_sends_the_very_command_as_a_job(cluster, tmp_path, monkeypatch, 
         command.run('1', False, [], False, True, '')
     command.run('1', True, [], False, True, 'pair')
     assert '\nexec .venv/bin/parity cause 1 --reservation pair --run\n' in scripts[1]
+
+
+def test_turns_load_the_checks_of_the_checkout_in_whatever_folder_they_are_begun(cluster, monkeypatch, tmp_path):
+    incident(cluster)
+    asked: list[list[str]] = []
+    monkeypatch.setattr(runner, 'reframe', lambda arguments, *rest, **more: asked.append(arguments) or cluster.reframe(arguments, *rest, **more))
+    monkeypatch.chdir(tmp_path)
+    command.run('1', True, [], False, False, '')
+    assert {words[words.index('-c') + 1] for words in asked} == {str(paths.root() / 'checks')}
 
 
 def test_all_turns_run_in_the_reservation(cluster, monkeypatch):

@@ -204,6 +204,7 @@ def ended(onebox, results, monkeypatch):
         turns = list(ends)
 
         def session(arguments, step):
+            assert os.path.isabs(arguments[arguments.index('-c') + 1]), 'it runs in whatever folder'
             with paths.of_study('trial'):
                 extras, end = dict(each.split('=', 1) for each in arguments[-1].split(',')), turns.pop(0) if turns[1:] else turns[0]
                 ran = case(None if end else 1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', **end)

@@ -143,7 +143,7 @@ def _arguments(session: str, cases: Collection[str]) -> list[str]:
     stored = database.read(session)
     files = {case['case']: paths.root() / case.get('file', '') for case in stored.plan.get('cases', ())}
     own = sorted({str(files.get(case, '')) for case in cases})
-    words, kept = iter(plan_file.words(stored.cmdline)), list[str]()
+    words, kept = iter(plan_file.words_again(stored.cmdline)), list[str]()
     whole = not all(os.path.isfile(file) for file in own)
     kept += [] if whole else [word for file in own for word in ('-c', file)]
     for word in words:

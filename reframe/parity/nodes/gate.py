@@ -37,7 +37,7 @@ def gate(name: str, system: System, reservation: str = '') -> int:
     began, where = time.time(), ['-J', f'reservation={reservation}'] if reservation else []
     lock = runner.lock_results(f'parity node {name} --gate', ['--system', system.name])
     try:
-        stopped, sessions, runs = measure.on([node], plan_file.words(nights[-1].cmdline), f'gate of {name}',
+        stopped, sessions, runs = measure.on([node], plan_file.words_again(nights[-1].cmdline), f'gate of {name}',
                                              more=[f'--repeat={_RUNS}', *where])
     finally:
         lock.release()

@@ -93,6 +93,20 @@ def words(cmdline: str) -> list[str]:
     return shlex.split(cmdline)[1:]
 
 
+def words_again(cmdline: str) -> list[str]:
+    """Return the arguments of a session's command line, to be used in any folder: relative places of checks are
+    those below the top of the checkout."""
+    found: list[str] = []
+    for word in words(cmdline):
+        option, equals, value = word.partition('=')
+        if option == '--checkpath' and equals:
+            word = f'{option}={paths.root() / value}'
+        elif found and found[-1] in ('-c', '--checkpath'):
+            word = str(paths.root() / word)
+        found.append(word)
+    return found
+
+
 def of_arguments(arguments: list[str]) -> list[str]:
     """Return the words of a command line that decide what is run, sorted."""
     words = iter(arguments)

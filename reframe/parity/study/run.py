@@ -156,7 +156,7 @@ def _send(command: StudyCommand, file: Path, ids: dict[str, str]) -> int:
 def _sessions(study: Study, command: StudyCommand, planned: Sequence[Planned], steps: Sequence[campaign.Step],
               extras: Mapping[str, str]) -> None:
     """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
-    sources = {p.case.check: p.file for p in planned}
+    sources = {p.case.check: str(paths.root() / p.file) for p in planned}     # from whatever folder
     for i, step in enumerate(steps, 1):
         name, stored = f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}', len(database.uuids())
         print(f'parity: {name}', flush=True)

@@ -85,7 +85,7 @@ def _read(session: Session) -> _Own:
     if session.lost:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
     try:
-        planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words(session.cmdline))
+        planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words_again(session.cmdline))
         system = systems.read(planned.system)
         waived, expired = systems.waived(system, datetime.date.today())
         return _Own(planned, system, _cells(planned, session, system, waived), _absent_programs(session),
