@@ -8,11 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import sessions
 from conftest import TOP, shell
+from parity.check import storage
 from parity.check.sizing import NightBudget, fit
 from parity.report import answer
 from sessions import planned, ran, verdict_on
@@ -149,3 +151,14 @@ def test_the_node_is_asked_whether_direct_io_is_taken(place):
     with open('direct.txt') as kept:
         assert kept.read() == done.stdout
     assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize('free, budget', [(1000, 100), (GB, GB // 10), (0, 0)])
+def test_a_night_without_a_stated_budget_may_write_a_tenth_of_the_free_space(tmp_path, monkeypatch, free, budget):
+    monkeypatch.setattr(storage, '_nights', {})
+    monkeypatch.setattr(storage.shutil, 'disk_usage', lambda _: SimpleNamespace(total=10 * GB, free=free))
+    case = SimpleNamespace(by_itself=False, runs_here=lambda: True)
+    night = storage.Budget._night(case, None, str(tmp_path))
+    assert night.budget == budget and '10 % of the free space of ' in night.text
+    assert storage.Budget._night(case, None, str(tmp_path)) is night, 'one budget a file system and session'
+    assert storage.Budget._night(case, 77, str(tmp_path)).budget == 77

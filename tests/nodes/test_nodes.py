@@ -24,6 +24,7 @@ from parity.records.record import Session
 from parity.scheduler import pbs, slurm
 from parity.scheduler.command import NodeState
 from parity.session import runner
+from parity.stats import peers
 from parity.system import systems
 from parity.system.systems import Nightly
 
@@ -289,3 +290,14 @@ def test_three_nodes_whose_runs_scatter_or_are_low_by_turns_name_none(known, whi
         known[:] = [rows(night, 100 * np.exp(noise[night, at]) * (0.5 if which == 'turns' and at == night // 2 % 3 else 1), f'n{at}', run=at)
                     for night in range(max(0, last - 16), last) for at in range(3)]
         assert not listing.twice('onebox', {}), last
+
+
+def test_a_listing_and_two_in_a_row_share_their_chance_among_all_nodes_that_they_compare(known, monkeypatch):
+    asked, listed = [], peers.listed
+    monkeypatch.setattr(peers, 'listed', lambda logs, errors, chance, *only: asked.append((len(logs), chance)) or listed(logs, errors, chance, *only))
+    known_nodes(monkeypatch)
+    compared = sum(count for count, _ in asked)
+    assert compared >= len(NAMES) and all(chance == pytest.approx(peers.CHANCE / compared) for _, chance in asked)
+    asked.clear()
+    listing.twice('onebox', {})
+    assert asked and all(chance == pytest.approx(peers.CHANCE / compared) for _, chance in asked)

@@ -72,3 +72,11 @@ def test_two_nights_clear_of_its_former_speed_show_a_node_mended(good, share, fo
     logs[0, good:] = np.log(share)
     assert peers.mended([(logs, np.full(logs.shape, 0.01), 0, share)]) == found
     assert not peers.mended([(logs[:2], np.full((2, 8), 0.01), 0, share)]), 'one peer says nothing'
+
+
+@pytest.mark.parametrize('drop, slower', [(0.025, False), (0.0295, False), (0.0305, True)])
+def test_a_drop_of_less_than_3_percent_names_no_node_however_close_its_peers_are(drop, slower):
+    logs = np.random.default_rng(1).normal(scale=0.0001, size=(40, 8))
+    logs[0] += np.log1p(-drop)
+    told = peers.relative_speed(logs, 0, 0.01), peers.listed(logs, np.full(logs.shape, 0.001), 0.01 / 40)[0]
+    assert [each.slower for each in told] == [slower] * 2 and all(each.clear == pytest.approx(0.03) for each in told)

@@ -258,3 +258,12 @@ def test_a_file_without_an_entry_is_no_error_and_takes_the_next_one(stored, top,
     if 'acks:' not in text:
         assert ack(HPL, *UNTIL, *WHY).returncode == 0 and [each.cell for each in acks.read('local')] == [HPL]
         assert '# nothing is known' in top.read_text() or '#' not in text
+
+
+@pytest.mark.parametrize('until, code', [(LATER, 0), (TODAY, 0), (OVER, 1)])
+def test_an_acknowledgement_holds_on_its_last_day_and_not_on_the_next(top, until, code):
+    written(top, until=until, since=OVER)
+    assert verdict().exit_code == code
+    entry, = acks.read('local')
+    assert [entry.holds(until + datetime.timedelta(days=days)) for days in (-1, 0, 1)] == [True, True, False]
+    assert len(acks.held('local')) == (code == 0)
