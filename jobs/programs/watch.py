@@ -9,6 +9,8 @@ double fork. watch.json, beside this file, holds seconds and counts:
 
     node, cpus     where, and how many CPUs the script may run on
     seconds        run time of everything
+    clocks         the same by clocks that should agree with it, as far as the node has them: uptime of the kernel,
+                   which no library of the job can change; raw, which no time server slows; rtc of the hardware
     others         CPU time in user mode of processes outside the job, on the CPUs of the job; null: unknown
     unknown        the reason if `others` is null
     steal          time that the hypervisor gave to others, on the CPU that lost most
@@ -112,11 +114,23 @@ def throttled(cpus):
     return sum(int(count) for count in counts if count.strip().isdecimal())
 
 
+def clocks():
+    """Return the seconds of each clock of the node that can be read."""
+    found = {'uptime': text('/proc/uptime').split(' ')[0], 'rtc': text('/sys/class/rtc/rtc0/since_epoch')}
+    known = {name: float(word) for name, word in found.items() if word.strip()}
+    try:
+        known['raw'] = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+    except (AttributeError, OSError):
+        pass
+    return known
+
+
 class Reading:
     """The counters of one moment."""
 
     def __init__(self, cpus):
         self.clock = time.monotonic()
+        self.clocks = clocks()
         self.cpus = processors(cpus)
         self.started_by = ancestors()
         self.own = of_slurm() if os.environ.get('SLURM_JOB_ID') else of_children()
@@ -128,7 +142,9 @@ def used(before, after):
     both = before.cpus.keys() & after.cpus.keys()
     told = {'node': os.uname().nodename, 'cpus': len(both), 'seconds': after.clock - before.clock,
             'others': None, 'unknown': '', 'throttled': after.throttled - before.throttled,
-            'steal': max((after.cpus[cpu][1] - before.cpus[cpu][1] for cpu in both), default=0.0)}
+            'steal': max((after.cpus[cpu][1] - before.cpus[cpu][1] for cpu in both), default=0.0),
+            'clocks': {name: round(after.clocks[name] - before.clocks[name], 3)
+                       for name in sorted(after.clocks.keys() & before.clocks.keys())}}
     if not both:
         return {**told, 'unknown': '/proc/stat does not tell'}
     if before.own is None or after.own is None:

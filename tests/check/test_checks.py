@@ -62,14 +62,19 @@ def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, change
     assert reason == said and (said or case.count == 1)
 
 
-def test_a_figure_outside_of_its_range_is_wrong(tmp_path, results_here):
+def test_a_figure_out_of_its_range_a_program_that_ran_longer_than_its_job_and_an_exit_code_are_refused(tmp_path, results_here):
     folder = tmp_path / 'compute'
     folder.mkdir()
     (folder / 'probe.py').write_text(PROBE)
     shell(f'. ci/activate; reframe -c {folder} -r', TOP)
-    cells = judge.newest().cells
-    assert [cell.verdict for cell in cells] == ['wrong'] * 2
-    assert all('metric rate is ' in cell.reason and 'must be above 0' in cell.reason for cell in cells)
+    cells = {cell.case: cell for cell in judge.newest().cells if cell.metric == 'rate'}
+    words = {case.rpartition('=')[2]: (cell.verdict, cell.reason) for case, cell in cells.items()}
+    for case in ('zero', 'huge'):
+        assert words[case][0] == 'wrong' and 'metric rate is ' in words[case][1] and 'must be above 0' in words[case][1]
+    assert words['right'][0] == 'unreferenced'
+    assert words['failing'] == ('failed', 'exit code 3; although the output is complete')
+    assert words['replayed'][0] == 'wrong' and 'seconds is 3600 s, but the job ran ' in words['replayed'][1]
+    assert words['noted'][0] == 'wrong' and 'a run of the program is 3600 s, but' in words['noted'][1]
 
 
 PROBE = '''
@@ -78,19 +83,23 @@ from reframe.core.builtins import parameter, run_after
 from parity.check.workload import Metric
 from parity.check.workload import Workload
 
+PRINTED = {'zero': '0 .001', 'huge': '1e300 .001', 'right': '1 .001', 'failing': '1 .001; (exit 3)', 'replayed': '1 3600', 'noted': '1 .001 3600'}
+
 @rfm.simple_test
 class Probe(rfm.RunOnlyRegressionTest, Workload):
     executable = 'echo'
-    printed = parameter(['0', '1e300'])
-    metrics = (Metric('rate', 'MB/s', 'higher'),)
+    printed = parameter([*PRINTED])
+    metrics = (Metric('rate', 'MB/s', 'higher'), Metric('seconds', 's', 'lower'))
 
     @run_after('setup')
     def place(self):
         self.without_launcher()
-        self.executable_opts = [self.printed]
+        self.executable_opts = [PRINTED[self.printed]]
 
     def parse(self, text):
-        return {'rate': float(text)}
+        rate, seconds, *noted = map(float, text.split())
+        self.note({'seconds': noted[0]} if noted else {})
+        return {'rate': rate, 'seconds': seconds}
 '''
 
 

@@ -15,6 +15,7 @@ import sessions
 from conftest import TOP
 from nights import start
 from parity.check import watched
+from parity.check.workload import Workload
 from parity.cli import table
 from parity.compare import resolve
 from parity.records import history
@@ -91,8 +92,8 @@ def test_a_busy_process_beside_is_counted(job):
     assert told['cpus'] == 1 and told['others'] > 0.2 * told['seconds'] and watched.disturbed(told, None)
 
 
-def reading(clock, busy, own, steal=(0.0, 0.0), throttled=0, started_by=0.0):
-    return SimpleNamespace(clock=clock, cpus={0: (busy, steal[0]), 1: (busy, steal[1])}, own=own, throttled=throttled,
+def reading(clock, busy, own, steal=(0.0, 0.0), throttled=0, started_by=0.0, clocks=()):
+    return SimpleNamespace(clock=clock, clocks=dict(clocks), cpus={0: (busy, steal[0]), 1: (busy, steal[1])}, own=own, throttled=throttled,
                            started_by={(7, '1'): started_by})
 
 
@@ -127,6 +128,59 @@ def test_others_may_take_a_share_of_one_cpu_or_what_the_site_states(others, stea
     assert not watched.disturbed({'others': 0.04, 'steal': 0.0, 'cpus': 2, 'seconds': 0.2}, None), 'a tick of the clock'
 
 
+def test_the_seconds_of_a_job_are_told_by_every_clock_of_the_node(job, monkeypatch):
+    run = job('sleep 0.5')
+    run.communicate()
+    told = job.told()
+    assert {'uptime', 'raw'} <= told['clocks'].keys() and not watched.false_clock(told)
+    assert all(abs(told['seconds'] - seconds) < 0.1 for name, seconds in told['clocks'].items() if name != 'rtc')
+    monkeypatch.setattr(watch, 'text', {'/proc/uptime': '77.25 3.10\n', '/sys/class/rtc/rtc0/since_epoch': '1795190000\n'}.get)
+    assert {name: watch.clocks()[name] for name in ('uptime', 'rtc')} == {'uptime': 77.25, 'rtc': 1795190000.0}
+    monkeypatch.setattr(watch, 'text', lambda _: '')
+    assert watch.clocks().keys() <= {'raw'}, 'a node may have none'
+    told = watch.used(reading(10.0, 5.0, 3.0, clocks={'uptime': 3.0, 'rtc': 5.0}), reading(20.0, 14.0, 15.0, clocks={'uptime': 23.0}))
+    assert told['clocks'] == {'uptime': 20.0}
+
+
+FAKED = """
+import json, sys, time
+import importlib.util
+true, began = time.monotonic, time.monotonic()
+time.monotonic = lambda: began + (true() - began) / 2
+spec = importlib.util.spec_from_file_location('watch', './watch.py')
+watch = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(watch)
+watch.main(['./job.sh'])
+"""
+
+
+def test_a_job_whose_clock_runs_at_half_speed_is_found(job):
+    job('sleep 1').communicate()
+    assert not watched.false_clock(job.told())
+    subprocess.run([sys.executable, '-c', FAKED], cwd=job.folder)
+    told = job.told()
+    assert 0.4 < told['seconds'] < 0.9 and "the clock of the job counted" in watched.false_clock(told), told
+
+
+@pytest.mark.parametrize('seconds, clocks, said', [
+    (10.0, {}, ''), (10.0, {'uptime': 10.01, 'raw': 10.005, 'rtc': 11.0}, ''), (10.0, {'uptime': 10.19}, ''), (0.01, {'uptime': 0.1}, ''),
+    (10.0, {'uptime': 20.0}, "the clock of the job counted 10.0 s, the kernel's uptime 20.0 s"),
+    (10.0, {'raw': 9.0}, 'the clock of the job counted 10.0 s, the clock that no time server slows 9.0 s'),
+    (100.0, {'uptime': 100.0, 'raw': 100.0, 'rtc': 200.0}, 'the clock of the job counted 100.0 s, the hardware clock 200.0 s'),
+    # a hardware clock that was set meanwhile
+    (100.0, {'rtc': 3700.0}, ''), (100.0, {'rtc': -3500.0}, ''), (100.0, {'rtc': 0.0}, ''), (600.0, {'rtc': 612.0}, '')])
+def test_a_clock_is_false_where_another_one_of_the_node_contradicts_it(seconds, clocks, said):
+    assert watched.false_clock({'seconds': seconds, 'clocks': clocks}) == said
+    assert not watched.false_clock({}), 'nobody watched it'
+
+
+@pytest.mark.parametrize('ran, times, said', [
+    (10.0, {'seconds': 10.0}, ''), (10.0, {'seconds': 10.15}, ''), (0.02, {'seconds': 0.11}, ''), (None, {'seconds': 99.0}, ''),
+    (10.0, {'rate': 1.0, 'seconds': 12.5}, 'seconds is 12.5 s, but the job ran 10 s: no program runs longer than its job')])
+def test_no_program_ran_longer_than_its_job(ran, times, said):
+    assert watched.longer({'seconds': ran} if ran else {}, times) == said
+
+
 def of(*cases):
     return sessions.verdict_on(sessions.report(list(cases), [sessions.planned()]))
 
@@ -138,7 +192,7 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged_and_calm_runs_are():
     cell = verdict.cells[0]
     assert (cell.verdict, cell.value, verdict.exit_code) == ('disturbed', 7.6, 0) and '1.00 of its 2' in cell.reason
     notes = dict(answer.of(verdict).notes)
-    assert notes['disturbed'].startswith('2 figures, while others used the CPUs') and notes['trust'].startswith('0 of 2 judged')
+    assert notes['disturbed'].startswith('2 figures, while others used the CPUs or the clock was wrong') and notes['trust'].startswith('0 of 2 judged')
     assert '7.6' in '\n'.join(line for line, _ in table.table(verdict))
     assert not incidents.of_verdict(verdict, 'local', 1.0).well.keys() - {incidents.WHOLE}, 'nothing is said to be well'
 
@@ -196,3 +250,11 @@ def test_throttling_and_processes_left_running_disturb_nothing_and_are_told(stor
     assert verdict.cells[0].verdict == 'regressed'
     assert [(c.fact, c.old, c.new) for c in verdict.cells[0].cause.changes] == [('throttled', 'no', 'yes')]
     assert 'Toy on default left processes running, which were ended: iperf3 -s -D (77)' in verdict.warnings
+
+
+def test_a_run_with_a_false_clock_is_disturbed(tmp_path):
+    case = SimpleNamespace(stagedir=str(tmp_path), parity={}, extra=lambda _: None)
+    for uptime, said in ((10.0, ''), (20.0, "the clock of the job counted 10.0 s, the kernel's uptime 20.0 s")):
+        (tmp_path / 'watch.json').write_text(json.dumps({'seconds': 10.0, 'cpus': 2, 'others': 0.0, 'clocks': {'uptime': uptime}}))
+        Workload._parity_watched(case)
+        assert case.parity['disturbed'] == said

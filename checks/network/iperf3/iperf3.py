@@ -108,7 +108,7 @@ class Tcp(Iperf3):
         found = read_ends(text if self.where == 'within' else ''.join(by_pair(text).values()), self.runs)
         self.variant(threading=found.threading)
         self.note({'runs': {name: {**found.facts[name], **found.metrics[name]} for name in found.metrics},
-                   'round_trips': found.trips})
+                   'round_trips': found.trips, 'seconds': max(found.facts[run]['seconds'] for run in self.runs)})
         if self.length and (other := {found.facts[run]['block'] for run in self.runs} - {int(self.length)}):
             raise Wrong(f'ran with writes of {other} bytes, asked for {self.length}')
         own = {run[4:]: found.metrics[run] for run in self.runs}

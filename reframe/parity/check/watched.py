@@ -1,4 +1,5 @@
-"""The report of programs/watch.py: who else used the CPUs of a job, and which processes it left.
+"""The report of programs/watch.py: who else used the CPUs of a job, whether its clock was right, and which
+processes it left.
 
 A figure is `disturbed` if others took more of the job's CPUs than ALLOWED. Others are processes outside the job,
 by their time in user mode, and the hypervisor, by the time that the worst CPU lost. Both count in CPUs, not as a
@@ -8,6 +9,8 @@ their speed."""
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,15 @@ ALLOWED, ALLOWED_OF_ALL = 0.04, 0.0025
 UNSURE_SECONDS = 0.05
 #: Smaller shares of a CPU are not reported.
 UNIT = 0.005
+
+#: The node's clocks that the job's own is held against: what each is, the share and the seconds by which both may
+#: differ. The hardware clock counts whole seconds.
+_CLOCKS = {'uptime': ("the kernel's uptime", 0.01, 0.1), 'raw': ('the clock that no time server slows', 0.01, 0.1),
+           'rtc': ('the hardware clock', 0.02, 3.0)}
+#: A clock that runs at another rate than these was set meanwhile.
+_RATES = 0.1, 10.0
+#: A time that a program printed may be longer than its job by a share and by seconds: it was rounded.
+_LONGER, _ROUNDED = 0.01, 0.1
 
 #: Begin anew below watch.py; without Python on the node the job runs as it is.
 _WATCH = ('[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || '
@@ -40,6 +52,30 @@ def report(stagedir: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def false_clock(seen: dict[str, Any]) -> str:
+    """Return which clock of the node the clock of the job contradicts, and by how much; '' where all agree.
+
+    Figures that come from such a clock are no figures."""
+    seconds = seen.get('seconds') or 0.0
+    for name, (what, share, unsure) in _CLOCKS.items():
+        elapsed = (seen.get('clocks') or {}).get(name, seconds)
+        if abs(seconds - elapsed) <= share * max(seconds, elapsed) + unsure:
+            continue
+        rate = seconds / elapsed if elapsed > 0 else 0.0
+        if _RATES[0] < rate < _RATES[1]:
+            return f'the clock of the job counted {seconds:.1f} s, {what} {elapsed:.1f} s'
+    return ''
+
+
+def longer(seen: dict[str, Any], times: Mapping[str, float]) -> str:
+    """Return which of the ``times`` (s) that a program printed is longer than its job ran; '' for none."""
+    ran = seen.get('seconds') or math.inf
+    for name, seconds in times.items():
+        if seconds > ran * (1 + _LONGER) + _ROUNDED:
+            return f'{name} is {seconds:.6g} s, but the job ran {ran:.6g} s: no program runs longer than its job'
+    return ''
 
 
 def disturbed(seen: dict[str, Any], allowed: float | None) -> str:

@@ -370,6 +370,8 @@ class Workload(rfm.RegressionTestPlugin):
             value = values.get(metric.name)
             if why := 'absent from the output' if value is None else metric.refuses(value):
                 self._parity_refuse('wrong', f'metric {metric.name} is {why}')
+        if why := watched.longer(self.parity['watched'], self._parity_times(values)):
+            self._parity_refuse('wrong', why)
         if TEST_BED in self.current_partition.features:
             self.label([m.name for m in self.metrics], 'test bed', 'the partition only tries checks')
         self._parity_ceilings(values)
@@ -378,11 +380,17 @@ class Workload(rfm.RegressionTestPlugin):
         return True
 
     def _parity_watched(self):
-        """Note who else had the CPUs of the job, and what it left running."""
+        """Note who else had the CPUs of the job, whether its clock was right, and what it left running."""
         self.parity['watched'] = seen = watched.report(self.stagedir)
         if self.extra('nodes_share_cpus') and scheduled.nodes(self) > 1:
             seen |= {'others': None, 'unknown': 'the nodes of the job share CPUs'}
-        self.parity['disturbed'] = watched.disturbed(seen, self.extra('others_cpus'))
+        self.parity['disturbed'] = watched.false_clock(seen) or watched.disturbed(seen, self.extra('others_cpus'))
+
+    def _parity_times(self, values):
+        """Return the times that the output tells, in seconds: no rank's can be longer than the job's."""
+        times = {m.name: values[m.name] * SECONDS[m.unit] for m in self._parity_expected() if m.unit in SECONDS}
+        noted = self.parity.get('facts', {}).get('seconds')
+        return times | ({'a run of the program': noted} if isinstance(noted, (int, float)) else {})
 
     @staticmethod
     def _parity_text(file):
@@ -420,6 +428,8 @@ class Workload(rfm.RegressionTestPlugin):
                     noted['limit'] = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
 
 
+#: Units of time. CPU time that is summed over ranks needs another one, such as `CPU s`.
+SECONDS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
 #: No cluster reaches 1e18 in any unit used here (Gflop/s, MB/s, us, operations a second). A larger number comes
 #: from a broken clock or a garbled output.
 MOST = 1e18

@@ -339,7 +339,8 @@ def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if load and cores and load >= cores:        # the set-up before the run has a load of its own
         yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
     if disturbed := verdict.counts.get('disturbed'):
-        yield 'disturbed', f'{counted(disturbed, "figure")}, while others used the CPUs: shown, not judged'
+        yield 'disturbed', (f'{counted(disturbed, "figure")}, while others used the CPUs or the clock was wrong: '
+                            'shown, not judged')
 
 
 def _incidents(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:

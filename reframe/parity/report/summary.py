@@ -125,7 +125,7 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
     disturbed = wanted.filter(~pl.col('calm'), 'disturbed')
     never = wanted.filter(~pl.col('calm'), ~pl.col('disturbed'))
     yield f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured' + (
-        f', {len(disturbed)} only while others used the CPUs' if len(disturbed) else '') + (
+        f', {len(disturbed)} only while others used the CPUs or the clock was wrong' if len(disturbed) else '') + (
         f'; never: {several(sorted({*never["check"]}))}' if len(never) else '')
 
 
