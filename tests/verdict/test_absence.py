@@ -243,3 +243,15 @@ def test_what_never_ran_keeps_exit_code_3_under_another_selection_until_it_is_ba
     assert known.state == 'over'
     night(stored, 'Toy', cmdline=f'{NIGHTLY} -t compute')
     assert judge.newest().exit_code == 0
+
+
+@pytest.mark.parametrize('figures, said', [
+    (lambda night: (98.7312, 1.5077), True), (lambda night: (98.73, 1.5), False), (lambda night: (98.7312, 1.5077 + 1e-6 * (night == 3)), False),
+    (lambda night: (98.7312 + (night == 0), 1.5077), True), (lambda night: (98.7312 + (night == 1), 1.5077), False)])
+def test_figures_that_repeat_to_the_last_digit_for_ten_nights_are_told(stored, figures, said):
+    for night in range(11):
+        hpl, latency = figures(night)
+        stored.add(store.case(hpl, latency=latency))
+    done = parity('verdict')
+    told = ' '.join(' '.join(done.stdout.split()).partition('careful')[2].split()[:22])
+    assert done.returncode == 0 and told.startswith('Toy on default+distro has the same 2 figures to the last digit for 10 nights: see whether') == said, done.stdout

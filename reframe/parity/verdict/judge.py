@@ -68,8 +68,8 @@ def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
 
 
 @dataclass(frozen=True)
-class _Own:
-    """What a session tells by itself: a session of another hand may be of any form."""
+class _Contents:
+    """A session by itself, without its history: another hand may have stored it in any form."""
 
     planned: Plan
     system: System
@@ -80,7 +80,7 @@ class _Own:
     expired: list[str]              # waivers
 
 
-def _read(session: Session) -> _Own:
+def _read(session: Session) -> _Contents:
     """Return what the session tells; raises InfrastructureError where parity cannot read it."""
     if session.lost:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
@@ -88,7 +88,7 @@ def _read(session: Session) -> _Own:
         planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words_again(session.cmdline))
         system = systems.read(planned.system)
         waived, expired = systems.waived(system, datetime.date.today())
-        return _Own(planned, system, _cells(planned, session, system, waived), _absent_programs(session),
+        return _Contents(planned, system, _cells(planned, session, system, waived), _absent_programs(session),
                     _session(session, planned), [*_warnings(session), *_left_running(session)], expired)
     except database.MALFORMED as err:
         raise database.Unreadable(session.uuid, err) from err
@@ -96,8 +96,8 @@ def _read(session: Session) -> _Own:
 
 def judged(session: Session) -> Verdict:
     """Return the verdict on a session; raises InfrastructureError where parity cannot read it."""
-    own = _read(session)
-    uuid, planned, system, cells = session.uuid, own.planned, own.system, own.cells
+    contents = _read(session)
+    uuid, planned, system, cells = session.uuid, contents.planned, contents.system, contents.cells
     outcomes = []
     declared = pairs.read(system)
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
@@ -116,17 +116,17 @@ def judged(session: Session) -> Verdict:
     known, acks_from = table.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
     cells, faults = acks.applied(cells, system.name, datetime.date.today(), acks_from)
-    coverage = _coverage(cells, planned, own.absent, 'spack' in planned.providers)
+    coverage = _coverage(cells, planned, contents.absent, 'spack' in planned.providers)
     never_ran = {name for each in known for name, fault in each.left.items() if fault.word == 'missing'}
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
     cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
     trust = _trust(cells, shared, session)
     counts = Counter(c.verdict for c in cells)
     return Verdict(
-        session=own.about, coverage=coverage, trust=trust, budget=shared, cells=cells,
+        session=contents.about, coverage=coverage, trust=trust, budget=shared, cells=cells,
         retired=retired, pairs=outcomes, incidents=known,
         counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*own.warnings, *_references(cells), *own.expired, *again, *longer, *faults,
+        warnings=[*contents.warnings, *_references(cells), *contents.expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
         next=_next(cells, session, system.name, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
@@ -135,13 +135,15 @@ def judged(session: Session) -> Verdict:
 
 def _with_history(cells: list[Cell], system: str, session: Session,
                   share: Callable[[int], model.AlarmBudget]) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
-    """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer."""
+    """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer
+    or repeat their figures."""
     if len(known := database.sessions(system, last=bounds.FIRST + 1)) < 2:
         return cells, share(0), []
     if (first := learning.of_first_nights(cells, session, known)) is not None:
         return first, share(0), []
-    from parity.verdict import nights  # it loads polars, which doubles the time of a small verdict
-    return *nights.with_history(cells, system, session.uuid, share), nights.longer(system, session.uuid)
+    from parity.verdict import nights, replayed  # polars, which they load, doubles the time of a small verdict
+    told = [*nights.longer(system, session.uuid), *replayed.warnings(system, session.uuid)]
+    return *nights.with_history(cells, system, session.uuid, share), told
 
 
 def _cells(planned: Plan, session: Session, system: System, waived: dict[str, str]) -> list[Cell]:
