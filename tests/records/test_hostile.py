@@ -233,3 +233,18 @@ def test_a_merge_takes_sessions_beside_one_with_a_bad_byte(results, tmp_path):
     done = parity('merge', str(tmp_path / 'other.db'))
     assert done.returncode == 0 and sorted(database.uuids()) == ['a', 'b', 'c'], done.stderr
     assert len(database.sessions('local')) == 2
+
+
+@pytest.mark.parametrize('column, value', [
+    ('session_start_unix', 'soon'), ('session_start_unix', float('inf')), ('session_start_unix', None), ('session_start_unix', b'x'),
+    ('uuid', b'\xff'), ('uuid', None), ('uuid', 5), ('json_blob', None), ('json_blob', 5), ('json_blob', '{}'), ('json_blob', '{"session_info": 5}')])
+def test_a_session_with_a_column_of_another_kind_ends_no_command(stored, column, value):
+    for _ in range(3):
+        stored.add(case())
+    with stored.database as conn:
+        conn.execute(f"UPDATE sessions SET {column} = ? WHERE uuid = '00000002-0'", (value,))
+    for command in (*COMMANDS, ['verdict', '--session', '00000001'], ['summary']):
+        done = parity(*command)
+        assert done.returncode in (0, 2, 3, 4) and 'Traceback' not in done.stderr, (command, done.stderr)
+    assert len(database.sessions('local')) in (2, 3) and database.infos()
+    assert parity('verdict', '--session', '00000001').returncode == 0

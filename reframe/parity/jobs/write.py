@@ -131,7 +131,8 @@ def _dry_run(case: PlannedCase, folder: Path) -> Path:
     done = subprocess.run(
         [sys.executable, '-m', 'parity.jobs.standalone', '-c', str(paths.root() / case.file),
          '--stage', f'{folder}/stage', '--output', f'{folder}/output',
-         '--system', f'{case.system}:{case.partition}', '-p', f'^{case.environ}$', '-n', re.escape(case.case.replace(' ', '')) + '$', '--dry-run'],
+         '--system', f'{case.system}:{case.partition}', '-p', f'^{case.environ}$',
+         '-n', re.escape(case.case.replace(' ', '')) + '$', '--dry-run'],
         capture_output=True, text=True, stdin=subprocess.DEVNULL,
         env={**os.environ, 'PARITY_REFRAME_LOG': f'{folder}/log', 'RFM_COLORIZE': 'n'})
     scripts = list((folder / 'stage').rglob('rfm_job.sh'))

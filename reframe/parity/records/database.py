@@ -153,8 +153,13 @@ def holds(journal_id: str) -> bool:
 
 
 def _clocks() -> list[tuple[str, float]]:
-    """The uuid of every session, and when it began by its clock (Unix time), in the order of storing."""
-    return query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid')
+    """The uuid of every session, and when it began by its clock (Unix time), in the order of storing. What is no
+    time is a wrong clock."""
+    found = []
+    for uuid, began in query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid'):
+        is_time = isinstance(began, (int, float)) and abs(began) < record.LATEST
+        found.append((str(uuid), began if is_time else 0.0))
+    return found
 
 
 def starts() -> dict[str, float]:
