@@ -180,6 +180,17 @@ def lock_of(system: str, what: str) -> Lock:
     return Lock(paths.results() / f'.session-{system}.lock', what)
 
 
+def demand_file(file: Path) -> None:
+    """Raise UsageError for what is there and no regular file, and for a link to nothing: it says which."""
+    if file.is_symlink() and not file.exists():
+        raise UsageError(f'{file}: a link to {os.readlink(file)}, which is not there; name a file')
+    kinds = {'a FIFO': file.is_fifo, 'a socket': file.is_socket, 'a folder': file.is_dir,
+             'a device': lambda: file.is_char_device() or file.is_block_device()}
+    for kind, is_one in kinds.items():
+        if is_one():
+            raise UsageError(f'{file}: {kind}; must be a regular file')
+
+
 def read(file: Path) -> bytes:
     try:
         return file.read_bytes()

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from parity.base import paths, yamlfile
+from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.published import problems
 from parity.published.model import Study
@@ -25,12 +25,17 @@ def folders() -> list[Path]:
 
 
 def names() -> list[str]:
-    return sorted({file.parent.name for folder in folders() for file in folder.glob('*/study.yaml')})
+    return sorted({top.name for folder in folders() for top in folder.glob('*') if _has_study(top)})
+
+
+def _has_study(folder: Path) -> bool:
+    """Return whether a folder has a study.yaml, be it a link to nothing."""
+    return os.path.lexists(folder / 'study.yaml')
 
 
 def folder(name: str) -> Path:
     """Return the folder of a study. UsageError names the valid studies, and both folders that have one name."""
-    found = [top / name for top in folders() if NAME.fullmatch(name) and (top / name / 'study.yaml').is_file()]
+    found = [top / name for top in folders() if NAME.fullmatch(name) and _has_study(top / name)]
     if not found:
         raise UsageError(unknown('study', name, names() or ['none']))
     if found[1:]:
@@ -38,9 +43,20 @@ def folder(name: str) -> Path:
     return found[0]
 
 
+def file_of(name: str, file: str) -> Path:
+    """Return a file of a study. UsageError for a link that leaves its folder, and for what is no regular file:
+    a study may be a stranger's, and messages quote its files."""
+    home = folder(name)
+    path = home / file
+    files.demand_file(path)
+    if not path.resolve().is_relative_to(home.resolve()):
+        raise UsageError(f'{path}: a link that leaves the folder of the study; copy the file into it')
+    return path
+
+
 def read(name: str) -> Study:
     """Read a study's file. UsageError names the valid studies, or file, line and key."""
-    study = yamlfile.read(folder(name) / 'study.yaml', Study)
+    study = yamlfile.read(file_of(name, 'study.yaml'), Study)
     refuse(name, list(problems.of_study(study)))
     return study
 

@@ -22,6 +22,14 @@ from parity.published.statements import Derived, Formula
 Of = Literal['published', 'here']
 
 
+class NoValue(ValueError):
+    """A formula has no value for the figures in print. ``keys``: of study.yaml."""
+
+    def __init__(self, keys: tuple, why: str):
+        super().__init__(why)
+        self.keys = keys
+
+
 class FitRow(Strict):
     """A law fitted to means. ``low``, ``high``: of b (power), of a (inverse). A law in print has no points."""
 
@@ -120,30 +128,32 @@ def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[StudyCell]
 # ---- numbers
 
 def numbers(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[NumberRow]:
-    """Yield the study's numbers of these figures."""
-    for derived in study.numbers:
+    """Yield the study's numbers of these figures. NoValue for a formula that has none for those in print."""
+    for place, derived in enumerate(study.numbers):
         worked = derived.here if of == 'here' and derived.here else derived
-        if worked.formula and (of == 'published' or worked.let):    # of no figures: it is among those in print
-            for values in itertools.product(*derived.over.values()):
-                yield from _number(study, of, derived, worked, dict(zip(derived.over, values, strict=True)), cells)
+        if not worked.formula or of == 'here' and not worked.let:    # of no figures: it is among those in print
+            continue
+        for values in itertools.product(*derived.over.values()):
+            over = dict(zip(derived.over, values, strict=True))
+            value, why, label = _value(study, worked, over, cells)
+            if of == 'published' and why and not value:
+                raise NoValue(('numbers', place, 'formula'), why)
+            if value:
+                yield _number(study, of, derived, worked, over, cells, value, why, label)
 
 
 def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[str, str],
-            cells: Sequence[StudyCell]) -> Iterator[NumberRow]:
-    """Yield a number for these values of its axes, if its figures are there."""
-    value, why, label = _value(study, worked, over, cells)
-    if value or of == 'published' and why:
-        cell = _printed(study, derived, over, cells) if of == 'published' else None
-        printed = derived.published.get(' '.join(over.values()), cell and cell.figure)
-        flag = f'in print: {cell.flagged[0][1]}' if cell and not cell.values else ''
-        yield NumberRow(
-            of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()),
-            value=value.value if value else None, low=value.low if value else None,
-            high=value.high if value else None, unit=derived.unit,
-            freedom=value.freedom if value else math.inf, formula=worked.formula,
-            note='; '.join(filter(None, (label, derived.note, why, flag, value and value.why))), label=label,
-            why=value.why if value else '',
-            published=printed, text=cell.text if cell else '' if printed is None else f'{printed:.10g}')
+            cells: Sequence[StudyCell], value: Estimate, flags: str, label: str) -> NumberRow:
+    """Return the row of a number for these values of its axes."""
+    cell = _printed(study, derived, over, cells) if of == 'published' else None
+    printed = derived.published.get(' '.join(over.values()), cell and cell.figure)
+    flag = f'in print: {cell.flagged[0][1]}' if cell and not cell.values else ''
+    return NumberRow(
+        of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()),
+        value=value.value, low=value.low, high=value.high, unit=derived.unit, freedom=value.freedom,
+        formula=worked.formula, why=value.why, label=label, published=printed,
+        note='; '.join(filter(None, (label, derived.note, flags, flag, value.why))),
+        text=cell.text if cell else '' if printed is None else f'{printed:.10g}')
 
 
 def _printed(study: Study, derived: Derived, over: dict[str, str],

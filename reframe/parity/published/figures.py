@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -16,7 +17,7 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Measured, Row, Side, Value
-from parity.published import folder
+from parity.published import file_of, folder
 from parity.published.model import Experiment, Point, Study, filled
 from parity.stats import interval
 
@@ -91,14 +92,14 @@ def named(experiment: str, metric: str, point: dict[str, str]) -> str:
 
 def to_make(study: Study, name: str) -> str:
     """Return how the figures in print are made, where they are not here; '' where they are."""
-    return study.data if study.data and not (folder(name) / 'published.csv').exists() else ''
+    return study.data if study.data and not os.path.lexists(folder(name) / 'published.csv') else ''
 
 
 def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
     """Return the cells of published.csv, in its order, and notes. UsageError with file, line and what is valid."""
     if to_make(study, name):
         return [], []
-    file = folder(name) / 'published.csv'
+    file = file_of(name, 'published.csv')
     cells: dict[tuple, tuple[StudyCell, dict[str, Value]]] = {}
     seen: set[tuple] = set()
     stated: dict[tuple, tuple[str, str]] = {}

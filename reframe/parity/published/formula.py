@@ -15,6 +15,11 @@ import numpy as np
 from parity.base.errors import unknown
 from parity.stats.laws import lu_messages
 
+#: Steps of a formula, with those of the functions that it calls, and how deep they nest.
+STEPS, DEEPEST = 2000, 50
+#: Characters of a formula; groups of points, and points that are divided.
+LONGEST, GROUPS, POINTS = 1000, 20, 2000
+
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
               ast.Pow: operator.pow}
 
@@ -45,31 +50,79 @@ def _lu(which: str) -> Callable[[float, float, float], float]:
 
 def _group(k: float, number: float, *lists: Any) -> Any:
     """Return one of k groups of the points, the largest first (`parity.published.fits.clusters`)."""
+    if not 1 <= number <= k <= GROUPS:
+        raise ValueError(f'group {number:g} of {k:g}: must be one of 1 to {GROUPS} groups')
+    if any(np.ndim(each) == 0 or len(each) > POINTS for each in lists):
+        raise ValueError(f'groups are of lists of at most {POINTS} points')
     return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
 
 
 #: In `rtt_us(mtu, switch, rate)`: the name of a function, and of its parameters.
 NAME = re.compile(r'\w+')
-#: Name -> how many arguments it takes, and the function.
-Functions = Mapping[str, tuple[int, Callable[..., Any]]]
+
+
+class Function(NamedTuple):
+    """A function of formulas: how many arguments it takes, its steps, and how deep it nests."""
+
+    takes: int
+    call: Callable[..., Any]
+    steps: int = 1
+    depth: int = 1
+
+
+Functions = Mapping[str, Function]
 FUNCTIONS: Functions = {
     # of a list; ceil also of a number
-    'sum': (1, np.sum), 'max': (1, np.max), 'ceil': (1, np.ceil), 'geometric_mean': (1, _law('geometric_mean')),
+    'sum': Function(1, np.sum), 'max': Function(1, np.max), 'ceil': Function(1, np.ceil),
+    'geometric_mean': Function(1, _law('geometric_mean')),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
-    'group_size': (4, lambda *given: _group(*given).size),
-    'group_mean': (4, lambda *given: _group(*given).centroid[0]),
+    'group_size': Function(4, lambda *given: _group(*given).size),
+    'group_mean': Function(4, lambda *given: _group(*given).centroid[0]),
     # of points a side, iterations and ranks: receives of a rank, and bytes
-    'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
-    'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes'))}
+    'lu_receives': Function(3, _lu('blocking')), 'lu_receive_bytes': Function(3, _lu('blocking_bytes')),
+    'lu_nonblocking_bytes': Function(3, _lu('nonblocking_bytes'))}
 
 
 def functions(declared: Mapping[str, str]) -> Functions:
-    """Return FUNCTIONS and those that a study declares: formulas of their parameters and of functions above."""
+    """Return FUNCTIONS and those that a study declares: formulas of their parameters and of functions above.
+
+    Raises ValueError for a formula that is none; `wrong` says why."""
     found = dict(FUNCTIONS)
     for head, text in declared.items():
         name, *parameters = NAME.findall(head)
-        found[name] = len(parameters), partial(_called, text, parameters, found)
+        body = _body(text)
+        found[name] = Function(len(parameters), partial(_called, text, parameters, found),
+                               _steps(body, found), _depth(body, found))
     return found
+
+
+def _body(text: str) -> ast.expr:
+    """Return a formula's tree. ValueError where it is no formula, or too long."""
+    if len(text) > LONGEST:
+        raise ValueError(f'{text[:40]!r}...: {len(text)} characters; must have at most {LONGEST}')
+    try:
+        return ast.parse(text, mode='eval').body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f'{text!r} is no formula; valid is, for instance, a0 / ranks') from None
+
+
+def _steps(body: ast.expr, functions: Functions) -> int:
+    """Return the steps of a formula: its nodes, and those of the functions that it calls."""
+    nodes = list(ast.walk(body))
+    called = (functions[node.id] for node in nodes if isinstance(node, ast.Name) and node.id in functions)
+    return len(nodes) + sum(function.steps for function in called)
+
+
+def _depth(body: ast.AST, functions: Functions) -> int:
+    """Return how deep a formula nests, with the functions that it calls."""
+    deepest, left = 0, [(body, 1)]
+    while left:
+        node, depth = left.pop()
+        if isinstance(node, ast.Name) and node.id in functions:
+            depth += functions[node.id].depth
+        deepest = max(deepest, depth)
+        left += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+    return deepest
 
 
 def _called(text: str, parameters: Sequence[str], known: Functions, *given: Any) -> float:
@@ -79,14 +132,19 @@ def _called(text: str, parameters: Sequence[str], known: Functions, *given: Any)
 def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -> str:
     """Return what is wrong with a formula, and what is valid; '' for nothing."""
     try:
-        nodes = list(ast.walk(ast.parse(text, mode='eval').body))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return f'{text!r} is no formula; valid is, for instance, a0 / ranks'
+        body = _body(text)
+    except ValueError as err:
+        return str(err)
+    if (depth := _depth(body, functions)) > DEEPEST:
+        return f'{text[:40]!r} nests {depth} deep, with the functions that it calls; must be at most {DEEPEST}'
+    if (steps := _steps(body, functions)) > STEPS:
+        return f'{text[:40]!r} takes {steps} steps, with the functions that it calls; must be at most {STEPS}'
+    nodes = list(ast.walk(body))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         match node:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in functions:
-                if len(arguments) != (needed := functions[name][0]):
+                if len(arguments) != (needed := functions[name].takes):
                     return f'{name} takes {needed} numbers'
             case ast.Call():
                 return unknown('function', ast.unparse(node.func), list(functions))
@@ -128,7 +186,7 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
             case ast.UnaryOp():
                 return -of(node.operand)
             case ast.Call(func=ast.Name(id=name)):
-                found = functions[name][1](*map(of, node.args))
+                found = functions[name].call(*map(of, node.args))
                 return found.value if isinstance(found, Estimate) and node is not body else found
             case ast.Name(id=name):
                 return known[name]
@@ -136,7 +194,20 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
                 return float(number)
         raise ValueError(ast.dump(node))
 
-    found = of(body)
+    try:
+        with np.errstate(divide='raise', over='raise', invalid='raise'):
+            found = of(body)
+    except TypeError as err:
+        raise ValueError(f'{text!r} has no value: {err}') from None
     if getattr(found, 'ndim', 0):
         raise ValueError(f'{text!r} is a list, not a number: use sum()')
-    return found if isinstance(found, Estimate) else Estimate(float(found))
+    estimate = found if isinstance(found, Estimate) else Estimate(_real(text, found))
+    if not math.isfinite(estimate.value):
+        raise ValueError(f'{text!r} is not finite')
+    return estimate
+
+
+def _real(text: str, found: Any) -> float:
+    if isinstance(found, complex):
+        raise ValueError(f'{text!r} is no real number: a root of one below 0 is none')
+    return float(found)

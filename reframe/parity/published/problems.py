@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 from parity.base.errors import unknown
 from parity.published import formula
-from parity.published.model import Study, filled
+from parity.published.model import NAMED, Study, filled
 from parity.published.statements import Derived, Formula
 
 #: Of published.csv, beside the axes; an axis `unit` is the column of this name.
 COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
 #: How a series must end, by the number of its ends.
 _ENDS = {0: 'be a series alone', 1: 'end in VALUE', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
+#: Points of all experiments, and of all numbers, of a study: the largest one here has some thousand.
+POINTS = 10_000
 Problem = tuple[tuple, str]
 
 
@@ -23,18 +26,50 @@ def of_study(study: Study) -> Iterator[Problem]:
         yield ('axes', taken[0]), f'{taken[0]} is a column of published.csv: name the axis otherwise'
     if study.contrast not in study.axes:
         yield ('contrast',), unknown('axis', study.contrast, list(study.axes))
+    yield from _of_axes(study)
+    if too_many := list(_too_many(study)):
+        yield from too_many
+        return
     yield from _of_experiments(study)
     yield from _of_findings(study)
     for i, fit in enumerate(study.fits):
         yield from _of_series(study, ('fits', i, 'series'), fit.series)
         if fit.printed:
             yield from _of_series(study, ('fits', i, 'printed'), fit.printed)
-    for i, (head, text) in enumerate(study.functions.items()):
-        above = formula.functions(dict(itertools.islice(study.functions.items(), i)))
-        if why := formula.wrong(text, formula.NAME.findall(head)[1:], above):
+    known: dict[str, str] = {}
+    for head, text in study.functions.items():
+        if why := formula.wrong(text, formula.NAME.findall(head)[1:], formula.functions(known)):
             yield ('functions', head), why
+            return
+        known[head] = text
     for i, number in enumerate(study.numbers):
         yield from _of_number(study, ('numbers', i), number)
+
+
+def _of_axes(study: Study) -> Iterator[Problem]:
+    """Yield each value that a session could not name among its extras, KEY=VALUE,KEY=VALUE."""
+    for name, axis in study.axes.items():
+        for value in axis.values if name == study.contrast or axis.kind in NAMED else ():
+            if ',' in value or '=' in value:
+                yield ('axes', name, 'values', value), f'{value!r}: must have no comma and no ='
+
+
+def _too_many(study: Study) -> Iterator[Problem]:
+    """Yield the first experiment and the first number that has, with those above, more points than POINTS."""
+    entries: list[list[tuple[tuple, int]]] = [[], []]
+    for name, experiment in study.experiments.items():
+        sizes = [len(study.axes[axis].values) if values == 'all' else len(values)
+                 for axis, values in experiment.axes.items() if axis in study.axes]
+        entries[0].append((('experiments', name, 'axes'), math.prod(sizes)))
+    for i, number in enumerate(study.numbers):
+        entries[1].append((('numbers', i, 'over'), math.prod(len(values) for values in number.over.values())))
+    for kind in entries:
+        points = 0
+        for keys, more in kind:
+            points += more
+            if points > POINTS:
+                yield keys, f'{points} points with those above: must have at most {POINTS}'
+                break
 
 
 def _of_experiments(study: Study) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from reframe.utility import osext
 from parity.base import submission
 from parity.base.errors import unknown
 from parity.plan import Asked, CaseAnswer, not_offered
-from parity.rfm.variables import forms
+from parity.rfm.variables import SAME_CASE, declared, forms, stored_as
 
 
 def answers(asked: Iterable[dict[str, Any]], checks: Iterable[Any]) -> list[dict[str, Any]]:
@@ -51,13 +51,28 @@ def _answer(asked: Asked, makers: dict[str, _Maker], partitions: dict[str, Any])
 
 
 def _wrong(check: type, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each variable that the check lacks or that cannot have its value, with a sentence."""
-    patterns = forms(check)
+    """Yield each variable that a study may not set, or not to its value, with a sentence."""
+    patterns, valid = forms(check), declared(check)
     for name, text in variables.items():
-        if name not in check.var_space:
-            yield name, f'no check {check.__name__!r} with a variable {name!r}'
+        if name not in valid:
+            yield name, f'{unknown("variable", name, valid)}: a study sets what {check.__name__} declares itself'
         elif text and not re.fullmatch(patterns.get(name, '.*'), text):
             yield name, f'{text!r}: must be of the form {patterns[name]}'
+        elif name not in SAME_CASE and (why := _not_found(check, name, text)):
+            yield name, why
+
+
+def _not_found(check: type, name: str, text: str) -> str:
+    """Return why the case would not be found by this value again: its name would have another; '' where it is."""
+    try:
+        stored = stored_as(check, name, text)
+    except (TypeError, ValueError):         # whoever makes the case says so
+        return ''
+    if stored == text:
+        return ''
+    if re.search(r'[\s%|]', text):
+        return f'{text!r}: must have no blank, % or |'
+    return f'{text!r}: must be written as {stored!r}'
 
 
 class _Maker:

@@ -50,6 +50,22 @@ def display_name(check: Any) -> str:
     return check.display_name + suffix({k: v for k, v in changed(check).items() if k not in swept})
 
 
+def declared(own: type) -> list[str]:
+    """Return the variables that a study may set, sorted: those that a check or a class below it declares.
+
+    ReFrame's own may hold commands of a shell, and say what runs. Of these only the time limit is among them."""
+    of_reframe = {'parity'}         # what a case keeps of itself
+    for base in own.__mro__:
+        if base.__module__.partition('.')[0] == 'reframe':
+            of_reframe |= {*getattr(base, 'var_space', ())}
+    return sorted({*own.var_space} - of_reframe | {'time_limit'})
+
+
+def stored_as(own: type, name: str, text: str) -> str:
+    """Return what stands in a case's name for a variable that the command line sets to ``text``."""
+    return word(own.var_space[name].field.__set__(None, make_convertible(text)))
+
+
 def forms(own: type) -> dict[str, str]:
     """Return the pattern of each variable of a check that is text of one form."""
     kinds = {name: getattr(kind, '_elem_type', None)

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: Points of a side, iterations and ranks of LU: far more than any machine has.
+LARGEST = 10 ** 9
+
 
 class Moments(NamedTuple):
     """Mean, and coefficient of variation: a share, None of one value or where the mean is 0."""
@@ -65,9 +68,11 @@ def lu_messages(n: int, iterations: int, ranks: int, warm_up: int = 0) -> Messag
     short receive an edge and 2 (X+Y-2) more.
     Versions 2.x exchange the same, on powers of two. 3.4 also takes X <= 2 Y, and before the timed part it calls
     ssor.f90 for one iteration: ``warm_up=1`` counts it, as a profiler does. Raise ValueError for ranks without
-    such a grid, for blocks narrower than 3 points, and for numbers below 1."""
+    such a grid, for blocks narrower than 3 points, and for numbers below 1 or above LARGEST."""
     if min(n, iterations, ranks) < 1 or warm_up < 0:
         raise ValueError(f'{n} points, {iterations} iterations, {ranks} ranks: each must be at least 1')
+    if max(n, iterations, ranks) > LARGEST:
+        raise ValueError(f'{n} points, {iterations} iterations, {ranks} ranks: each must be at most {LARGEST}')
     narrow = next(side for side in range(math.isqrt(ranks), 0, -1) if ranks % side == 0)
     wide = ranks // narrow
     if wide > 2 * narrow:

@@ -97,8 +97,7 @@ def arguments(step: Step, files: Mapping[str, str], system: str, extras: Mapping
     selected, plain, swept = [], [], {}
     for case in step.cases:
         # -P makes parameters after -n has selected: a selection does not name them
-        having = ''.join(f'(?=.*%{name}={re.escape(value).replace("@", ".")}(%|$))'
-                         for name, value in case.parameters.items())
+        having = ''.join(f'(?=.*%{name}={_selecting(value)}(%|$))' for name, value in case.parameters.items())
         selected.append(f'^{case.check}{having}(%|$)')
         for name, value in case.variables.items():
             if name in case.swept:
@@ -113,6 +112,11 @@ def arguments(step: Step, files: Mapping[str, str], system: str, extras: Mapping
             '-n', '|'.join(dict.fromkeys(selected)), *_options('-S', plain),
             *_options('-P', (f'{name}={",".join(values)}' for name, values in swept.items())),
             '--session-extras', ','.join(f'{k}={v}' for k, v in info.items())]
+
+
+def _selecting(value: str) -> str:
+    """Return the pattern of a parameter's value for -n: it leaves out blanks, and takes @ for a case's number."""
+    return re.escape(value.replace(' ', '')).replace('@', '.')
 
 
 def _options(option: str, values: Iterable[str]) -> list[str]:

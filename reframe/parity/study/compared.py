@@ -14,8 +14,8 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.compare import join
 from parity.compare.model import Comparison, Row
-from parity.published import figures, findings
-from parity.published.derived import FitRow, NumberRow
+from parity.published import figures, findings, refuse
+from parity.published.derived import FitRow, NoValue, NumberRow
 from parity.published.findings import Analysis, Judged
 from parity.published.model import Study
 from parity.study import measured
@@ -67,7 +67,7 @@ def of_study(name: str, session: str = '') -> Compared:
         cells = [replace(cell, point={study.contrast: study.baseline, **cell.point}) for cell in cells]
     published = figures.compared(study, cells, 'published', notes, tables=tables)
     if not ran:
-        return Compared(name, study, cells, published, findings.analysed(study, cells))
+        return Compared(name, study, cells, published, _analysed(study, name, cells))
     figures.in_units_of_print(cells, ran.cells)
     rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
@@ -75,8 +75,18 @@ def of_study(name: str, session: str = '') -> Compared:
     of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     calm = [replace(cell, values=[]) if cell.label.startswith('disturbed') else cell
             for cell in ran.cells]
-    analysis = findings.analysed(study, cells, calm)
+    analysis = _analysed(study, name, cells, calm)
     return Compared(name, study, cells, published, analysis, ran, of_here)
+
+
+def _analysed(study: Study, name: str, cells: Sequence[figures.StudyCell],
+              here: Sequence[figures.StudyCell] | None = None) -> Analysis:
+    """Judge the findings. UsageError with file and line for a formula without a value for the figures in print."""
+    try:
+        return findings.analysed(study, cells, here)
+    except NoValue as err:
+        refuse(name, [(err.keys, str(err))])
+        raise
 
 
 def _row_of(study: Study, cell: figures.StudyCell) -> str:

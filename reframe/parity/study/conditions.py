@@ -48,10 +48,20 @@ def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answer
                                        [case for case in cases if case.experiment == key])]
     wrong += dict.fromkeys((stated(study, case, answer.wrong), answer.reason)
                            for case, answer in zip(cases, answers, strict=True) if answer.wrong)
+    wrong += dict.fromkeys(_divided(study, cases))
     refuse(name, wrong)
     _demand_units(study, name, checks)
     if faults := [str(problem) for problem in loaded.problems if problem.refuses]:
         raise UsageError('\n'.join(faults))
+
+
+def _divided(study: Study, cases: Sequence[Case]) -> Iterator[tuple[tuple, str]]:
+    """Yield each variable that holds an axis whose value has a comma: -P divides it into several cases."""
+    for case in cases:
+        for name in case.swept:
+            text = case.variables[name]
+            if ',' in text:
+                yield stated(study, case, name), f'{text!r}: must have no comma where it holds an axis'
 
 
 def _demand_units(study: Study, name: str, checks: Mapping[str, LoadedCheck]) -> None:
