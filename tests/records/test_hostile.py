@@ -53,7 +53,7 @@ def test_no_link_below_results_is_followed_on_writing(results, tmp_path):
     victim = tmp_path / 'victim'
     victim.mkdir()
     (victim / 'mine').write_text('mine')
-    for name in ('a.json', f'.b.json.{os.getpid()}', '.session-local.lock', '.build.lock'):
+    for name in ('a.json', '.session-local.lock', '.build.lock'):
         (results / name).symlink_to(victim / 'mine')
     (results / 'folder').symlink_to(victim)
     for name in ('a.json', 'b.json'):
@@ -69,6 +69,30 @@ def test_no_link_below_results_is_followed_on_writing(results, tmp_path):
     (tmp_path / 'ours').symlink_to(victim / 'mine')
     files.write(tmp_path / 'ours', 'ours')
     assert (victim / 'mine').read_text() == 'ours', 'elsewhere a link is the wish of its owner'
+
+
+@pytest.mark.parametrize('write', [files.write, lambda file, text: files.write_all({file: text.encode()})])
+def test_a_member_of_the_group_who_swaps_the_temporary_file_for_a_link_reaches_no_other_file(results, tmp_path, monkeypatch, write):
+    results.mkdir(exist_ok=True)
+    victim, opened, names = tmp_path / 'victim', os.open, []
+    victim.write_text('mine')
+    victim.chmod(0o600)
+    (results / 'a.json').write_text('before')
+    (results / 'a.json').chmod(0o664)
+
+    def swapping(path, flags, *rest, **more):
+        made = opened(path, flags, *rest, **more)
+        if os.fspath(path).startswith(str(results)) and flags & os.O_CREAT:
+            names.append((os.path.basename(path), flags))
+            os.unlink(path)
+            os.symlink(victim, path)
+        return made
+    monkeypatch.setattr(os, 'open', swapping)
+    for _ in range(2):
+        write(results / 'a.json', 'x')
+    assert (victim.read_text(), victim.stat().st_mode & 0o777) == ('mine', 0o600)
+    assert len({name for name, _ in names}) == 2, 'no name is guessed'
+    assert all(flags & os.O_EXCL and flags & os.O_NOFOLLOW for _, flags in names)
 
 
 def test_a_cached_file_that_was_cut_is_made_anew_and_one_is_on_the_disk_before_it_has_its_name(stored, monkeypatch):

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +20,9 @@ def write(file: Path, text: str | bytes) -> Path:
     """Write ``file`` aside and to the disk, then rename it. Keeps the permissions, makes the folder.
 
     Follows a link, except below results/ (`_place`)."""
-    with _replaced(file) as aside, aside.open('wb') as out:
-        out.write(text.encode() if isinstance(text, str) else text)
-        out.flush()
-        os.fsync(out.fileno())
-    return _place(file)
+    content = text.encode() if isinstance(text, str) else text
+    with _replaced(file, content, to_the_disk=True):
+        return _place(file)
 
 
 def update(file: Path, text: str) -> Path:
@@ -35,22 +34,27 @@ def write_all(contents: dict[Path, bytes]) -> None:
     """Write all files aside before renaming the first; the one named first is renamed last."""
     with contextlib.ExitStack() as stack:
         for file, content in contents.items():
-            stack.enter_context(_replaced(file)).write_bytes(content)
+            stack.enter_context(_replaced(file, content))
 
 
 @contextlib.contextmanager
-def _replaced(file: Path) -> Iterator[Path]:
-    """Yield a file that takes the place of ``file`` at the end. An OSError without a name names ``file``."""
+def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator[None]:
+    """Write a file beside ``file`` that takes its place at the end. An OSError without a name names ``file``.
+
+    Others may write in the folder: none of them can know the name, and all goes through one descriptor."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    # nodes that share the folder may have processes of one id
-    aside = file.with_name(f'.{file.name}.{socket.gethostname()}.{os.getpid()}')
-    aside.unlink(missing_ok=True)
+    aside = file.with_name(f'.{file.name}.{secrets.token_hex(8)}')
     try:
-        aside.touch(exist_ok=False)     # a link that lies there is not followed
-        yield aside
-        if file.exists():
-            aside.chmod(file.stat().st_mode & 0o777)
+        made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        with open(made, 'wb') as out:
+            if file.exists():
+                os.fchmod(out.fileno(), file.stat().st_mode & 0o777)
+            out.write(content)
+            out.flush()
+            if to_the_disk:
+                os.fsync(out.fileno())
+        yield
         os.replace(aside, file)
     except OSError as err:      # a full disk, found while writing, names no file
         err.filename = file if err.filename in (None, aside, str(aside)) else err.filename
