@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dev import plain_rules
-from parity.base import errors, files
+from parity.base import errors
 from parity.base.errors import UsageError
+from parity.session.reading import Reading
 from parity.stats import detect, levels, rule
 from parity.stats.bounds import WANTED
 from parity.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
@@ -171,7 +172,7 @@ def main() -> None:
     parser.add_argument('--otava', type=Path, metavar='PYTHON', help='also Otava: a Python with apache-otava')
     parser.add_argument('--json', action='store_true', help='each series: its alarms, and whether 5 %% would show')
     chosen = parser.parse_args()
-    files_of = {path: detect.read(files.unpacked(path), str(path)) for given in chosen.paths
+    files_of = {path: detect.read(Reading().unpacked(path), str(path)) for given in chosen.paths
                 for path in (sorted(given.glob('*.csv*')) if given.is_dir() else [given])}
     if not files_of:
         raise UsageError(f'{chosen.paths[0]}: no file *.csv or *.csv.gz in this folder')

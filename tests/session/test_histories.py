@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import gzip
 import json
+import os
 import time
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from parity.base import console
 from parity.base.errors import NothingMeasured, UsageError
 from parity.cli import replay as command
 from parity.nightly import replay as words
-from parity.session import histories, imported
+from parity.session import histories, imported, reading, tables
 from parity.stats import replay
 
 ANY = histories.Directions()
@@ -253,3 +254,61 @@ def test_the_command_prints_a_screen_or_json(tmp_path):
     assert done.returncode == 0 and done.stdout.splitlines()[0].endswith('1 incident in 120 nights; at most 1 a month by chance.')
     one, = json.loads(parity('replay', str(tmp_path / 'h.csv'), '--json').stdout)
     assert one['incidents'][0]['series'][0]['name'] == 'mg' and one['form'] == 'CSV of parity detect'
+
+
+@pytest.mark.parametrize('head, rows', [
+    ('"date","triad"', '"{}",{}'), ('"","date","triad"', '"7","{}",{}'), (',date,triad', '0,{},{}'), ('\ufeff"Date","triad"\r', '{},{}\r'), ('"date","triad, MB/s"', '{},{}'), ('"date","the\ntriad"', '"{}",{}'),
+    ('"series","night","kind","run","value"', '"triad","{}","run",0,{}')], ids=['quoted', 'R', 'pandas', 'Excel', 'comma', 'line', 'detect'])
+def test_a_header_that_r_excel_or_pandas_quotes_is_read(tmp_path, head, rows):
+    source, lived = of(tmp_path / 'h.csv', head + '\n' + ''.join(rows.format(day(i), value) + '\n' for i, value in enumerate(series(7, drop=0.1))), directions=histories.Directions(higher='triad'))
+    assert len(source.history.names) == 1 and 'triad' in source.history.names[0] and lived.nights == 120
+
+
+@pytest.mark.parametrize('name, text, said', [
+    ('a.json', '[' * 100_000, 'a.json: nested too deeply'), ('a.json', '{"entries":' + '[' * 100_000, 'a.json: nested too deeply'), ('a.csv', f'date\n{day(1)}\n', 'a.csv: no column has numbers'),
+    ('a.csv', ',date\n' + f'1,{day(1)}\n', 'a.csv: no column has numbers'), ('a.csv', '"date",' + '"' + 'x' * 200_000, 'a.csv:1: the header cannot be read as CSV')])
+def test_a_history_that_is_none_is_one_sentence(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    done = parity('replay', str(tmp_path / name))
+    assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr, done
+
+
+def test_what_is_no_regular_file_is_named_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / 'fifo.csv')
+    (tmp_path / 'dead.csv').symlink_to('gone')
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    os.mkfifo(folder / 'a.json')
+    for words, said in (([tmp_path / 'fifo.csv'], 'fifo.csv: a FIFO; must be a regular file'), ([tmp_path / 'fifo.csv', '--format', 'csv'], 'fifo.csv: a FIFO; must be'),
+                        ([tmp_path / 'dead.csv'], 'dead.csv: a link to gone, which is not there; name a file'), ([folder], 'a.json: a FIFO; must be')):
+        done = parity('replay', *map(str, words))
+        assert done.returncode == 2 and said in done.stderr, done
+
+
+def test_what_is_read_has_limits_that_the_help_states(tmp_path, monkeypatch):
+    text = parity('replay', '--help').stdout
+    stated = ' '.join(text.replace('│', ' ').split())
+    assert f'At most {reading.FILES} files, {reading.BYTES >> 20} MiB unpacked and {reading.COLUMNS} columns' in stated
+    for name in 'abc':
+        (tmp_path / f'{name}.csv.gz').write_bytes(gzip.compress(detect_form(mg=series(1)).encode()))
+    whole = len(detect_form(mg=series(1)))
+    for module, limit, most, said in ((reading, 'BYTES', 2 * whole, 'c.csv.gz: more than 0 MiB'), (reading, 'FILES', 2, f'{tmp_path}: 3 files; must be at most 2'),
+                                      (tables, 'COLUMNS', 5, 'a.csv.gz:1: 6 columns; must have at most 5')):
+        with monkeypatch.context() as limited:
+            limited.setattr(module, limit, most)
+            done = parity('replay', str(tmp_path))
+            assert done.returncode == 2 and said in done.stderr, done
+    assert parity('replay', str(tmp_path)).returncode == 0
+    taken = reading.Reading()
+    list(histories.of_paths([tmp_path], {}, ANY, reading=taken))
+    assert taken.state() == (0, 0, f'3 files, {3 * whole / 1e6:.0f} MB read: c.csv.gz')
+
+
+def test_a_bomb_is_not_unpacked_beyond_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, 'BYTES', 1 << 20)
+    (tmp_path / 'a.csv.gz').write_bytes(gzip.compress(b'date,x\n' + bytes(50 << 20)))
+    read, sizes = gzip.GzipFile.read, []
+    monkeypatch.setattr(gzip.GzipFile, 'read', lambda file, size=-1: sizes.append(size) or read(file, size))
+    with pytest.raises(UsageError, match='more than 1 MiB'):
+        list(histories.of_paths([tmp_path / 'a.csv.gz'], {}, ANY))
+    assert max(sizes) <= (1 << 20) + 1 and min(sizes) > 0

@@ -203,12 +203,18 @@ def read(file: Path) -> bytes:
         raise UsageError(f'{file}: {why}; name a file that you may read') from None
 
 
-def unpacked(file: Path) -> bytes:
-    """Return the bytes of a file, unpacked if its name ends with .gz. UsageError for a cut one."""
+def unpacked(file: Path, most: int) -> bytes:
+    """Return the bytes of a file, unpacked if its name ends with .gz, and one more than ``most`` of a larger one.
+
+    UsageError for a cut one, and for what is no regular file."""
     import gzip
     import zlib
-    raw = read(file)
+    demand_file(file)
     try:
-        return gzip.decompress(raw) if file.suffix == '.gz' else raw
-    except (OSError, EOFError, zlib.error) as err:
+        with gzip.open(file) if file.suffix == '.gz' else file.open('rb') as opened:
+            return opened.read(most + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as err:
         raise UsageError(f'{file}: this is no whole gzip file ({err}); copy it again') from None
+    except (OSError, ValueError) as err:            # ValueError: a null byte in the name
+        why = getattr(err, 'strerror', None) or err
+        raise UsageError(f'{file}: {why}; name a file that you may read') from None

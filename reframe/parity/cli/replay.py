@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 PATHS = typer.Argument(None, metavar='FILE|DIR',
                        help='A CSV; perflogs or a results.db of ReFrame; results of asv, github-action-benchmark, '
-                            'Otava or Conbench; or a folder.')
+                            'Otava or Conbench; or a folder. '
+                            'At most 10000 files, 256 MiB unpacked and 10000 columns.')
 FORMAT = typer.Option('', '--format', metavar='FORMAT',
                       help='csv, perflog, reframe, asv, benchmark-action, otava or conbench; found by looking '
                            'if not given.')
@@ -81,14 +82,20 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
 def _sources(paths: list[Path], form: str, system: str, since: str, columns: str, patterns: tuple[str, str]
              ) -> list[histories.Source]:
     """Return the histories. UsageError where none has a night that can be judged, NothingMeasured of a system."""
+    from parity.base import console
     from parity.base.figures import counted, several
     from parity.session import histories, tables
+    from parity.session.reading import Reading
     from parity.stats.bounds import FIRST
     if form and form not in histories.FORMATS:
         raise UsageError(f'--format {form}: valid are {", ".join(histories.FORMATS)}')
     directions = histories.Directions(*patterns)
-    sources = [histories.of_system(system, since, directions)] if system else [
-        *histories.of_paths(paths, _columns(columns, tables.NAMED), directions, form)]
+    if system:
+        sources = [histories.of_system(system, since, directions)]
+    else:
+        reading = Reading()
+        with console.progress(reading.state) if sys.stdout.isatty() else contextlib.nullcontext():
+            sources = list(histories.of_paths(paths, _columns(columns, tables.NAMED), directions, form, reading))
     longest = max(source.history.longest for source in sources)
     if longest <= FIRST:
         few = f'{several([s.name for s in sources])}: the longest series has {counted(longest, "night")}; ' \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from parity.plan import PASSED
 from parity.plan.identity import case_name
 from parity.records import history
 from parity.session import imported, tables, trackers
+from parity.session.reading import Reading
 from parity.session.tables import Rows
 from parity.stats import detect
 from parity.system import systems
@@ -60,22 +62,24 @@ class Directions(NamedTuple):
         return -1 if above in _LESS and below != ['s'] else 1 if above in _MORE or below == ['s'] else 0
 
 
-def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Directions, form: str = ''
-             ) -> Iterator[Source]:
+def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Directions, form: str = '',
+             reading: Reading | None = None) -> Iterator[Source]:
     """Yield the history of each file; of a folder each file that is one. ``form``: of FORMATS; '' to look.
 
-    UsageError names file and line."""
+    ``reading`` counts what is read, within its limits. UsageError names file and line."""
+    reading = reading or Reading()
     for path in paths:
-        if not path.exists():
+        if not os.path.lexists(path):
             raise UsageError(f'{path}: no such file or folder; name a history, or a folder of some')
         if path.is_dir() and form in ('', 'csv', 'benchmark-action') and _format(path) == '':
-            found = sorted(file for end in _FILES for file in path.glob(end))
+            found = reading.listed(file for end in _FILES for file in path.glob(end))
             if not found:
                 raise UsageError(f'{path}: no history is in this folder. Looked for: {", ".join(_FILES)}, *.log, '
                                  'benchmarks.json of asv, otava.yaml')
-            yield from (_of_file(file, form or _format(file), columns, directions) for file in found)
+            for file in found:
+                yield _of_file(file, form or _format(file), columns, directions, reading)
         else:
-            yield _of_file(path, form or _format(path), columns, directions)
+            yield _of_file(path, form or _format(path), columns, directions, reading)
 
 
 def _format(path: Path) -> str:
@@ -89,6 +93,7 @@ def _format(path: Path) -> str:
         if pages and trackers.recognised(pages[0], _head(pages[0])) == 'conbench':
             return 'conbench'
         return 'perflog' if next(path.rglob('*.log'), None) and not any(path.glob('*.csv*')) else ''
+    files.demand_file(path)
     if imported.is_database(path):
         return 'reframe'
     return 'perflog' if path.suffix == '.log' else trackers.recognised(path, _head(path)) or 'csv'
@@ -96,6 +101,7 @@ def _format(path: Path) -> str:
 
 def _head(path: Path) -> bytes:
     """Return the first bytes of a file; b'' of one that is no whole gzip file."""
+    files.demand_file(path)
     try:
         with gzip.open(path) if path.suffix == '.gz' else path.open('rb') as opened:
             return opened.read(1 << 16)
@@ -103,13 +109,14 @@ def _head(path: Path) -> bytes:
         return b''
 
 
-def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Directions) -> Source:
+def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Directions,
+             reading: Reading) -> Source:
     if columns and form not in ('csv', 'otava'):
         raise UsageError(f'{path}: --columns is for a CSV; this is read as {form}')
     if form in ('perflog', 'reframe'):
-        return _of_reframe(path, directions)
+        return _of_reframe(path, directions, reading)
     if form == 'csv' or form == 'otava' and path.is_file() and path.suffix not in ('.yaml', '.yml'):
-        return _of_csv(path, columns, directions)
+        return _of_csv(path, columns, directions, reading)
     if form == 'asv' and not (path / 'benchmarks.json').is_file():
         raise UsageError(f'{path}: no benchmarks.json is in it; name the results folder of asv')
     if form == 'otava' and path.is_dir():
@@ -118,7 +125,7 @@ def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Dire
         raise UsageError(f'{path}: this is a folder; name the file')
     read = {'asv': trackers.asv, 'benchmark-action': trackers.benchmark_action, 'otava': trackers.otava,
             'conbench': trackers.conbench}[form]
-    return _source(str(path), read(path), directions)
+    return _source(str(path), read(path, reading), directions)
 
 
 def of_system(name: str, since: str, directions: Directions) -> Source:
@@ -134,8 +141,10 @@ def of_system(name: str, since: str, directions: Directions) -> Source:
     return _source(name, Rows(f'stored nights of {name}', _cells(rows)), directions)
 
 
-def _of_reframe(path: Path, directions: Directions) -> Source:
+def _of_reframe(path: Path, directions: Directions, reading: Reading) -> Source:
     """Read perflogs or a results.db of ReFrame; `parity import` reads the same."""
+    logs = path.rglob('*.log') if path.is_dir() else [path]
+    reading.count(file for file in reading.listed(logs) if file.is_file())
     cases, left = imported.cases(path)
     rows = [(case_name(case['display_name']), case['name'].partition(' ')[0], case['system'], case['partition'],
              case['environ'], day, case['job_completion_time_unix'], *figure)
@@ -165,9 +174,9 @@ def _cells(frame: pl.DataFrame) -> pl.DataFrame:
         stated='better', area=pl.format('{}:{} {}', 'system', 'partition', 'part'))
 
 
-def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions) -> Source:
-    raw = files.unpacked(path)
-    header = tables.header(raw)
+def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions, reading: Reading) -> Source:
+    raw = reading.unpacked(path)
+    header = tables.header(raw, path)
     if not columns and set(detect.COLUMNS) <= set(header):
         found = detect.read(raw, str(path))
         return Source(str(path), 'CSV of parity detect', found, 0, [*_left_out(found)])

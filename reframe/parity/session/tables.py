@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +12,7 @@ import polars as pl
 
 from parity.base.csvfile import CsvTable
 from parity.base.errors import UsageError
+from parity.session.reading import COLUMNS
 from parity.stats import detect
 
 #: Columns that a file with other names than those of `parity detect` may state.
@@ -21,6 +24,9 @@ _DATE = r'^([0-9]{4}(-|\.|/)[0-9]{2}(?:-|\.|/)[0-9]{2})(?:[T ][0-9:.]+ ?(Z|[+-][
 _WHOLE, _UNIX = '^-?[0-9]{1,9}$', '^[0-9]{10}([0-9]{3})?$'
 
 
+NO_NUMBERS = 'no column has numbers; valid is a column of values beside the night'
+
+
 class Rows(NamedTuple):
     """Rows with series, group, night, value, unit and stated, the direction or ''; and the form that they had."""
 
@@ -28,25 +34,35 @@ class Rows(NamedTuple):
     frame: pl.DataFrame
 
 
-def header(raw: bytes) -> list[str]:
-    """Return the names of the columns of a CSV."""
-    return [name.strip() for name in raw.partition(b'\n')[0].decode('utf-8-sig', errors='replace').split(',')]
+def header(raw: bytes, path: Path) -> list[str]:
+    """Return the names of the columns of a CSV; R, Excel and pandas quote some. UsageError for too many."""
+    text = io.TextIOWrapper(io.BytesIO(raw), encoding='utf-8-sig', errors='replace', newline='')
+    try:
+        names = [name.strip() for name in next(csv.reader(text), [''])]
+    except csv.Error as err:
+        raise UsageError(f'{path}:1: the header cannot be read as CSV: {err}') from None
+    if len(names) > COLUMNS:
+        raise UsageError(f'{path}:1: {len(names)} columns; must have at most {COLUMNS}')
+    return names
 
 
 def read(raw: bytes, path: Path, columns: Mapping[str, str], series: Sequence[str] = (), skipped: int = 0) -> Rows:
     """Return the rows of a CSV, in the form that its header shows. ``columns``: the names of some of NAMED.
 
     ``series``: columns that are series, where they are known. ``skipped``: lines above the header."""
-    names = header(raw)
+    names = header(raw, path)
     if strange := [f'{key}={name}' for key, name in columns.items() if name not in names]:
         raise UsageError(f'{path}:{1 + skipped}: no column for {strange[0]}; the columns are {", ".join(names)}')
     night = columns.get('night') or next(name for name in names if name.lower() in NIGHTS)
     long = {key: columns.get(key) or (key if key in names else '') for key in NAMED} | {'night': night}
     wide = not long['value']
-    wanted = [night, *(series or names)] if wide else [name for name in long.values() if name]
+    # a column without a name has the numbers of the rows, as R and pandas write them
+    wanted = [night, *(series or filter(None, names))] if wide else [name for name in long.values() if name]
     table = CsvTable(raw, str(path), list(dict.fromkeys(wanted)), others=True)
     text = table.frame().with_row_index('line', 2 + skipped)
     if wide:
+        if len(text.columns) < 3:       # the line and the night
+            raise UsageError(f'{path}: {NO_NUMBERS}')
         rows = text.unpivot([n for n in text.columns if n not in (night, 'line')], index=['line', night],
                             variable_name='series').rename({night: 'night'})
         rows = rows.with_columns(group=pl.lit(''), unit=pl.lit(''))
@@ -69,7 +85,7 @@ def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
     """Return rows of text with nights and values that are valid. UsageError names the first line that is not."""
     rows = rows.filter(pl.col('value') != '').sort('line', maintain_order=True)
     if not rows.height:
-        raise UsageError(f'{path}: no column has numbers; valid is a column of values beside the night')
+        raise UsageError(f'{path}: {NO_NUMBERS}')
     unix, stamp = pl.col('night').str.contains(_UNIX), pl.col('night').str.to_integer(strict=False)
     rows = rows.with_columns(night=pl.when(unix).then(pl.from_epoch(
         pl.when(stamp < 10 ** 11).then(stamp * 1000).otherwise(stamp), 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ'))

@@ -11,9 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from parity.base import files, yamlfile
+from parity.base import yamlfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.session import tables
+from parity.session.reading import Reading
 from parity.session.tables import Rows
 
 _COLUMNS = ('series', 'group', 'night', 'value', 'unit', 'stated')
@@ -41,9 +42,9 @@ def recognised(path: Path, raw: bytes) -> str:
     return ''
 
 
-def asv(path: Path) -> Rows:
+def asv(path: Path, reading: Reading) -> Rows:
     """Read a results folder of airspeed velocity (asv), version 2: a night is a commit, by its date."""
-    about = _json(path / 'benchmarks.json', files.read(path / 'benchmarks.json'))
+    about = _json(path / 'benchmarks.json', reading.unpacked(path / 'benchmarks.json'))
 
     def rows(run: dict[str, Any]) -> Iterator[_Row]:
         for name, result in run['results'].items():
@@ -52,12 +53,12 @@ def asv(path: Path) -> Rows:
                 series = f'{name}({", ".join(words)})@{run["params"]["machine"]}:{run["env_name"]}'
                 yield series, name, _night(run['date']), value, about[name]['unit'], ''
 
-    found = [row for file in sorted(path.glob('*/*-*.json')) for row in
-             _made(file, 'result of asv, version 2', rows, _json(file, files.read(file)))]
+    found = [row for file in reading.listed(path.glob('*/*-*.json')) for row in
+             _made(file, 'result of asv, version 2', rows, _json(file, reading.unpacked(file)))]
     return Rows('results of asv, a night a commit', _frame(path, found))
 
 
-def benchmark_action(path: Path) -> Rows:
+def benchmark_action(path: Path, reading: Reading) -> Rows:
     """Read data.js of github-action-benchmark, or its JSON: a night is an entry, by its date."""
     def rows(entries: dict[str, Any]) -> Iterator[_Row]:
         for suite, nights in entries.items():
@@ -68,14 +69,14 @@ def benchmark_action(path: Path) -> Rows:
                     name = f'{suite}: {bench["name"]}' if len(entries) > 1 else bench['name']
                     yield name, '', _night(night['date']), bench['value'], bench['unit'], stated
 
-    raw = files.unpacked(path)
+    raw = reading.unpacked(path)
     what = "data.js or JSON of github-action-benchmark, {'entries': {SUITE: [...]}}"
     data = _json(path, raw.removeprefix(_SCRIPT))
     found = _made(path, what, lambda read: rows(read['entries']), data)
     return Rows('results of github-action-benchmark, a night a run of it', _frame(path, found))
 
 
-def conbench(path: Path) -> Rows:
+def conbench(path: Path, reading: Reading) -> Rows:
     """Read what Conbench exports: the CSV of a series, JSON of api/benchmark-results, a folder of its pages.
 
     A night is a commit, by its time; of an unknown commit, the time of the result."""
@@ -89,9 +90,9 @@ def conbench(path: Path) -> Rows:
             for value in stats['data'] if stats else ():
                 yield series, name, night, value, stats['unit'], ''
 
-    pages, found = sorted(path.glob('*.json*')) if path.is_dir() else [path], []
+    pages, found = reading.listed(path.glob('*.json*')) if path.is_dir() else [path], []
     for file in pages:
-        if (raw := files.unpacked(file)).startswith(_CONBENCH):
+        if (raw := reading.unpacked(file)).startswith(_CONBENCH):
             return _conbench_csv(file, raw)
         found += _made(file, 'JSON of Conbench, as api/benchmark-results gives it', rows, _json(file, raw))
     return Rows('results of Conbench, a night a commit', _frame(path, found))
@@ -108,7 +109,7 @@ def _conbench_csv(path: Path, raw: bytes) -> Rows:
     return Rows('CSV of Conbench, a night a commit', body.frame.with_columns(series=pl.lit(name)))
 
 
-def otava(path: Path) -> Rows:
+def otava(path: Path, reading: Reading) -> Rows:
     """Read the CSV files that an otava.yaml names, with the directions that it states.
 
     Otava takes a metric without one as better where it is higher."""
@@ -116,7 +117,7 @@ def otava(path: Path) -> Rows:
         tests = {name: test for name, test in yamlfile.load(path)[0]['tests'].items() if test['type'] == 'csv'}
         if not tests:
             raise NothingMeasured(f'{path}: no test has the type csv; other types are no files')
-        frames = [_otava(path, name, test) for name, test in tests.items()]
+        frames = [_otava(path, name, test, reading) for name, test in tests.items()]
     except _MALFORMED as err:
         why = ' '.join(f'{type(err).__name__}: {err}'.split())
         raise UsageError(f'{path}: this is no otava.yaml with tests of the type csv ({why}): correct it, or '
@@ -124,14 +125,14 @@ def otava(path: Path) -> Rows:
     return Rows("CSV of Otava, as its otava.yaml names it", pl.concat(frames))
 
 
-def _otava(path: Path, name: str, test: dict[str, Any]) -> pl.DataFrame:
+def _otava(path: Path, name: str, test: dict[str, Any], reading: Reading) -> pl.DataFrame:
     metrics, file, night = test['metrics'], path.parent / test['file'], test.get('time_column', 'time')
     stated = dict.fromkeys(metrics, {}) if isinstance(metrics, list) else metrics
     names = {about.get('column', metric): f'{name}: {metric}' for metric, about in stated.items()}
     better = {about.get('column', metric): 'lower' if int(about.get('direction', 1)) < 0 else 'higher'
               for metric, about in stated.items()}
-    raw = files.unpacked(file)
-    header = tables.header(raw)
+    raw = reading.unpacked(file)
+    header = tables.header(raw, file)
     if strange := [column for column in (night, *names) if column not in header]:
         raise UsageError(f'{file}:1: no column {strange[0]}, which {path} names; the columns are '
                          f'{", ".join(header)}')
@@ -149,6 +150,8 @@ def _json(file: Path, raw: bytes) -> Any:
         return json.loads(raw)
     except ValueError as err:
         raise UsageError(f'{file}: must be JSON: {err}') from None
+    except RecursionError:
+        raise UsageError(f'{file}: nested too deeply; must be JSON that a tracker wrote') from None
 
 
 def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: Any) -> list[_Row]:
