@@ -9,12 +9,12 @@ from parity.base import files
 from parity.base.errors import UsageError
 from parity.base.figures import counted
 
-#: Files, and bytes of all of them when unpacked, that one command reads; columns of a CSV.
+#: Files that one command reads, and their bytes when unpacked; columns of a CSV.
 FILES, BYTES, COLUMNS = 10_000, 1 << 28, 10_000
 
 
 class Reading:
-    """What one command has read. UsageError names the file at which a limit is passed."""
+    """The files that one command has read. UsageError names the file at which a limit is passed."""
 
     def __init__(self) -> None:
         self.files, self.bytes, self.now = 0, 0, ''
