@@ -14,7 +14,7 @@ import pytest
 
 from conftest import TOP
 from nights import cell, start
-from parity.base import paths
+from parity.base import files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.cli import cause as command
 from parity.jobs import sent
@@ -141,6 +141,32 @@ def test_the_same_command_goes_on_after_a_kill_and_measures_anew_after_its_end(c
     assert len(cluster.ran) == measured.turns and cluster.ran[:4] == [('p1', 'new'), ('p2', 'new'), ('p2', 'old'), ('p1', 'old')]
     again = experiment.run(one)
     assert len(cluster.ran) == measured.turns + again.turns and again.id != measured.id
+
+
+def test_a_kill_before_the_answer_is_kept_loses_none_and_measures_nothing_anew(cluster, monkeypatch):
+    cluster.slow = {'p1': 0.10}
+    incident(cluster)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+    with monkeypatch.context() as until, pytest.raises(KeyboardInterrupt):
+        until.setattr(table, 'change', killed)
+        command.run('1', True, [], False, False, '')
+    turns = len(cluster.ran)
+    command.run('1', True, [], False, False, '')
+    assert len(cluster.ran) == turns and table.read('1').cause.word == 'node'
+
+
+def test_a_second_cause_beside_one_is_refused_before_it_measures_or_notes(cluster, results):
+    incident(cluster)
+    other = files.Lock(results / '.nightly.lock', 'parity cause 1')
+    other.acquire()
+    with pytest.raises(InfrastructureError, match=r'held by parity cause 1 \(pid \d+ on .*\): it is measuring now'):
+        command.run('1', True, [], False, False, '')
+    assert not cluster.ran and not experiment.folder().exists()
+    other.release()
+    command.run('1', True, [], False, False, '')
+    assert table.read('1').cause
 
 
 def test_a_turn_reads_its_own_session_alone(cluster, monkeypatch):

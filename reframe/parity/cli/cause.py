@@ -52,14 +52,16 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
         return
     if held:
         experiment = replace(experiment, arguments=[*experiment.arguments, '-J', f'reservation={reservation}'])
-    measured = experiments.run(experiment)
-    if environ:
-        console.lines(['', *answer.compared(experiment, measured)])
-        return
-    from parity.records import incidents as table
-    found = answer.answer(experiment, measured)
-    table.change({number: lambda _: {'cause': found}})
-    console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
+
+    def keep(measured) -> None:
+        if environ:
+            console.lines(['', *answer.compared(experiment, measured)])
+            return
+        from parity.records import incidents as table
+        found = answer.answer(experiment, measured)
+        table.change({number: lambda _: {'cause': found}})
+        console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
+    experiments.run(experiment, keep)
 
 
 def _send(experiment, words: list[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -152,8 +152,10 @@ def weighted(cells: Sequence[Measure]) -> list[Measure]:
 
 # ---- its turns
 
-def run(experiment: Trial) -> TrialResult:
+def run(experiment: Trial, keep: Callable[[TrialResult], object] = lambda _: None) -> TrialResult:
     """Measure what is left of an experiment, until it is decided or its budget is spent.
+
+    ``keep`` takes the result before the experiment counts as ended: a kill between both loses no answer.
 
     InfrastructureError where another run measures, or a case cannot be measured: the same command goes on."""
     lock = runner.lock_results(f'parity cause {experiment.key}', ['--system', experiment.system.name])
@@ -171,11 +173,13 @@ def run(experiment: Trial) -> TrialResult:
                 break
             rounds = min(experiment.most, rounds + decision.more)
             console.say(f'parity: not decided yet: {rounds} rounds')
+        measured = TrialResult(number, decision, len(found), _nodes(number), _level(experiment, found))
+        keep(measured)
         if decision.word != 'not decided':
             effect = decision.software
             files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True,
                                           'software': [effect.share, *effect.interval] if effect else []}))
-        return TrialResult(number, decision, len(found), _nodes(number), _level(experiment, found))
+        return measured
     finally:
         lock.release()
 
