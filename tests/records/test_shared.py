@@ -32,3 +32,15 @@ def test_a_group_may_take_a_lock_where_the_umask_lets_it(results):
             assert {stat.S_IMODE(each.stat().st_mode) for each in results.glob('*.lock')} == {0o664}
     finally:
         os.umask(mask)
+
+
+@pytest.mark.parametrize('folder, mode', [(0o775, 0o664), (0o755, 0o644), (0o777, 0o664)])
+def test_a_group_that_may_write_in_the_folder_may_take_a_lock_whatever_the_umask_of_its_maker(results, folder, mode):
+    results.mkdir()
+    results.chmod(folder)
+    mask = os.umask(0o022)
+    try:
+        with files.Lock(results / 'one.lock', 'a test').held(), files.alone(results / 'two.lock', 'tests'):
+            assert {stat.S_IMODE(each.stat().st_mode) for each in results.glob('*.lock')} == {mode}
+    finally:
+        os.umask(mask)

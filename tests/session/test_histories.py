@@ -279,9 +279,9 @@ def test_what_is_no_regular_file_is_named_and_not_waited_for(tmp_path):
     folder = tmp_path / 'folder'
     folder.mkdir()
     os.mkfifo(folder / 'a.json')
-    for words, said in (([tmp_path / 'fifo.csv'], 'fifo.csv: a FIFO; must be a regular file'), ([tmp_path / 'fifo.csv', '--format', 'csv'], 'fifo.csv: a FIFO; must be'),
+    for given, said in (([tmp_path / 'fifo.csv'], 'fifo.csv: a FIFO; must be a regular file'), ([tmp_path / 'fifo.csv', '--format', 'csv'], 'fifo.csv: a FIFO; must be'),
                         ([tmp_path / 'dead.csv'], 'dead.csv: a link to gone, which is not there; name a file'), ([folder], 'a.json: a FIFO; must be')):
-        done = parity('replay', *map(str, words))
+        done = parity('replay', *map(str, given))
         assert done.returncode == 2 and said in done.stderr, done
 
 

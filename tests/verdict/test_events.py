@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import sessions as made
@@ -149,6 +151,8 @@ def test_a_level_is_begun_by_hand_listed_and_what_it_measures_is_normal(stored, 
     (['Toyy.hlp', '--since', day(PAST + 5), '--why', 'moved'], f"no cell 'Toyy.hlp' in the newest sessions; the nearest: {HPL}"),
     (['hpl', '--since', '2999-01-01', '--why', 'moved'], '--since 2999-01-01: that day has not come; today is '),
     (['hpl', '--since', day(PAST), '--why', 'moved'], f'--since {day(PAST)}: the nights of {HPL} begin on {day(PAST)}; a level begins on a later day'),
+    (['hpl', '--since', day(PAST + 5), '--why', 'red \x1b[31m'], 'has the character U+001B'), (['hpl', '--since', day(PAST + 5), '--why', 'one\ntwo'], 'has the character U+000D'),
+    (['hpl', '--since', day(PAST + 5), '--why', 'moved', '--by', 'a\x1b'], 'has the character U+001B'),
     (['hpl', '--since', 'soon', '--why', 'moved'], "--since 'soon': must be a day such as "),
     (['hpl', '--since', day(PAST + 5)], "--why '': must say in three letters or more what happened"), ([], 'name the cell: parity level CELL')])
 def test_a_level_that_cannot_be_one_is_refused(stored, site, words, message):
@@ -156,6 +160,20 @@ def test_a_level_that_cannot_be_one_is_refused(stored, site, words, message):
     history(stored, 2)
     done = parity('level', *words)
     assert done.returncode == 2 and message in done.stderr and not site.with_name('levels.yaml').exists()
+
+
+def test_a_cell_whose_nights_were_all_disturbed_has_no_level_and_says_so(stored, site):
+    for _ in range(2):
+        night(stored, 100.0, parity={'disturbed': 'stress 0.9'})
+    done = parity('level', 'hpl', '--since', day(PAST + 5), '--why', 'moved')
+    assert done.returncode == 2 and f'{HPL} has no undisturbed night yet: a level begins between two nights; run: ci/nightly' in done.stderr
+
+
+def test_levels_that_are_a_fifo_are_named_and_not_waited_for(stored, site):
+    history(stored, 2)
+    os.mkfifo(site.with_name('levels.yaml'))
+    done = parity('level', '--list')
+    assert done.returncode == 2 and 'levels.yaml: a FIFO; must be a regular file' in done.stderr
 
 
 @pytest.mark.parametrize('text, message', [

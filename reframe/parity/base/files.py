@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +89,16 @@ def sha256(file: Path) -> str:
 _ours: set[Path] = set()
 
 
+def _opened(file: Path, access: int) -> int:
+    """Return the descriptor of a file to lock. The group that may write in its folder may take the lock, too,
+    whatever the umask of who made it."""
+    fd = os.open(file, access | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    made = os.fstat(fd)
+    if made.st_uid == os.geteuid():
+        os.fchmod(fd, stat.S_IMODE(made.st_mode) | stat.S_IMODE(file.parent.stat().st_mode) & 0o060)
+    return fd
+
+
 class Lock:
     """An exclusive lock on ``file`` (flock: a killed holder leaves nothing behind)."""
 
@@ -101,7 +112,7 @@ class Lock:
         try:
             file = _place(self.file)
             file.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            fd = _opened(file, os.O_RDWR)
             needs = ': results need a file system with locks (PARITY_RESULTS; Lustre: mount option flock)'
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as err:
@@ -153,7 +164,7 @@ def alone(file: Path, what: str) -> Iterator[int]:
     """Hold a lock on ``file``, once no other process does ``what``. Yields its descriptor, for children."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o666), 'w') as lock:
+    with open(_opened(file, os.O_WRONLY), 'w') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

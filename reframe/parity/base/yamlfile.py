@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from parity.base import files
 from parity.base.errors import UsageError, near
 from parity.base.strict import Model
 from parity.base.text import printable, refuse, strange
@@ -115,7 +116,8 @@ def load(path: Path) -> tuple[Any, yaml.Node | None]:
 
 
 def text_of(path: Path) -> str:
-    """Return the file's text. UsageError where it cannot be read."""
+    """Return the file's text. UsageError where it cannot be read, or is no regular file."""
+    files.demand_file(path)
     try:
         return path.read_text(encoding='utf-8')
     except UnicodeDecodeError as err:

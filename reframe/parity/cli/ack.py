@@ -10,7 +10,7 @@ import os
 from parity.base import console, figures, times
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted, several
-from parity.base.text import visible
+from parity.base.text import refuse_in_words, visible
 from parity.nightly import notify
 from parity.records import incidents as table
 from parity.records.incidents import Fault, Incident
@@ -70,14 +70,16 @@ def day(option: str, text: str, example: datetime.date) -> datetime.date:
 
 
 def reason(why: str) -> str:
-    """Return the text of --why. UsageError for one that says nothing."""
+    """Return the text of --why. UsageError for one that says nothing, or has what nobody sees."""
     if len(why.strip()) < 3:
         raise UsageError(f'--why {why!r}: must say in three letters or more what happened')
+    refuse_in_words([why])
     return why
 
 
 def person(by: str) -> str:
-    """Return who speaks: --by, else the login name."""
+    """Return who speaks: --by, else the login name. UsageError for a name with what nobody sees."""
+    refuse_in_words([by])
     return by or os.environ.get('SUDO_USER') or getpass.getuser()
 
 

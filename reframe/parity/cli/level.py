@@ -30,7 +30,8 @@ def add(wanted: str, since: str, why: str, by: str, system: str) -> None:
     why, by = ack.reason(why), ack.person(by)
     _, name, cell = show.find(ack.on(wanted, system))
     if (first := _first(cell)) is None:
-        raise UsageError(f'{name} was never measured: a level begins between two nights; run: ci/nightly')
+        raise UsageError(f'{name} has no undisturbed night yet: a level begins between two nights; '
+                         'run: ci/nightly')
     if day <= first:
         raise UsageError(f'--since {day}: the nights of {name} begin on {first}; a level begins on a later day')
     said = levels.Level(cell=name, since=day, why=why, by=by)
