@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parity.base import files
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.base.figures import figure
 from parity.cli import software as command
@@ -193,6 +194,39 @@ def test_builds_of_answered_incidents_are_removed_with_what_only_these_need(buil
     command.prune('local')
     assert made.removed[1:] == [digest('c'), digest('d')] and not mixed.builds('local')
     assert capsys.readouterr().out == 'parity: local: 1 build of parity cause --packages removed: 0 MB; 0 builds are left\n'
+
+
+def test_prune_removes_nothing_behind_a_link(built, tmp_path):
+    theirs = tmp_path / 'theirs' / 'project'
+    theirs.mkdir(parents=True)
+    (theirs / 'spack.yaml').write_text('spack: {}')
+    mixed.folder('local').joinpath('7').symlink_to(theirs.parent)
+    mixed.folder('local').joinpath('2', 'link').symlink_to(theirs)
+    assert mixed.prune('local', ())[0] == 2 and (theirs / 'spack.yaml').exists()
+
+
+@pytest.mark.parametrize('at', ['_write_installed', 'rmtree'])
+def test_a_prune_that_was_killed_is_done_by_the_same_command(built, monkeypatch, at):
+    made, _ = built
+
+    def killed(*_):
+        raise KeyboardInterrupt
+    with monkeypatch.context() as until, pytest.raises(KeyboardInterrupt):
+        until.setattr(*((mixed, at) if at == '_write_installed' else (mixed.shutil, at)), killed)
+        mixed.prune('local', ())
+    monkeypatch.setattr(incidents, 'of_system', lambda _: [])
+    command.prune('local')
+    assert not mixed.builds('local') and {*made.removed} == {*map(digest, 'bcd')} and mixed._installed('local') == set()
+
+
+def test_a_prune_beside_a_night_or_another_prune_is_refused(built, results, monkeypatch):
+    other = files.Lock(results / '.nightly.lock', 'ci/nightly')
+    other.acquire()
+    monkeypatch.setattr(files, '_ours', set())      # another process holds it
+    with pytest.raises(InfrastructureError, match='held by ci/nightly'):
+        command.prune('local')
+    assert mixed.builds('local') and not built[0].removed
+    other.release()
 
 
 def test_prune_leaves_the_builds_of_incidents_that_wait_for_their_package(built, monkeypatch):

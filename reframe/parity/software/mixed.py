@@ -162,7 +162,10 @@ def _write_installed(system: str, hashes: Collection[str]) -> None:
 
 
 def builds(system: str) -> list[Path]:
-    return sorted(place.parent for place in folder(system).glob('*/*/spack.yaml'))
+    """Return the folders of the mixed builds. One behind a link is somebody else's: `prune` would remove it."""
+    top = folder(system)
+    found = (place.parent for place in top.glob('*/*/spack.yaml'))
+    return sorted(place for place in found if place.resolve() == top.resolve() / place.relative_to(top))
 
 
 def prune(system: str, used: Collection[str]) -> tuple[int, int]:
