@@ -53,7 +53,7 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
     if held:
         experiment = replace(experiment, arguments=[*experiment.arguments, '-J', f'reservation={reservation}'])
 
-    def keep(measured) -> None:
+    def store_answer(measured) -> None:
         if environ:
             console.lines(['', *answer.compared(experiment, measured)])
             return
@@ -61,7 +61,7 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
         found = answer.answer(experiment, measured)
         table.change({number: lambda _: {'cause': found}})
         console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
-    experiments.run(experiment, keep)
+    experiments.run(experiment, store_answer)
 
 
 def _send(experiment, words: list[str]) -> None:

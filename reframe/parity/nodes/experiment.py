@@ -152,10 +152,10 @@ def weighted(cells: Sequence[Measure]) -> list[Measure]:
 
 # ---- its turns
 
-def run(experiment: Trial, keep: Callable[[TrialResult], object] = lambda _: None) -> TrialResult:
+def run(experiment: Trial, store_answer: Callable[[TrialResult], object] = lambda _: None) -> TrialResult:
     """Measure what is left of an experiment, until it is decided or its budget is spent.
 
-    ``keep`` takes the result before the experiment counts as ended: a kill between both loses no answer.
+    ``store_answer`` takes the result before the experiment counts as ended: a kill between both loses no answer.
 
     InfrastructureError where another run measures, or a case cannot be measured: the same command goes on."""
     lock = runner.lock_results(f'parity cause {experiment.key}', ['--system', experiment.system.name])
@@ -174,7 +174,7 @@ def run(experiment: Trial, keep: Callable[[TrialResult], object] = lambda _: Non
             rounds = min(experiment.most, rounds + decision.more)
             console.say(f'parity: not decided yet: {rounds} rounds')
         measured = TrialResult(number, decision, len(found), _nodes(number), _level(experiment, found))
-        keep(measured)
+        store_answer(measured)
         if decision.word != 'not decided':
             effect = decision.software
             files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True,
