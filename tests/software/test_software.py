@@ -211,7 +211,7 @@ def environ(*change):
 
 
 @pytest.mark.parametrize('old, new, whole, features', [
-    ('/usr/', '/opt/', False, set()), ('"b"', '"c"', False, set()), ('"a"', '"c"', True, {'hpcc'}), ('1.5.0-3', '1.5.0-4', True, {'hpcc'}),
+    ('/usr/', '/opt/', False, set()), ('"path": "/usr/bin/hpcc"', '"path": "/usr/bin/hpcc-2", "name": "hpcc-2"', False, set()), ('"b"', '"c"', False, set()), ('"a"', '"c"', True, {'hpcc'}), ('1.5.0-3', '1.5.0-4', True, {'hpcc'}),
     ('SkylakeX', 'Prescott', True, {'hpcc'}), ('4.1.4', '5', True, {'hpcc', 'fileset'}), ('3.11.2', '3.12.0', True, {'filecopy', 'fileset'}),
     ('"python3"', '"iperf3": {"version": "3.17"}, "python3"', True, set())])
 def test_identity_is_of_the_programs_that_make_a_feature_not_of_where_they_lie(old, new, whole, features):
