@@ -59,7 +59,7 @@ def test_a_first_night_shows_figures_beside_what_the_machine_could_do(monkeypatc
 
 @pytest.mark.parametrize('lacking, measured, said_first', [
     (2, 0, "None of the 2 codes has its program here: 2 figures of parity's own checks, none wrong."),
-    (1, 0, "None of the 1 selected codes has its program here: 2 figures of parity's own checks, none wrong."),
+    (1, 0, "The selected code, NPB, has no program here: 2 figures of parity's own checks, none wrong."),
     (1, 1, 'This machine is measured: 2 figures, none wrong; 1 of the 2 codes measured.'),
     (0, 1, 'This machine is measured: 2 figures, none wrong.')])
 def test_the_first_sentence_says_which_codes_lack(lacking, measured, said_first):
@@ -70,6 +70,17 @@ def test_the_first_sentence_says_which_codes_lack(lacking, measured, said_first)
     verdict = verdict_of([cell('unreferenced', value=1.0), cell('unreferenced', metric='copy', value=1.0)], exit_code=0, coverage=Coverage(
         line='', codes=found, measured=measured, total=2, cells=2))
     assert answer.of(verdict).sentence == said_first
+
+
+@pytest.mark.parametrize('others', ['not selected', 'hpcc only cached'])
+def test_a_code_whose_program_is_here_does_not_lack(others):
+    """Nothing was measured of it; of a foreign session, no code was selected at all."""
+    found = [CodeCoverage(code='HPL', measured=False, reason=others)]
+    if others != 'not selected':
+        found.append(CodeCoverage(code='NPB', measured=False, reason='no Spack', lacking=True))
+    coverage = Coverage(line='', codes=found, measured=0, total=len(found), cells=1)
+    verdict = verdict_of([cell('unreferenced', value=1.0)], exit_code=0, coverage=coverage)
+    assert answer.of(verdict).sentence.startswith('This machine is measured: 1 figure, none wrong')
 
 
 def test_many_open_incidents_are_ten_lines_and_a_count():

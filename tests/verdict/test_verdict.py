@@ -129,24 +129,32 @@ def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_buil
     stream = {'name': 'stream_star_triad', 'unit': 'GB/s', 'better': 'higher'}
     case = ran(parity={'labels': {'stream_star_triad': {'word': 'cached', 'reason': 'small'}}})
     case['perfvalues']['local:default:stream_star_triad'] = [20.0, 0, None, None, 'GB/s', None]
-    coverage = verdict(case, plan=[planned(metrics=[*METRICS, stream])]).coverage
-    assert coverage.line.startswith(f'2 of {len(coverage.codes)} codes (') and 'no Spack: ' in coverage.line
+    npb = planned('Npb', environ='', needs=['npb'])
+    coverage = verdict(case, plan=[planned(metrics=[*METRICS, stream]), npb]).coverage
+    assert coverage.line.startswith(f'2 of {len(coverage.codes)} codes (') and 'no Spack: NPB;' in coverage.line and coverage.lacking == ['NPB']
     assert 'hpcc stands in for HPL' in coverage.line and 'hpcc only cached: STREAM' in coverage.line
-    report = sessions.report([ran()], [planned(needs=['filecopy'])])
-    report['parity_session']['plan']['checks'] = [{'check': 'Hpcc', 'file': 'x', 'needs': ['hpcc'], 'metrics': []}]
+    report = sessions.report([ran()], [planned(needs=['filecopy']), npb])
+    broken = {'file': 'checks/storage/fio/fio.py', 'what': 'does not load', 'refuses': False}
+    report['parity_session']['plan']['problems'] = [broken]
     build = {'newer_build': 'the build of 2026-11-22 11:30 failed: make; in use: that of 2026-11-20 09:00'}
     report['parity_session']['facts'] = {'software': {'spack': build, 'spack-gpu': build, 'distro': {}}}
     found = verdict_on(report)
     coverage = found.coverage
     assert found.warnings.count(f'spack: {build["newer_build"]}') == 1
-    assert 'not selected: ' in coverage.line and 'no Spack: ' in coverage.line
-    assert {code.code for code in coverage.codes if code.reason == 'not selected'} == {'HPL', 'STREAM', 'hpcc'}
+    assert 'not selected: ' in coverage.line and 'no Spack: NPB;' in coverage.line and 'no check: fio' in coverage.line
+    assert {code.code for code in coverage.codes if code.reason != 'not selected'} == {'NPB', 'fio'}
     assert not {'GROMACS', 'LAMMPS'} & {code.code for code in coverage.codes}, 'nobody asked for them'
     assert 'parity doctor' not in coverage.line
 
 
+def test_of_a_foreign_session_no_code_lacks():
+    found = verdict(ran(refs={}), plan=[planned(needs=[], file='/opt/site/checks/toy.py')])
+    assert found.coverage.lacking == [] and found.coverage.line.startswith('0 of 14 codes (not selected: ')
+    assert 'program here' not in answer.of(found).sentence and 'GitHub' not in found.coverage.line
+
+
 def test_what_a_code_needs_is_doctors_where_a_program_is_absent():
-    made = sessions.report([ran()], [planned()])
+    made = sessions.report([ran()], [planned(), *(planned(name, environ='', needs=[name]) for name in ('fio', 'gromacs'))])
     for feature, named in (('fio', True), ('gromacs', False)):      # gromacs: nobody asked for it
         made['parity_session']['facts'] = {'software': {'distro': {'absent': {feature: 'no mpirun'}}}}
         coverage = verdict_on(made).coverage

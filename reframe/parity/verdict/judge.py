@@ -287,17 +287,19 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
     for case in plan.cases:
         for feature in case.needs:
             needing.setdefault(feature, set()).add(case.case)
-    loaded, planned = {n for check in plan.checks for n in check.needs}, needing.keys()
+    broken = {problem.file for problem in plan.problems}
     found: list[CodeCoverage] = []
     for code in codes.measured():
-        able = {code.feature, code.stand_in}
-        not_selected = able & loaded and not able & planned
+        selected = bool({code.feature, code.stand_in} & needing.keys())
         if ran := _of_code(code, cells, needing):
             found.append(ran)
         elif not code.optional:     # nobody asked for an application that is not here
-            lacks = absent.get(code.feature, 'no check' if spack else 'no Spack')
-            found.append(CodeCoverage(code=code.name, measured=False, lacking=not not_selected,
-                                      reason=model.NOT_SELECTED if not_selected else lacks))
+            why = model.NOT_SELECTED
+            if selected:
+                why = absent.get(code.feature, 'no check' if spack else 'no Spack')
+            elif paths.named(code.file) in broken:
+                why = 'no check'
+            found.append(CodeCoverage(code=code.name, measured=False, lacking=selected, reason=why))
     measured = sum(c.measured for c in found)
     lacking = {c.code for c in found if c.lacking}
     line = _line(found, measured, _ours(cells, plan))
