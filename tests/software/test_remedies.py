@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ def machine(site, monkeypatch):
     """A machine that has all that Spack's builds need from the distribution."""
     monkeypatch.delenv(remedies.TRIED, raising=False)
     monkeypatch.setattr(environment, 'missing', lambda: [])
+    monkeypatch.setattr(environment, 'owned', lambda package: '')
     (site.parents[2] / '.venv').mkdir()
     return site.parents[2]
 
@@ -44,6 +46,38 @@ def test_a_package_that_lacks_is_installed_as_root(machine, monkeypatch, user, t
     if 'apt-get' in found:
         packages = {*found.partition(';')[0].split()}
         assert {'openmpi-bin', 'fio'} <= packages and 'python3-minimal' not in packages and 'without root: docs/without-root.md' in found
+
+
+def test_a_package_that_is_installed_is_no_remedy(machine, monkeypatch):
+    """An mpirun that does not start stays so."""
+    installed = {'openmpi-bin': '5.0.7'}
+    monkeypatch.setattr(environment, 'owned', lambda package: installed.get(package, ''))
+    monkeypatch.setattr(os, 'geteuid', lambda: 0)
+    local = systems.read('local')
+    assert remedies.next_step(local, ['comms'], ['comms'], ['python3']).startswith('parity doctor --system local (')
+    assert remedies.of(local, {'comms': 'mpirun does not start'}, ['comms']) == {remedies.MEND: ['comms']}
+    monkeypatch.setenv(remedies.TRIED, 'tried')
+    assert remedies.next_step(local, ['fio', 'comms'], ['fio', 'comms'], ['python3']).startswith('as root: apt-get install fio; ')
+    assert remedies.next_step(local, ['comms'], ['comms', *of_spack()], ['python3']) == BUNDLE
+
+
+@pytest.mark.parametrize('user, said', [(0, 'as root: apt-get install gfortran; '), (1000, remedies.AS_ROOT)])
+def test_no_bundle_is_named_where_the_distribution_lacks_what_builds_need(machine, monkeypatch, user, said):
+    monkeypatch.setattr(environment, 'missing', lambda: ['gfortran'])
+    monkeypatch.setattr(os, 'geteuid', lambda: user)
+    monkeypatch.setenv(remedies.TRIED, 'tried')
+    assert remedies.next_step(systems.read('local'), (), of_spack(), ()).startswith(said)
+
+
+@pytest.mark.parametrize('text', ['#!/bin/sh\nsleep 60\n', 'no program'])
+def test_an_mpirun_that_does_not_answer_stops_no_examination(tmp_path, monkeypatch, text):
+    mpirun = tmp_path / 'mpirun'
+    mpirun.write_text(text)
+    mpirun.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+    monkeypatch.setattr(environment, 'SECONDS', .2)
+    monkeypatch.setattr(environment, '_prefix_of', lambda _: Path('/usr'))
+    assert isinstance(environment.missing(), list)
 
 
 def test_a_code_of_spack_is_built_or_comes_in_a_bundle(machine, monkeypatch):

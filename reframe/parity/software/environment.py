@@ -183,7 +183,7 @@ _MPIS = {'Open MPI': ('openmpi', 'openmpi-bin', 'libopenmpi-dev'), 'MPICH': ('mp
 def missing() -> list[str]:
     """Return the packages of the distribution that a build for this machine needs and that are not installed."""
     packages = {package for program, package in NEEDED.items() if not _here(program)} | _lacks_of_mpi()
-    return [*sorted(packages), *(package for package in _LIBRARIES.values() if not _owned(package))]
+    return [*sorted(packages), *(package for package in _LIBRARIES.values() if not owned(package))]
 
 
 def _lacks_of_mpi() -> set[str]:
@@ -209,7 +209,7 @@ def demand_packages() -> None:
 def write_externals(folder: Path, nvcc: str = '') -> Path:
     """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). Raises as `demand_packages` does."""
     demand_packages()
-    libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
+    libraries = {name: owned(package) for name, package in _LIBRARIES.items()}
     packages = _packages(libraries) | _mpi() | ({'cuda': _cuda(nvcc)} if nvcc else {})
     files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
     return folder
@@ -264,8 +264,16 @@ def _external(spec: str, **attributes: Any) -> dict[str, Any]:
     return {'externals': [{'spec': spec, 'prefix': '/usr', **attributes}], 'buildable': False}
 
 
+#: A program that has not told its version after so long does not.
+SECONDS = 20
+
+
 def _says(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
+    """Return what a command prints; '' of one that does not start, or does not end."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ''
 
 
 def _version(program: str) -> str:
@@ -282,7 +290,7 @@ def _here(program: str) -> str | None:
     return shutil.which(program, path='/usr/bin:/bin')
 
 
-def _owned(package: str) -> str:
+def owned(package: str) -> str:
     """Return the upstream version of an installed package of the distribution; '' if it is not installed."""
     said = _says('dpkg-query', '-W', '-f', '${db:Status-Status} ${Version}', package) \
         if shutil.which('dpkg-query') else ''

@@ -284,6 +284,10 @@ def _start_alone(found: Mapping[str, Probed], env: Mapping[str, str]) -> dict[st
     return why
 
 
+#: How the reason ends why a feature is not offered, where its program is here.
+NO_START = 'does not start'
+
+
 def _absent(needed: Mapping[str, list[str]], lying: Collection[str], running: Collection[str],
             alone: Mapping[str, str]) -> dict[str, str]:
     """Return why each feature is not offered: `no mpirun`. A tool of several codes comes before a code's own
@@ -294,7 +298,7 @@ def _absent(needed: Mapping[str, list[str]], lying: Collection[str], running: Co
         if absent := [name for name in needed[feature] if name not in running]:
             first = next((name for name in absent if name in codes.TOOLS), absent[0])
             found[feature] = alone.get(first) or (
-                f'{first} does not start' if first in lying else f'no {first}')
+                f'{first} {NO_START}' if first in lying else f'no {first}')
     return found
 
 

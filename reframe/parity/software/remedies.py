@@ -15,6 +15,7 @@ TRIED = 'PARITY_QUICKSTART'
 #: ci/quickstart makes this file in .venv when the host of Spack does not answer. It holds for a day.
 _REFUSED, _REFUSED_SECONDS = 'parity-no-spack', 86400
 WITHOUT_ROOT = 'without root: docs/without-root.md'
+MEND = 'mend or replace it: software, above, says why'
 AS_ROOT = f'as root: ci/quickstart; {WITHOUT_ROOT}'
 
 
@@ -27,6 +28,8 @@ def of(system: System, absent: Mapping[str, str], lacking: Iterable[str]) -> dic
     for code in lacking:
         if code in by_spack and code not in absent:
             remedy = spack(system)
+        elif system.detect and absent.get(code, '').endswith(programs.NO_START):
+            remedy = MEND
         elif system.detect:
             remedy = AS_ROOT
         else:
@@ -57,27 +60,34 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
         return f'parity software build --system {system.name} (or modules: docs/software.md)'
     tried = TRIED in os.environ
     of_distribution = [code for code in lacking if code in absent]
-    if of_distribution and not tried and os.geteuid() == 0:
+    packages = _packages(of_distribution, here)
+    if packages and not tried and os.geteuid() == 0:
         return 'ci/quickstart (installs what lacks as root)'
-    if of_distribution:
-        packages = _packages(of_distribution, here)
-        return f'as root: apt-get install {" ".join(packages)}; {WITHOUT_ROOT}'
+    if packages:
+        return _install(packages)
+    if len(of_distribution) == len(lacking):
+        return f'parity doctor --system {system.name} (says why what is installed does not start)'
+    if not can_build(system):
+        return _install(environment.missing()) if tried and os.geteuid() == 0 else AS_ROOT
     if _spack_is_out_of_reach() or tried:
         return codes.without_github(system.name)
-    if not can_build(system):
-        return AS_ROOT
     return f'parity software build --system {system.name}'
 
 
+def _install(packages: Iterable[str]) -> str:
+    return f'as root: apt-get install {" ".join(packages)}; {WITHOUT_ROOT}'
+
+
 def _packages(lacking: Collection[str], here: Collection[str]) -> list[str]:
-    """Return Debian's packages of the programs that the codes (features) need and that are not ``here``."""
+    """Return Debian's packages of the programs that the codes (features) need and that are not ``here``, but for
+    those that are installed: they bring none."""
     found: dict[str, None] = {}
     for feature in lacking:
         for program in programs.features()[feature]:
             if program in programs.programs() and program not in here:
                 _, package = programs.programs()[program]
-                found[package] = None
-    return [package for package in found if package]
+                found.update(dict.fromkeys(package.split()))
+    return [package for package in found if not environment.owned(package)]
 
 
 def _spack_is_out_of_reach() -> bool:
