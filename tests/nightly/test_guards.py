@@ -9,7 +9,7 @@ import pytest
 from commands import module
 from conftest import OBEYS, TOP, shell
 from parity import plan
-from parity.nightly import guard
+from parity.nightly import guard, run
 from parity.verdict.model import CodeCoverage, Coverage
 
 #: One check: what the command line gets wrong is told of it as of all.
@@ -249,3 +249,18 @@ def test_a_required_code_that_was_not_measured_is_told():
     assert guard.unmet([guard.ANY], covered(stream)) == 'none of the 1 codes was measured'
     not_selected = CodeCoverage(code='STREAM', measured=False, reason='not selected')
     assert guard.unmet([guard.ANY], covered(not_selected)) == '', 'nobody asked for it'
+
+
+def test_each_code_of_several_require_options_is_required():
+    """As ci/quickstart asks for any code, and a person for more."""
+    own, rest = guard.read(['--require=any', '--require', 'hpl', '-n', 'Hpcc', '--require=stream,fio', '--repeats=1'])
+    assert own.require == ['any', 'hpl', 'stream', 'fio'] and rest == ['-n', 'Hpcc']
+
+
+@pytest.mark.parametrize('code, ends', [(0, 3), (1, 1), (4, 4)])
+def test_the_sentence_on_a_required_code_names_the_exit_code_of_the_night(capsys, code, ends):
+    stream = CodeCoverage(code='STREAM', measured=False, reason='no Spack', lacking=True)
+    coverage = Coverage(line='', codes=[stream], measured=0, total=1, cells=1)
+    assert run._demanded(code, ['stream'], coverage) == ends
+    assert capsys.readouterr().err == f'parity: required, and not measured: STREAM (exit code {ends})\n'
+    assert run._demanded(code, [], coverage) == code and not capsys.readouterr().err

@@ -120,7 +120,7 @@ def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[s
                         help='end the run after so long (default 8); what had finished is judged')
     parser.add_argument('--repeats', type=int, default=3, metavar='N',
                         help="runs of each case (default 3; reframe's --repeat); their median is judged")
-    parser.add_argument('--require', type=_required, default=[], metavar='CODES',
+    parser.add_argument('--require', type=_required, action='extend', default=[], metavar='CODES',
                         help='end with 3 unless each of these codes was measured, by itself or by a code that '
                              f'stands in for it, separated by commas; {ANY}: at least one')
     own, reframe_options = parser.parse_known_args(given)

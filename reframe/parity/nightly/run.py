@@ -22,7 +22,7 @@ from parity.session import runner
 from parity.system import systems
 from parity.system.systems import System
 from parity.verdict import judge
-from parity.verdict.model import Cell, Verdict
+from parity.verdict.model import Cell, Coverage, Verdict
 
 #: Seconds of benchmarks from which on the overhead of a run says something of a night's.
 LONG = 60.0
@@ -50,9 +50,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     verdict = notice.recorded(verdict, interrupted)
     code = verdict.exit_code
     console.lines(answer.lines(verdict))
-    if unmet := guard.unmet(required, verdict.coverage):
-        print(f'parity: {unmet} (exit code 3)', file=sys.stderr)
-        code = code or MISSING
+    code = _demanded(code, required, verdict.coverage)
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
         code = _cut_short(code)
@@ -70,6 +68,16 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
         stopped = turns.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left)
         # the time limit ends the turns of every night on a large system
         code = _cut_short(code) if stopped and time.time() - began < limit_seconds else code
+    return code
+
+
+def _demanded(code: int, required: Sequence[str], coverage: Coverage) -> int:
+    """Return the exit code, and say which of the ``required`` codes were not measured."""
+    unmet = guard.unmet(required, coverage)
+    if not unmet:
+        return code
+    code = code or MISSING
+    print(f'parity: {unmet} (exit code {code})', file=sys.stderr)
     return code
 
 
