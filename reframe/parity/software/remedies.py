@@ -66,7 +66,7 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
     if packages:
         return _install(packages)
     if len(of_distribution) == len(lacking):
-        return f'parity doctor --system {system.name} (says why what is installed does not start)'
+        return f'parity doctor --system {system.name} (says why each code lacks)'
     if not can_build(system):
         return _install(environment.missing()) if tried and os.geteuid() == 0 else AS_ROOT
     if _spack_is_out_of_reach() or tried:
