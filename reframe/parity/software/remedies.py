@@ -58,7 +58,7 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
         return ''
     if not system.detect:
         return f'parity software build --system {system.name} (or modules: docs/software.md)'
-    tried = TRIED in os.environ
+    tried, why = TRIED in os.environ, f'parity doctor --system {system.name} (says why each code lacks)'
     of_distribution = [code for code in lacking if code in absent]
     packages = _packages(of_distribution, here)
     if packages and not tried and os.geteuid() == 0:
@@ -66,12 +66,12 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
     if packages:
         return _install(packages)
     if len(of_distribution) == len(lacking):
-        return f'parity doctor --system {system.name} (says why each code lacks)'
+        return why
     if not can_build(system):
         return _install(environment.missing()) if tried and os.geteuid() == 0 else AS_ROOT
-    if _spack_is_out_of_reach() or tried:
+    if _spack_is_out_of_reach():
         return codes.without_github(system.name)
-    return f'parity software build --system {system.name}'
+    return why if tried else f'parity software build --system {system.name}'
 
 
 def _install(packages: Iterable[str]) -> str:
