@@ -125,7 +125,7 @@ def test_a_run_applies_what_was_proposed_and_accepted(measured, monkeypatch, cap
 
 #: Bounds that this machine keeps; the other cases have none.
 REFERENCES = ('FileCopy: {$index: [size, mode, sync], quick: {large-copy: {durable: {'
-              'hangs: [0, null, 0, count], rate: [1.0e-3, -0.05, null, MB/s]}}}}\n')
+              'hangs: [0, null, 0, count], rate: [5.0, -0.05, null, MB/s]}}}}\n')
 
 
 def test_nightly_finds_the_references_judges_reports_and_states_its_seconds_and_no_damage_stops_it(checkout):
