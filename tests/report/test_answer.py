@@ -16,7 +16,7 @@ from parity.base.console import lines, plain
 from parity.records.incidents import Event, Fault, Incident
 from parity.report import answer
 from parity.verdict import judge
-from parity.verdict.model import CodeCoverage, Coverage, Where
+from parity.verdict.model import CodeCoverage, Coverage, Where, rows
 from sessions import case, planned, ran, report, verdict_on
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
@@ -154,3 +154,9 @@ def test_json_has_the_answer_and_ascii_is_enough(stored):
         done = process('verdict', env={**os.environ, **given})
         assert done.returncode == 0 and 'local | 2 cores, Zen|5, kvm guest' in done.stdout and done.stdout.isascii()
     assert plain('▁▄█ é 日') == '_.# e? ?'
+
+
+def test_a_night_without_a_program_names_every_code_that_lacks():
+    cells = [cell('skipped', check, 'x', 'compute', value=None, reason=f'no environment offers {code}')
+             for check, code in (('A', 'npb'), ('A2', 'npb'), ('B', 'hpl'), ('C', 'hpcc (no mpirun)'))]
+    assert answer._nothing_measured(rows(cells)) == 'Nothing was measured: no environment offers npb, hpl, hpcc (no mpirun).'

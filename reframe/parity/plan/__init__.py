@@ -110,6 +110,14 @@ def not_offered(needs: Iterable[str], where: str = '') -> str:
     return f'no environment{where and f" of {where}"} offers {", ".join(needs)}'
 
 
+def none_can_run(planned: Plan) -> str:
+    """Return why not one case of a plan can run, with every feature that lacks; '' where one can."""
+    if not planned.cases or any(case.environ for case in planned.cases):
+        return ''
+    needs = {need for case in planned.cases for need in case.needs}
+    return f'nothing can run: {not_offered(sorted(needs), planned.system)}'
+
+
 def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
     """Return the plan of ``reframe ARGUMENTS``, with the answers to ``asked`` of the checks that it loads.
     UsageError with ReFrame's words when it refuses the arguments."""

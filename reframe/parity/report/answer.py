@@ -19,6 +19,7 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
+from parity.plan import not_offered
 from parity.records.incidents import Incident, WithVerdict
 from parity.report import incidents as words
 from parity.stats.bounds import FIRST, WANTED
@@ -258,10 +259,19 @@ def _lacking(coverage: Coverage) -> str:
 def _nothing_measured(table: list[CellText]) -> str:
     """Return the sentence where no cell counts as a figure, with the most frequent reason."""
     left_out = [row for row in table if row.cell.value is not None]
-    reasons = Counter(row.reason for row in left_out or table if row.reason).most_common(1)
-    why = reasons[0][0] if reasons else 'no case was planned'
+    counted_reasons = Counter(row.reason for row in left_out or table if row.reason)
+    reasons = [reason for reason, _ in counted_reasons.most_common()]
+    why = _all_not_offered(reasons) or (reasons[0] if reasons else 'no case was planned')
     what = 'All that was measured is left out' if left_out else 'Nothing was measured'
     return f'{what}: {why}.'
+
+
+def _all_not_offered(reasons: list[str]) -> str:
+    """Return one sentence with every feature that no environment offers; '' where the first reason is another."""
+    begin = not_offered(())
+    if not reasons or not reasons[0].startswith(begin):
+        return ''
+    return begin + ', '.join(reason.removeprefix(begin) for reason in reasons if reason.startswith(begin))
 
 
 def _why(over: Incident) -> str:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from parity.base import codes, errors, files, paths
-from parity.base.errors import InfrastructureError, ParityError, UsageError
+from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.files import Lock
-from parity.plan import not_offered
+from parity.plan import Plan, none_can_run
 from parity.records import database, plan_file
 from parity.rfm import patches, store
 from parity.scheduler.command import controller
@@ -94,20 +94,23 @@ def system_of(argv: list[str]) -> str:
 
 def _rehearse(planned: dict[str, Any], cases: list[Any]) -> None:
     """Print at the end of a dry run why it set nothing up."""
-    reasons = [not_offered(case['needs']) for case in planned['cases']] or [
-        problem['what'] for problem in planned['problems']]
-    if not cases:
-        atexit.register(print, f'parity: nothing would run: {"; ".join(dict.fromkeys(reasons))}', file=sys.stderr)
+    if cases:
+        return
+    reasons = [problem['what'] for problem in planned['problems']]
+    why = none_can_run(Plan(**planned)) or f'nothing can run: {"; ".join(reasons)}'
+    atexit.register(print, f'parity: {why}', file=sys.stderr)
 
 
 def _open(planned: dict[str, Any], cases: list[Any]) -> None:
-    """Begin the session of ``cases``, of which there may be none; ``planned`` has every case. UsageError where
-    that has none either."""
+    """Begin the session of ``cases``; ``planned`` has those, too, that cannot run. UsageError where nothing is
+    selected, NothingMeasured where no selected case can run: such a session would say nothing of the machine."""
     global _current
     from parity.system import systems
     problems = [f'{problem["file"]}: {problem["what"]}' for problem in planned['problems']]
     if not planned['cases']:
         raise UsageError('\n'.join(problems))
+    if not cases and (why := none_can_run(Plan(**planned))):
+        raise NothingMeasured(f'{why}; run: parity doctor --system {planned["system"]}')
     for problem in problems:
         print(f'parity: warning: {problem}', file=sys.stderr)
     systems.guard_references(planned['system'])
