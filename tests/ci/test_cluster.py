@@ -339,14 +339,21 @@ def test_a_case_in_a_partition_of_a_site(night, site, options):
 
 
 @pytest.mark.parametrize('options, reason', [
-    ('--partition=elsewhere', 'Access/permission denied'), ('--partition=physical, --account=none', 'Invalid account or account/partition combination'),
-    ('--partition=physical, --qos=gold', 'Invalid qos specification'),
-    ('--partition=noqos', r"can never run; Job's QOS not permitted to use this partition"),
+    ('--partition=elsewhere', 'Access/permission denied'),
     ('--partition=cloud, --nodelist=nid000004', r'a node failed \(job \d+ on nid000004: NODE_FAIL|ReqNodeNotAvail')],
-    ids=['host', 'account', 'QOS', 'never', 'cloud node that never comes'])
+    ids=['host', 'cloud node that never comes'])
 def test_a_case_that_a_site_refuses(night, site, options, reason):
     cells = of(ended(begin(f'{site(one=options)} {BESIDE}'), 4), 'FileCopy')
     assert cells and all(c['verdict'] == 'failed' and re.search(reason, c['reason']) for c in cells), {c['reason'] for c in cells}
+
+
+@pytest.mark.parametrize('options, reason', [
+    ('--partition=physical, --account=none', "account 'none' is none of yours"), ('--partition=physical, --qos=gold', "QOS 'gold' is none of yours"),
+    ('--partition=noqos', 'noqos starts no job of account')], ids=['account', 'QOS', 'never'])
+def test_a_night_does_not_start_where_a_site_never_runs_its_jobs(night, site, options, reason):
+    process = begin(f'{site(one=options)} {BESIDE}')
+    printed, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2 and reason in printed and not (night / 'results.db').exists(), printed
 
 
 def test_the_doctor_says_beforehand_what_a_site_refuses(night, site):

@@ -20,7 +20,7 @@ from parity.base.errors import ParityError, UsageError
 from parity.check.workload import Workload
 from parity.jobs import request, write
 from parity.jobs.request import Settings
-from parity.nightly import guard
+from parity.nightly import doctor
 from parity.plan import Plan
 from parity.probe import partitions
 from parity.system import systems
@@ -259,15 +259,17 @@ def test_a_site_states_what_its_jobs_ask_for(site, system, stated, wanted, lines
     assert '--exclusive' not in text and text.count('--account') + text.count('place=') == 1, 'of two the first wins'
 
 
-def test_a_pbs_partition_that_places_nothing_is_a_warning(site, capsys):
+def test_a_pbs_partition_that_places_nothing_is_a_warning(site):
     file = site / 'systems' / 'example-pbs' / 'system.yaml'
     file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))
-    (name, problem), = partitions.of_system(systems.read('example-pbs'))
-    assert name == 'cpu' and problem.what == 'access places nothing: PBS may put select=2:... on one host'
+    problem, = (found for part in systems.read('example-pbs').partitions for found in partitions.problems('example-pbs', part))
+    line, = (number for number, text in enumerate(file.read_text().splitlines(), 1) if 'name: cpu' in text)
+    told = f'{file}:{line}: partition cpu: access places nothing: PBS may put select=2:... on one host; {problem.fix}'
+    assert (problem.word, str(problem)) == ('note', told)
     done = commands.parity('jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu')
-    assert f'parity: warning: partition cpu: {problem.what}; {problem.fix}' in done.stderr and 'warning' not in done.stdout
-    guard.warn(Plan(system='example-pbs', cases=[], checks=[], problems=[]))
-    assert capsys.readouterr().err.splitlines()[0] == f'parity: warning: partition cpu: {problem.what}; {problem.fix}', 'before each night, too'
+    assert f'parity: warning: {told}' in done.stderr and 'warning' not in done.stdout
+    before_a_night = doctor.guards(systems.read('example-pbs'), Plan(system='example-pbs', cases=[], checks=[], problems=[]))
+    assert told in map(str, before_a_night)
 
 
 def test_a_site_overrides_a_template_and_extends_ours_and_is_told_what_is_wrong(site):

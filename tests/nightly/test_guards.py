@@ -21,6 +21,8 @@ def nightly(site, monkeypatch):
     """Runs ci/nightly in this process, on a checkout with one system; returns exit code, output and errors."""
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
     monkeypatch.setattr('parity.session.runner.rehearse', lambda arguments: None)
+    for name in ('jobs', 'spack.yaml'):
+        (site.parents[2] / name).symlink_to(TOP / name)
 
     def run(planned: plan.Plan | None, *arguments: str) -> tuple[int, str, str]:
         if planned:
@@ -120,32 +122,31 @@ def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatc
     ('[osu]', ('Osu', 'network/osu', ['osu-gpu']), 'runs no check of osu: Osu needs osu-gpu; add what cuda has to codes'),
     ('[npb, osu-gpu]', ('Made', 'gpu/made', ['cuda', 'osu-gpu']), 'runs no check of osu-gpu: Made needs cuda; no code has the feature cuda: correct `needs` of the check'),
     ('[osu-gpu]', ('GpuOsu', 'gpu/osu', ['osu-gpu']), ''), ('[osu, osu-gpu]', ('Osu', 'network/osu', ['osu', 'osu-gpu']), '')])
-def test_a_code_of_an_environment_that_can_run_none_of_its_checks_is_a_warning_with_its_line(site, capsys, codes, check, said):
+def test_a_code_of_an_environment_that_can_run_none_of_its_checks_is_a_warning_with_its_line(site, codes, check, said):
     site.write_text(site.read_text().replace('environments: []', f'environments:\n  - name: cuda\n    codes: {codes}'))
     line, = [n for n, text in enumerate(site.read_text().splitlines(), 1) if text == f'    codes: {codes}']
     name, folder, needs = check
     made = plan.LoadedCheck(check=name, file=f'checks/{folder}/{folder.rpartition("/")[2]}.py', needs=needs, metrics=[])
-    guard.warn(plan.Plan(system='local', cases=[], checks=[made], problems=[]))
-    assert capsys.readouterr().err == (f'parity: warning: {site}:{line}: environments.0.codes: cuda {said}\n' if said else '')
+    warned = [*guard.warnings(plan.Plan(system='local', cases=[], checks=[made], problems=[]))]
+    assert warned == [f'{site}:{line}: environments.0.codes: cuda {said}'] * bool(said)
 
 
 @pytest.mark.parametrize('name, more', [('acks', ', until: 2099-01-01'), ('levels', '')])
 @pytest.mark.parametrize('cell, said', [('Gone.hpl', "unknown check 'Gone'; valid: Toy"), ('Toy.hpl', '')])
-def test_an_entry_of_a_check_that_is_gone_is_a_warning_and_the_night_runs(site, capsys, name, more, cell, said):
+def test_an_entry_of_a_check_that_is_gone_is_a_warning_and_the_night_runs(site, name, more, cell, said):
     file = site.with_name(f'{name}.yaml')
     file.write_text(f'{name}:\n  - {{cell: {cell}@local:default, why: a known fan, by: ana, since: 2026-01-01{more}}}\n')
     made = plan.LoadedCheck(check='Toy', file='checks/toy.py', needs=[], metrics=[{'name': 'hpl', 'unit': 's', 'better': 'lower'}])
     planned = plan.Plan(system='local', cases=[], checks=[made], problems=[])
-    guard.everything(planned)
-    guard.warn(planned)
-    warned = [line for line in capsys.readouterr().err.splitlines() if name in line]
-    assert warned == [f'parity: warning: {file}:2: {cell}@local:default: {said}'] * bool(said)
+    assert guard.problems(planned) == []
+    warned = [line for line in guard.warnings(planned) if name in line]
+    assert warned == [f'{file}:2: {cell}@local:default: {said}'] * bool(said)
 
 
-@pytest.mark.parametrize('name, said', [('Gromacs', 'no environment offers gromacs'), ('Gromax', 'the selection is empty: -n Gromax fits no case; did you mean \'Gromacs\'? (checks: Gromacs)')])
+@pytest.mark.parametrize('name, said', [('Gromacs', 'no environment of example-slurm offers gromacs'), ('Gromax', 'the selection is empty: -n Gromax fits no case; did you mean \'Gromacs\'? (checks: Gromacs)')])
 def test_a_dry_run_that_sets_nothing_up_ends_with_the_reason(checkout, name, said):
     done = shell(f'. ci/activate && reframe --system example-slurm -c checks/compute/gromacs/gromacs.py -n {name} --dry-run', checkout)
-    assert done.returncode == 0 and done.stderr.splitlines()[-1] == f'parity: nothing would run: {said}', done.stdout + done.stderr
+    assert done.returncode == 0 and done.stderr.splitlines()[-1] == f'parity: nothing can run: {said}', done.stdout + done.stderr
 
 
 #: Runs ReFrame itself on one check.
@@ -182,9 +183,29 @@ def test_a_night_with_other_packages_than_its_lock_s_is_warned_of_or_refused(nig
     assert done[0] == code and said in done[2], done
 
 
+def test_a_selection_of_which_nothing_can_run_ends_with_3_and_stores_nothing(checkout):
+    """It opens no incident, and every feature that lacks is named."""
+    (checkout / 'more').mkdir()
+    for name in 'one', 'two':
+        (checkout / 'more' / f'{name}.py').write_text(
+            f"import reframe as rfm\n@rfm.simple_test\nclass No{name}(rfm.RunOnlyRegressionTest):\n"
+            f"    valid_systems, valid_prog_environs = ['*'], ['+no{name}']\n")
+    site = checkout / 'systems' / 'local' / 'system.yaml'
+    site.write_text(site.read_text() + f'checks: [{checkout}/more]\n')
+    for line, code in (('. ci/activate; reframe -c more -r', 3), ("ci/nightly -n 'Noone|Notwo'", 3), ("ci/nightly -n 'Noone|Notwo' --dry-run", 3),
+                       ('. ci/activate; reframe -c more --dry-run', 0)):
+        done = shell(line, checkout)
+        said = done.stderr.partition('parity: nothing can run: no environment of local offers ')[2]
+        assert done.returncode == code and '+noone' in said and '+notwo' in said, (line, done.stdout, done.stderr)
+    kept = checkout / 'results'
+    assert not (kept / 'results.db').exists() and not [*kept.glob('sessions/*'), *kept.glob('running/*')]
+    assert 'no incident is stored' in shell('. ci/activate; parity incidents', checkout).stdout
+
+
 def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results_here, tmp_path):
-    (tmp_path / 'toy.py').write_text("import reframe as rfm\n@rfm.simple_test\nclass Nowhere(rfm.RunOnlyRegressionTest):\n"
-                                     "    valid_systems, valid_prog_environs = ['*'], ['+nowhere']\n")
+    (tmp_path / 'toy.py').write_text("import reframe as rfm\nfrom reframe.core.builtins import run_after\n@rfm.simple_test\n"
+                                     "class Skips(rfm.RunOnlyRegressionTest):\n    valid_systems = valid_prog_environs = ['*']\n"
+                                     "    @run_after('setup')\n    def leave(self):\n        self.skip('not today')\n")
     done, later = (shell(f'umask 002; . {TOP}/ci/activate && {line}', tmp_path) for line in ('reframe -c toy.py -r', 'parity verdict'))
     assert (done.returncode, later.returncode) == (0, 3) and 'Nothing was measured' in done.stdout, done.stdout + done.stderr
     assert '\x1b' not in done.stdout + done.stderr, 'no colours in a pipe'
@@ -214,13 +235,14 @@ def test_the_dry_run_of_the_whole_suite_is_well(nightly, planned, results):
     assert not (results / 'results.db').exists()
 
 
-def test_a_required_code_that_no_environment_offers_is_exit_code_3_with_its_cells(nightly, planned, site):
+def test_a_required_code_that_no_environment_offers_is_exit_code_3(nightly, planned, site):
     site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
     whole = planned('local')
     cases = [case.model_copy(update={'environ': ''}) for case in whole.cases if 'hpcc' in case.needs]
-    code, _, said = nightly(whole.model_copy(update={'cases': cases}), '--dry-run')
-    cells = sum(len(case.metrics) for case in cases)
-    assert code == 3 and cells and f'{cells} cells would be missing: no environment offers hpcc, which local requires; run: parity doctor --system local' in said
+    others = [case for case in whole.cases if case.environ and 'hpcc' not in case.needs]
+    code, printed, said = nightly(whole.model_copy(update={'cases': [*cases, *others]}), '--dry-run')
+    assert cases and code == 3 and 'required, and no environment offers them: ' in said and 'hpcc' in said
+    assert 'would run, and some cases would have no figure: 1 lacking (exit code 3: something is missing)' in printed
 
 
 @pytest.mark.parametrize('line, said', [('ulimit -f 8000; ci/nightly', 'results: File too large'), ('rm -r results; touch results; ci/nightly', '/results')])

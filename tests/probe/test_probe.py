@@ -4,26 +4,26 @@ import datetime
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import yaml
 
 import pbs_server
+import sessions as made
 import slurm_site
 from commands import parity
 from conftest import TOP, shell
-from parity.base import yamlfile
-from parity.base.errors import UsageError
+from parity.base.findings import Diagnosis, Refused, exit_code, refuse
 from parity.machine.procfs import Tree
-from parity.nightly import doctor, guard
-from parity.nightly.doctor import Diagnosis, exit_code
+from parity.nightly import doctor
 from parity.plan import Plan
-from parity.probe import login, write
+from parity.probe import login, partitions, write
 from parity.probe.login import BatchSystem, Host, Queue
 from parity.scheduler.command import seconds
-from parity.study import run
 from parity.system import systems
 from parity.system.systems import System
 
@@ -287,9 +287,11 @@ def examined(tmp_path, *changes: tuple[str, str]) -> list[Diagnosis]:
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    file = tmp_path / 'system.yaml'
+    file = tmp_path / 'systems' / 'trial' / 'system.yaml'
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
-    return list(doctor.batch_systems(yamlfile.read(file, System)))
+    with mock.patch.dict(os.environ, PARITY_ROOT=str(tmp_path)):
+        return list(partitions.examined(systems.read('trial'), {'cpu'}))
 
 
 @pytest.mark.parametrize('change, what, code', [
@@ -305,19 +307,47 @@ def test_what_a_partition_can_never_have_is_configuration(tmp_path, slurm, chang
     assert all(f.fix for f in found if f.word == 'lacking')
 
 
-def test_the_night_a_study_and_probe_tell_the_problems_that_doctor_finds(tmp_path, slurm, monkeypatch, capsys):
+def test_the_night_and_a_study_are_stopped_by_what_doctor_finds(tmp_path, slurm, monkeypatch):
     slurm()
     found = examined(tmp_path, ('--partition=batch', '--partition=nosuch'))
-    what, fix = next((f.what, f.fix) for f in found if f.area == 'partition cpu')
-    folder = tmp_path / 'systems' / 'trial'
-    folder.mkdir(parents=True)
-    (tmp_path / 'system.yaml').rename(folder / 'system.yaml')
+    one = next(f for f in found if f.area == 'partition cpu')
+    assert str(one) == f'{tmp_path}/systems/trial/system.yaml:6: partition cpu: {one.what}; {one.fix}'
     monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
-    guard.warn(Plan(system='trial', cases=[], checks=[], problems=[]))
-    assert f'parity: warning: partition cpu: {what}; {fix}\n' in capsys.readouterr().err
-    with pytest.raises(UsageError, match=re.escape(f'{folder / "system.yaml"}:6: partition cpu: {what}; {fix}')):
-        run._demand_partitions('trial', ['cpu'])
-    run._demand_partitions('trial', ['another'])
+    trial = systems.read('trial')
+    planned = Plan(system='trial', cases=[made.planned(system='trial', partition='cpu')], checks=[], problems=[])
+    assert [f for f in doctor.guards(trial, planned) if f.stops] == [one]
+    with pytest.raises(Refused, match=re.escape(str(one))) as refused:
+        refuse(partitions.examined(trial, {'cpu'}))
+    assert refused.value.exit_code == 2
+    refuse(partitions.examined(trial, {'another'}))
+
+
+@pytest.mark.parametrize('change, code, said, starts', [
+    (('--partition=batch', '--partition=nosuch'), 2, "partition cpu: Slurm 22.05.8 has no queue 'nosuch'", False),
+    (('requires: []', 'requires: [filecopy, hpl]'), 3, 'required, and no environment offers them: no build by Spack: hpl', True),
+    (('requires: []', 'requires: [filecopy]'), 0, '', True),
+    (('requires: []', 'requires: []\nnotify: {command: [mail], secrets: /no/such/file}'), 2, '/no/such/file', False)],
+    ids=['partition', 'required code', 'in order', 'notices'])
+def test_doctor_and_the_dry_run_give_one_answer(checkout, slurm, change, code, said, starts):
+    """And a night starts unless both say that it could not run."""
+    slurm()
+    shutil.rmtree(checkout / 'checks')
+    for name in ('storage/filecopy', 'compute/hpl'):
+        shutil.copytree(TOP / 'checks' / name, checkout / 'checks' / name, ignore=shutil.ignore_patterns('outputs'))
+    folder = checkout / 'systems' / 'trial'
+    folder.mkdir()
+    (folder / 'system.yaml').write_text(SYSTEM.replace('[filecopy, fileset, hpl]', '[]').replace(*change))
+    examined = shell('. ci/activate; parity doctor --system trial --json', checkout)
+    rehearsed = shell('ci/nightly --system trial --dry-run', checkout)
+    assert (examined.returncode, rehearsed.returncode) == (code, code), examined.stdout + rehearsed.stdout + rehearsed.stderr
+    lacking = [f for f in json.loads(examined.stdout)['findings'] if f['word'] == 'lacking']
+    lines = [line for line in rehearsed.stderr.splitlines() if 'warning: ' not in line]
+    assert len(lines) == len(lacking) and all(f['what'] in line for f, line in zip(lacking, lines, strict=True)), rehearsed.stderr
+    assert said in rehearsed.stderr and ('could not run' in rehearsed.stdout) is not starts
+    assert any(f['stops'] for f in lacking) is not starts
+    if not starts:
+        night = shell('ci/nightly --system trial', checkout)
+        assert night.returncode == code and said in night.stderr and not (checkout / 'results' / 'results.db').exists(), night.stdout
 
 
 def test_a_job_that_its_qos_or_the_site_would_refuse_is_told_beforehand(tmp_path, slurm):

@@ -14,7 +14,7 @@ import yaml
 from rich.text import Text
 
 from parity import machine
-from parity.base import codes, files, paths, yamlfile
+from parity.base import codes, files, findings, paths, yamlfile
 from parity.base.colours import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted
@@ -28,7 +28,6 @@ from parity.system import systems
 from parity.system.systems import System
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}
-_WORDS = {2: 'configuration', 3: 'something is missing', 4: 'infrastructure'}
 
 
 def facts(brief: bool) -> None:
@@ -51,24 +50,22 @@ def facts(brief: bool) -> None:
 
 def doctor(name: str, as_json: bool) -> int:
     """Print each finding of `parity doctor` as it is found out; return the exit code."""
-    from parity.nightly.doctor import exit_code, findings
+    from parity.nightly import doctor
     name = name or systems.named([])
     systems.existing(name)
     found, console = [], Console(soft_wrap=True, highlight=False, emoji=False)
-    for finding in findings(name):
+    for finding in doctor.findings(name):
         found.append(finding)
         if not as_json:
             line = Text(f'{finding.word:8}', style=_STYLES[finding.word])
             console.print(line.append(visible(f'{finding.area:20} {finding.what}'), style='none'))
-            if finding.fix:
-                console.print(Text(visible(f'{"":29}{finding.fix}'), style='dim'))
-    code, lacking = exit_code(found), sum(f.word == 'lacking' for f in found)
+            for more in filter(None, (finding.file, finding.fix)):
+                console.print(Text(visible(f'{"":29}{more}'), style='dim'))
+    code = findings.exit_code(found)
     if as_json:
         print(json.dumps({'system': name, 'exit_code': code, 'findings': [vars(f) for f in found]}, indent=1))
-    elif code:
-        print(f'the nightly of {name} could not run: {lacking} lacking (exit code {code}: {_WORDS[code]})')
     else:
-        print(f'the nightly of {name} could run: ci/nightly --system {name}')
+        print(findings.answer(name, found))
     return code
 
 
@@ -96,8 +93,8 @@ def probe(name: str) -> None:
     names = ', '.join(p.name for p in system.partitions)
     print(f'{file}: partitions {names}; {counted(text.count(TODO) - 1, "line")} with {TODO}')
     for part in system.partitions:
-        for problem in partitions.problems(part, cluster):
-            print(f'note: partition {part.name}: {problem}')
+        for problem in partitions.problems(name, part, cluster):
+            print(f'note: {problem}')
     print(f'next: parity doctor --system {name}')
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import NoReturn
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, NoReturn
 
-from parity.base import errors
+from parity.base import errors, findings
+from parity.base.text import visible
 from parity.nightly.heartbeat import REHEARSALS, Heartbeat
+
+if TYPE_CHECKING:
+    from parity.base.findings import Diagnosis
+    from parity.plan import Plan
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -35,21 +41,41 @@ def nightly(beat: Heartbeat | None) -> None:
     runner.lock_results('ci/nightly', options)
     if beat:
         beat.write()
-    checks = ['-c', str(paths.root() / 'checks')]
-    planned = plan.of_command([*checks, '-r', *options])
-    guard.everything(planned)
-    guard.warn(planned)
-    notice = notify.prepared(planned.system)
+    command = ['-c', str(paths.root() / 'checks'), '-r', *options]
+    planned = plan.of_command(command)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
     cells = counted(sum(cases.values()), 'cell')
     print(f'parity: {planned.system}: {counted(len(cases), "case")}, {cells} planned', flush=True)
-    if beat:
-        limit = own.time_limit * 3600
-        guard.wait_for_window(systems.read(planned.system), limit)
-        sys.exit(run.judged([*checks, '-r', *options], limit, began, notice, beat, own.require))
-    runner.rehearse([*checks, '--dry-run', *options])
-    guard.nothing_missing(planned)
-    print('parity: all is well: the run itself was left out (--dry-run)')
+    system = systems.read(planned.system)
+    found = [*doctor.guards(system, planned)]
+    if not beat:
+        sys.exit(_rehearsed(planned, options, found))
+    findings.refuse(found)
+    _warn(found, ('lacking', 'note'))
+    notice = notify.prepared(planned.system)
+    limit = own.time_limit * 3600
+    guard.wait_for_window(system, limit)
+    sys.exit(run.judged(command, limit, began, notice, beat, own.require))
+
+
+def _warn(found: Iterable[Diagnosis], words: Collection[str]) -> None:
+    for finding in found:
+        if finding.word in words:
+            print(f'parity: warning: {visible(str(finding))}', file=sys.stderr)
+
+
+def _rehearsed(planned: Plan, options: list[str], guarded: list[Diagnosis]) -> int:
+    """Print what the night would lack, as `parity doctor` lists it; return its exit code."""
+    from parity.nightly import doctor
+    _warn(guarded, ('note',))
+    found = [*doctor.findings(planned.system, options, planned, guarded)]
+    for finding in found:
+        if finding.word == 'lacking':
+            print(f'parity: {visible(str(finding))}', file=sys.stderr)
+    code = findings.exit_code(found)
+    print('parity: all is well: the run itself was left out (--dry-run)' if not code else
+          f'parity: {findings.answer(planned.system, found)}')
+    return code
 
 
 def main() -> None:

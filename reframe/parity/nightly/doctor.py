@@ -14,51 +14,29 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from parity import plan
 from parity.base import paths
 from parity.base.codes import applications, check_of, features, leftovers, of_spack
-from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
+from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE, InfrastructureError, UsageError
 from parity.base.figures import counted, figure, several
+from parity.base.findings import Diagnosis, lacking, mistake, note, ok, refuse
 from parity.compare import pairs
-from parity.nightly import guard
-from parity.plan import Plan
+from parity.nightly import guard, notify
+from parity.plan import Plan, none_can_run
 from parity.probe import partitions
-from parity.probe.login import TODO, BatchSystem
+from parity.probe.login import TODO
 from parity.records import database
-from parity.scheduler import command, placement
-from parity.scheduler.command import SchedulerError, answer
-from parity.session import retain
+from parity.scheduler import placement
+from parity.session import retain, runner
 from parity.software import discover, earlier, environment, launcher, manifest, mixed, programs, remedies, spack
 from parity.system import systems
-from parity.system.systems import Partition, System
+from parity.system.systems import System
 from parity.verdict import acks
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """One thing that was examined. Its ``word`` is ok, note (the nightly runs all the same) or lacking."""
-
-    word: str
-    area: str
-    what: str
-    fix: str = ''                      # the command, or what to do
-    exit_code: int = OK
-
-
-ok, note, lacking = (partial(Diagnosis, word) for word in ('ok', 'note', 'lacking'))
-
-
-def exit_code(findings: Iterable[Diagnosis]) -> int:
-    """Return 0 where the nightly could run; else 2 configuration, 4 infrastructure, 3 something missing."""
-    found = {f.exit_code for f in findings}
-    return next((code for code in (USAGE, INFRASTRUCTURE, MISSING) if code in found), OK)
-
 
 #: A night with every output kept takes less than so many bytes.
 _ROOM = 2 << 30
@@ -66,14 +44,18 @@ _ROOM = 2 << 30
 _LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'tmpfs', 'overlay')
 
 
-def findings(name: str) -> Iterator[Diagnosis]:
-    """Yield one finding after another, as it is found out."""
+def findings(name: str, options: Sequence[str] = (), planned: Plan | None = None,
+             guarded: Sequence[Diagnosis] = ()) -> Iterator[Diagnosis]:
+    """Yield one finding after another, as it is found out. ``options``: those of ReFrame for the night, by default
+    of a whole one. ``planned``: its plan, and ``guarded``: what its `guards` found, where that is known.
+
+    This is the one list of what a night lacks: of `parity doctor` and of `ci/nightly --dry-run`."""
     yield python()
     yield from _no_codes()
     try:
         system = systems.read(name)
     except UsageError as err:
-        yield from (lacking('system', line, '', USAGE) for line in str(err).splitlines())
+        yield from (mistake('system', line) for line in str(err).splitlines())
         yield note('system', 'the rest was not examined: correct system.yaml first')
         return
     file = systems.file_of(name)
@@ -81,11 +63,43 @@ def findings(name: str) -> Iterator[Diagnosis]:
     left = [str(n) for n, line in enumerate(file.read_text().splitlines(), 1) if TODO in line and n > 2]
     if left:
         yield note('system', f'{counted(len(left), "line")} with {TODO}: {", ".join(left)}', f'edit {file}')
-    for examination in (batch_systems, _software, _plan, results, _filesystems, _timer):
-        try:
-            yield from examination(system)
-        except (UsageError, InfrastructureError) as err:
-            yield lacking('system', str(err), '', err.exit_code)
+    options = options or ['--system', name]
+    for examination in (_launchers, _software, results, _filesystems):
+        yield from _examined(examination, system)
+    try:
+        planned = planned or plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *options])
+    except UsageError as err:
+        yield mistake('settings', str(err))
+        yield from _examined(partitions.examined, system, {part.name for part in system.partitions})
+        return
+    stopping = False
+    for finding in guarded or guards(system, planned):
+        stopping = stopping or finding.stops
+        yield finding
+    yield from _examined(_files, system)
+    yield from _examined(_codes, system, planned)
+    if not stopping:
+        yield _hooks(options)
+    yield from _examined(_timer, system)
+
+
+def guards(system: System, planned: Plan) -> Iterator[Diagnosis]:
+    """Yield what is looked at before each night: what may keep it from starting, and what deserves a warning."""
+    found = [*_examined(partitions.examined, system, {case.partition for case in planned.cases}),
+             *_examined(_plan, system, planned), *_examined(_notices, system)]
+    yield from found
+    if not any(finding.stops for finding in found):
+        yield from _examined(_warnings, system, planned)
+
+
+def _examined(examination: Callable[..., Iterator[Diagnosis]], system: System, *of: Any) -> Iterator[Diagnosis]:
+    """Yield what an examination finds; that it cannot go on is a finding, too."""
+    try:
+        yield from examination(system, *of)
+    except UsageError as err:
+        yield from (mistake('system', line) for line in str(err).splitlines())
+    except InfrastructureError as err:
+        yield lacking('system', str(err), '', err.exit_code)
 
 
 def python() -> Diagnosis:
@@ -99,7 +113,8 @@ def python() -> Diagnosis:
     other = sorted(f'{name} {there[name]}, not {" or ".join(versions)}' for name, versions in tried.items()
                    if there[name] and there[name] not in versions)
     if absent := sorted(name for name in always if not there[name]):
-        return lacking('python', f'packages that are not installed: {", ".join(absent)}', fix, INFRASTRUCTURE)
+        return lacking('python', f'packages that are not installed: {", ".join(absent)}', fix, INFRASTRUCTURE,
+                       stops=True)
     if not pins:
         return note('python', f'{lock} is not there: which packages were tried is not known')
     if other:
@@ -126,13 +141,11 @@ def _no_codes() -> Iterator[Diagnosis]:
 
 
 def demand_packages() -> None:
-    """Warn of packages of other versions than requirements.lock. InfrastructureError where one is absent."""
+    """Warn of packages of other versions than requirements.lock. Raise Refused where one is absent."""
     found = python()
-    said = f'{found.what}; {found.fix}'
-    if found.word == 'lacking':
-        raise InfrastructureError(said)
+    refuse([found])
     if found.word == 'note' and found.fix:
-        print(f'parity: warning: {said}', file=sys.stderr)
+        print(f'parity: warning: {found}', file=sys.stderr)
 
 
 def version(name: str) -> str:
@@ -222,23 +235,38 @@ def _here(system: System) -> discover.Software | None:
                              system.module_commands) if system.detect else None
 
 
-def _plan(system: System) -> Iterator[Diagnosis]:
-    """Have ReFrame read the settings and every check, as the nightly does; nothing is run."""
-    options = ['--system', system.name]
-    try:
-        planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *options])
-    except UsageError as err:
-        yield lacking('settings', str(err), '', USAGE)
-        return
-    try:
-        guard.everything(planned)
+def _plan(system: System, planned: Plan) -> Iterator[Diagnosis]:
+    """Examine the checks as ReFrame reads them, and what names them."""
+    wrong = guard.problems(planned)
+    yield from (mistake('files', line) for line in wrong)
+    if why := none_can_run(planned):
+        yield lacking('codes', why, '', MISSING, stops=True)
+    if not wrong:
         yield ok('settings', f'ReFrame reads them: {len(planned.checks)} checks, {len(planned.cases)} cases, '
                              f'{sum(len(c.metrics) for c in planned.cases)} cells')
-        yield from _files(system)
+
+
+def _warnings(_: System, planned: Plan) -> Iterator[Diagnosis]:
+    """Yield what keeps no night from running. UsageError for a file that cannot be read."""
+    yield from (note('files', warning) for warning in guard.warnings(planned))
+
+
+def _notices(system: System) -> Iterator[Diagnosis]:
+    """Look whether the commands for news can have their secrets. UsageError where one cannot."""
+    notifier = notify.prepared(system.name)
+    named = {'notify': notifier.notify, 'on_incident': notifier.on_incident}
+    if stated := [key for key, command in named.items() if command]:
+        yield ok('notices', f'{", ".join(stated)}: valid')
+
+
+def _hooks(options: Sequence[str]) -> Diagnosis:
+    """Have ReFrame do everything before the jobs. A night runs all the same: a case whose hook fails has
+    no figure."""
+    try:
+        runner.rehearse(['-c', str(paths.root() / 'checks'), '--dry-run', *options])
     except UsageError as err:
-        yield from (lacking('files', line, '', USAGE) for line in str(err).splitlines())
-    yield from (note('codes', text) for text in guard.idle_codes(system, planned.checks))
-    yield from _codes(system, planned)
+        return lacking('hooks', str(err), '', USAGE)
+    return ok('hooks', 'reframe --dry-run: every check can be set up')
 
 
 def _files(system: System) -> Iterator[Diagnosis]:
@@ -293,7 +321,7 @@ def results(system: System) -> Iterator[Diagnosis]:
         database.demand_room()
         database.uuids()
     except InfrastructureError as err:
-        yield lacking('results', str(err), 'set PARITY_RESULTS to another folder', INFRASTRUCTURE)
+        yield lacking('results', str(err), 'set PARITY_RESULTS to another folder', INFRASTRUCTURE, stops=True)
         return
     free = shutil.disk_usage(folder).free
     yield ok('results', f'{folder}: {free / (1 << 30):.1f} GiB free') if free > _ROOM else \
@@ -341,46 +369,6 @@ def _timer(system: System) -> Iterator[Diagnosis]:
                 return
     yield note('timer', 'nothing starts the night by itself',
                f'docs/nightly.md; by hand: ci/nightly --system {system.name}')
-
-
-def batch_systems(system: System) -> Iterator[Diagnosis]:
-    """Examine each batch system once, then every partition behind it, then the launchers."""
-    for kind, (cluster_of, fix) in partitions.ASK.items():
-        parts = [p for p in system.partitions if command.KINDS.get(p.scheduler) == kind]
-        if not parts:
-            continue
-        try:
-            cluster = cluster_of()
-        except SchedulerError as err:
-            yield lacking('scheduler', str(err), fix, INFRASTRUCTURE)
-            continue
-        yield ok('scheduler', f'{cluster.version} answers: {counted(len(cluster.nodes), "node")}, '
-                              f'{sum(n.up for n in cluster.nodes)} up')
-        yield from (note('scheduler', text) for text in cluster.notes)
-        if any(p.scheduler == 'slurm' for p in parts):
-            yield _accounting()
-        for part in parts:
-            yield from _partition(part, cluster)
-    yield from _launchers(system)
-
-
-def _accounting() -> Diagnosis:
-    try:
-        answer(['sacct', '-n', '-X', '-P', '-S', 'now', '-o', 'JobID'])
-        return ok('scheduler', 'sacct answers')
-    except SchedulerError as err:
-        return lacking('scheduler', f"{err}: ReFrame's backend slurm reads a job's end from it",
-                       'bring slurmdbd up; or scheduler: squeue', INFRASTRUCTURE)
-
-
-def _partition(part: Partition, cluster: BatchSystem) -> Iterator[Diagnosis]:
-    area, found = f'partition {part.name}', [*partitions.problems(part, cluster)]
-    for problem in found:
-        yield lacking(area, *problem) if problem.exit_code else note(area, *problem)
-    if found == [*partitions.problems(part)]:            # of the file alone: the batch system gives what it states
-        queue = partitions.queue_of(part, cluster)
-        nodes = [n for n in cluster.nodes if queue.name in n.queues]
-        yield ok(area, f'{queue.name} is up: {sum(n.up for n in nodes)} of {counted(len(nodes), "node")}')
 
 
 def _launchers(system: System) -> Iterator[Diagnosis]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import sys
 import time
@@ -11,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parity.base import codes, console, errors, yamlfile
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base.errors import UsageError
 from parity.base.figures import counted, duration
 from parity.compare import pairs
 from parity.plan import LoadedCheck, Plan
-from parity.probe import partitions
 from parity.refs import accepted, levels, lint
 from parity.rfm import capture
 from parity.scheduler import scheduled
@@ -26,8 +24,8 @@ from parity.verdict import acks
 from parity.verdict.model import Coverage
 
 
-def everything(plan: Plan) -> None:
-    """Raise UsageError for a problem of the plan, and for references and pairs that fit nothing.
+def problems(plan: Plan) -> list[str]:
+    """Return the mistakes of the plan, and references and pairs that fit nothing, a line each.
 
     Report a fault that several files share (a bad -S) for the first."""
     files: dict[str, dict[str, None]] = {}
@@ -41,8 +39,7 @@ def everything(plan: Plan) -> None:
     system = systems.read(plan.system)
     for of in (accepted, pairs):
         wrong += of.problems(system, plan)
-    if wrong:
-        raise UsageError('\n'.join(wrong))
+    return wrong
 
 
 def wait_for_window(system: System, longest: float) -> None:
@@ -63,15 +60,14 @@ def wait_for_window(system: System, longest: float) -> None:
     os.environ[scheduled.UNTIL] = str(end)
 
 
-def warn(plan: Plan) -> None:
-    """Print what deserves a look, and keeps no night from running: partitions, codes of environments, accepted
-    references, acknowledgements and levels of cells that are gone."""
+def warnings(plan: Plan) -> Iterator[str]:
+    """Yield what deserves a look, and keeps no night from running: codes of environments, accepted references,
+    acknowledgements and levels of cells that are gone."""
     system = systems.read(plan.system)
-    of_partitions = (f'partition {name}: {problem}' for name, problem in partitions.of_system(system))
-    references = accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
-    gone = (problem for of in (acks, levels) for problem in of.problems(system, plan))
-    for said in (*of_partitions, *idle_codes(system, plan.checks), *references, *gone):
-        print(f'parity: warning: {said}', file=sys.stderr)
+    yield from idle_codes(system, plan.checks)
+    yield from accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
+    for of in (acks, levels):
+        yield from of.problems(system, plan)
 
 
 def idle_codes(system: System, checks: Sequence[LoadedCheck]) -> Iterator[str]:
@@ -90,18 +86,6 @@ def idle_codes(system: System, checks: Sequence[LoadedCheck]) -> Iterator[str]:
                     f'add what {environ.name} has to codes'
                 yield (f'{file}:{line}: environments.{at}.codes: {environ.name} runs no check of {name}: {needs}; '
                        f'{fix}')
-
-
-def nothing_missing(plan: Plan) -> None:
-    """Raise NothingMeasured for required codes that no environment offers."""
-    system = systems.read(plan.system)
-    waived, _ = systems.waived(system, datetime.date.today())
-    required = systems.required(system) - set(waived)
-    if lacking := [c for c in plan.cases if not c.environ and required & set(c.needs)]:
-        cells = sum(len(c.metrics) for c in lacking)
-        needed = ', '.join(sorted({n for c in lacking for n in c.needs}))
-        raise NothingMeasured(f'{counted(cells, "cell")} would be missing: no environment offers {needed}, '
-                              f'which {plan.system} requires; run: parity doctor --system {plan.system}')
 
 
 #: The options of ci/nightly that are not ReFrame's.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from functools import partial
 
-from parity.base import submission, times
-from parity.base.errors import INFRASTRUCTURE, OK, USAGE
+from parity.base import findings, submission, times
+from parity.base.errors import INFRASTRUCTURE, OK
 from parity.base.figures import counted
+from parity.base.findings import Diagnosis, lacking, ok
 from parity.probe import login
 from parity.probe.login import BatchSystem, Node, Queue
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
+from parity.system import systems
 from parity.system.systems import Partition, System
 
 #: How each batch system is asked, and what to try where it does not answer.
@@ -23,61 +25,89 @@ ASK: dict[str, tuple[Callable[[], BatchSystem], str]] = {
     'pbs': (login.pbs_cluster, 'run qstat -B; check PBS_CONF_FILE, and that this is a login node')}
 
 
-class Flaw(NamedTuple):
-    """A thing to mend. ``exit_code``: OK where jobs run all the same, 2 configuration, 4 infrastructure."""
-
-    what: str
-    fix: str
-    exit_code: int = OK
-
-    def __str__(self) -> str:
-        return f'{self.what}; {self.fix}'
-
-
-def of_system(system: System, names: Collection[str] = ()) -> Iterator[tuple[str, Flaw]]:
-    """Yield the problems of a system's partitions, or of those named. A batch system that does not answer adds
-    none."""
-    clusters: dict[str | None, BatchSystem | None] = {None: None}
-    for part in system.partitions:
-        if names and part.name not in names:
+def examined(system: System, used: Collection[str]) -> Iterator[Diagnosis]:
+    """Examine each batch system once, then every partition behind it. A partition that is not
+    ``used`` stops no night: whatever it lacks is a note."""
+    for kind, (cluster_of, fix) in ASK.items():
+        parts = [part for part in system.partitions if command.KINDS.get(part.scheduler) == kind]
+        if not parts:
             continue
-        if (kind := command.KINDS.get(part.scheduler)) not in clusters:
-            clusters[kind] = None
-            with contextlib.suppress(SchedulerError):
-                clusters[kind] = ASK[kind][0]()
-        yield from ((part.name, problem) for problem in problems(part, clusters[kind]))
+        try:
+            cluster = cluster_of()
+        except SchedulerError as err:
+            yield lacking('scheduler', str(err), fix, INFRASTRUCTURE)
+            cluster = None
+        if cluster:
+            yield ok('scheduler', f'{cluster.version} answers: {counted(len(cluster.nodes), "node")}, '
+                                  f'{sum(n.up for n in cluster.nodes)} up')
+            yield from (findings.note('scheduler', text) for text in cluster.notes)
+            if any(part.scheduler == 'slurm' for part in parts):
+                yield _accounting()
+        for part in parts:
+            for finding in of_partition(system.name, part, cluster):
+                counts = part.name in used or finding.word != 'lacking'
+                yield finding if counts else dataclasses.replace(finding, word='note', exit_code=OK, stops=False)
 
 
-def problems(part: Partition, cluster: BatchSystem | None = None) -> Iterator[Flaw]:
+def of_partition(system: str, part: Partition, cluster: BatchSystem | None) -> Iterator[Diagnosis]:
+    """Examine one partition; without its ``cluster`` only what the file alone shows."""
+    found = [*problems(system, part, cluster)]
+    yield from found
+    if cluster and found == [*problems(system, part)]:      # the batch system gives what the file states
+        queue = queue_of(part, cluster)
+        nodes = [n for n in cluster.nodes if queue.name in n.queues]
+        yield ok(f'partition {part.name}',
+                 f'{queue.name} is up: {sum(n.up for n in nodes)} of {counted(len(nodes), "node")}')
+
+
+def _accounting() -> Diagnosis:
+    try:
+        answer(['sacct', '-n', '-X', '-P', '-S', 'now', '-o', 'JobID'])
+        return ok('scheduler', 'sacct answers')
+    except SchedulerError as err:
+        return lacking('scheduler', f"{err}: ReFrame's backend slurm reads a job's end from it",
+                       'bring slurmdbd up; or scheduler: squeue', INFRASTRUCTURE)
+
+
+def problems(system: str, part: Partition, cluster: BatchSystem | None = None) -> Iterator[Diagnosis]:
     """Yield the problems of a partition; without its ``cluster`` those that the file alone shows."""
+    place = {'area': f'partition {part.name}', 'file': _line(system, part)}
+    note, down, mistake = (partial(kind, **place) for kind in (
+        findings.note, partial(lacking, exit_code=INFRASTRUCTURE), findings.mistake))
     if submission.places_nothing(part):
-        yield Flaw(submission.SHARED, f"access: add '{submission.SCATTER}'")
+        yield note(what=submission.SHARED, fix=f"access: add '{submission.SCATTER}'")
     if cluster is None:
         return
     queue = queue_of(part, cluster)
     if queue is None:
         name = command.read(cluster.scheduler, part.access).where.get('queue')
         known = ', '.join(q.name for q in cluster.queues)
-        yield Flaw(f'{cluster.version} has no {f"queue {name!r}" if name else "default queue"}',
-                   f'access: name one of {known}', USAGE)
+        yield mistake(what=f'{cluster.version} has no {f"queue {name!r}" if name else "default queue"}',
+                      fix=f'access: name one of {known}')
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
     if wrong := [*_never(part, queue, nodes, cluster)]:
-        yield from (Flaw(what, fix, USAGE) for what, fix in wrong)
+        yield from (mistake(what=what, fix=fix) for what, fix in wrong)
         return
     up, wanted = sum(n.up for n in nodes), part.extras.nodes or 0
     if queue.closed or not queue.up:
         closed = f'closed to you: {queue.closed}' if queue.closed else 'not up'
-        yield Flaw(f'{queue.name} is {closed}', 'ask its operator', INFRASTRUCTURE)
+        yield down(what=f'{queue.name} is {closed}', fix='ask its operator')
     elif not up:
-        yield Flaw(f'none of the {counted(len(nodes), "node")} of {queue.name} is up', 'ask its operator',
-                   INFRASTRUCTURE)
+        yield down(what=f'none of the {counted(len(nodes), "node")} of {queue.name} is up', fix='ask its operator')
     elif wanted > up:
-        yield Flaw(f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
-                   f'{part.extras.max_pending_time or LONGEST_WAIT}',
-                   f'extras: nodes: {up}, for as long as that lasts')
+        yield note(what=f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
+                        f'{part.extras.max_pending_time or LONGEST_WAIT}',
+                   fix=f'extras: nodes: {up}, for as long as that lasts')
     elif cluster.scheduler == 'slurm' and (why := _refusal(part)):
-        yield Flaw(f'sbatch refuses a job: {why}', 'correct access, or ask its operator', USAGE)
+        # it may take one later: the night runs, and the jobs of the partition wait or fail
+        yield mistake(what=f'sbatch refuses a job: {why}', fix='correct access, or ask its operator', stops=False)
+
+
+def _line(system: str, part: Partition) -> str:
+    stated = systems.read(system).partitions
+    at = [each.name for each in stated].index(part.name)
+    return systems.line(system, ('partitions', at))
 
 
 def queue_of(part: Partition, cluster: BatchSystem) -> Queue | None:

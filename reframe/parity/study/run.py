@@ -10,13 +10,13 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parity.base import console, errors, files, paths
+from parity.base import console, errors, files, findings, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.figures import counted
 from parity.jobs import sent, write
@@ -73,7 +73,8 @@ def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, s
         study = study.against(command.partitions[1])
     names = conditions.given_names(study, command.system, command.given)
     planned = _planned(study, command, names)
-    _demand_partitions(command.system, {p.case.partition for p in planned if not p.reason})
+    used = {p.case.partition for p in planned if not p.reason}
+    findings.refuse(partitions.examined(systems.read(command.system), used))
     with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
             lock = runner.lock_results(f'parity study run {name}', ['--system', command.system], name)
@@ -117,16 +118,6 @@ def _planned(study: Study, command: StudyCommand, names: Mapping[str, Mapping[st
         raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode}): '
                               'the lines above say why')
     return planned
-
-
-def _demand_partitions(name: str, used: Collection[str]) -> None:
-    """Raise UsageError for partitions that the batch system can never give as system.yaml states them."""
-    system = systems.read(name)
-    lines = {part.name: systems.line(name, ('partitions', at)) for at, part in enumerate(system.partitions)}
-    wrong = [f'{lines[part]}: partition {part}: {problem}'
-             for part, problem in partitions.of_system(system, used) if problem.exit_code == errors.USAGE]
-    if wrong:
-        raise UsageError('\n'.join(wrong))
 
 
 def _steps(study: Study, command: StudyCommand, planned: Sequence[Planned],
