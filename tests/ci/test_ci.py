@@ -263,10 +263,15 @@ def test_cron_mails_only_a_night_that_did_not_end_well(tmp_path, code, mail):
     nightly = tmp_path / 'check out' / 'ci' / 'nightly'
     nightly.parent.mkdir(parents=True)
     program(nightly, f'echo "asked: $*"\necho problem >&2\nexit {code}')
+    command = tmp_path / 'check out' / '.venv' / 'bin' / 'parity'
+    command.parent.mkdir(parents=True)
+    program(command, 'echo noise\necho "$@" >"$CHECKOUT/exported"')
     done = run_tool('sh', '-c', CRON[0], env={'PATH': '/usr/bin:/bin', 'CHECKOUT': str(tmp_path / 'check out'), 'SYSTEM': 'x', 'TMPDIR': str(tmp_path)})
     assert done.stdout + done.stderr == mail
     assert len(CRON) == 2 and '%' not in ''.join(CRON)        # which cron takes for a line break
     assert [p.name for p in tmp_path.iterdir()] == ['check out']
+    top = tmp_path / 'check out'
+    assert (top / 'exported').read_text() == f'export --openmetrics {top}/results/metrics/parity.prom\n', 'however it ended'
 
 
 def test_shellcheck_accepts_all_lines(tmp_path):
@@ -277,6 +282,12 @@ def test_shellcheck_accepts_all_lines(tmp_path):
     (tmp_path / 'lines').write_text('#!/bin/sh\n' + '\n'.join(lines) + '\n')
     done = run_tool('shellcheck', '-e', 'SC2154', tmp_path / 'lines', install='apt install shellcheck')      # variables of the file itself
     assert done.returncode == 0, done.stdout
+
+
+def test_the_timer_s_unit_exports_however_the_night_ended():
+    """ExecStartPost would run after exit code 0 only."""
+    service = (PIPELINES / 'parity-nightly@.service').read_text()
+    assert 'ExecStopPost=-%h/parity/.venv/bin/parity export --openmetrics %h/parity/results/metrics/parity.prom\n' in service
 
 
 def test_systemd_accepts_the_units(tmp_path):

@@ -81,6 +81,17 @@ def test_every_command_answers_both_words_for_help(path):
     assert short.output == long.output and short.output.startswith(' '.join(['Usage: parity', *path]))
 
 
+@pytest.mark.parametrize('line, said', [
+    ('incident', "no command 'incident'; the nearest: incidents, node; parity --help lists all"),
+    ('sesions', "no command 'sesions'; the nearest: sessions; parity --help lists all"),
+    ('refs akcept', "no command 'akcept'; the nearest: accept; parity refs --help lists all"),
+    ('study lst', "no command 'lst'; the nearest: list; parity study --help lists all"),
+    ('jobs xyz', "no command 'xyz'; parity jobs --help lists all")])
+def test_an_unknown_command_names_the_nearest(line, said):
+    done = CliRunner().invoke(cli.app, line.split(), prog_name='parity')
+    assert done.exit_code == 2 and said in ' '.join(done.output.split()), done.output
+
+
 def test_the_command_says_its_version():
     said = CliRunner().invoke(cli.app, ['--version'])
     assert said.exit_code == 0 and said.output == f'parity {paths.version()}\n'

@@ -9,6 +9,7 @@ import pytest
 
 from commands import parity, process
 from parity.records.incidents import Change, Event, Fault, Incident
+from parity.records.plan_file import RERUN_OF
 from parity.report import summary
 from parity.stats import counts
 from parity.verdict import incidents, judge
@@ -76,6 +77,17 @@ def test_drift_and_a_node_that_was_not_measured(stored):
     said = ' '.join(parity('summary', '--since', '7d').stdout.split())
     assert 'nodes 1 of 2 measured; not c1 (last ' in said, said
     assert 'drift 2 cells beside as many days before: 1 slower: Toy.hpl@local:default+distro -3.0 % (by 1.0 % or more;' in said, said
+
+
+def test_node_hours_are_summed_by_weeks(stored, site):
+    """Of a job on two nodes both count; so do reruns. A week begins on Monday."""
+    monday = datetime.date.today() - datetime.timedelta(days=datetime.date.today().weekday())
+    for day, nodes, other in ((-2, ['c1'], {}), (-1, ['c1', 'c2'], {}), (0, ['c1'], {}), (0, ['c2'], {RERUN_OF: '00000002-0'})):
+        began = datetime.datetime.combine(monday + datetime.timedelta(days=day), datetime.time(0, 0, 1)).timestamp()
+        stored.add(case(100.0, job_nodelist=nodes, parity={'job': {'submitted': began, 'waited': 60, 'ran': 1800}}),
+                   time_start_unix=began, time_end_unix=began + 1900, **other)
+    said = ' '.join(parity('summary', '--since', '14d').stdout.split())
+    assert f'node-hours 1.5 in the week of {monday - datetime.timedelta(days=7)}, 1 in the week of {monday} ' in said, said
 
 
 def test_nothing_stored_and_a_time_that_is_none(stored):

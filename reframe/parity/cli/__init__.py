@@ -12,17 +12,18 @@ from parity.base import errors
 from parity.cli import cause, compare, export, files, jobs, nodes, plan, refs, scaling, sessions, software, study
 from parity.cli import replay as replays
 from parity.cli import summary as summaries
+from parity.cli.group import Group
 
 #: The commands as `parity --help` groups them.
 GROUPS = {'Every morning': ('verdict', 'show', 'cause', 'ack', 'unack', 'level', 'nodes', 'node', 'report',
-                             'notify', 'summary', 'export'),
+                             'incidents', 'sessions', 'notify', 'summary', 'export'),
           'References': ('refs', 'detect', 'replay'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
           'Site': ('doctor', 'probe', 'jobs', 'plan', 'prune', 'merge', 'import')}
 
 
-class Commands(typer.core.TyperGroup):
+class Commands(Group):
     """The commands; each returns its exit code, or nothing for 0."""
 
     def format_options(self, ctx, formatter):
@@ -71,6 +72,8 @@ SINCE = typer.Option('', metavar='DATE', help='The first day of the level, such 
 WHY_NEW = typer.Option('', '--why', metavar='TEXT', help='What changed that day.')
 LIST_LEVELS = typer.Option(False, '--list', help='List the levels begun by hand, and how those cells stand.')
 
+OF_INCIDENTS = typer.Option('', '--system', help='The system of the incidents; all if not given.')
+REPORT_SYSTEM = typer.Option('', '--system', help='Take the newest session of this system.')
 NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system of the incidents.')
 TEST = typer.Option(False, '--test', help='Send a test notice by the command of `notify` in system.yaml.')
 
@@ -80,6 +83,11 @@ def _version(asked: bool) -> None:
         from parity.base import paths
         typer.echo(f'parity {paths.version()}')
         raise typer.Exit
+
+
+def _demand_one(session: str, system: str) -> None:
+    if session and system:
+        raise errors.UsageError('--session and --system: give only one')
 
 
 @app.callback()
@@ -109,8 +117,7 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     from parity.cli import table
     from parity.report import answer, documents
     from parity.verdict import judge
-    if session and system:
-        raise errors.UsageError('--session and --system: give only one')
+    _demand_one(session, system)
     try:
         oldest = times.seconds(max_age) if max_age is not None else 0
     except ValueError as err:
@@ -187,18 +194,35 @@ def begin_level(cell: str = LEVEL_OF, since: str = SINCE, why: str = WHY_NEW, by
 
 
 @app.command()
+def incidents(system: str = OF_INCIDENTS):
+    """List the incidents that are not over, and when a notice had each.
+
+    \b
+    parity incidents --system onebox
+    parity show 17                              all about one
+    """
+    from parity.cli import ack
+    ack.print_open(system)
+
+
+@app.command()
 def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
-    """Print the incidents that are not over, and when a notice had each; --test sends a test notice."""
+    """Send a test notice with --test. Without it: what `parity incidents` lists, by its former name."""
     from parity.cli import ack
     ack.sent(system) if test else ack.print_open(system)
 
 
 @app.command()
-def report(session: str = SESSION):
-    """Write results/report/index.html, verdict.json and junit.xml, and print where they are."""
+def report(session: str = SESSION, system: str = REPORT_SYSTEM):
+    """Write results/report/index.html, verdict.json and junit.xml, and print where they are.
+
+    \b
+    parity report --system onebox
+    """
     from parity import report as page
     from parity.verdict import judge
-    for file in page.of_session(judge.newest(session)):
+    _demand_one(session, system)
+    for file in page.of_session(judge.newest(session, system)):
         typer.echo(file)
 
 

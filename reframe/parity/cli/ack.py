@@ -1,4 +1,4 @@
-"""`parity ack` and `parity notify`: known faults, acknowledged until a day, and the notices about a system."""
+"""`parity ack`, `incidents` and `notify`: known faults, acknowledged until a day, and the notices of a system."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
     if incident.closed or not known and not listed:
         why_not = 'is over' if incident.closed else 'has no cell that can be acknowledged: what never ran cannot'
         raise UsageError(f'incident {incident.number} {why_not}: {incident.title} '
-                         '(parity notify lists those that are open)')
+                         '(parity incidents lists those that are open)')
     today = datetime.date.today()
     said = [acks.Ack(incident=incident.number, cell=fault.cell or None, until=day, why=why, by=by, since=today,
                      word=fault.word, **_level(fault)) for fault in [*known.values()] or listed[:1]]
@@ -178,13 +178,22 @@ def sent(system: str) -> None:
 
 
 def print_open(system: str) -> None:
-    """Print the incidents that are not over, and when a notice had each."""
-    name = systems.read(system).name
-    every = table.of_system(name)
+    """Print the incidents that are not over, of one system or of all, and when a notice had each."""
+    named = [systems.read(system).name] if system else systems.names()
+    stored = [name for name in named if system or table.numbers(name)]
+    if not stored:
+        print('no incident is stored')
+    for name in stored:
+        _print_open(name, '' if system else f'{name}: ')
+
+
+def _print_open(system: str, head: str) -> None:
+    every = table.of_system(system)
     known = [each for each in every if not each.closed]
-    unread = ' that can be read' * (len(every) < len(table.numbers(name)))
-    print('' if known else f'{system}: no incident{unread} is open\n', end='')
+    unread = ' that can be read' * (len(every) < len(table.numbers(system)))
+    if not known:
+        print(f'{system}: no incident{unread} is open')
     for each in known:
         at = f'told {times.minute(each.notified_at)}' if each.notified_at else 'not told yet'
         ack = f', acknowledged {each.ack}' if each.ack else ''
-        print(visible(f'incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))
+        print(visible(f'{head}incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))

@@ -8,8 +8,9 @@ import typer
 
 from parity.base import errors
 from parity.base.text import visible
+from parity.cli.group import Group
 
-app = typer.Typer(no_args_is_help=True, help='Write, send and follow jobs of Slurm and PBS.')
+app = typer.Typer(cls=Group, no_args_is_help=True, help='Write, send and follow jobs of Slurm and PBS.')
 JOB = typer.Argument(help='build, nightly, campaign or workload.')
 SYSTEM = typer.Option(..., '--system', help='The system that the job runs on.')
 PARTITION = typer.Option([], '--partition', help='By default the first; a campaign takes several in turn.')
@@ -38,8 +39,8 @@ def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
     from parity.probe import partitions
     from parity.system import systems
     for part in systems.read(system).partitions:
-        for problem in partitions.problems(part) if not partition or part.name in partition else ():
-            typer.echo(f'parity: warning: partition {part.name}: {problem}', err=True)
+        for problem in partitions.problems(system, part) if not partition or part.name in partition else ():
+            typer.echo(f'parity: warning: {problem}', err=True)
     typer.echo(_script(job, system, partition, check, after, repeats, nodes, name)[1], nl=False)
 
 

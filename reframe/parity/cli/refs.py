@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from parity.base import errors
+from parity.cli.group import Group
 
-app = typer.Typer(no_args_is_help=True, help='Propose values from the history, accept them, print and check them.')
+app = typer.Typer(cls=Group, no_args_is_help=True,
+                  help='Propose values from the history, accept them, print and check them.')
 SYSTEM = typer.Option(..., '--system', help='The system of the references.')
 ANY_SYSTEM = typer.Option('', '--system', help='This system only; by default all.')
 PARTITION = typer.Option('', '--partition', help='This partition only.')

@@ -1,4 +1,4 @@
-"""`parity prune`, `parity merge` and `parity import`: the sessions and files that are kept."""
+"""`parity sessions`, `parity prune`, `parity merge` and `parity import`: the sessions and files that are kept."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from parity.base.figures import counted
 
 app = typer.Typer()
 _DAY = 86400
+OF_SYSTEM = typer.Option('', '--system', help='Those of this system; all if not given.')
+LAST = typer.Option(20, '--last', metavar='N', min=1, help='So many of the newest.')
 KEEP_DAYS = typer.Option(..., '--keep-days', metavar='N', min=1,
                     help='Remove older folders of stage and output, run reports and lines of perflogs.')
 SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
@@ -23,6 +25,22 @@ EARLIER = typer.Argument(..., metavar='DB|LOG|FOLDER', help='A results.db, a per
 TRY = typer.Option(False, '--dry-run', help='Print what would be imported, and why the rest is left out.')
 RECOVER = typer.Option('', '--recover', metavar='ID',
                        help='Store what this session, killed before its end, had finished.')
+
+
+@app.command('sessions')
+def listed(system: str = OF_SYSTEM, last: int = LAST):
+    """List the stored sessions, the newest last: when each began, how long it took, what it ran.
+
+    \b
+    parity sessions --system onebox --last 50
+    parity verdict --session 5d5ec1ad           one of them, by its first letters
+
+    Exit code: 0 printed, 2 usage, 3 nothing is stored."""
+    from parity.base import console
+    from parity.report import sessions
+    from parity.system import systems
+    name = systems.read(system).name if system else ''
+    console.lines((line, '') for line in sessions.lines(name, last))
 
 
 @app.command()

@@ -9,12 +9,14 @@ import typer
 
 from parity.base import errors
 from parity.base.figures import counted
+from parity.cli.group import Group
 
 if TYPE_CHECKING:
     from parity.software import manifest
     from parity.system.systems import System
 
-app = typer.Typer(no_args_is_help=True, help='Build the benchmark codes with Spack, as spack.yaml lists them.')
+app = typer.Typer(cls=Group, no_args_is_help=True,
+                  help='Build the benchmark codes with Spack, as spack.yaml lists them.')
 SYSTEM = typer.Option('local', '--system', help='The system of the builds.')
 ONLY = typer.Argument(None, metavar='CODE', help='Codes or packages; by default all.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')

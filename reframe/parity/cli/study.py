@@ -11,8 +11,9 @@ import typer
 from parity.base.errors import UsageError
 from parity.base.figures import counted
 from parity.cli.compare import JSON
+from parity.cli.group import Group
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(cls=Group, no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
 SYSTEM = typer.Option('', '--system', help='Print what this system can run, and how long it takes.')
 STUDY = typer.Argument('', metavar='[NAME]', help='A folder of studies/; all if not given.')

@@ -14,7 +14,7 @@ MARKDOWN = typer.Option(False, '--markdown', help='Print it as Markdown.')
 
 
 def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
-    """Sum up a week or a month: incidents, nights, nodes, coverage, drift, alarms that proved false.
+    """Sum up a week or a month: incidents, nights, nodes, node-hours, coverage, drift, false alarms.
 
     \b
     parity summary --since 7d                   cron mails what this prints

@@ -223,6 +223,11 @@ def wider(uuid: str) -> str:
     return next((each for each in reversed([*before]) if each in wide and not confirms(each)), '') if own else ''
 
 
+def case_counts() -> dict[str, int]:
+    """Return how many cases each session has; repeats count."""
+    return dict(query('SELECT session_uuid, COUNT(*) FROM testcases GROUP BY session_uuid'))
+
+
 def confirms(uuid: str) -> bool:
     """Return whether the session confirms another one's figures."""
     wanted = f'"{plan_file.RERUN_OF}"'
@@ -458,6 +463,11 @@ def sessions(system: str, last: int | None = None) -> list[Session]:
     return [*islice(found, last)][::-1]
 
 
+def newest_first() -> Iterator[Session]:
+    """Yield the sessions of all systems without plan and runs."""
+    return _briefs(reversed(uuids()))
+
+
 def newest(system: str) -> Session | None:
     """Return the system's newest session that confirms no other one, or None."""
-    return next((each for each in _briefs(reversed(uuids())) if each.system == system and not each.rerun_of), None)
+    return next((each for each in newest_first() if each.system == system and not each.rerun_of), None)

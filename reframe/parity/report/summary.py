@@ -1,4 +1,4 @@
-"""A summary of some days: incidents, nights, nodes, coverage, drift, and alarms that proved false."""
+"""A summary of some days: incidents, nights, nodes, node-hours, coverage, drift, and alarms that proved false."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -80,6 +81,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     verdict = judge.newest(nights[-1].uuid)
     yield 'nights', _gaps(max(since + _DAY, every[0].start), nights)
     yield from (('nodes', line) for line in _nodes(system, since))
+    yield 'node-hours', _node_hours(system, since)
     yield 'coverage', '; '.join(_coverage(nights, verdict.coverage.line))
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
     yield 'alarms', _alarms(system, since, every, new)
@@ -108,6 +110,21 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
     _, *amiss = words.coverage(system, listing.of_system(stated)[0])
     yield from amiss
+
+
+def _node_hours(system: str, since: float) -> str:
+    """Say how long the benchmarks had nodes, by weeks that begin on Monday; reruns and nodes by turns count."""
+    began = {uuid: start for uuid, start in database.starts().items() if start >= since}
+    of_run = ('session', 'partition', 'environ', 'case', 'run', 'node', 'seconds')
+    rows = history.rows(began).filter(pl.col('system') == system, pl.col('seconds').is_not_null())
+    runs = rows.select(of_run).unique().collect()
+    hours: Counter[datetime.date] = Counter()
+    for session, node, seconds in runs.select('session', 'node', 'seconds').iter_rows():
+        day = datetime.date.fromtimestamp(began[session])
+        nodes = len(node.split(',')) if node else 1
+        hours[day - datetime.timedelta(days=day.weekday())] += nodes * seconds / 3600
+    weeks = [f'{figures.number(hours[monday])} in the week of {monday}' for monday in sorted(hours)]
+    return ', '.join(weeks) or 'not known: no run has a time'
 
 
 def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
