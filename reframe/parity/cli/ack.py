@@ -91,18 +91,20 @@ def on(wanted: str, system: str) -> str:
 
 def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> None:
     """Acknowledge the faults of an incident: its row and acks.yaml say the same."""
-    left = incident.left or incident.faults
-    known = {name: fault for name, fault in left.items() if fault.cell and fault.word in acks.BAD}
-    listed = [fault for fault in left.values() if fault.listed]
-    if incident.closed or not known and not listed:
-        why_not = 'is over' if incident.closed else 'has no cell that can be acknowledged: what never ran cannot'
+    known = incidents.acknowledgeable(incident)
+    if not known:
+        why_not = 'is over' if incident.closed else 'cannot be acknowledged: nothing ran, or no night was stored'
         raise UsageError(f'incident {incident.number} {why_not}: {incident.title} '
                          '(parity incidents lists those that are open)')
     today = datetime.date.today()
+    cells = [fault for fault in known.values() if fault.cell]
     said = [acks.Ack(incident=incident.number, cell=fault.cell or None, until=day, why=why, by=by, since=today,
-                     word=fault.word, **_level(fault)) for fault in [*known.values()] or listed[:1]]
+                     word=fault.word, **_level(fault)) for fault in cells or [*known.values()][:1]]
     incidents.acknowledged(incident.number, known.keys(), str(said[0]), lambda: acks.write(incident.system, said))
-    what = counted(len(said), 'cell') if known else f'node {several(incident.nodes)}'
+    if cells:
+        what = counted(len(said), 'cell')
+    else:
+        what = f'node {several(incident.nodes)}' if incident.nodes else f'pair {several([*known])}'
     print(visible(f'parity: incident {incident.number}, {what}, acknowledged '
                   f'{said[0]}; {acks.path(incident.system)}'))
 

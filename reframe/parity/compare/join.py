@@ -17,6 +17,7 @@ from parity.base.figures import counted
 from parity.base.groups import grouped
 from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Row, Side, Value, Word
+from parity.compare.named import NamedNode
 from parity.compare.pairs import Expectation, Pair, PairState
 from parity.plan.identity import shared
 from parity.stats import interval
@@ -167,7 +168,8 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     for side, cell in (('baseline', baseline), ('candidate', candidate)):
         values = [v.value for v in cell.values]
         fields |= {f'n_{side}': len(values), f'sessions_{side}': len({v.session for v in cell.values}),
-                   side: median(values) if values else None, f'spread_{side}': interval.spread(values)}
+                   side: median(values) if values else None, f'spread_{side}': interval.spread(values),
+                   f'nodes_{side}': cell.nodes}
     if not (baseline.values and candidate.values):
         return Row(**fields, reason='; '.join(f'not measured on {name}: {cell.reason or "not among its cases"}'
                                               for name, cell in zip(names, both, strict=True) if not cell.values))
@@ -177,10 +179,9 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     if unlike := [f'{d.fact} {d.baseline} | {d.candidate}' for d in fields['differs']
                   if never is None or d.fact in never]:
         return Row(**fields, refused=True, reason=f'not like for like: {"; ".join(unlike)}')
-    try:
-        found = interval.ratio(*(_sample(cell) for cell in both), confidence)
-    except ValueError as err:
-        found = Ratio(None, why=str(err))
+    found = _ratio(both, confidence)
+    if found.ratio is not None:
+        fields |= {'baseline': found.baseline, 'candidate': found.candidate}
     verdict: Word = word(found.low, found.high, fields['better'], margin)
     if not any(v.value for cell in both for v in cell.values):
         found = found._replace(why=f'always 0 on both sides, {counted(fields["n"], "run")}')
@@ -190,8 +191,25 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
                                              zip(names, both, strict=True) if cell.reason),
                '' if fields['better'] else 'whether higher or lower is better is not known']
     return Row(**fields, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
+               left_out='; '.join(cell.left_out for cell in both if cell.left_out),
+               ratio_with_all=_ratio_with_all(both, confidence),
                verdict='undecided' if fields['label'] else verdict, reason='; '.join(filter(None, reasons)),
                notes=[found.note] if found.note else [])
+
+
+def _ratio(both: Sequence[Measured], confidence: float) -> Ratio:
+    try:
+        return interval.ratio(*(_sample(cell) for cell in both), confidence)
+    except ValueError as err:
+        return Ratio(None, why=str(err))
+
+
+def _ratio_with_all(both: Sequence[Measured], confidence: float) -> str:
+    """Return the ratio with the nights that were left out, and its interval; '' where none were."""
+    if not any(cell.every for cell in both):
+        return ''
+    found = _ratio([replace(cell, values=cell.every or cell.values) for cell in both], confidence)
+    return pairs.with_interval(found.ratio, found.low, found.high)
 
 
 def _sample(cell: Measured) -> Sample:
@@ -263,17 +281,22 @@ def _sum(cells: list[Measured], metric: str) -> Measured:
                 if len(values) == len(of)]
 
     whole, past = added([cell.values for cell in cells]), added([cell.past for cell in cells])
+    some_left_out = any(cell.every for cell in cells)
+    every = added([cell.every or cell.values for cell in cells]) if some_left_out else []
     none = 'no run has every device' if not whole and any(cell.values for cell in cells) else ''
-    return replace(cells[0], metric=metric, values=whole, past=past,
+    return replace(cells[0], metric=metric, values=whole, past=past, every=every,
+                   left_out=next((c.left_out for c in cells if c.left_out), ''),
                    label=next((c.label for c in cells if c.label), ''),
                    reason=next((c.reason for c in cells if c.reason), none))
 
 
-def of_session(system: System, uuid: str, planned: list[Any], confidence: float = CONFIDENCE) -> list[PairState]:
+def of_session(system: System, uuid: str, planned: list[Any], confidence: float = CONFIDENCE,
+               slow: Sequence[NamedNode] = ()) -> list[PairState]:
     """Return the declared pairs of a system as they stood with the session ``uuid``, whose plan is given.
 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
-    both partitions go back ``resolve.DAYS`` days, as in `parity compare`. ``confidence`` is that of intervals."""
+    both partitions go back ``resolve.DAYS`` days, as in `parity compare`. ``confidence`` is that of intervals.
+    ``slow``: nodes that incidents name."""
     cases = {(c.case, c.partition) for c in planned}
     checks = {(c.check, c.partition) for c in planned}
     outcomes = []
@@ -281,7 +304,7 @@ def of_session(system: System, uuid: str, planned: list[Any], confidence: float 
         both = (pair.baseline, pair.candidate)
         metrics = {shared(m) for expected in pair.expect for m in (expected.metric, expected.against) if m}
         sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in both]
-        compared = compare(*resolve.settled(*sides), confidence=confidence, declared=[pair])
+        compared = compare(*resolve.settled(*sides, slow=slow), confidence=confidence, declared=[pair])
         outcomes += [o for o in pairs.judged(pair, compared)
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]

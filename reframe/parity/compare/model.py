@@ -40,13 +40,17 @@ class Row(Strict):
     n_candidate: int
     sessions_baseline: int = 0       # sessions with these runs: what an interval counts
     sessions_candidate: int = 0
-    baseline: float | None = None    # median
+    baseline: float | None = None    # the mean that the ratio divides; without a ratio, the median of the runs
     candidate: float | None = None
     spread_baseline: float | None = None        # robust standard deviation as a share of the median
     spread_candidate: float | None = None
     ratio: float | None = None       # candidate / baseline
     low: float | None = None         # its interval; of a side alone, that of its median
     high: float | None = None
+    left_out: str = ''               # nights on nodes that incidents name
+    ratio_with_all: str = ''         # the ratio with these nights, and its interval
+    nodes_baseline: list[str] = Field(default_factory=list)
+    nodes_candidate: list[str] = Field(default_factory=list)
     paired: bool = False             # both sides were measured in the same sessions, and compared in each
     verdict: Word = 'undecided'
     kind: Kind = Kind.NONE     # of the reason, where a side stands alone
@@ -58,6 +62,11 @@ class Row(Strict):
     differs: list[Difference] = Field(default_factory=list)
     expected: str = ''               # of the declared pair (systems/<name>/pairs.yaml): 'at least 0.97'
     state: State | Literal[''] = ''  # how that stands
+
+    @property
+    def with_left_out(self) -> str:
+        """Say which nights were left out, and what the ratio is with them; '' where none were."""
+        return f'{self.left_out}: with them {self.ratio_with_all}' if self.left_out else ''
 
 
 class Mean(Strict):
@@ -86,6 +95,7 @@ class Value:
     session: str = ''
     #: What must be alike: software, MPI, ranks, size ... What is not known is not in it.
     facts: Facts = field(default_factory=dict, hash=False, compare=False)
+    nodes: tuple[str, ...] = field(default=(), hash=False, compare=False)
 
 
 @dataclass
@@ -102,6 +112,8 @@ class Measured:
     environ: str = ''
     values: list[Value] = field(default_factory=list)
     past: list[Value] = field(default_factory=list)      # of earlier nights, where the values are of one
+    every: list[Value] = field(default_factory=list)     # where some were left out: the values, and those
+    left_out: str = ''               # these, in words
     label: str = ''
     status: str = ''                 # without values: missing, skipped, failed, wrong or disturbed
     kind: Kind = Kind.NONE
@@ -112,6 +124,10 @@ class Measured:
     @property
     def facts(self) -> Facts:
         return self.values[-1].facts if self.values else {}
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted({node for value in self.values for node in value.nodes})
 
 
 @dataclass

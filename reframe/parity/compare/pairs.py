@@ -27,6 +27,8 @@ State = Literal['ok', 'regressed', 'insufficient']
 SPEEDUP = 'different processors: a speed-up'
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 _NAMED = StringConstraints(pattern=r'^\w+\.\w+$')
+#: Fewer sessions of a side judge no pair: its first two nights are no alarm.
+FEWEST = 3
 
 
 class Expectation(Strict):
@@ -78,16 +80,30 @@ class Expectation(Strict):
 
     def state(self, row: 'Row', confidence: float) -> tuple[State, str]:
         """Return ``regressed`` where the whole interval, of this ``confidence``, is beyond the bound, and why;
-        ``insufficient`` where only the ratio is, or where there is no interval."""
+        ``insufficient`` where only the ratio is, where there is no interval, or where the sessions are few."""
         if row.low is None or row.label:
-            return 'insufficient', row.reason or 'no ratio'
-        said = (f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] ({100 * confidence:.4g} %, '
+            return 'insufficient', _joined(row.reason or 'no ratio', row.with_left_out)
+        said = (f'{with_interval(row.ratio, row.low, row.high)} ({100 * confidence:.4g} %, '
                 f'{row.sessions_baseline} and {counted(row.sessions_candidate, "session")})')
+        if min(row.sessions_baseline, row.sessions_candidate) < FEWEST:
+            return 'insufficient', _joined(f'{said}: {FEWEST} sessions a side are needed', row.with_left_out)
         if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
-            return 'regressed', f'{said}, expected {self.bounds}'
+            return 'regressed', _joined(said, row.with_left_out)
         if bounds.side(row.ratio, self.at_least, self.at_most):
-            return 'insufficient', f'{said}: not {self.bounds}, but its interval may be: more nights will tell'
-        return 'ok', said
+            beyond = f'{said}: the ratio is beyond the bound, its interval is not: more nights will tell'
+            return 'insufficient', _joined(beyond, row.with_left_out)
+        return 'ok', _joined(said, row.with_left_out)
+
+
+def with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
+    """Return '0.952 [0.946, 0.959]', as far as it is known."""
+    if ratio is None:
+        return 'no ratio'
+    return f'{ratio:.3g}' if low is None or high is None else f'{ratio:.3g} [{low:.3g}, {high:.3g}]'
+
+
+def _joined(*sentences: str) -> str:
+    return '; '.join(filter(None, sentences))
 
 
 class PairState(Strict):
@@ -104,8 +120,11 @@ class PairState(Strict):
     low: float | None = None
     high: float | None = None
     n: int = 0                       # runs of the side that has fewer
+    nodes: dict[str, list[str]] = {}        # by side, as `baseline` and `candidate` name it: where it ran
     state: State
     why: str = ''
+    incident: int = 0                # its number; 0: of none
+    acknowledged: str = ''           # until when, by whom and why it is a known fault (acks.yaml)
 
     @property
     def suffix(self) -> str:
@@ -209,7 +228,8 @@ def judged(pair: Pair, compared: 'Comparison') -> Iterator[PairState]:
         for row in rows:
             state, why = expected.state(row, compared.confidence)
             yield PairState(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
-                          ratio=row.ratio, low=row.low, high=row.high, n=row.n, state=state, why=why)
+                          ratio=row.ratio, low=row.low, high=row.high, n=row.n, state=state, why=why,
+                          nodes={names['baseline']: row.nodes_baseline, names['candidate']: row.nodes_candidate})
         if not rows:
             check, metric = expected.metric.split('.')
             yield PairState(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',

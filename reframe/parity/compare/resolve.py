@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -19,7 +19,10 @@ from parity.base import files
 from parity.base.csvfile import CsvTable, number
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.reasons import Kind
+from parity.base.text import node_name
+from parity.compare import named
 from parity.compare.model import Measured, Side, Value, differing
+from parity.compare.named import NamedNode
 from parity.plan import PASSED
 from parity.plan.identity import OF_DEVICE
 from parity.records import database, history, plan_file, record
@@ -46,18 +49,24 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
                          'session or file')
     if one.name == other.name:
         one.name, other.name = baseline, candidate
-    return settled(one, other)
+    partitions = {side.name.partition(':')[0] for side in (one, other) if side.kind == 'partition'}
+    return settled(one, other, slow=[node for system in sorted(partitions) for node in named.of_system(system)])
 
 
-def settled(*sides: Side) -> tuple[Side, ...]:
-    """Keep of every cell the runs that are like its newest one: a window of nights may hold an upgrade. Give each
-    cell of one session its runs of earlier nights, which tell how far nights differ."""
+def settled(*sides: Side, slow: Sequence[NamedNode] = ()) -> tuple[Side, ...]:
+    """Keep of every cell the runs that are like its newest one: a window of nights may hold an upgrade. Leave out
+    a partition's runs on the nodes that incidents name, ``slow``. Give each cell of one session its runs of
+    earlier nights, which tell how far nights differ."""
     for side in sides:
         before = sum(len(cell.values) for cell in side.cells)
         for cell in side.cells:
             cell.values = [v for v in cell.values if not differing(v.facts, cell.facts)]
         if left_out := before - sum(len(cell.values) for cell in side.cells):
             side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
+    starts = database.starts() if slow else {}
+    for side in sides:
+        for cell in side.cells if side.kind == 'partition' else ():
+            named.leave_out(cell, slow, starts)
     cells = [c for side in sides if side.kind in ('partition', 'session') for c in side.cells
              if len({v.session for v in c.values}) == 1]
     starts, known = database.starts() if cells else {}, {s for side in sides for s in side.sessions}
@@ -173,8 +182,13 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
 _CELL = ('case', 'place', 'environ', 'metric')
 _key = attrgetter(*_CELL)
 _ABOUT = ('subsystem', 'check', 'unit', 'better', 'changed')
-_RUN = ('session', 'value', 'ended', 'status', 'kind', 'reason', 'label', 'why', 'alike', 'disturbed')
+_RUN = ('session', 'value', 'ended', 'status', 'kind', 'reason', 'label', 'why', 'alike', 'disturbed', 'node')
 _facts = cache(json.loads)
+
+
+@cache
+def _nodes(stored: str | None) -> tuple[str, ...]:
+    return tuple(node_name(name) for name in (stored or '').replace(',', ' ').split())
 
 
 def of_rows(name: str, kind: str, rows: pl.LazyFrame) -> Side:
@@ -212,9 +226,9 @@ def _cell(row: dict[str, Any]) -> Measured:
     cell = Measured(**{name: row[name] for name in _CELL + _ABOUT})
     for session, night in groupby(zip(*(row[name] for name in _RUN), strict=True), key=itemgetter(0)):
         values, label = [], ''
-        for _, value, ended, status, kind, reason, word, why, alike, disturbed in night:
+        for _, value, ended, status, kind, reason, word, why, alike, disturbed, nodes in night:
             if not status:
-                values.append(Value(value, ended, session, _facts(alike)))
+                values.append(Value(value, ended, session, _facts(alike), _nodes(nodes)))
                 label = f'{word}: {why}' if word else label
             if not (disturbed and values):
                 cell.status, cell.kind, cell.reason = status, Kind(kind), f'{status}: {reason}' if status else ''

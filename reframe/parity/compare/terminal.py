@@ -108,13 +108,18 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
             word + (f'; {row.expected}: {row.state}' if row.expected else '')]
 
 
+def _left_out(row: Row) -> str:
+    """Return the nights that were left out. A declared pair has its ratio with them; others share a line."""
+    return row.with_left_out if row.expected else row.left_out
+
+
 def _limits(of: Row | Mean) -> str:
     return '' if of.low is None else f' [{number(of.low, pad=True)}, {number(of.high, pad=True)}]'
 
 
 def _footnotes(c: Comparison) -> list[str]:
     said = ['']
-    noted = ((why, row) for row in c.rows for why in filter(None, (row.reason, *row.notes)))
+    noted = ((why, row) for row in c.rows for why in filter(None, (row.reason, *row.notes, _left_out(row))))
     for why, found in grouped(noted, itemgetter(0)).items():
         rows = [row for _, row in found]
         named = f'{rows[0].benchmark}: {rows[0].metric}' if len(rows) == 1 else \

@@ -247,7 +247,7 @@ def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: str) -> 
         update['reason'] = '; '.join(filter(None, (row.label, 'printed once: no interval')))
     if not study.candidate and row.low is not None:
         update |= dict(zip(('low', 'high'), cells[0].limits, strict=True))
-    return _widened(row.model_copy(update=update), *cells)
+    return row.model_copy(update=update)
 
 
 def _is_ratio(cell: StudyCell) -> bool:
@@ -280,17 +280,7 @@ def quotient(above: StudyCell, below: StudyCell) -> Row:
     sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
                                            label=c.label)])
              for c in (below, above)]
-    return _widened(join.compare(*sides, label=True).rows[0], above, below)
-
-
-def _widened(row: Row, *cells: StudyCell) -> Row:
-    """Return a row with the interval that dependent runs leave it, and its word."""
-    factor, why = interval.stretched(*([v.value for v in cell.values] for cell in cells))
-    if row.ratio is None or row.low is None or row.high is None or not why:
-        return row
-    low, high = interval.widened(row.low, row.ratio, row.high, factor)
-    word = row.verdict if row.label else join.word(low, high, row.better, join.MARGIN)
-    return row.model_copy(update={'low': low, 'high': high, 'verdict': word, 'notes': [*row.notes, why]})
+    return join.compare(*sides, label=True).rows[0]
 
 
 def head(study: Study) -> Iterator[str]:

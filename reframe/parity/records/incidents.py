@@ -100,6 +100,17 @@ class WithVerdict(Strict):
         return _renamed(stored, {'word': 'verdict'}, {'word'} if 'verdict' in stored else ())
 
 
+class PairFigure(Strict):
+    """A declared pair's figure, as it was judged last."""
+
+    expected: str                    # 'at least 0.97'
+    why: str                         # the ratio with its interval, confidence and sessions
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    nodes: dict[str, NodeNames] = {}        # by side, system:partition: where it ran
+
+
 class Fault(WithVerdict):
     """A cell, a pair or a whole night within an incident, as it was measured last."""
 
@@ -118,6 +129,7 @@ class Fault(WithVerdict):
     well: bool = False               # it ended, or it is retired
     retired: str = ''                # its nodes or its cell, if that ended it
     acknowledged: bool = False
+    pair: PairFigure | None = None   # of a pair
 
     @property
     def partition(self) -> str:

@@ -105,7 +105,7 @@ def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
             yield _linked(incident, FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
                                                lines=[f'where: {incident.where}'], next='parity show'), verdict)
     for pair in verdict.pairs:
-        if pair.state == 'regressed':
+        if pair.state == 'regressed' and not pair.acknowledged:
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
             yield _linked(incident, FaultEntry(
                 verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
@@ -336,7 +336,7 @@ def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -
     yield from _warnings(verdict)
     yield from _incidents(verdict, table, entries)
     yield from _cells(table)
-    states = Counter(pair.state for pair in verdict.pairs)
+    states = Counter(pair.state + ', acknowledged' * bool(pair.acknowledged) for pair in verdict.pairs)
     yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
     yield 'covers', verdict.coverage.line
     yield 'trust', verdict.trust
@@ -360,6 +360,7 @@ def _incidents(verdict: Verdict, table: list[CellText], entries: list[FaultEntry
     acked = [row for row in table if row.cell.acknowledged]
     nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
     numbers = {row.cell.incident for row in acked} - {0} | {each.number for each in nodes}
+    numbers |= {pair.incident for pair in verdict.pairs if pair.acknowledged}
     yield 'known', words.numbers(sorted(numbers), 'known')
     known = [f'{row.name}: acknowledged {row.cell.acknowledged}' for row in acked if not row.cell.incident]
     yield from _first('known', known, KNOWN, 'known fault', 'parity ack --list')

@@ -10,7 +10,7 @@ from parity.base.console import Line
 from parity.base.figures import counted, several
 from parity.base.text import columns
 from parity.records.incidents import Fault, Incident
-from parity.verdict import acks
+from parity.verdict.incidents import acknowledgeable
 
 #: Changed facts, and cells, that are listed.
 _CHANGES, _CELLS = 4, 40
@@ -45,7 +45,7 @@ def lines(incident: Incident) -> Iterator[Line]:
     for event in incident.events:
         of = f' · session {event.session[:8]}' if event.session else ''
         yield f'{times.minute(event.start)}   {event.what}{f": {event.text}" if event.text else ""}{of}'
-    if not incident.closed and any(fault.word in acks.BAD for fault in incident.faults.values()):
+    if acknowledgeable(incident):
         slower = any(fault.cell and fault.word == 'regressed' for fault in incident.left.values())
         yield ''
         if slower and not incident.cause:
@@ -59,11 +59,23 @@ def about(incident: Incident, most: int) -> list[str]:
     texts = [f'{label:8} {text}' for label, text in (
         ('where', str(incident.where) if incident.where.kind else ''), ('part', incident.part),
         *(('changed', str(change)) for change in incident.changes[:_CHANGES]), *_cause(incident)) if text]
+    texts += [f'{label:8} {text}' for label, text in _pairs(incident)]
     faults = worst(incident)
     if not faults[:most]:
         return texts
     rest = f'and {counted(len(faults) - most, "more cell")}: parity show {incident.number} --json'
     return texts + columns([*map(_fault, faults[:most])]) + ([rest] if faults[most:] else [])
+
+
+def _pairs(incident: Incident) -> Iterator[tuple[str, str]]:
+    """Yield the figures of the pairs of an incident, and the nodes of both sides."""
+    for fault in incident.faults.values():
+        if fault.pair is None:
+            continue
+        yield 'expected', fault.pair.expected
+        yield 'ratio', fault.pair.why
+        for side, nodes in fault.pair.nodes.items():
+            yield 'nodes', f'{side}: {several(nodes) or "not known"}'
 
 
 def _cause(incident: Incident) -> Iterator[tuple[str, str]]:

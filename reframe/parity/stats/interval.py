@@ -3,7 +3,8 @@
 Sessions are independent, their runs are not: these share a node, a clock, neighbours. So a session is one figure,
 the mean of its runs' logarithms. Sides measured in the same sessions are compared in each (Student's t of the
 differences), others by Welch's t (1947). A side of one session takes its variance from earlier nights, or from the
-other side. Coverage: docs/compare.md, `python -m dev.coverage`.
+other side. Sessions that depend on the one before widen the interval. Coverage: docs/compare.md,
+`python -m dev.coverage`.
 """
 
 from __future__ import annotations
@@ -23,28 +24,34 @@ CONFIDENCE = 0.95
 NIGHTS = 4
 #: No interval is narrower than this share to either side: no benchmark repeats so well.
 FLOOR = 0.001
-#: Fewer runs tell nothing of whether one depends on the one before.
+#: Fewer figures tell nothing of whether one depends on the one before.
 DEPENDENT = 8
 #: So much of all sessions may have measured one side only, where sides are compared in each session.
 _ALONE = 0.2
 #: A factor of e^300 is no noise, and no number that can be calculated with.
 _FARTHEST = 300.0
+#: The logarithm of the largest float, rounded down.
+_LARGEST = 709.0
 
 #: The variance of a session, its weight in the variance of the result, its degrees of freedom.
 Part = tuple[float | np.ndarray, float, float]
-#: By session: the mean logarithm of its runs, and how many there are.
+#: By session, the oldest first: the mean logarithm of its runs, and how many there are.
 Sessions = Mapping[str, tuple[float, int]]
 
 
 class Ratio(NamedTuple):
-    """candidate / baseline. ``low`` and ``high`` are None where there is no interval: ``why`` says it."""
+    """candidate / baseline. ``low`` and ``high`` are None where there is no interval: ``why`` says it.
+
+    ``baseline`` and ``candidate`` are the geometric means that it divides."""
 
     ratio: float | None
     low: float | None = None
     high: float | None = None
     why: str = ''
-    note: str = ''                  # where the variance is from, if not from the sides themselves
+    note: str = ''                  # where the variance is from, if not from the sides; how dependent they are
     paired: bool = False
+    baseline: float | None = None
+    candidate: float | None = None
 
 
 class Sample(NamedTuple):
@@ -85,23 +92,35 @@ def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -
     """Return exp(difference of the means of session means), with its interval where their variance is known."""
     if not (baseline.sessions and candidate.sessions):
         return Ratio(None, why='no session of a side has all of these metrics')
-    both = baseline.sessions.keys() & candidate.sessions.keys()
+    both = [name for name in baseline.sessions if name in candidate.sessions]
     every = len(baseline.sessions) + len(candidate.sessions)
-    if paired := len(both) > 1 and every - 2 * len(both) <= _ALONE * every:
-        found = np.array([candidate.sessions[name][0] - baseline.sessions[name][0] for name in sorted(both)])
-        difference, parts, notes = found.mean(), [part(found)], []
+    paired = len(both) > 1 and every - 2 * len(both) <= _ALONE * every
+    if paired:
+        ones = _means({name: baseline.sessions[name] for name in both})
+        others = _means({name: candidate.sessions[name] for name in both})
+        series = [others - ones]
+        parts, notes = [part(series[0])], []
     else:
-        difference = _means(candidate.sessions).mean() - _means(baseline.sessions).mean()
+        ones, others = _means(baseline.sessions), _means(candidate.sessions)
+        series = [ones, others]
         parts, notes = _variances(baseline, candidate)
+    difference = others.mean() - ones.mean()
     if abs(difference) > _FARTHEST:
         return Ratio(None, why='the values are too far apart: no ratio')
-    at = float(f'{math.exp(difference):.12g}')      # 12 / 10 is 1.2
+    found = Ratio(_figure(difference), paired=paired,
+                  baseline=_figure(ones.mean()), candidate=_figure(others.mean()))
     if not parts:
-        return Ratio(at, why='one session a side: no interval; run more nights, or compare where '
-                             f'{NIGHTS} nights of the same are stored')
-    half = min(max(half_width(parts, confidence), FLOOR) + baseline.step + candidate.step, _FARTHEST)
-    low, high = (math.exp(difference + side * half) for side in (-1, 1))
-    return Ratio(at, low, high, '', '; '.join(dict.fromkeys(notes)), paired)
+        return found._replace(why='one session a side: no interval; run more nights, or compare where '
+                                  f'{NIGHTS} nights of the same are stored')
+    factor, dependent = stretched(*series)
+    half = max(factor * half_width(parts, confidence), FLOOR) + baseline.step + candidate.step
+    low, high = (math.exp(difference + side * min(half, _FARTHEST)) for side in (-1, 1))
+    noted = '; '.join(dict.fromkeys(filter(None, [*notes, dependent])))
+    return found._replace(low=low, high=high, note=noted)
+
+
+def _figure(log: float) -> float:
+    return float(f'{math.exp(min(log, _LARGEST)):.12g}')       # 12 / 10 is 1.2
 
 
 def _variances(*sides: Sample) -> tuple[list[Part], list[str]]:
@@ -175,13 +194,17 @@ def at_once(several: int, freedom: float = math.inf) -> float:
 
 
 def stretched(*series: Sequence[float]) -> tuple[float, str]:
-    """Return how many times as wide dependent runs make an interval, and a sentence; 1 and '' for others.
+    """Return how many times as wide dependent figures make an interval, and a sentence; 1 and '' for others.
 
-    Of runs whose neighbours correlate by r, n count as n (1 - r) / (1 + r) (Bartlett, 1946)."""
-    found = 0.0
+    Of figures whose neighbours correlate by r, n count as n (1 - r) / (1 + r) (Bartlett, 1946); as 1 at least."""
+    found, factor = 0.0, 1.0
     for values in series:
+        values = [*map(float, values)]
         if len(values) >= DEPENDENT and len(set(values[1:])) > 1 < len(set(values[:-1])):
             r = correlation(values[1:], values[:-1])
-            found = max(found, r if r > 1.96 / len(values) ** 0.5 else 0.0)
-    factor = ((1 + found) / (1 - found)) ** 0.5
-    return factor, f'dependent runs ({found:.2f}): interval {factor:.1f} times as wide' if found else ''
+            if r > max(found, 1.96 / len(values) ** 0.5):
+                found = min(r, (len(values) - 1) / (len(values) + 1))
+                factor = ((1 + found) / (1 - found)) ** 0.5
+    if not found:
+        return 1.0, ''
+    return factor, f'neighbours in time correlate by {found:.2f}: interval {factor:.1f} times as wide'

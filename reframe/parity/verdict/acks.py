@@ -10,7 +10,7 @@
         word: regressed
         value: 71.2                  # then
         expected: 77.6               # what it was judged by
-      - incident: 18                 # of a node, by its number alone: it has no cell
+      - incident: 18                 # of a node or a pair, by its number alone: it has no cell
         until: 2026-12-01
         why: it runs hot
         by: bea
@@ -27,6 +27,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from parity.base.figures import several
 from parity.base.strict import Strict
+from parity.compare.pairs import PairState
 from parity.records.incidents import at, numbers
 from parity.records.plan_file import cell_id
 from parity.refs.listed import CellName, Entry, Listed
@@ -45,7 +46,7 @@ LASTING = ('slow', COMES)
 class Ack(Entry):
     """One known fault."""
 
-    cell: CellName | None = None     # none: of an incident of a node
+    cell: CellName | None = None     # none: of an incident of a node or a pair
     until: datetime.date             # the last day on which it holds
     #: The number of its incident. It covers the cells of that one whose fault began before it was acknowledged.
     incident: PositiveInt | None = None
@@ -100,6 +101,20 @@ def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Map
             of_incident.setdefault(ack.incident or 0, []).append(ack)
     return ([_noted(cell, named.get(id(cell), []), of_incident.get(cell.incident or -1, []))
              if cell.verdict in BAD else cell for cell in cells], _warnings(system, fits, today, acks_from))
+
+
+def applied_to_pairs(pairs: Collection[PairState], system: str, today: datetime.date,
+                     acks_from: Mapping[int, datetime.date]) -> list[PairState]:
+    """Return the pairs, those marked that are not as expected and whose incident is acknowledged. A pair has no
+    further drop: its ratio is of the last nights together. The cells of its sides have."""
+    marked = []
+    holding = {ack.incident: ack for ack in read(system) if not ack.cell and ack.holds(today, acks_from)}
+    for pair in pairs:
+        ack = holding.get(pair.incident)
+        if pair.state == 'regressed' and ack:
+            pair = pair.model_copy(update={'acknowledged': str(ack), 'why': f'{pair.why}; acknowledged {ack}'})
+        marked.append(pair)
+    return marked
 
 
 def held(system: str) -> list[Ack]:

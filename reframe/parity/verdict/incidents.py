@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from parity.base import errors, figures, times
 from parity.base.figures import several
 from parity.base.reasons import Kind
+from parity.base.text import node_name
+from parity.compare.named import NamedNode
 from parity.compare.pairs import PairState
 from parity.plan.identity import undistributed
 from parity.records import database
 from parity.records import incidents as table
-from parity.records.incidents import Event, Fault, Incident, Where
+from parity.records.incidents import Event, Fault, Incident, PairFigure, Where
 from parity.records.plan_file import cell_id
 from parity.system import systems
 from parity.verdict import acks
@@ -127,7 +129,7 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
-            note(name, 'regressed', f'{name} is not as expected')
+            night.bad[name] = _bad_pair(pair, start)
         elif pair.state == 'ok':
             night.well[name] = Well([])
     if verdict.exit_code and not night.bad and not interrupted:
@@ -135,6 +137,15 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     elif not interrupted:
         night.well[WHOLE] = Well([])
     return night
+
+
+def _bad_pair(pair: PairState, start: float) -> Bad:
+    name = of_pair(pair)
+    figure = PairFigure(expected=pair.expected, why=pair.why, ratio=pair.ratio, low=pair.low, high=pair.high,
+                        nodes=pair.nodes)
+    fault = Fault(verdict='regressed', since=start, measured=start, pair=figure,
+                  acknowledged=bool(pair.acknowledged))
+    return Bad(name, ['regressed', name], fault, title=f'{name} is not as expected')
 
 
 def _retired(verdict: Verdict | None, system: str, start: float) -> frozenset[str]:
@@ -402,15 +413,23 @@ def _left(value: float | None, fault: Fault) -> float:
     return (value - fault.expected) / (fault.value - fault.expected)
 
 
+def acknowledgeable(incident: Incident) -> dict[str, Fault]:
+    """Return the faults of an open incident that can be acknowledged: neither what never ran nor a whole night."""
+    if incident.closed:
+        return {}
+    return {name: fault for name, fault in (incident.left or incident.faults).items()
+            if fault.word in acks.BAD and name != WHOLE}
+
+
 def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[[], object]) -> None:
     """Note that cells of an incident are known; not any more where ``ack`` is ''. ``write`` has acks.yaml say so.
 
-    ``cells``: their names, or those of their faults."""
+    ``cells``: their names, or those of their faults. A node or a pair, which is no cell, is known with them."""
     def turned(incident: Incident) -> dict[str, Any]:
         if incident.closed:
             return {}
         faults = {name: fault.model_copy(update={'acknowledged': bool(ack)}) if {name, fault.cell} & {*cells}
-                  or fault.listed else fault for name, fault in incident.faults.items()}
+                  or not fault.cell else fault for name, fault in incident.faults.items()}
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         known = all(fault.acknowledged for fault in left)
         now = Event(what='known', session='', start=time.time(), text=ack or 'taken back')
@@ -431,13 +450,36 @@ def numbered(cells: list[Cell], known: Sequence[Incident], session: str, start: 
     return [cell.model_copy(update={'incident': found.get(id(cell), 0)}) for cell in cells]
 
 
+def numbered_pairs(pairs: Iterable[PairState], known: Sequence[Incident]) -> list[PairState]:
+    """Return the pairs, those that are not as expected with the number of their incident."""
+    numbers = {name: each.number for each in known for name in each.left}
+    numbered = []
+    for pair in pairs:
+        number = numbers.get(of_pair(pair), 0) if pair.state == 'regressed' else 0
+        numbered.append(pair.model_copy(update={'incident': number}))
+    return numbered
+
+
+def slow_nodes(cells: Iterable[Cell], start: float) -> list[NamedNode]:
+    """Return the nodes that tonight's slower cells name: their incident is opened at the end of the night."""
+    named = []
+    for cell in cells:
+        where = cell.cause.where if cell.cause else Where()
+        if cell.verdict != 'regressed' or where.kind != 'node':
+            continue
+        for name in where.name.split(', '):
+            named.append(NamedNode(node_name(name), cell.incident, cell.begin or start))
+    return named
+
+
 def joined(verdict: Verdict, known: Sequence[Incident]) -> Verdict:
     """Return the verdict, just recorded, with the incidents that are open and those that it ended."""
     uuid = verdict.session.uuid
     now = [each for each in known if each.closed is None or each.closed.session == uuid]
     cells = numbered(verdict.cells, now, uuid, database.starts().get(uuid, 0.0))
     turned = {'exit_code': errors.REGRESSED} if of_nodes(now, uuid) and verdict.exit_code != errors.USAGE else {}
-    return verdict.model_copy(update={'incidents': now, 'cells': cells, **turned})
+    pairs = numbered_pairs(verdict.pairs, now)
+    return verdict.model_copy(update={'incidents': now, 'cells': cells, 'pairs': pairs, **turned})
 
 
 def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False) -> list[Incident]:

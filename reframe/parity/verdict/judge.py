@@ -98,7 +98,6 @@ def judged(session: Session) -> Verdict:
     """Return the verdict on a session; raises InfrastructureError where parity cannot read it."""
     contents = _read(session)
     uuid, planned, system, cells = session.uuid, contents.planned, contents.system, contents.cells
-    outcomes = []
     declared = pairs.read(system)
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
@@ -110,12 +109,14 @@ def judged(session: Session) -> Verdict:
     if any(c.verdict == 'regressed' for c in cells):
         from parity.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
-    if declared:
-        from parity.compare import join
-        outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
     known, acks_from = table.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
-    cells, faults = acks.applied(cells, system.name, datetime.date.today(), acks_from)
+    today = datetime.date.today()
+    outcomes = []
+    if declared:
+        outcomes = incidents.numbered_pairs(_pairs(session, planned, system, cells, shared.rate), known)
+        outcomes = acks.applied_to_pairs(outcomes, system.name, today, acks_from)
+    cells, faults = acks.applied(cells, system.name, today, acks_from)
     coverage = _coverage(cells, planned, contents.absent, 'spack' in planned.providers)
     never_ran = {name for each in known for name, fault in each.left.items() if fault.word == 'missing'}
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
@@ -131,6 +132,14 @@ def judged(session: Session) -> Verdict:
         next=_next(cells, session, system.name, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(
             cells, outcomes, incidents.of_nodes(known, uuid)))
+
+
+def _pairs(session: Session, planned: Plan, system: System, cells: list[Cell], rate: float) -> list[PairState]:
+    """Return the declared pairs as they stand with the session; ``rate``: of false alarms, of each of them."""
+    from parity.compare import join, named  # they load polars
+    from parity.stats.interval import CONFIDENCE
+    slow = [*named.of_system(system.name, session.start), *incidents.slow_nodes(cells, session.start)]
+    return join.of_session(system, session.uuid, planned.cases, max(CONFIDENCE, 1 - 2 * rate), slow)
 
 
 def _with_history(cells: list[Cell], system: str, session: Session,
@@ -163,8 +172,10 @@ def _cells(planned: Plan, session: Session, system: System, waived: dict[str, st
 def exit_code(cells: list[Cell], pairs: Sequence[PairState] = (), nodes: Sequence[Incident] = ()) -> int:
     """Return 1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise.
 
-    An acknowledged cell counts as measured, and as nothing else. ``nodes``: incidents of slow nodes."""
-    words = {c.verdict for c in cells if not c.acknowledged} | {p.state for p in pairs if p.state == 'regressed'}
+    An acknowledged cell counts as measured, and as nothing else; an acknowledged pair as nothing. ``nodes``:
+    incidents of slow nodes."""
+    words = {c.verdict for c in cells if not c.acknowledged}
+    words |= {p.state for p in pairs if p.state == 'regressed' and not p.acknowledged}
     if nodes or words & {'regressed', 'impossible', 'wrong'}:
         return errors.REGRESSED
     if 'failed' in words:
