@@ -122,6 +122,26 @@ def test_noise_widens_the_bounds_and_a_reviewer_is_told_of_one_bad_night_and_of_
                            'on 1 day only: how days differ is not in it']
 
 
+@pytest.mark.parametrize('nodes, others, said', [
+    (['p1'], ['p2', 'p3', 'p4.site'], ['on 1 of 4 nodes: whether the others (p2, p3, p4) are as fast is not known; 3 nights on a node would tell']),
+    (['p1.site', 'p2'], ['p3'], ['on 2 of 3 nodes: whether the others (p3) are as fast is not known; 3 nights on a node would tell']),
+    (['p1', 'p2'], [], []), (['p1,p2'], ['p2'], [])])
+def test_a_value_from_some_nodes_of_a_partition_says_so_and_what_would_tell_of_the_others(history, nodes, others, said):
+    for i, value in enumerate(quiet()):
+        elsewhere = [case(value, name='Toy %mode=copy', job_nodelist=[node]) for node in others]
+        history.add(case(value, job_nodelist=nodes[i % len(nodes)].split(',')), *elsewhere)
+    answer = propose.run('local')
+    remarks, = (p.remarks for cell, p in answer.proposals if (cell.case, cell.metric) == ('Toy', 'hpl'))
+    assert remarks == said and all(each in '\n'.join(map(str, table.lines(answer))) for each in said)
+
+
+def test_a_partition_whose_other_nodes_never_measured_is_counted_as_the_system_states_it(history):
+    file = paths.root() / 'systems' / 'local' / 'system.yaml'
+    file.write_text(file.read_text().replace('extras:', 'extras:\n      nodes: 4', 1))
+    nights(history, quiet(), job_nodelist=['p1'])
+    assert proposed()['hpl'].remarks == ['on 1 of 4 nodes: whether the others are as fast is not known; 3 nights on a node would tell']
+
+
 def test_changed_cases_and_reruns_are_left_out(history):
     nights(history, quiet())
     nights(history, [50.0] * 5, parity={'unusual': {'nodes': 4}})       # as older sessions noted it

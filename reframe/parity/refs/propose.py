@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -19,7 +19,9 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near, unknown
 from parity.base.figures import counted, percent, several
 from parity.base.strict import Strict
+from parity.base.text import node_name
 from parity.plan import identity
+from parity.plan.identity import undistributed
 from parity.records import database, history
 from parity.records.plan_file import parameters
 from parity.refs import accepted
@@ -64,7 +66,8 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
         try:
             index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
             there = next((a for a in have if cell.has(a)), None)
-            answer.proposals.append((cell, _proposal(cell, index, alike(cell, kinds), there)))
+            kept = alike(cell, kinds)
+            answer.proposals.append((cell, _proposal(cell, index, kept, there, _nodes_of(site, known, cell))))
         except Refused as why:
             answer.refused.append((cell, str(why)))
     answer.files = write(system, {part: [p for cell, p in answer.proposals if cell.partition == part]
@@ -101,9 +104,37 @@ def _index(cell: MeasuredCell, there: Accepted | None, own: set[str]) -> dict[st
     return {name: has[name] for name in names}
 
 
+@dataclass(frozen=True)
+class PartitionNodes:
+    """The nodes of a partition: those that its figures name, and how many there are at least."""
+
+    seen: set[str]
+    count: int
+
+
+def _nodes_of(system: System, known: list[MeasuredCell], cell: MeasuredCell) -> PartitionNodes:
+    seen = {node_name(node) for other in known if other.partition == cell.partition and other.recent
+            for night in other.nights for node in _nodes(night)}
+    stated = next((p.extras.nodes for p in system.partitions if p.name == cell.partition), None)
+    return PartitionNodes(seen, max(len(seen), stated or 0))
+
+
+def _on_some_nodes(cell: MeasuredCell, kept: list[MeasuredNight], partition: PartitionNodes) -> str:
+    """Say on how many of the partition's nodes the nights ran, and what the others lack; '' where on all."""
+    nights = Counter(node for night in kept for node in {*map(node_name, _nodes(night))})
+    if undistributed(cell.case)[1] or not nights or len(nights) >= partition.count:
+        return ''
+    others = sorted(partition.seen - nights.keys())
+    named = f' ({several(others)})' if others else ''
+    return (f'on {len(nights)} of {counted(partition.count, "node")}: whether the others{named} are as fast is '
+            f'not known; {bounds.SIDE} nights on a node would tell')
+
+
 def _proposal(cell: MeasuredCell, index: dict[str, str], kept: list[MeasuredNight],
-              there: Accepted | None) -> Proposal:
+              there: Accepted | None, partition: PartitionNodes) -> Proposal:
     reference, remarks = of_nights(kept)
+    if on_some := _on_some_nodes(cell, kept, partition):
+        remarks = [*remarks, on_some]
     if there and there.value and there.reference[3] == reference[3]:
         gain = (reference[0] - there.value) / abs(there.value) * (1 if kept[-1].better == 'higher' else -1)
         if gain <= -bounds.LEAST_EFFECT:        # slow drift is not normal

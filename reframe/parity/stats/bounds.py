@@ -114,8 +114,9 @@ def share(medians: Sequence[float], runs: Sequence[float]) -> float:
 ALPHA = 0.05
 #: A smaller step (a share of the value) is half of what every bound allows for.
 LEAST_EFFECT = 0.015
-#: On either side of a change there are at least so many nights: fewer are single bad nights.
-_SIDE = 3
+#: On either side of a change, and on a node that is compared with others, there are at least so many nights: fewer
+#: are single bad nights.
+SIDE = 3
 _PERMUTATIONS = 4000
 
 
@@ -137,13 +138,13 @@ def most_likely_change(values: Sequence[float]) -> ChangePoint | None:
     import numpy as np
     _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
     ranks = (count.cumsum() - (count - 1) / 2)[which]       # from 1; equal ones share the mean of theirs
-    if len(ranks) < 2 * _SIDE or len(count) == 1:
+    if len(ranks) < 2 * SIDE or len(count) == 1:
         return None
     scores = _scores(ranks[None])[0]
     at = int(abs(scores).argmax())
     p = (1 + int((_chance(tuple(sorted(ranks))) >= abs(scores[at]) - 1e-9).sum())) / (1 + _PERMUTATIONS)
-    effect = _effect(values[at + _SIDE:], values[:at + _SIDE])
-    return ChangePoint(at + _SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+    effect = _effect(values[at + SIDE:], values[:at + SIDE])
+    return ChangePoint(at + SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
 
 
 def _effect(these: Sequence[float], others: Sequence[float]) -> float:
@@ -156,8 +157,8 @@ def _scores(ranks):
     """Return the standardised rank sum of the nights from each split on, of each order of ``ranks``."""
     import numpy as np
     n = ranks.shape[1]
-    later = n - np.arange(_SIDE, n - _SIDE + 1)
-    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, _SIDE:n - _SIDE + 1]
+    later = n - np.arange(SIDE, n - SIDE + 1)
+    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, SIDE:n - SIDE + 1]
     mean = later * (n + 1) / 2
     return (sums - mean) / np.sqrt(later * (n - later) * ranks[0].var() / (n - 1))
 
@@ -180,7 +181,7 @@ def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, fl
     for value, place in zip(values, places, strict=True):
         of.setdefault(place, []).append(value)
     middle = median(median(own) for own in of.values())
-    often = [place for place, own in of.items() if len(own) >= _SIDE and len(values) - len(own) >= _SIDE]
+    often = [place for place, own in of.items() if len(own) >= SIDE and len(values) - len(own) >= SIDE]
     often.sort(key=lambda place: (-round(abs(median(of[place]) - middle), 9), len(of[place])))
     method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
     for place in often:
