@@ -108,7 +108,7 @@ def _index(cell: MeasuredCell, there: Accepted | None, own: set[str]) -> dict[st
 class PartitionNodes:
     """The nodes of a partition: those that its figures name, and how many there are at least."""
 
-    seen: set[str]
+    measured: set[str]
     count: int
 
 
@@ -124,7 +124,7 @@ def _on_some_nodes(cell: MeasuredCell, kept: list[MeasuredNight], partition: Par
     nights = Counter(node for night in kept for node in {*map(node_name, _nodes(night))})
     if undistributed(cell.case)[1] or not nights or len(nights) >= partition.count:
         return ''
-    others = sorted(partition.seen - nights.keys())
+    others = sorted(partition.measured - nights.keys())
     named = f' ({several(others)})' if others else ''
     return (f'on {len(nights)} of {counted(partition.count, "node")}: whether the others{named} are as fast is '
             f'not known; {bounds.SIDE} nights on a node would tell')
