@@ -135,7 +135,7 @@ def judged(session: Session) -> Verdict:
 
 
 def _pairs(session: Session, planned: Plan, system: System, cells: list[Cell], rate: float) -> list[PairState]:
-    """Return the declared pairs as they stand with the session; ``rate``: of false alarms of one of their figures."""
+    """Return the declared pairs as they stand with the session; ``rate``: of their false alarms."""
     from parity.compare import join, named  # they load polars
     from parity.stats.interval import CONFIDENCE
     slow = [*named.of_system(system.name, session.start), *incidents.slow_nodes(cells, session.start)]
