@@ -142,6 +142,13 @@ def test_a_partition_whose_other_nodes_never_measured_is_counted_as_the_system_s
     assert proposed()['hpl'].remarks == ['on 1 of 4 nodes: whether the others are as fast is not known; 3 nights on a node would tell']
 
 
+def test_a_case_that_names_its_node_says_nothing_of_other_nodes(history):
+    for value in quiet():
+        history.add(*(case(value, name=f'Toy %part=local:default %nid={node}', job_nodelist=[node]) for node in ('p1', 'p2')))
+    remarks = [p.remarks for cell, p in propose.run('local').proposals if cell.metric == 'hpl']
+    assert remarks == [[], []]
+
+
 def test_changed_cases_and_reruns_are_left_out(history):
     nights(history, quiet())
     nights(history, [50.0] * 5, parity={'unusual': {'nodes': 4}})       # as older sessions noted it
