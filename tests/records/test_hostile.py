@@ -188,7 +188,7 @@ def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site
         database._warned.clear()
         assert parity('verdict').returncode == 1 and parity('notify').stdout == 'local: no incident that can be read is open\n'
         assert [each.title for each in incidents.record(judge.newest(stored.add(slow, failed)), 'local')] == [
-            'local:default: compute 16 % slower', 'local:default: Other: did not run'], text
+            'local:default: compute 16 % slower', 'local:default: Other: failed'], text
         stored.database.execute('DELETE FROM parity_incidents WHERE number > 2').connection.commit()
 
 

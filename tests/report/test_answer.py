@@ -117,6 +117,8 @@ def test_one_low_night_is_a_line_that_promises_nothing_of_the_next_one(nights):
 
 @pytest.mark.parametrize('raw, sentence', [
     ({'result': 'fail', 'fail_phase': 'run', 'perfvalues': {}, 'fail_reason': 'x', 'parity': {'status': 'failed', 'reason': 'disk full'}},
+     'local:default: Toy: failed.'),
+    ({'result': 'fail', 'fail_phase': 'run', 'perfvalues': {}, 'fail_reason': 'x', 'job_nodelist': [], 'parity': {'status': 'failed', 'reason': 'disk full'}},
      'local:default: Toy: did not run.'),
     ({'result': 'skip', 'perfvalues': {}, 'parity': {'status': 'skipped', 'reason': 'nodes: needs 2'}}, 'Nothing was measured: nodes: needs 2.'),
     ({'hpl': float('nan')}, 'local:default: Toy: a wrong answer.'), ({'hpl': 80.0, 'refs': BAND}, 'local:default: compute 20 % slower.')])

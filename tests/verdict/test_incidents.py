@@ -389,6 +389,9 @@ def broken(case: str, *nodes: str, reason: str = 'exit code 1', **other):
     return cell('failed', case, 'rate', kind=reasons.kind('failed', reason), reason=reason, ran_on=[*nodes], **other)
 
 
+TIMEOUT, CRASH = 'time limit reached, 120 s (job 1 on c1: TIMEOUT)', 'exit code 139; MPI_Finalize: Segmentation fault; although the output is complete'
+
+
 def live(*turns: list) -> tuple[list, list[list[str]]]:
     """The incidents after nights with these cells, and the events of each night, with the numbers of their incidents."""
     known, events = [], []
@@ -484,12 +487,27 @@ ALL = 'fat, gpu, physical, virtual'
        slower('Hpcc', 0, 'partition', 'fat', 'memory')]], ['onebox:fat: memory 10 % slower']),
     # failures by kind and place
     ([[broken('Hpl', 'c7', reason='a node failed (job 1 on c7: NODE_FAIL)'), broken('Npb', 'c7', reason='exit code 9'), fine('Stream', 'c1'),
-       cell('missing', 'Fio %part=x %nid=c7', 'rate')]], ['c7: Fio, Hpl, Npb, 3 cases: did not run']),
+       cell('missing', 'Fio %part=x %nid=c7', 'rate')]], ['c7: Fio, Hpl, Npb, 3 cases: failed']),
     ([[broken('Hpl', 'c6', 'c7', reason='a node failed (job 1)'), broken('Npb', 'c7', 'c8', reason='a node failed (job 2)'), fine('Stream', 'c1')]],
-     ['c7: Hpl, Npb, 2 cases: did not run']),
+     ['c7: Hpl, Npb, 2 cases: failed']),
     ([[broken('Hpl', 'c1', reason='time limit reached, 3600 s (job 1 on c1: TIMEOUT)'), fine('Stream', 'c1')],
       [broken('Hpl', 'c2', reason='time limit reached, 3600 s (job 9 on c2: TIMEOUT) (3 attempts)'), broken('Npb', 'c3', reason='time limit reached'), fine('Stream', 'c1')]],
-     ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: did not run']),
+     ['onebox:virtual: Hpl: reached its limit of time or memory', 'onebox:virtual: Npb: reached its limit of time or memory']),
+    # two faults of one check on one node; of one case on two nights the newest
+    ([[broken('Hpl %n=1', 'c1', reason=TIMEOUT), broken('Hpl %n=2', 'c1', reason=CRASH), fine('Stream', 'c2')]],
+     ['onebox:virtual: Hpl: reached its limit of time or memory', 'onebox:virtual: Hpl: failed after its whole output']),
+    ([[broken('Hpl', 'c1', reason=TIMEOUT), broken('Hpl', 'c1', reason=CRASH, environ='spack'), fine('Stream', 'c2')]],
+     ['onebox:virtual: Hpl: reached its limit of time or memory', 'onebox:virtual: Hpl: failed after its whole output']),
+    ([[broken('Hpl', 'c1', reason=TIMEOUT, partition='fat'), broken('Npb', 'c1', reason=CRASH, partition='fat')]],
+     ['onebox:fat: Hpl: reached its limit of time or memory', 'onebox:fat: Npb: failed after its whole output']),
+    ([[broken('Hpl', 'c1', reason=TIMEOUT)], [broken('Hpl', 'c1', reason=CRASH)]], ['onebox:virtual: Hpl: failed after its whole output']),
+    # several cases that run out of time on one node alone are that node's; a job of two nodes that ran there shows that it is well
+    ([[broken('Hpl', 'c1', reason=TIMEOUT), broken('Npb', 'c1', reason=TIMEOUT), fine('Stream', 'c2')]], ['c1: Hpl, Npb, 2 cases: reached its limit of time or memory']),
+    ([[broken('Hpl', 'c1', reason='exit code 1'), broken('Npb', 'c1', reason='exit code 1'), fine('Osu', 'c1', 'c2')]],
+     ['onebox:virtual: Hpl: failed', 'onebox:virtual: Npb: failed']),
+    # only what never began did not run
+    ([[broken('Hpl', reason='cancelled while it waited in the queue'), broken('Npb', 'c1', reason='cancelled (job 3 on c1: CANCELLED)'), fine('Stream', 'c2')]],
+     ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: was cancelled']),
     ([[broken('Hpl', reason='disk full', partition='fat'), broken('Npb', reason='no MPI', partition='fat')]], ['onebox:fat: Hpl, Npb, 2 cases: did not run']),
     # one launcher binds all ranks of a partition; the next night it still does
     ([[broken(case, node, reason='placement: rank 0 may run on CPUs 0-1: not bound to one core') for case, node in (('Hpl', 'c1'), ('Npb', 'c2'))]] * 2,

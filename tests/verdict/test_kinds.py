@@ -37,6 +37,7 @@ DATA = TOP / 'tests' / 'data' / 'nights-79e2061'
 ENDS = {
     'Node': ('failed', 'a node failed (job 7 on p4: NODE_FAIL)'), 'Beside': ('failed', 'exit code 9'),
     'Long': ('failed', 'time limit reached, 60 s (job 8 on p3: TIMEOUT)'), 'Large': ('failed', 'memory exceeded (job 9 on p3)'),
+    'Crashed': ('failed', 'exit code 139; MPI_Finalize; although the output is complete'),
     'Taken': ('failed', 'cancelled (job 10 on p2: CANCELLED)'), 'Late': ('failed', 'cancelled while it waited in the queue'),
     'Placed': ('failed', 'placement: rank 0 may run on CPUs 0-1: not bound to one core'),
     'Wrong': ('wrong', 'the residual is 130'), 'Wide': ('skipped', 'nodes: needs 8, onebox:physical has 4'),
@@ -169,7 +170,7 @@ def test_no_word_of_a_reason_decides_anything(tmp_path, monkeypatch, reworded):
     assert dict(bad['notes'])['left out'].count(' of several ranks') == 1 and 'for other reasons' in dict(bad['notes'])['left out']
     assert {night[2] for night in found[0][3]['nights'].values()} >= {*'FWM-'}
     assert [night['turns'] for night in found[0][:4]] == [[], [], ['p2'], []] and found[0][4]['lost'] == 1
-    assert ['failed', 'physical', 'Long %n=1'] in [key for key, *_ in bad['incidents']]
+    assert ['failed', 'physical', 'Long %n=1', 'limit'] in [key for key, *_ in bad['incidents']]
 
 
 def test_no_word_of_a_recorded_reason_decides_anything(tmp_path, monkeypatch, reworded):

@@ -43,6 +43,7 @@ class Kind(str, Enum):
     LIMIT = 'limit'                 # of time or memory
     CANCELLED = 'cancelled'         # the job was taken back
     PLACEMENT = 'placement'         # the ranks ran elsewhere than asked
+    ENDED = 'ended'                 # the program, badly, after its whole output
     STOPPED = 'stopped'             # the run, before the case ended
     # of a skip
     WINDOW = 'window'               # of the night: it ended before the job began
@@ -58,6 +59,8 @@ class Kind(str, Enum):
     FLAGGED = 'flagged'             # it is shown, and used for nothing
 
 
+#: The reason of a case that failed after its whole output ends so.
+COMPLETE = 'although the output is complete'
 #: What tells the kind of a reason without one: of ReFrame, or of a session of before.
 _BEGINS = {
     'a node ': Kind.NODE, 'time limit': Kind.LIMIT, 'deadline': Kind.LIMIT, 'CPU time limit': Kind.LIMIT,
@@ -71,6 +74,8 @@ _HOLDS = {
 
 def kind(status: str, text: str) -> Kind:
     """Return the kind of a reason that has none: only here does a sentence decide anything."""
+    if status == 'failed' and text.endswith(COMPLETE):
+        return Kind.ENDED
     if status == 'failed':
         return next((of for words, of in _BEGINS.items() if text.startswith(words)), Kind.NONE)
     return next((of for words, of in _HOLDS.items() if status == 'skipped' and words in text), Kind.NONE)

@@ -365,7 +365,7 @@ class Workload(rfm.RegressionTestPlugin):
         except placement.Misplaced as err:
             self._parity_refuse('failed', str(err), Kind.PLACEMENT)
         if self.job.exitcode:
-            self._parity_refuse('failed', f'{self._parity_exit()}although the output is complete')
+            self._parity_refuse('failed', f'{self._parity_exit()}{reasons.COMPLETE}', Kind.ENDED)
         for metric in self._parity_expected():
             value = values.get(metric.name)
             if why := 'absent from the output' if value is None else metric.refuses(value):

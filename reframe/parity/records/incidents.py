@@ -244,6 +244,18 @@ class Incident(Strict):
         return {name: fault for name, fault in self.faults.items() if not fault.well}
 
 
+#: How a case fails whose job never began: the last word of an incident's key, as a kind of reason is.
+NOT_BEGUN = 'not begun'
+_HOW_FAILED = {NOT_BEGUN: 'did not run', Kind.LIMIT.value: 'reached its limit of time or memory',
+               Kind.CANCELLED.value: 'was cancelled', Kind.ENDED.value: 'failed after its whole output',
+               Kind.PLACEMENT.value: 'ranks placed otherwise than asked'}
+
+
+def how_failed(key: list[str]) -> str:
+    """Return how the cases of a failure failed; '' where that has no name, or in a key of older versions."""
+    return ''.join(key[3:4])
+
+
 def title(incident: Incident) -> str:
     """Return where and what, in a few words: of all faults that have not ended."""
     faults = sorted((incident.left or incident.faults).values(), key=lambda fault: -fault.loss)
@@ -258,11 +270,11 @@ def title(incident: Incident) -> str:
         part = incident.part or ' and '.join(sorted({fault.part for fault in faults}))
         slower = [fault.loss for fault in faults if fault.loss]
         return f'{place}: {part}{f" {figures.percent(median(slower))}" if slower else ""} slower'
-    what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
+    what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'failed',
             'missing': 'never ran', 'disturbed': 'disturbed night after night',
             'skipped': 'left out night after night'}[word]
-    if incident.key[2:] == [Kind.PLACEMENT.value]:
-        what = 'ranks placed otherwise than asked'
+    if word == 'failed':
+        what = _HOW_FAILED.get(how_failed(incident.key), what)
     cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}
     checks = sorted({case.partition('%')[0] for case in cases})
     return f'{place}: {several(checks)}{f", {len(cases)} cases" if len(cases) > 1 else ""}: {what}'

@@ -138,11 +138,22 @@ def _entry(title: str, group: list[CellText], nights: dict[int, tuple[str, str]]
     """``nights``: by the cell's id, its last nights and its runs of this one."""
     worst, shown = group[0], _shown(group)
     lines = [nights.get(id(row.cell), ('', ''))[1] for row in shown[:1]]
-    lines += [worst.reason, *(worst.cell.cause.lines(3) if worst.cell.cause else [])]
+    lines += [worst.reason, *_other_reasons(group), *(worst.cell.cause.lines(3) if worst.cell.cause else [])]
     return FaultEntry(verdict=worst.word, title=title, cells=[row.name for row in group],
                  figures=[_figure(row, nights.get(id(row.cell), ('', ''))[0]) for row in shown],
                  lines=[*filter(None, lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
+
+
+def _other_reasons(group: list[CellText]) -> list[str]:
+    """Return a reason of each kind of failure but the first one's, with its cell: a node that dies fails cases in
+    several ways."""
+    first: dict[Kind, CellText] = {}
+    for row in group:
+        if row.word in ('failed', 'missing'):
+            first.setdefault(row.cell.kind, row)
+    return [f'{row.name}: {row.reason}' for row in first.values()
+            if row is not group[0] and row.reason not in ('', group[0].reason)]
 
 
 def _nights(cells: list[Cell], session: str) -> dict[int, tuple[str, str]]:

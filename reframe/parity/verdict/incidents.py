@@ -177,7 +177,8 @@ def _bad(row: CellText, start: float, failures: Failures) -> Bad:
         node = where.name if where.kind == 'node' else ''
         key = ['regressed', where.kind, where.name, part] if where.kind else ['regressed', cell.partition, part]
     elif node:
-        key, cause = ['failed', 'node', node], Attribution(where=Where(kind='node', name=node, why='nothing ran'))
+        key = ['failed', 'node', node, _on_node(cell)]
+        cause = Attribution(where=Where(kind='node', name=node, why='no case ended well'))
     else:
         key = failures.key(cell)
     value = _slow_level(cell, start) if slow else cell.value
@@ -213,38 +214,68 @@ def loss(cell: Cell, value: float | None) -> float:
 
 
 class Failures:
-    """The places of a night's failures: a node on which nothing ran, a partition, one check."""
+    """The places of a night's failures: a node on which no case ended well, a partition, one check."""
 
     def __init__(self, cells: Sequence[Cell]):
         failed = [cell for cell in cells if cell.verdict in ('failed', 'missing')]
         ran = [cell for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')]
         self._fine = {cell.partition for cell in ran}
-        well = {node for cell in ran for node in _one_node(cell)}
-        cases = {(node, cell.case) for cell in failed if cell.partition in self._fine for node in _one_node(cell)}
-        self._dead = {node for node, count in Counter(node for node, _ in cases).items() if count > 1} - well
+        well = {node for cell in ran for node in cell.ran_on}
+        cases = defaultdict(set)
+        for cell in failed:
+            for node in _one_node(cell):
+                if cell.partition in self._fine and node not in well:
+                    cases[node, _on_node(cell)].add(cell.case)
+        #: Nodes, each with how its cases failed: several did so, or it failed itself.
+        self._dead = {key for key, names in cases.items() if len(names) > 1}
         self._checks = Counter(partition for partition, _ in {(cell.partition, cell.check) for cell in failed})
         by_partition: dict[str, list[set[str]]] = defaultdict(list)
         for cell in failed:
             if cell.kind is Kind.NODE:
-                self._dead.update(_one_node(cell))
+                self._dead.update((node, '') for node in _one_node(cell))
                 by_partition[cell.partition].append({*cell.ran_on})
         for shared in (set.intersection(*jobs) for jobs in by_partition.values()):
-            self._dead |= shared if len(shared) == 1 else set()
+            self._dead |= {(node, '') for node in shared} if len(shared) == 1 else set()
 
     def node(self, cell: Cell) -> str:
-        """Return the node on which nothing ran, where that is why the cell has no figure."""
-        nodes = _one_node(cell) or cell.ran_on if cell.verdict in ('failed', 'missing') else []
-        return next((node for node in nodes if node in self._dead), '')
+        """Return the node on which no case ended well, where that is why the cell has no figure."""
+        if cell.verdict not in ('failed', 'missing') or cell.kind is Kind.PLACEMENT:
+            return ''
+        nodes = _one_node(cell) or cell.ran_on
+        return next((node for node in nodes if (node, _on_node(cell)) in self._dead), '')
 
     def key(self, cell: Cell) -> list[str]:
         """Return kind and place of a failure: never a sentence."""
-        word, everything = cell.verdict, cell.partition not in self._fine and self._checks[cell.partition] > 1
-        if cell.kind is Kind.PLACEMENT:     # the launcher of a partition binds all ranks by one rule
-            return [word, cell.partition, cell.kind.value]
+        word = cell.verdict
+        if word == 'failed':
+            return [word, cell.partition, self._place(cell), _how_failed(cell)]
         kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '', 'skipped': cell.check,
-                'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program',
-                'failed': cell.case if cell.kind is Kind.LIMIT else '' if everything else cell.check}
+                'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program'}
         return [word, cell.partition, kind[word]]
+
+    def _place(self, cell: Cell) -> str:
+        """Return the case or the check that failed; '' where all of its partition does."""
+        if cell.kind is Kind.LIMIT:
+            return cell.case
+        if cell.kind is Kind.PLACEMENT:     # the launcher of a partition binds all ranks by one rule
+            return ''
+        everything = cell.partition not in self._fine and self._checks[cell.partition] > 1
+        return '' if everything else cell.check
+
+
+def _how_failed(cell: Cell) -> str:
+    """Return how a case failed: the last word of the key of its like."""
+    if cell.kind in (Kind.LIMIT, Kind.ENDED, Kind.PLACEMENT):
+        return cell.kind.value
+    if not cell.ran_on:
+        return table.NOT_BEGUN
+    return cell.kind.value if cell.kind is Kind.CANCELLED else ''
+
+
+def _on_node(cell: Cell) -> str:
+    """Return how a case failed, where it is compared with others of its node: a node may let none begin, have all
+    run out of time, or fail under them."""
+    return cell.kind.value if cell.kind in (Kind.LIMIT, Kind.ENDED) else ''
 
 
 def _one_node(cell: Cell) -> list[str]:
@@ -341,6 +372,7 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
         now = now.model_copy(update={'faults': {
             name: fault.model_copy(update={'well': True}) for name, fault in faults.items()}})
     now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})
+    now = now.model_copy(update={'key': _newest_key(incident, own)})
     left = now.left
     waits = [] if left else [node for node in incident.waits or incident.nodes
                              if node not in night.retired and not _measured(now, node, night)]
@@ -358,8 +390,17 @@ def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection
     ack = incident.ack or _ack(own) if state != 'open' else ''
     return now.model_copy(update={
         'begin': min(each.fault.since for each in own) if ended else now.begin, 'state': state, 'waits': waits,
-        'ack': ack, 'title': table.title(now) if also and also[0].row else now.title,
+        'ack': ack, 'title': table.title(now) if also and also[0].row or now.key != incident.key else now.title,
         'events': incident.events + [_event(what, night, said) for what, said in events]})
+
+
+def _newest_key(incident: Incident, own: Sequence[Bad]) -> list[str]:
+    """Return the key of an incident: that of tonight's failures, where all are alike."""
+    keys = {tuple(each.key) for each in own}
+    of_cells = incident.key[0] == 'failed' and incident.key[1:2] != ['node'] and len(incident.key) > 2
+    if not of_cells or len(keys) != 1 or own[0].key[0] != 'failed' or own[0].key[1] == 'node':
+        return incident.key
+    return own[0].key
 
 
 def _worse(old: Fault, bad: Bad) -> bool:
