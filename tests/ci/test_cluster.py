@@ -138,7 +138,7 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
 
 def wrap(night: Path, monkeypatch, name: str, text: str) -> None:
     """Put a shell script before a command of Slurm, which is "$real" in it."""
-    (night / 'bin').mkdir()
+    (night / 'bin').mkdir(exist_ok=True)
     (night / 'bin' / name).write_text(f'#!/bin/sh\nreal={shutil.which(name)}\n{text}\n')
     (night / 'bin' / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{night}/bin:{os.environ["PATH"]}')
@@ -206,13 +206,20 @@ def test_slurmctld_killed_and_restarted_in_mid_run(night):
     assert {c['verdict'] for c in cells} <= FINE and all(c['value'] is not None for c in cells if c['verdict'] == 'unreferenced')
 
 
+def test_the_accounting_gone_in_mid_run(night):
+    process = begin('onebox:physical -n Hpcc')
+    once_it_runs()
+    assert cluster('kill', 'slurmdbd').returncode == 0
+    cells = of(ended(process, 0), 'Hpcc')
+    assert {c['verdict'] for c in cells} <= FINE and any(c['value'] is not None for c in cells)
+
+
 @pytest.mark.parametrize('options, fault, reason', [
     (f'onebox:physical -n Hpcc {BESIDE}', 'scontrol update nodename=p1 state=down reason=test',
      r'a node failed \(job \d+ on p1: NODE_FAIL(; p1 is down: test)?\)|cancelled'),
     (f'onebox:virtual -n Hpcc {BESIDE}', 'ci/cluster kill v1', r'a node failed \(job \d+ on v1: NODE_FAIL(;.*)?\)'),
-    (f'onebox:virtual -n Hpcc {BESIDE}', 'ci/cluster kill v1 && ci/cluster start v1', 'a node failed|output incomplete|cancelled'),
-    ('onebox:physical -n Hpcc', 'ci/cluster kill slurmdbd', r'ReFrame stopped before it ended: .*sacct')],
-    ids=['node set down', 'guest killed', 'guest killed and restarted', 'accounting gone'])
+    (f'onebox:virtual -n Hpcc {BESIDE}', 'ci/cluster kill v1 && ci/cluster start v1', 'a node failed|output incomplete|cancelled')],
+    ids=['node set down', 'guest killed', 'guest killed and restarted'])
 def test_a_fault_while_a_case_runs(night, options, fault, reason):
     process = begin(options)
     once_it_runs()
@@ -242,6 +249,20 @@ def test_why_a_cancelled_job_waited_is_known_where_sacct_forgets_it(night, monke
     wrap(night, monkeypatch, 'sacct', '"$real" "$@" | sed s/PartitionDown/None/')
     assert shell('scontrol update partitionname=physical state=down', TOP).returncode == 0
     failed(ended(begin('onebox:physical -n Hpcc -S max_pending_time=10s'), 4), r'at most 10 s \(job \d+: CANCELLED, Reason PartitionDown\)')
+
+
+def test_a_job_that_nobody_names_ends_after_its_time_limit(night, monkeypatch):
+    for name in ('sacct', 'squeue', 'scontrol'):
+        wrap(night, monkeypatch, name, 'exit 0')
+    failed(ended(begin('onebox:physical -n Hpcc -S time_limit=1m'), 4),
+           r'time limit reached, 60 s: job \d+ had not ended after \d+ s; squeue says nothing, sacct says nothing')
+
+
+def test_a_job_that_waits_and_that_the_accounting_never_names_ends(night, monkeypatch):
+    wrap(night, monkeypatch, 'sacct', 'exit 0')
+    assert shell('scontrol update partitionname=physical state=down', TOP).returncode == 0
+    failed(ended(begin('onebox:physical -n Hpcc -S max_pending_time=10s'), 4),
+           r'maximum pending time exceeded, 10 s: job \d+ had not ended after \d+ s; squeue says PENDING, sacct says nothing')
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from reframe.frontend.executors import policies
 import pbs_server
 import slurm_site
 from conftest import shell
+from parity.base import reasons
+from parity.base.reasons import Kind
 from parity.rfm import patches, queues
 from parity.scheduler import command, pbs, scheduled
 from parity.scheduler.pbs import PbsNode
@@ -37,7 +39,7 @@ class Job(Made):
 @pytest.fixture
 def job(tmp_path):
     return Job(_jobid=None, _submit_time=None, _completed=False, _state=None, _nodespec=None, _exception=None, _exitcode=None, _is_cancelling=False,
-               workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, times={}, is_array=False)
+               workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, time_limit=120.0, times={}, is_array=False, record={'metrics': {}})
 
 
 @pytest.fixture
@@ -136,7 +138,7 @@ def scheduler(job, tmp_path, monkeypatch):
     job._jobid, job._submit_time = '4', time.time()
     command.note_standing(job, True)
     made = object.__new__(queues.Slurm)
-    made._squeue, made._cancel_reasons, made.log = 'squeue', ['BadConstraints'], lambda *_, **__: None
+    made._squeue, made._sacct, made._cancel_reasons, made.log = 'squeue', 'sacct', ['BadConstraints'], lambda *_, **__: None
 
     def states(*words, **commands):
         monkeypatch.setenv('PATH', f'{slurm_site.install(tmp_path / "bin", commands)}:/usr/bin:/bin')
@@ -214,7 +216,7 @@ def test_without_accounting_the_controller_tells_the_exit_code(scheduler, job, m
 
 @pytest.mark.parametrize('accounting, lost', (
     ({ASKED: ''}, True), ({ASKED: SACCT.replace('COMPLETED', 'RUNNING')}, True), ({ASKED: SACCT}, False)))
-def test_a_job_that_a_killed_slurmctld_lost_has_failed(scheduler, job, tmp_path, accounting, lost):
+def test_a_job_that_a_killed_slurmctld_lost_has_failed_unless_the_accounting_has_its_end(scheduler, job, tmp_path, accounting, lost):
     """The accounting may call it running for ever."""
     squeue = {SQUEUE: '', f'-h -u {os.getuid()} -o %i|%Z': '5|/x\n'}
     backend = scheduler('PENDING', squeue=squeue, sacct=accounting, scontrol={})
@@ -224,7 +226,96 @@ def test_a_job_that_a_killed_slurmctld_lost_has_failed(scheduler, job, tmp_path,
     assert not backend.finished(job), 'it was submitted just now'
     job._submit_time = time.time() - 61
     backend.poll(job)
-    assert backend.finished(job) is lost and ('Slurm has forgotten job 4: scontrol: slurm_load_jobs error' in str(job._exception)) is lost
+    assert backend.finished(job) and job.state == ('CANCELLED' if lost else 'COMPLETED')
+    assert ('Slurm has forgotten job 4: scontrol: slurm_load_jobs error' in str(job._exception)) is lost
+
+
+MINE = f'-h -u {os.getuid()} -o %i|%Z'
+STATE = '-h -j 4 -o %T'
+
+
+@pytest.fixture
+def silent(scheduler, job, monkeypatch):
+    """A backend whose sacct never names job 4, submitted so many seconds ago; ``squeue`` is its state there."""
+    for name in ('slurm_state_completed', 'slurm_state_pending'):
+        monkeypatch.setattr(reframe_slurm, name, getattr(reframe_slurm, name))
+    patches.end_preempted_jobs()
+    monkeypatch.setattr(queues, 'NEVER_WAIT', 60)
+    monkeypatch.setattr(queues, 'CANCEL_WAIT', 0)
+
+    def waited(seconds, squeue='', scontrol='', sacct=None):
+        listed = {MINE: '4|/x\n' if squeue else '', STATE: squeue, SQUEUE: ''}
+        told = {'--oneliner show job 4': scontrol} if scontrol else {}
+        backend = scheduler(None, squeue=listed, scontrol=told, sacct=sacct or {'-n -X -P -j 4 -o State': ''}, scancel={'4': ''})
+        monkeypatch.setattr(reframe_slurm.SlurmJobScheduler, 'poll', lambda self, *jobs: None)
+        job._submit_time = time.time() - seconds
+        return backend
+    return waited
+
+
+def test_the_controller_tells_the_end_of_a_job_that_the_accounting_never_names(silent, job):
+    silent(59, scontrol=JOB).poll(job)
+    assert job.state is None, 'the accounting may be late'
+    backend = silent(61, scontrol=slurm_site.recorded('job-completed', 0, JobState='FAILED', ExitCode='7:0'))
+    backend.poll(job)
+    assert backend.finished(job) and (job.state, job.exitcode, job._exception) == ('FAILED', 7, None) and job.times['ran'] == 13.0
+
+
+def test_a_job_that_the_accounting_never_names_is_asked_of_the_controller_until_it_ends(silent, job):
+    for state in ('PENDING', 'RUNNING'):
+        backend = silent(61, squeue=state, scontrol=slurm_site.recorded('job-pending', 0, JobState=state))
+        backend._looked_at = 0.0
+        backend.poll(job)
+        assert (job.state, job.standing.waits, backend.finished(job)) == (state, state == 'PENDING', False)
+
+
+@pytest.mark.parametrize('squeue, sacct, said', [
+    ('PENDING', None, 'squeue says PENDING, sacct says nothing'), ('', None, 'squeue says nothing, sacct says nothing'),
+    ('', {'x': ''}, 'squeue says nothing, sacct says unknown question: -n -X -P -j 4 -o State')])
+def test_a_job_that_nobody_knows_to_run_ends_after_its_longest_wait(silent, job, squeue, sacct, said):
+    late = job.max_pending_time + scheduled.GRACE
+    silent(late - 5, squeue, sacct=sacct).poll(job)
+    assert not job.is_cancelling
+    backend = silent(late + 1, squeue, sacct=sacct)
+    backend.poll(job)
+    why = f'maximum pending time exceeded, 600 s: job 4 had not ended after 721 s; {said}'
+    assert backend.finished(job) and str(job._exception) == f'[jobid=4] {why}'
+    assert job.record == {'metrics': {}, 'status': 'failed', 'kind': 'cancelled', 'reason': why}
+    assert reasons.kind('failed', why) is Kind.CANCELLED
+
+
+@pytest.mark.parametrize('word', [None, 'PENDING', 'RUNNING', 'COMPLETING', 'HIBERNATING'])
+def test_a_job_that_runs_ends_after_its_time_limit_whatever_is_said_of_it(silent, job, tmp_path, word):
+    """Its first file tells that it began, where squeue and sacct do not."""
+    job._state = word
+    (tmp_path / 'node.txt').touch()
+    silent(30, squeue=word or '').poll(job)
+    assert not job.standing.waits and not job.is_cancelling
+    job.standing = command.Standing(False, time.time() - 241)
+    backend = silent(300, squeue=word or '')
+    backend.poll(job)
+    why = f'time limit reached, 120 s: job 4 had not ended after 241 s; squeue says {word or "nothing"}, sacct says nothing'
+    assert backend.finished(job) and job.record['reason'] == why and job.record['kind'] == 'limit' and why in str(job._exception)
+
+
+def test_a_sacct_that_fails_ends_no_session(silent, job, monkeypatch):
+    backend = silent(61, scontrol=JOB)
+
+    def poll(self, *jobs):
+        raise SpawnedProcessError('sacct -P', '', 'sacct: error: Problem talking to the database: Connection refused', 1)
+    monkeypatch.setattr(reframe_slurm.SlurmJobScheduler, 'poll', poll)
+    backend.poll(job)
+    assert backend.finished(job) and job.state == 'COMPLETED'
+
+
+def test_a_command_of_slurm_that_does_not_answer_is_left(tmp_path, monkeypatch):
+    for name in ('osext', '_run_strict'):
+        monkeypatch.setattr(reframe_slurm, name, getattr(reframe_slurm, name))
+    monkeypatch.setattr(command, 'SECONDS', 0.2)
+    patches.leave_silent_commands()
+    for run in (reframe_slurm._run_strict, reframe_slurm.osext.run_command):
+        with pytest.raises(SpawnedProcessTimeout):
+            run('sleep 20')
 
 
 def test_a_job_that_slurm_never_took_has_failed(scheduler, job):
@@ -353,7 +444,7 @@ def poll(server, job, tmp_path, monkeypatch):
         number = printed(name)['stdout'].split(b'\n')[0].removeprefix(b'Job Id: ').decode() or '1.pbshead'
         server('qstat', answers or {'-x -f -w': printed(name)})
         job = job or Job(**{**vars(fresh), '_jobid': number, '_exitcode': None, 'nodelist': [], 'cancelled': False,
-                            '_submit_time': time.time() - waited, 'stderr': 'rfm_job.err', 'times': {}, **more})
+                            '_submit_time': time.time() - waited, 'stderr': 'rfm_job.err', 'times': {}, 'standing': command.Standing(True, time.time() - waited), **more})
         for file in (job.stdout, job.stderr) if outputs else ():
             (tmp_path / file).touch()
         scheduler.poll(None, job)
@@ -414,6 +505,24 @@ def test_a_job_that_pbs_does_not_know_is_told_by_what_the_server_keeps(poll, ans
     job.ended_at -= queues.OUTPUT_WAIT + 1
     job, _ = poll('', answers=answers, outputs=False, job=job)
     assert job.completed and why in str(job._exception)
+
+
+@pytest.mark.parametrize('name, answers, said', [
+    ('running', None, 'qstat says R'), ('', {'-x -f -w': COMMANDS['server-down'], '-f -w': COMMANDS['server-down']}, 'qstat says ')])
+def test_a_job_of_pbs_ends_after_its_limits_whatever_qstat_says(poll, tmp_path, name, answers, said):
+    answers = answers or {'-x -f -w': printed(name), '-f -w': printed(name)}
+    job, gone = poll(name, outputs=False, waited=600.0, answers=answers, standing=command.Standing(False, time.time() - 239))
+    assert not job.completed and not gone
+    job.standing = command.Standing(False, time.time() - 241)
+    job, gone = poll(name, outputs=False, answers=answers, job=job)
+    assert job.completed and gone == [job.jobid] and job.record['kind'] == 'limit'
+    assert f'time limit reached, 120 s: job {job.jobid} had not ended after 241 s; {said}' in str(job._exception)
+
+
+def test_a_job_of_a_pbs_that_does_not_answer_ends_after_its_longest_wait(poll):
+    answers = {'-x -f -w': COMMANDS['server-down'], '-f -w': COMMANDS['server-down']}
+    job, gone = poll('', outputs=False, waited=721.0, answers=answers)
+    assert job.completed and gone and 'maximum pending time exceeded, 600 s: job 1.pbshead had not ended after 721 s; qstat says ' in str(job._exception)
 
 
 def test_output_that_does_not_come_is_not_waited_for_for_ever(poll):

@@ -25,7 +25,7 @@ from reframe.utility import jsonext, osext
 
 from parity.base import reasons, yamlfile
 from parity.rfm import queues
-from parity.scheduler import scheduled
+from parity.scheduler import command, scheduled
 
 #: A host list of Slurm's: n[1-4,7],gpu01.
 _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
@@ -41,7 +41,8 @@ def install(results: Path) -> None:
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
     for change in (describe_checks_in_perflogs, warn_where_seen, describe_variables_once, copy_values_alone,
                    search_values_quickly, read_references_once, read_nodes_here, end_preempted_jobs,
-                   leave_full_queues, cancel_together, cut_reasons, tell_skips, take_printed_names):
+                   leave_silent_commands, leave_full_queues, cancel_together, cut_reasons, tell_skips,
+                   take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -215,6 +216,16 @@ def leave_full_queues() -> None:
     strict = slurm._run_strict
     slurm._run_strict = lambda command, **options: (
         queues.sbatch if command.startswith('sbatch ') else strict)(command, **options)
+
+
+def leave_silent_commands() -> None:
+    """End a command of Slurm that does not answer: ReFrame gives sacct and squeue no time limit, and every case of
+    the session would wait with it."""
+    def run(line, **options):
+        return osext.run_command(line, **{'timeout': command.SECONDS, **options})
+
+    slurm.osext = SimpleNamespace(**{**vars(osext), 'run_command': run})
+    slurm._run_strict = partial(run, check=True)
 
 
 def cancel_together() -> None:

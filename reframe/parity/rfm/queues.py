@@ -16,6 +16,7 @@ from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 from reframe.utility import osext
 
+from parity.base import reasons
 from parity.scheduler import command, pbs, scheduled, slurm
 from parity.scheduler.command import Forgotten, JobState, SchedulerError, note_standing, run
 
@@ -28,6 +29,8 @@ _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
                    r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*|sleeping and retrying')
 #: The same where it does not answer: it may just be starting.
 _AWAY = re.compile(r'cannot connect to server|Unable to contact slurm controller')
+#: Characters of a scheduler's answer in a reason.
+_ANSWER = 100
 #: What sbatch says of a full queue (MaxJobCount) before it sleeps for two minutes.
 _SLEEPS = b'sleeping and retrying'
 
@@ -92,7 +95,7 @@ class Patient:
     def _try_again(self, job):
         now = time.time()
         if job.max_pending_time and now - job.submit_time >= job.max_pending_time:
-            self.give_up(job, f'maximum pending time exceeded; {job.refused}')
+            self.give_up(job, f'{scheduled.WAITED}; {job.refused}')
         elif _AWAY.search(job.refused) and now - job.refused_since >= AWAY_WAIT:
             self.give_up(job, f'no answer for {AWAY_WAIT:g} s; {job.refused}')
         elif now - job.tried >= TRY_EVERY:
@@ -107,6 +110,30 @@ class Patient:
             super().cancel(job)
         else:
             self.give_up(job)
+
+    def end_overdue(self, job):
+        """Cancel a job that has outlived its limits, and fail its case, whatever the scheduler says of the job.
+        Return whether it has."""
+        if job.standing.waits and scheduled.begun(job):
+            note_standing(job, False)
+        late = scheduled.overdue(job)
+        if not late:
+            return False
+        kind, why = late
+        why = f'{why}; {self.words_of(job)}'
+        if record := getattr(job, 'record', None):
+            record.update(status='failed', kind=kind.value, reason=why)
+        self.cancel(job)
+        job._exception = JobError(why, job.jobid)
+        return True
+
+    def answer(self, *words):
+        """Return what one of the scheduler's commands says."""
+        done = self.tried(*words)
+        if done is None:
+            return f'{words[0]} does not answer'
+        text = ' '.join((done.stdout or done.stderr).split())
+        return f'{words[0]} says {reasons.cut(text, _ANSWER)}' if text else f'{words[0]} says nothing'
 
 
 #: How long (seconds) the output of an ended job may take to appear on a shared file system.
@@ -172,8 +199,20 @@ class Pbs(Patient, PbsJobScheduler):
         if not jobs:
             return
         known = self._records([job.jobid for job in jobs])
-        if known is None:       # the server is restarted: it is asked again
-            return
+        if known is not None:   # else the server is restarted: it is asked again
+            self._look(jobs, known)
+        for job in jobs:
+            if not (job.completed or job.cancelled) and self.end_overdue(job):
+                self._over(job, None)
+
+    def words_of(self, job):
+        """Return what qstat says of a job."""
+        done = self.tried('qstat', '-f', '-w', job.jobid)
+        state = re.search(r'job_state = (\w+)', done.stdout) if done else None
+        return f'qstat says {state[1]}' if state else self.answer('qstat', '-f', '-w', job.jobid)
+
+    def _look(self, jobs, known):
+        """Bring the jobs to the state in which PBS has them."""
         down = self._down({name for record in known.values() for name in pbs.busy(record)})
         for job in jobs:
             record = known.get(_number(job.jobid))
@@ -248,7 +287,7 @@ class Pbs(Patient, PbsJobScheduler):
         waited = time.time() - job.submit_time
         too_long = job.max_pending_time and waited >= job.max_pending_time
         if too_long or (state.never and waited >= NEVER_WAIT):
-            what = 'maximum pending time exceeded' if too_long else 'can never run'
+            what = scheduled.WAITED if too_long else 'can never run'
             self.cancel(job)
             taken = waited - getattr(job, 'refused_for', 0.0)
             self._over(job, (taken, 0.0), '; '.join(filter(None, (what, state.reason))))
@@ -292,16 +331,21 @@ class _Timed(Patient):
 
     def poll(self, *jobs):
         jobs = self.taken(jobs)
-        super().poll(*jobs)
-        self._end_forgotten(jobs)
+        try:
+            super().poll(*jobs)
+        except SpawnedProcessError as err:      # of sacct: the controller is asked
+            self.log(str(err))
+        self._ask_controller(jobs)
         for job in jobs:
+            if not self.finished(job) and not job.is_cancelling:
+                self.end_overdue(job)
             self._end_requeued(job)
             if not self.finished(job) and job.is_cancelling and time.time() - job.cancelled_at >= CANCEL_WAIT:
                 job._state, job._nodespec = 'CANCELLED', job._nodespec or ''
             if self.finished(job):
                 self._over(job)
             elif job.state:
-                pending = _pending(job) and 'COMPLETING' not in job.state
+                pending = _pending(job) and 'COMPLETING' not in job.state and not scheduled.begun(job)
                 why = job.standing.reason if pending and job.standing.waits else ''
                 command.note_standing(job, pending, why)
                 late = time.time() - job.submit_time >= NEVER_WAIT
@@ -313,7 +357,7 @@ class _Timed(Patient):
         """Cancel a job that Slurm queues again, although its options forbid that: it would measure twice. The word
         for its first end stays its state. Before PENDING, sacct says PREEMPTED for some seconds."""
         words = set((job.state or '').split(','))
-        if words & slurm.PENDING and os.path.exists(os.path.join(job.workdir, scheduled.NODE)):
+        if words & slurm.PENDING and scheduled.begun(job):
             if not _queued(job.jobid):      # sacct is late: it has just begun
                 return
             done = self.tried('sacct', '-n', '-X', '-D', '-P', '-j', job.jobid, '-o', 'State')
@@ -323,9 +367,16 @@ class _Timed(Patient):
             return
         self.cancel_many([job])
 
-    def _end_forgotten(self, jobs):
-        """End the jobs that Slurm has forgotten, for which ReFrame would wait for ever: a killed slurmctld loses
-        those that it had not saved."""
+    def words_of(self, job):
+        """Return what squeue and sacct say of a job."""
+        queue = self.answer(*self._squeue.split(), '-h', '-j', job.jobid, '-o', '%T')
+        accounting = self.answer(*self._sacct.split(), '-n', '-X', '-P', '-j', job.jobid, '-o', 'State')
+        return f'{queue}, {accounting}'
+
+    def _ask_controller(self, jobs):
+        """Ask the controller for the jobs that the accounting does not name, and for those that left the queue:
+        ReFrame would wait for ever. It has forgotten some, as a killed slurmctld loses those that it had not
+        saved."""
         now = time.time()
         late = [job for job in jobs if not self.finished(job) and now - job.submit_time >= NEVER_WAIT]
         if not late or now - getattr(self, '_looked_at', 0.0) < NEVER_WAIT:
@@ -334,9 +385,10 @@ class _Timed(Patient):
         with contextlib.suppress(SchedulerError):       # it does not answer: it is asked again
             known = {re.split('[_+]', name)[0] for name in slurm.folders()}
             for job in late:
+                job.unnamed = job.state is None or getattr(job, 'unnamed', False)     # by the accounting
                 try:
-                    if job.jobid not in known:
-                        slurm.states(job.jobid)
+                    if job.unnamed or job.jobid not in known:
+                        _take(job, slurm.states(job.jobid))
                 except Forgotten as err:
                     self.give_up(job, f'Slurm has forgotten job {job.jobid}: {err}')
 
@@ -397,11 +449,22 @@ class Squeue(_Timed, SqueueJobScheduler):
     def _over(self, job, times=None):
         if not getattr(job, 'over', False) and job.state == 'COMPLETED':
             with contextlib.suppress(SchedulerError):
-                for state in [each for each in slurm.states(job.jobid) if each.phase == 'ended'][:1]:
-                    job._state = state.word
-                    if state.word in ('COMPLETED', 'FAILED'):
-                        job._exitcode = slurm.kept_code(job.jobid) or state.exit_code
+                states = slurm.states(job.jobid)
+                if all(state.phase == 'ended' for state in states):
+                    _take(job, states)
         super()._over(job, times)
+
+
+def _take(job, states: list[JobState]) -> None:
+    """Give a job the state that the controller tells, of each element of an array."""
+    if not states:
+        return
+    job._state = ','.join(state.word for state in states)
+    job._nodespec = ','.join(state.nodes for state in states if state.nodes) or job._nodespec or ''
+    codes = [slurm.kept_code(job.jobid) or state.exit_code for state in states
+             if state.word in ('COMPLETED', 'FAILED')]
+    if codes:
+        job._exitcode = max(codes)
 
 
 def _queued(jobid: str) -> bool:

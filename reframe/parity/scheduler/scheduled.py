@@ -21,6 +21,10 @@ QUEUED = tuple(_NEVER_AGAIN)
 #: The longest that a job waits for its nodes, where the partition states nothing (`extras: max_pending_time`).
 LONGEST_WAIT = '6h'
 
+#: How long (seconds) a scheduler may take to end a job that has outlived its limits. Slurm rounds a time limit up
+#: to minutes, looks every half minute, and leaves a job another half minute.
+GRACE = 120.0
+
 #: The Unix time from which on no job starts: the end of a night's window (`nightly:` in system.yaml).
 UNTIL = 'PARITY_UNTIL'
 #: The reason of a case that was left out for it.
@@ -29,6 +33,9 @@ OVER = 'the window of the night ended'
 #: How mpirun of an Open MPI without `tm` reaches the other nodes of a PBS job, where the site says nothing.
 _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" '
                  'PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"')
+
+#: How the reason of a job begins that waited for too long.
+WAITED = 'maximum pending time exceeded'
 
 #: The output of node.sh.
 NODE = 'node.txt'
@@ -82,7 +89,7 @@ def begin(case) -> None:
         case.stage_program('pbs_rsh.sh')
         case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
     job.options = [*job.options, _NEVER_AGAIN[scheduler]]
-    job.times = case.parity.setdefault('job', {})
+    job.record, job.times = case.parity, case.parity.setdefault('job', {})
     if case.max_pending_time is None:
         case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
     if until := float(os.environ.get(UNTIL, 0)):
@@ -90,6 +97,23 @@ def begin(case) -> None:
             case.skip_case(f'{OVER} before its job started: it is left for the next night', Kind.WINDOW)
         if left < case.max_pending_time:        # ReFrame reads a time as seconds
             case.max_pending_time, case.parity['until'] = left, until
+
+
+def begun(job) -> bool:
+    """Return whether a job's first file is there. Its scheduler may not say that it began."""
+    return os.path.exists(os.path.join(job.workdir, NODE))
+
+
+def overdue(job) -> tuple[Kind, str] | None:
+    """Return the kind and the reason of a job that has outlived its longest wait, or its time limit, by GRACE."""
+    now, standing = time.time(), job.standing
+    if standing.waits:
+        kind, what, limit, lived = Kind.CANCELLED, WAITED, job.max_pending_time, now - job.submit_time
+    else:
+        kind, what, limit, lived = Kind.LIMIT, 'time limit reached', job.time_limit, now - standing.since
+    if not limit or lived < limit + GRACE:
+        return None
+    return kind, f'{what}, {limit:g} s: job {job.jobid} had not ended after {lived:.0f} s'
 
 
 def nodes(case) -> int:
