@@ -298,6 +298,13 @@ def test_a_job_that_runs_ends_after_its_time_limit_whatever_is_said_of_it(silent
     assert backend.finished(job) and job.record['reason'] == why and job.record['kind'] == 'limit' and why in str(job._exception)
 
 
+def test_a_controller_that_says_nothing_gives_a_job_no_state(silent, job, tmp_path):
+    backend = silent(61)
+    (tmp_path / 'bin' / 'scontrol').write_text('#!/bin/sh\nexit 0\n')
+    backend.poll(job)
+    assert job.state is None and not backend.finished(job)
+
+
 def test_a_sacct_that_fails_ends_no_session(silent, job, monkeypatch):
     backend = silent(61, scontrol=JOB)
 

@@ -520,6 +520,14 @@ def test_one_cause_is_one_incident_and_two_are_two(turns, titles):
     assert [each.title for each in live(*turns)[0]] == titles
 
 
+def test_an_entry_has_the_reason_of_each_kind_of_failure_once_with_its_cell():
+    cells = [broken('Hpl', 'c7', reason='a node failed (job 1 on c7: NODE_FAIL)'), broken('Npb', 'c7', reason='exit code 9'),
+             broken('Ior', 'c7', reason='exit code 8'), fine('Stream', 'c1')]
+    entry, = answer.of(verdict_of(cells, incidents=[], pairs=[])).entries
+    assert entry.title == 'c7: Hpl, Ior, Npb, 3 cases: failed'
+    assert entry.lines == ['a node failed (job 1 on c7: NODE_FAIL)', 'Npb.rate@onebox:virtual: exit code 9']
+
+
 SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
 
 
