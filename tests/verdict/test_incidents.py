@@ -236,6 +236,11 @@ def test_page_and_junit_speak_of_incidents(slow, results):
     parity('report')
     assert (results / 'report' / 'index.html').read_text().count('href="incidents/1.html"') == 2         # a card and the map
     slow(100.0)
+    parity('report')
+    own = (results / 'report' / 'incidents' / '1.html').read_text()
+    now, before = re.findall(r'<p>(.*?<strong class="fig">.*?)</p>', own)
+    assert now.startswith('in order again <strong class="fig">100.0 Gflop/s</strong>') and 'regressed' not in now
+    assert before.startswith('2026-11-19: ') and '84 Gflop/s</strong> -16.0 %' in before
     slow(100.0)
     parity('report')
     assert not (results / 'report' / 'incidents' / '1.html').exists()
@@ -315,7 +320,7 @@ def test_an_incident_of_a_node_that_is_gone_ends_when_the_node_is_retired(site, 
     assert '\nc1 ' not in listed and '\nretired: c1\n' in listed and '1 of 1 node ' in listed
     assert f'retired   since {day(stored.count - 2)}: sent back' in of_node and '00000000' in of_node
     shown = parity('show', '1').stdout
-    assert 'over: c1 retired' in shown and '-16.0 %   in order again' in shown
+    assert 'over: c1 retired' in shown and re.search(r'-16.0 %   regressed on 20\d\d-\d\d-\d\d, (retired|in order again)', shown)
     index, *_ = report.of_session(judge.newest())
     assert 'not measured tonight' not in index.read_text()
     assert any(re.search(r'system.yaml:\d+: c1 ran again: take it out', said) for said in night(('c1',))[0].warnings)

@@ -94,6 +94,8 @@ def _fault(fault: Fault) -> tuple[str, ...]:
     (before, now), unit = figures.alike(fault.unit, fault.expected, fault.value)
     before = f'{before} -> ' if fault.expected is not None else ''
     figure = '' if fault.value is None else f'{before}{now} {unit}'
-    bad = f'{"known, " * fault.acknowledged}{fault.word}'
-    word = 'retired' if fault.retired else 'in order again' if fault.well else bad
+    word = f'{"known, " * fault.acknowledged}{fault.word}'
+    if fault.well:      # the figure is of the last night that was bad
+        now = 'retired' if fault.retired else 'in order again'
+        word = f'{fault.word} on {times.day(fault.measured)}, {now}'
     return fault.cell, figure, figures.change(fault.value, fault.expected), word

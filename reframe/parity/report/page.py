@@ -60,7 +60,8 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     """Return the pages by their file below ``directory``: index.html, and one with the figures of each check.
 
     Each is self-contained; everything that comes from the verdict is escaped."""
-    names = {'figures': figures, 'drawings': drawings, 'version': __version__, 'count': _count, 'listed': LISTED}
+    names = {'figures': figures, 'drawings': drawings, 'times': times, 'version': __version__, 'count': _count,
+             'listed': LISTED}
     previous = previous or Previous()
     lines, sources = of_cells(verdict.cells, previous.nights or NightHistory())
     left = {folder: _links(folder, directory, root) for folder in {line.cell.outputdir for line in lines}}

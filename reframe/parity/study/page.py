@@ -30,6 +30,8 @@ _COLUMNS = ('benchmark', 'metric', 'unit', 'better', 'of', 'n_baseline', 'n_cand
 _MACHINE = ('processor', 'memory', 'network', 'compiler', 'BLAS', 'MPI', 'kernel')
 #: Values of an axis that become lines of a plot, at most.
 _MOST_LINES = 6
+#: Columns of figures of a table: the others follow in a table below.
+_ACROSS = 6
 
 
 def write(of: Compared) -> list[Path]:
@@ -71,7 +73,7 @@ def page(of: Compared) -> str:
             ('Left out', [(c.what, c.why) for c in of.study.dropped])]
     shown = tables.of_study(of)
     return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(
-        c=of, title=of.title, counts=counts, experiments=experiments, tables=shown, rest=rest,
+        c=of, title=of.title, across=_ACROSS, counts=counts, experiments=experiments, tables=shown, rest=rest,
         plots={key: list(_plots(of, key)) for key in of.study.experiments}, machines=list(_machines(of)),
         version=paths.version(), today=f'{datetime.date.today()}')
 
