@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -82,3 +83,16 @@ def test_a_file_cut_off_and_an_empty_folder_end_with_2(tmp_path):
     assert cut.returncode == 2
     assert 'cut.csv.gz' in cut.stderr
     assert 'Traceback' not in cut.stderr
+
+
+def test_the_readme_and_the_page_give_the_times_of_the_table():
+    """The readme names the fixed bound, the page all three rules; the table has alarms for nothing in its fifth figure."""
+    page, readme = ((paths.root() / name).read_text() for name in ('docs/real-histories.md', 'README.md'))
+    rows = (line.strip('|').split('|') for line in page.splitlines() if line.startswith('| all |'))
+    nothing = {row[1].strip(): float(row[5]) for row in rows}
+    times = {rule: round(alarms / nothing[real.PARITY]) for rule, alarms in nothing.items()}
+    stated = ' '.join(page.split())
+    for said, rule in ((r'A fixed bound of -5 % gives (\d+) times', 'fixed -5 %'), (r'median of three nights gives (\d+) times', 'median of three'),
+                       (r'and Otava (\d+) times', 'Otava')):
+        assert int(re.search(said, stated)[1]) == times[rule]
+    assert int(re.search(r'a fixed bound of -5 % gives (\d+) times', ' '.join(readme.split()))[1]) == times['fixed -5 %']
