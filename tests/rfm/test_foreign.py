@@ -163,6 +163,13 @@ def test_the_example_is_measured_and_imports_nothing_of_parity(checkout):
     assert cell['value'] > 0
 
 
+def test_the_log_file_of_a_run_in_colours_has_none(checkout):
+    (checkout / 'checks' / 'speed.py').write_text(SPEED)
+    done = shell('. ci/activate && reframe -c checks/speed.py -r', checkout, RATE='none', RFM_COLORIZE='y')
+    log = (checkout / 'results' / 'reframe.log').read_text()
+    assert '\x1b[31m' in done.stdout and 'FAILED' in log and '\x1b' not in log
+
+
 def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
     (checkout / 'checks' / 'speed.py').write_text(SPEED)
     night = run(checkout, 'reframe -c checks/speed.py -r', RATE='100')

@@ -13,7 +13,7 @@ RELIED = {
         'core.schedulers.local:LocalJobScheduler.submit': '3268708cdf63', 'core.schedulers.pbs:PbsJobScheduler.emit_preamble': 'dab1e3a66260',
         'core.schedulers.slurm:_SlurmJob.nodelist.fget': '4eb8223e8e7b', 'core.warnings:user_deprecation_warning': '894e0ce217c3',
         'core.warnings:suppress_deprecations': '7c073d7afb48', 'core.fields:DeprecatedField.__get__': '6de3ee23dcab',
-        'core.variables:VarSpace.join': 'c9f0d676ce85', 'core.variables:TestVar.reset_target': '26ba71e2403f', 'core.variables:VarSpace._inject': '37c127828315', 'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
+        'core.variables:VarSpace.join': 'c9f0d676ce85', 'core.variables:TestVar.reset_target': '26ba71e2403f', 'core.variables:VarSpace._inject': '37c127828315', 'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73', 'core.logging:_create_file_handler': '76dfe80717dc',
         'frontend.reporting:RunReport.update_run_stats': '7590ce4f82f5', 'utility.jsonext:encode': 'f92916182c1e'},
     'queues.py': {
         'core.schedulers.pbs:PbsJobScheduler': 'eed54de4fff8',

@@ -29,6 +29,8 @@ from parity.scheduler import command, scheduled
 
 #: A host list of Slurm's: n[1-4,7],gpu01.
 _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
+#: A colour of a terminal.
+_COLOUR = re.compile(r'\x1b\[[\d;]*m')
 #: Values of these types never change.
 _PLAIN = (str, int, bool, float, type(None))
 _HOLDERS = (list, dict, tuple, set)
@@ -39,10 +41,10 @@ def install(results: Path) -> None:
     allow_spaces(results)
     logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
-    for change in (describe_checks_in_perflogs, warn_where_seen, describe_variables_once, copy_values_alone,
-                   search_values_quickly, read_references_once, read_nodes_here, end_preempted_jobs,
-                   leave_silent_commands, leave_full_queues, cancel_together, cut_reasons, tell_skips,
-                   take_printed_names):
+    for change in (write_log_without_colours, describe_checks_in_perflogs, warn_where_seen,
+                   describe_variables_once, copy_values_alone, search_values_quickly, read_references_once,
+                   read_nodes_here, end_preempted_jobs, leave_silent_commands, leave_full_queues, cancel_together,
+                   cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -58,6 +60,19 @@ def allow_spaces(folder: Path) -> None:
     pbs.PbsJobScheduler.emit_preamble = lambda scheduler, job: [
         f'cd {shlex.quote(job.workdir)}' if line == f'cd {job.workdir}' else line
         for line in preamble(scheduler, job)]
+
+
+def write_log_without_colours() -> None:
+    """Write ReFrame's log file without the colours that it puts into a message for a terminal."""
+    handlers = reframe_logging._create_handlers
+    create = handlers['file']
+
+    def without_colours(*args) -> logging.Handler:
+        handler = create(*args)
+        handler.format = lambda record: _COLOUR.sub('', logging.Handler.format(handler, record))
+        return handler
+
+    handlers['file'] = without_colours
 
 
 def describe_checks_in_perflogs() -> None:
