@@ -68,7 +68,7 @@ def test_the_first_sentence_says_which_codes_lack(lacking, measured, said_first)
     none = CodeCoverage(code='NPB', measured=False, reason='no Spack', lacking=True)
     found = [none] * lacking + [one] * (2 - lacking)
     verdict = verdict_of([cell('unreferenced', value=1.0), cell('unreferenced', metric='copy', value=1.0)], exit_code=0, coverage=Coverage(
-        line='', codes=found, measured=measured, total=2, cells=2))
+        line='', codes=found, measured=measured, total=lacking + measured, cells=2))
     assert answer.of(verdict).sentence == said_first
 
 

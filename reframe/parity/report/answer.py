@@ -259,12 +259,12 @@ def _too_often(cells: list[Cell], measured: int) -> str:
 
 def _lacking(coverage: Coverage) -> str:
     """Return that none of the selected codes has its program here; '' where one has it, or none was selected."""
-    if not coverage.selected or len(coverage.lacking) < coverage.selected:
+    if not coverage.total or len(coverage.lacking) < coverage.total:
         return ''
-    if coverage.selected == 1:
+    if coverage.total == 1:
         return f'The selected code, {coverage.lacking[0]}, has no program here'
-    which = 'codes' if coverage.selected == coverage.total else 'selected codes'
-    return f'None of the {coverage.selected} {which} has its program here'
+    which = 'codes' if coverage.total == len(coverage.codes) else 'selected codes'
+    return f'None of the {coverage.total} {which} has its program here'
 
 
 def _nothing_measured(table: list[CellText]) -> str:

@@ -82,7 +82,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     yield 'nights', _gaps(max(since + _DAY, every[0].start), nights)
     yield from (('nodes', line) for line in _nodes(system, since))
     yield 'node-hours', _node_hours(system, since)
-    yield 'coverage', '; '.join(_coverage(nights, verdict.coverage.line))
+    yield 'coverage', '; '.join(filter(None, _coverage(nights, verdict.coverage.line)))
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
     yield 'alarms', _alarms(system, since, every, new)
     yield 'trust', budget.sentence(verdict.budget) or 'nothing is judged yet: no false alarm is possible'

@@ -293,32 +293,39 @@ def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell])
 # ---- the codes that were measured
 
 def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool) -> Coverage:
-    """Return the coverage by the measured codes; ``absent``: by feature, why no environment offers it."""
+    """Return the coverage of the codes whose checks were loaded. Those that were not selected do not count.
+
+    ``absent``: by feature, why no environment offers it. A session of other checks asks for no code."""
     needing: dict[str, set[str]] = {}        # the cases that need a feature
     for case in plan.cases:
         for feature in case.needs:
             needing.setdefault(feature, set()).add(case.case)
+    loaded = {feature for check in plan.checks for feature in check.needs}
     broken = {problem.file for problem in plan.problems}
     found: list[CodeCoverage] = []
     for code in codes.measured():
-        selected = bool({code.feature, code.stand_in} & needing.keys())
+        able = {code.feature, code.stand_in}
+        selected, damaged = bool(able & needing.keys()), paths.named(code.file) in broken
+        if not selected and not able & loaded and not damaged:
+            continue
         if ran := _of_code(code, cells, needing):
             found.append(ran)
         elif not code.optional:     # nobody asked for an application that is not here
             why = model.NOT_SELECTED
             if selected:
                 why = absent.get(code.feature, 'no check' if spack else 'no Spack')
-            elif paths.named(code.file) in broken:
+            elif damaged:
                 why = 'no check'
             found.append(CodeCoverage(code=code.name, measured=False, lacking=selected, reason=why))
     measured = sum(c.measured for c in found)
+    total = sum(c.reason != model.NOT_SELECTED for c in found)
     lacking = {c.code for c in found if c.lacking}
-    line = _line(found, measured, _ours(cells, plan))
+    line = _line(found, measured, total, _ours(cells, plan))
     if any(code.name in lacking and code.feature in absent for code in codes.measured()):
         line += f'; parity doctor --system {plan.system} says what they need'
     if any(code.name in lacking and code.spack and code.feature not in absent for code in codes.measured()):
         line += f'; {codes.without_github(plan.system)}'
-    return Coverage(line=line, codes=found, measured=measured, total=len(found), cells=len(cells))
+    return Coverage(line=line, codes=found, measured=measured, total=total, cells=len(cells))
 
 
 def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]]) -> CodeCoverage | None:
@@ -346,8 +353,8 @@ def _ours(cells: list[Cell], plan: Plan) -> list[str]:
             if not (code.spack or code.package or code.profiles) and paths.named(code.file) in files]
 
 
-def _line(found: list[CodeCoverage], measured: int, ours: list[str]) -> str:
-    """Return '3 of 13 codes (A stands in for B C; no Spack: D E F; of parity: G)'."""
+def _line(found: list[CodeCoverage], measured: int, total: int, ours: list[str]) -> str:
+    """Return '3 of 13 codes (A stands in for B C; no Spack: D E F; parity's own: G)'; no count of no code."""
     said: dict[str, list[str]] = {}
     for c in found:
         if c.measured and c.by != c.code:
@@ -357,7 +364,9 @@ def _line(found: list[CodeCoverage], measured: int, ours: list[str]) -> str:
     if ours:
         said["parity's own: "] = ours
     parts = [what + ' '.join(codes) for what, codes in said.items()]
-    return f'{measured} of {counted(len(found), "code")}' + (f' ({"; ".join(parts)})' if parts else '')
+    if not total:
+        return '; '.join(parts)
+    return f'{measured} of {counted(total, "code")}' + (f' ({"; ".join(parts)})' if parts else '')
 
 
 # ---- the cells that tonight's plan lacks, and the nights before had

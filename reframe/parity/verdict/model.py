@@ -168,20 +168,15 @@ class CodeCoverage(Strict):
 
 class Coverage(Strict):
     line: str                        # '3 of 13 codes (A stands in for B; no Spack: C D)'
-    codes: list[CodeCoverage]
+    codes: list[CodeCoverage]        # whose checks were loaded
     measured: int
-    total: int
+    total: int                       # number of codes that the session was to measure
     cells: int                       # number of planned cells
 
     @property
     def lacking(self) -> list[str]:
         """The names of the codes that have no program here."""
         return [code.code for code in self.codes if code.lacking]
-
-    @property
-    def selected(self) -> int:
-        """The number of codes that the session was to measure."""
-        return sum(code.reason != NOT_SELECTED for code in self.codes)
 
 
 class JudgedSession(Strict):
