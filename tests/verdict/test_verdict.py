@@ -11,6 +11,7 @@ import judging
 import nights as made
 import sessions
 from commands import parity
+from parity import report
 from parity.base.errors import UsageError
 from parity.cli import table
 from parity.compare.pairs import Pair
@@ -81,6 +82,20 @@ def test_a_ceiling_may_come_from_another_check_of_the_session(dgemm, efficiency)
     assert cell.limit_source == ('Hpcc.dgemm of the same session x 2 ranks, measured' if efficiency else '')
 
 
+@pytest.mark.parametrize('hpl, dgemm, efficiency', [('', '', 0.8), ('steal 20 %', '', None), ('', 'steal 20 %', None), ('steal 20 %', 'steal 20 %', None)])
+@pytest.mark.parametrize('own', [True, False])
+def test_a_share_of_a_ceiling_is_of_two_undisturbed_figures(hpl, dgemm, efficiency, own):
+    """``own``: the ceiling is of the same run."""
+    ceiling = {'limit': {'value': 100.0, 'unit': 'Gflop/s', 'source': 'dgemm', 'certain': False}} if own else {'ceiling': {'of': 'Hpcc.dgemm', 'times': 2}}
+    case = ran('Hpl', hpl=80.0, parity={'metrics': {'hpl': ceiling}, 'disturbed': hpl or own and dgemm})
+    hpcc = {**ran('Hpcc', parity={'disturbed': dgemm}), 'perfvalues': {'local:default:dgemm': [50.0, 0, None, None, 'Gflop/s', None]}}
+    metrics = [{'name': 'dgemm', 'unit': 'Gflop/s', 'better': 'higher'}]
+    found = verdict(case, hpcc, plan=[planned('Hpl'), planned('Hpcc', metrics=metrics)])
+    assert found.cells[0].efficiency == efficiency
+    line, = [each for each in answer.of(found).headlines if each.figure == '80 Gflop/s']
+    assert line.share == efficiency
+
+
 def test_what_never_ran_is_missing_if_it_is_required(site):
     site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
     plan = [planned(), planned('Never'), planned('NoMpi', environ='', needs=['hpcc']), planned('Later', environ='', needs=['osu'])]
@@ -131,31 +146,35 @@ def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_buil
     case['perfvalues']['local:default:stream_star_triad'] = [20.0, 0, None, None, 'GB/s', None]
     npb = planned('Npb', environ='', needs=['npb'])
     coverage = verdict(case, plan=[planned(metrics=[*METRICS, stream]), npb]).coverage
-    assert coverage.line.startswith(f'2 of {len(coverage.codes)} codes (') and 'no Spack: NPB;' in coverage.line and coverage.lacking == ['NPB']
+    assert coverage.line.startswith('2 of 4 codes (') and 'no Spack: NPB;' in coverage.line and coverage.lacking == ['NPB']
     assert 'hpcc stands in for HPL' in coverage.line and 'hpcc only cached: STREAM' in coverage.line
-    report = sessions.report([ran()], [planned(needs=['filecopy']), npb])
+    made = sessions.report([ran()], [planned(needs=['filecopy']), npb])
+    made['parity_session']['plan']['checks'] = [{'check': 'Hpcc', 'file': 'x', 'needs': ['hpcc'], 'metrics': []}]
     broken = {'file': 'checks/storage/fio/fio.py', 'what': 'does not load', 'refuses': False}
-    report['parity_session']['plan']['problems'] = [broken]
+    made['parity_session']['plan']['problems'] = [broken]
     build = {'newer_build': 'the build of 2026-11-22 11:30 failed: make; in use: that of 2026-11-20 09:00'}
-    report['parity_session']['facts'] = {'software': {'spack': build, 'spack-gpu': build, 'distro': {}}}
-    found = verdict_on(report)
+    made['parity_session']['facts'] = {'software': {'spack': build, 'spack-gpu': build, 'distro': {}}}
+    found = verdict_on(made)
     coverage = found.coverage
     assert found.warnings.count(f'spack: {build["newer_build"]}') == 1
     assert 'not selected: ' in coverage.line and 'no Spack: NPB;' in coverage.line and 'no check: fio' in coverage.line
-    assert {code.code for code in coverage.codes if code.reason != 'not selected'} == {'NPB', 'fio'}
-    assert not {'GROMACS', 'LAMMPS'} & {code.code for code in coverage.codes}, 'nobody asked for them'
+    assert {code.code for code in coverage.codes if code.reason == 'not selected'} == {'HPL', 'STREAM', 'hpcc'}
+    assert {code.code for code in coverage.codes} == {'HPL', 'STREAM', 'hpcc', 'NPB', 'fio'}, 'nobody asked for the others'
+    assert coverage.line.startswith('0 of 2 codes (')
     assert 'parity doctor' not in coverage.line
 
 
-def test_of_a_foreign_session_no_code_lacks():
-    found = verdict(ran(refs={}), plan=[planned(needs=[], file='/opt/site/checks/toy.py')])
-    assert found.coverage.lacking == [] and found.coverage.line.startswith('0 of 14 codes (not selected: ')
-    assert 'program here' not in answer.of(found).sentence and 'GitHub' not in found.coverage.line
+def test_a_session_of_other_checks_covers_no_code_and_says_nothing_of_codes(tmp_path):
+    found = verdict(ran(), plan=[planned(needs=[], file='/site/toy.py')])
+    assert (found.coverage.line, found.coverage.codes, found.coverage.total) == ('', [], 0)
+    assert 'covers' not in dict(answer.of(found).notes) and answer.of(found).sentence.startswith('This machine is measured: 2 figures')
+    page = report.write(found, tmp_path, tmp_path)[0].read_text()
+    assert 'id="coverage"' not in page
 
 
 def test_what_a_code_needs_is_doctors_where_a_program_is_absent():
-    made = sessions.report([ran()], [planned(), *(planned(name, environ='', needs=[name]) for name in ('fio', 'gromacs'))])
-    for feature, named in (('fio', True), ('gromacs', False)):      # gromacs: nobody asked for it
+    made = sessions.report([ran()], [planned(), planned('Fio', environ='', needs=['fio'])])
+    for feature, named in (('fio', True), ('iperf3', False)):      # iperf3: nobody asked for it
         made['parity_session']['facts'] = {'software': {'distro': {'absent': {feature: 'no mpirun'}}}}
         coverage = verdict_on(made).coverage
         assert ('no mpirun: fio' in coverage.line) is ('parity doctor --system local' in coverage.line) is named

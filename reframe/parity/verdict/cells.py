@@ -86,6 +86,8 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         said = 'absent from the results' if figure.value is None else f'{figure.value}'
         return {**_place(runs[0]), 'verdict': 'wrong', 'reason': figure.why or f'{metric.name} is {said}'}
     limit = _limit(figure, metric.unit, runs[0].partition, figures)
+    if not calm and limit is not None and not limit.exceeded_by(figure.value):
+        limit = None        # the share that a disturbed figure reached says nothing
     bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
                                       'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
     verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
