@@ -9,6 +9,8 @@ import re
 import sys
 import threading
 from collections import Counter
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 
@@ -106,6 +108,13 @@ FAULTS = [(range(0, 6), ['Stream'], 'c1', 0.9), (range(2, 9), ['Npb', 'Zstd'], '
           (range(30, 37), ['Ring'], 'c4', 0.9),         # then not measured
           (range(40, 45), ['Stream'], 'c1', 0.9),       # then measured elsewhere
           *((range(50, 56), ['Lu', 'Mg', 'Ft', 'Is'], node, 0.9) for node in NODES)]
+@contextmanager
+def clock_at(seconds: float):
+    """The time of day within it."""
+    with mock.patch('time.time', lambda: seconds):
+        yield
+
+
 FAILED = {'Fft': {'result': 'fail', 'fail_phase': 'run', 'perfvalues': {}, 'parity': {'status': 'failed', 'reason': 'disk full'}}}
 
 
@@ -244,6 +253,31 @@ def test_page_and_junit_speak_of_incidents(slow, results):
     slow(100.0)
     parity('report')
     assert not (results / 'report' / 'incidents' / '1.html').exists()
+
+
+def test_an_older_session_is_shown_with_what_was_known_then(cluster, slow, stored, results):
+    """An acknowledgement of a later day does not hold for it; one that has run out since does."""
+    def night(hpl=84.0):
+        Days.day = Days.real.fromtimestamp(start(stored.count))
+        return slow(hpl).session.uuid
+
+    def page(uuid):
+        found = judge.newest(uuid)
+        report.write(found, results / uuid, results)
+        own = results / uuid / 'incidents' / '1.html'
+        return found.exit_code, ' acknowledged until' in own.read_text(), 'class="label">acknowledged' in (results / uuid / 'index.html').read_text()
+
+    first, second = night(), night()
+    with clock_at(start(1) + 3600):
+        until = str(Days.day + datetime.timedelta(1))
+        assert parity('ack', '1', '--until', until, '--why', 'a fan is ordered').returncode == 0
+    assert page(second) == (0, True, True), 'the newest one shows what is known now'
+    third, fourth = night(), night()
+    assert page(first) == (1, False, False) and not [each for each in judge.newest(first).warnings if 'acknowledgement' in each]
+    assert page(second) == page(third) == (0, True, True)
+    assert page(fourth) == (1, False, False)
+    night(100.0)
+    assert page(first) == (1, False, False) and [each.state for each in judge.newest(first).incidents] == ['open']
 
 
 def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results, tmp_path, monkeypatch):

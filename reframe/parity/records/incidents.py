@@ -23,6 +23,8 @@ from parity.records import database
 
 #: Facts that change without slowing a machine.
 _HARMLESS = ('nodes', 'parity', 'ReFrame')
+#: The text of the event `known` that ends an acknowledgement.
+TAKEN_BACK = 'taken back'
 #: Nodes by their short names; older versions stored full ones.
 NodeNames = Annotated[list[str], AfterValidator(lambda names: [node_name(name) for name in names])]
 
@@ -312,6 +314,27 @@ def at(system: str, session: str, start: float) -> tuple[list[Incident], dict[in
     known = [each for each in _readable(row for row in stored if row[0] not in ended)
              if starts.get(each.opened.session, each.opened.start) <= now]
     return known, dict.fromkeys(ended, datetime.date.max) | {each.number: each.acks_from for each in known}
+
+
+def as_of(incident: Incident, start: float, until: float) -> Incident:
+    """Return an incident as the night that began at ``start`` left it; ``until``: when the next night began."""
+    events = [event for event in incident.events if event.start < until]
+    if not events or len(events) == len(incident.events):
+        return incident
+    last = events[-1]
+    known = last.what == 'known' and last.text != TAKEN_BACK
+    begun = {name: fault for name, fault in incident.faults.items() if fault.since <= start} or incident.faults
+    faults = {}
+    for name, fault in begun.items():
+        then = {'acknowledged': known}
+        if fault.measured >= start:
+            then |= {'well': last.what == 'over', 'retired': ''}
+        if fault.measured > start:      # its figure is of a later night
+            then['value'] = None
+        faults[name] = fault.model_copy(update=then)
+    state = 'known' if known else 'over' if last.what == 'over' else 'open'
+    return incident.model_copy(update={'events': events, 'state': state, 'ack': last.text if known else '',
+                                       'faults': faults, 'waits': []})
 
 
 def _end(text: str, starts: Mapping[str, float]) -> float:

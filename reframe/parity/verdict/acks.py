@@ -88,10 +88,12 @@ path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _F
 
 def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date]
             ) -> tuple[list[Cell], list[str]]:
-    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement."""
+    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
+
+    ``today``: the day of an older session. What was acknowledged later is left out."""
     placed = _FILE.placed(system)     # once: somebody may add one meanwhile
     known = by_name(names(cells)) if placed else {}
-    fits = [(place, ack, known.get(ack.cell, [])) for place, ack in placed]
+    fits = [(place, ack, known.get(ack.cell, [])) for place, ack in placed if ack.since <= today]
     named: dict[int, list[Ack]] = {}
     of_incident: dict[int, list[Ack]] = {}
     for _, ack, own in fits:

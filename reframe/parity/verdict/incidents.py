@@ -473,7 +473,7 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
                   or not fault.cell else fault for name, fault in incident.faults.items()}
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         known = all(fault.acknowledged for fault in left)
-        now = Event(what='known', session='', start=time.time(), text=ack or 'taken back')
+        now = Event(what='known', session='', start=time.time(), text=ack or table.TAKEN_BACK)
         return {'faults': faults, 'state': 'known' if known else 'open', 'ack': ack if known else '',
                 'events': [*incident.events, now]}
     table.change({number: turned}, write)

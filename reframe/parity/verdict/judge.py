@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import dropwhile, islice, takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -110,8 +110,12 @@ def judged(session: Session) -> Verdict:
         from parity.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
     known, acks_from = table.at(system.name, uuid, session.start)
+    today, until = datetime.date.today(), _next_night(session, system.name)
+    if until:       # an older night is shown as it was then
+        today = datetime.date.fromtimestamp(session.start)
+        known = [table.as_of(each, session.start, until) for each in known]
+        acks_from |= {each.number: each.acks_from for each in known}
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
-    today = datetime.date.today()
     outcomes = []
     if declared:
         outcomes = incidents.numbered_pairs(_pairs(session, planned, system, cells, shared.rate), known)
@@ -140,6 +144,16 @@ def _pairs(session: Session, planned: Plan, system: System, cells: list[Cell], r
     from parity.stats.interval import CONFIDENCE
     slow = [*named.of_system(system.name, session.start), *incidents.slow_nodes(cells, session.start)]
     return join.of_session(system, session.uuid, planned.cases, max(CONFIDENCE, 1 - 2 * rate), slow)
+
+
+def _next_night(session: Session, system: str) -> float:
+    """Return when the next session of the same selection began (Unix time); 0 for the newest one."""
+    nights = dropwhile(lambda night: night.uuid != session.uuid, database.sessions(system))
+    for night in islice(nights, 1, None):
+        alike = night.selection == session.selection if session.selection else night.cases == session.cases
+        if alike and not night.rerun_of:
+            return night.start
+    return 0.0
 
 
 def _with_history(cells: list[Cell], system: str, session: Session,
