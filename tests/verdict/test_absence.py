@@ -210,6 +210,14 @@ def test_a_late_night_in_which_a_cell_skips_itself_is_counted_like_a_first_one(s
     assert judge.newest().exit_code == 0
 
 
+def test_disturbed_nights_between_measure_nothing_of_a_cell_that_skips_itself(stored):
+    night(stored, 'Toy', 'Stream')
+    for code in (0, 0, 3):
+        skips(stored, 'too slow to measure')
+        assert judge.newest().exit_code == code
+        stored.add(store.case(), store.case(50.0, name='Stream', parity={'disturbed': 'others'}), cmdline=NIGHTLY)
+
+
 def test_cells_that_end_with_another_selection_are_named_once(stored):
     for _ in range(3):
         night(stored, 'Toy', 'Stream')

@@ -65,3 +65,44 @@ def test_what_may_be_an_improvement_is_none_that_is_impossible(stored, site, usu
         night(stored, usual, usual, unit=unit, better=better)
     _, cell = night(stored, value, usual, unit=unit, better=better)
     assert cell.verdict == word, cell.reason
+
+
+@pytest.mark.parametrize('nights', [5, 15])
+def test_a_value_that_a_person_accepts_ends_what_no_machine_reaches(stored, site, nights):
+    for _ in range(nights):
+        stored.add(case(100.0, refs={'hpl': (100.0, -0.05, 0.05)}))
+    for accepted, word in ((100.0, 'impossible'), (2e5, 'ok')):
+        for _ in range(3):
+            stored.add(case(2e5, refs={'hpl': (accepted, -0.05, 0.05)}))
+            cell = next(cell for cell in judge.newest().cells if cell.metric == 'hpl')
+            assert (cell.verdict, judge.newest().exit_code) == (word, int(word == 'impossible')), cell.reason
+
+
+@pytest.mark.parametrize('nights', [5, 15])
+def test_a_level_that_a_person_began_ends_what_no_machine_reaches(stored, site, nights):
+    for _ in range(nights):
+        stored.add(case(100.0))
+    stored.add(case(2e5))
+    assert judge.newest().exit_code == 1
+    begun = f'levels: [{{cell: Toy.hpl@local:default, why: another unit, by: bea, since: {day(nights)}}}]\n'
+    site.with_name('levels.yaml').write_text(begun)
+    for _ in range(3):
+        verdict = judge.newest()
+        cell = next(cell for cell in verdict.cells if cell.metric == 'hpl')
+        assert (cell.verdict != 'impossible', verdict.exit_code) == (True, 0), cell.reason
+        stored.add(case(2e5))
+
+
+@pytest.mark.parametrize('limit, word', [(None, 'unreferenced'), (50.0, 'unreferenced'), (1e-4, 'impossible')])
+def test_an_accepted_value_of_other_work_makes_no_time_impossible(stored, site, limit, word):
+    """A hundredth of the size took a thousandth of the time."""
+    refs = {'refs': {'latency': (2000.0, -0.1, 0.1)}}
+    bound = {'value': limit, 'unit': 'us', 'source': 'stated', 'certain': True} if limit else None
+    metrics = {'hpl': made.METRICS[0], 'latency': {'unit': 'us', 'better': 'lower', 'limit': bound}}
+    for _ in range(12):
+        stored.add(case(latency=2000.0, executable_opts=['-n', '1000'], **refs))
+    for _ in range(3):
+        stored.add(case(latency=1.0, executable_opts=['-n', '10'], parity={'metrics': metrics}, **refs))
+        verdict = judge.newest()
+        cell = next(cell for cell in verdict.cells if cell.metric == 'latency')
+        assert (cell.verdict, verdict.exit_code) == (word, int(word == 'impossible')), cell.reason

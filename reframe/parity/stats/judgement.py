@@ -122,12 +122,13 @@ class _Series:
             new=state == rule.SLOW and self._is_new(k, last), before=before)
 
     def _before(self, k: int, sign: int, last: int) -> float | None:
-        """Return what was usual before tonight, of the same work; before an improvement that is on probation."""
+        """Return what was usual before tonight, of the same work and of the level that a person began; before an
+        improvement that is on probation."""
         cells, episode = self.outcome.cells, self.outcome.cells.lasting.get(k)
         if episode and episode.depth > 0:
             return math.exp(sign * episode.base)
         first = int(self.nights.start[k])
-        if cells.began[k] == 'work':
+        if cells.began[k] in ('work', 'level'):
             first = last + 1 - int(cells.nights[k])
         nights = self.nights.value[max(first, last - rule.LEVEL):last]
         nights = nights[np.isfinite(nights)]

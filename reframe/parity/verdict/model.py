@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from parity.base import figures
+from parity.base.limits import MARGIN
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.compare.pairs import PairState
@@ -134,6 +135,13 @@ class Cell(Strict):
     def unknown(self) -> bool:
         """Return whether it was not measured for so many nights that nobody knows its speed."""
         return max(self.disturbed_nights, self.skipped_nights) >= TOO_OFTEN
+
+    @property
+    def beyond_reference(self) -> bool:
+        """Return whether its reference, and no limit, makes it impossible: the reference may be of other work."""
+        if self.verdict != 'impossible' or self.limit_certain and self.efficiency > 1 + MARGIN:
+            return False
+        return bounds.absurd(self.better, self.value, self.reference, self.unit) is not None
 
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:

@@ -58,11 +58,12 @@ class Tonight(NamedTuple):
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
                  ) -> tuple[list[Cell], AlarmBudget]:
     """Return all cells of the session, each with its last word, and the budget of so many histories."""
-    judged = [c for c in cells if c.verdict in OPEN and c.better]
+    judged = [cell for cell in cells if cell.better and (cell.verdict in OPEN or cell.beyond_reference)]
     disturbed, skipped = [c for c in cells if c.verdict == 'disturbed'], left_out(cells)
     found, shared = of_cells(judged, system, session, budget)
     told = zip(judged, found, strict=True)
-    known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
+    known = {id(cell): _joined(cell, tonight) for cell, tonight in told
+             if tonight and (cell.verdict in OPEN or tonight.former)}
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
         known[id(cell)] = {'disturbed_nights': count}
     for cell, count in zip(skipped, _skipped(skipped, system, session), strict=True):
@@ -98,7 +99,8 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)
-    if why := too_fast(cell.better, cell.value, told.before, cell.unit, 'the nights before'):
+    accepted = cell.reference is not None and not cell.reference_source
+    if not accepted and (why := too_fast(cell.better, cell.value, told.before, cell.unit, 'the nights before')):
         word, reason = 'impossible', why
     return {**update, 'verdict': word, 'reason': reason}
 
@@ -243,7 +245,7 @@ def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
     wanted = _named(cells).cast(dict.fromkeys(history.CELL, pl.String))
     nights = history.rows(starts).filter(pl.col('start') <= until, system=system, rerun_of='')
     rows = nights.join(wanted.lazy(), on=history.CELL).select('cell', 'start', 'value', 'status').collect()
-    measured = rows.filter(pl.col('value').is_not_null()).group_by('cell').agg(last=pl.col('start').max())
+    measured = rows.filter(status='').group_by('cell').agg(last=pl.col('start').max())
     return _days(rows.filter(status='skipped').join(measured, on='cell'), cells)
 
 
