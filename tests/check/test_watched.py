@@ -181,6 +181,11 @@ def test_no_program_ran_longer_than_its_job(ran, times, said):
     assert watched.longer({'seconds': ran} if ran else {}, times) == said
 
 
+def test_the_time_of_a_program_on_a_node_that_slept_is_disturbed_and_not_wrong():
+    slept = {'seconds': 10.0, 'clocks': {'uptime': 70.0, 'raw': 10.0}}
+    assert watched.false_clock(slept) and not watched.longer(slept, {'seconds': 69.0})
+
+
 def of(*cases):
     return sessions.verdict_on(sessions.report(list(cases), [sessions.planned()]))
 
