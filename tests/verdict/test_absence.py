@@ -210,6 +210,14 @@ def test_a_late_night_in_which_a_cell_skips_itself_is_counted_like_a_first_one(s
     assert judge.newest().exit_code == 0
 
 
+def test_what_a_person_measured_by_hand_no_night_has_to_measure(stored):
+    skips(stored, 'needs 2 nodes')
+    night(stored, 'Toy', 'Stream', cmdline=BY_HAND)
+    for _ in range(4):
+        skips(stored, 'needs 2 nodes')
+        assert judge.newest().exit_code == 0
+
+
 def test_disturbed_nights_between_measure_nothing_of_a_cell_that_skips_itself(stored):
     night(stored, 'Toy', 'Stream')
     for code in (0, 0, 3):

@@ -237,13 +237,17 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
 def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
     """Return for each cell how many nights in a row, up to the session, left it out; 0 where none measured it.
 
-    A night that did not plan the cell does not count."""
+    A night that did not plan the cell does not count. What a person measured by hand, no night has to measure."""
     if not cells:
         return []
-    starts = database.starts()
-    until = starts.get(session, math.inf)
+    sessions = [each for each in database.sessions(system) if not each.rerun_of]
+    here = next((each for each in sessions if each.uuid == session), None)
+    if here is not None:
+        sessions = [each for each in sessions if each.start <= here.start]
+        if here.selection:
+            sessions = [each for each in sessions if each.selection]
     wanted = _named(cells).cast(dict.fromkeys(history.CELL, pl.String))
-    nights = history.rows(starts).filter(pl.col('start') <= until, system=system, rerun_of='')
+    nights = history.rows([each.uuid for each in sessions]).filter(system=system)
     rows = nights.join(wanted.lazy(), on=history.CELL).select('cell', 'start', 'value', 'status').collect()
     measured = rows.filter(status='').group_by('cell').agg(last=pl.col('start').max())
     return _days(rows.filter(status='skipped').join(measured, on='cell'), cells)
