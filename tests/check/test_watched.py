@@ -245,6 +245,14 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     assert judge.newest('z').cells[0].disturbed_nights == 1      # sessions of one day are one night
 
 
+def test_the_first_sentence_says_what_disturbed_three_nights_in_a_row(stored):
+    clock = "the clock of the job counted 10.0 s, the kernel's uptime 20.0 s"
+    for session in 'abc':
+        stored(session, case(50.0, parity={'disturbed': clock}))
+    text = answer.lines(judge.newest('c'))[0][0]
+    assert text.startswith('2 of 2 figures were disturbed 3 nights in a row: the clock of the job counted 10.0 s'), text
+
+
 def test_throttling_and_processes_left_running_disturb_nothing_and_are_told(stored):
     def night(hpl, times):
         return case(hpl, refs=REFS, parity={'node': {'node': 'node01'}, 'watched': {

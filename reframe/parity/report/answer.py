@@ -240,7 +240,7 @@ def _none_judged(verdict: Verdict, table: list[CellText], figures: str, lacking:
     coverage = verdict.coverage
     bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
     disturbed = sum(row.word == 'disturbed' for row in table)
-    others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
+    others = f' {counted(disturbed, "figure", "were")} disturbed.' if disturbed else ''
     if lacking:
         return f"{lacking}: {figures} of parity's own checks, none wrong{bounds}.{others}"
     some = f'; {coverage.measured} of the {coverage.total} codes measured' if coverage.lacking else ''
@@ -252,7 +252,7 @@ def _too_often(cells: list[Cell], measured: int) -> str:
     skipped = [cell for cell in cells if cell.verdict == 'skipped']
     if not skipped:
         return (f'{len(cells)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
-                'row: others use the CPUs.')
+                f'row: {cells[0].reason}.')
     return (f'{counted(len(skipped), "cell", "were")} left out {judge.TOO_OFTEN} nights in a row, and measured '
             f'before: {rows(skipped)[0].title} ({skipped[0].reason}).')
 
