@@ -72,7 +72,7 @@ def false_clock(seen: dict[str, Any]) -> str:
 def longer(seen: dict[str, Any], times: Mapping[str, float]) -> str:
     """Return which of the ``times`` (s) that a program printed is longer than its job ran; '' for none.
 
-    A job whose clock was wrong, or whose node slept, did not run for as long as that clock says: it is disturbed."""
+    Where its clock was wrong, or its node slept, that clock says nothing of how long it ran: it is disturbed."""
     if false_clock(seen):
         return ''
     ran = seen.get('seconds') or math.inf
