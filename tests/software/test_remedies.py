@@ -55,7 +55,7 @@ def test_a_package_that_is_installed_is_no_remedy(machine, monkeypatch):
     monkeypatch.setattr(os, 'geteuid', lambda: 0)
     local = systems.read('local')
     assert remedies.next_step(local, ['comms'], ['comms'], ['python3']).startswith('parity doctor --system local (')
-    assert remedies.of(local, {'comms': 'mpirun does not start'}, ['comms']) == {remedies.MEND: ['comms']}
+    assert remedies.for_codes(local, {'comms': 'mpirun does not start'}, ['comms']) == {remedies.MEND: ['comms']}
     monkeypatch.setenv(remedies.TRIED, 'tried')
     assert remedies.next_step(local, ['fio', 'comms'], ['fio', 'comms'], ['python3']).startswith('as root: apt-get install fio; ')
     (machine / '.venv' / 'parity-no-spack').touch()
@@ -100,7 +100,7 @@ def test_a_code_of_spack_is_built_or_comes_in_a_bundle(machine, monkeypatch):
 
 def test_doctor_names_the_bundle_beside_the_build(machine):
     local = systems.read('local')
-    found = remedies.of(local, {'fio': 'no fio'}, ['fio', *of_spack()])
+    found = remedies.for_codes(local, {'fio': 'no fio'}, ['fio', *of_spack()])
     assert found[remedies.AS_ROOT] == ['fio']
     assert found[f'parity software build --system local; {BUNDLE}'] == of_spack()
 

@@ -43,7 +43,7 @@ def leave_out(cell: Measured, named: Sequence[NamedNode], starts: Mapping[str, f
     kept: list[Value] = []
     left_out: list[tuple[Value, NamedNode]] = []
     for value in cell.values:
-        node = _named(value, named, starts.get(value.session, 0.0))
+        node = _node_of(value, named, starts.get(value.session, 0.0))
         if node is None:
             kept.append(value)
         else:
@@ -58,7 +58,7 @@ def leave_out(cell: Measured, named: Sequence[NamedNode], starts: Mapping[str, f
     cell.every, cell.values = cell.values, kept
 
 
-def _named(value: Value, named: Sequence[NamedNode], start: float) -> NamedNode | None:
+def _node_of(value: Value, named: Sequence[NamedNode], start: float) -> NamedNode | None:
     """Return the named node on which a run was, in a session that began then; None where it was on none."""
     for node in named:
         if node.name in value.nodes and node.begin - _CLOCK <= start < node.end:

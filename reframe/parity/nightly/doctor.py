@@ -305,7 +305,7 @@ def _codes(system: System, planned: Plan) -> Iterator[Diagnosis]:
     offered = [code for code, partitions in without.items() if not partitions]
     yield ok('codes', f'{len(offered)} of {len(without)} that checks need are offered: '
                       f'{" ".join(offered) or "none"}')
-    for fix, codes in remedies.of(system, absent, [code for code in without if without[code]]).items():
+    for fix, codes in remedies.for_codes(system, absent, [code for code in without if without[code]]).items():
         if missing := [code for code in codes if code in required and code not in waived]:
             yield lacking('codes', f'required, and no environment offers them: {named(missing)}', fix, MISSING)
         if others := [code for code in codes if code not in required and code not in applications()]:

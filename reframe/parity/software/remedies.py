@@ -19,7 +19,7 @@ MEND = 'mend or replace it: software, above, says why'
 AS_ROOT = f'as root: ci/quickstart; {WITHOUT_ROOT}'
 
 
-def of(system: System, absent: Mapping[str, str], lacking: Iterable[str]) -> dict[str, list[str]]:
+def for_codes(system: System, absent: Mapping[str, str], lacking: Iterable[str]) -> dict[str, list[str]]:
     """Return what brings each of the ``lacking`` codes (features): remedy -> codes.
 
     ``absent``: the codes that lack a program of the distribution, with the reason."""

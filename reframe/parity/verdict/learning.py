@@ -33,11 +33,11 @@ def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) 
         return None
     if any(other.get(cell, given) != given for other in others for cell, given in tonight.items()):
         return None
-    if any(_of(cell) in other for other in others for cell in left_out(cells)):
+    if any(_key(cell) in other for other in others for cell in left_out(cells)):
         return None
     learning = {'state': 'learning'}
     return [cell.model_copy(update=learning) if cell.history == 'insufficient' and
-            _of(cell) in tonight else cell for cell in cells]
+            _key(cell) in tonight else cell for cell in cells]
 
 
 def left_out(cells: list[Cell]) -> list[Cell]:
@@ -50,11 +50,11 @@ def _too_fast(cells: list[Cell], night: Session) -> bool:
     """Return whether a cell is so many times as fast as in another night that no machine is."""
     values = {(run.partition, run.environ, run.case, run.size, name): figure.value
               for run, name, figure in night.counted()}
-    return any(cell.value is not None and bounds.absurd(cell.better, cell.value, values.get(_of(cell)), cell.unit)
+    return any(cell.value is not None and bounds.absurd(cell.better, cell.value, values.get(_key(cell)), cell.unit)
                for cell in cells)
 
 
-def _of(cell: Cell) -> tuple[str, ...]:
+def _key(cell: Cell) -> tuple[str, ...]:
     return tuple(getattr(cell, name) for name in CELL)
 
 
