@@ -257,7 +257,7 @@ def test_scratch_that_cannot_be_written_fails_its_cases_with_the_reason(checkout
     done = shell('. ci/activate; reframe -c checks/storage/filecopy/filecopy.py -n FileCopy%mode=small-write%clients=one%sync=durable -r; '
                  'parity verdict', checkout)
     assert done.returncode == 4, done.stdout[-1500:]
-    assert 'did not run' in done.stdout and '/proc/nowhere' in done.stdout
+    assert 'FileCopy: failed' in done.stdout and '/proc/nowhere' in done.stdout
 
 
 def test_a_required_code_that_was_not_measured_is_told():
