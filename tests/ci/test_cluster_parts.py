@@ -18,7 +18,7 @@ import pytest
 from conftest import PATIENCE, TOP
 
 LIB = TOP / 'ci' / 'lib' / 'cluster'
-PARTS = ('backend', 'errors', 'kernel', 'machine', 'model', 'qemu', 'slurm_conf', 'trial', 'uml')
+PARTS = ('backend', 'errors', 'host', 'kernel', 'machine', 'model', 'newer', 'qemu', 'slurm_conf', 'trial', 'uml')
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def asked(words: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize('words, said', [
     ('', 'VERB'), ('begin', 'invalid choice'), ('up --nodes 0', 'valid are 1 to 16 nodes'), ('up --nodes 2;id', 'valid are 1 to 16'),
     ('up --cpus 99', 'valid are 1 to'), ('up --virtual-rate fast', 'valid are 1mbit to 100gbit'), ('up --physical-rate 0kbit', 'valid are'), ('up --second-network 1', 'valid are'),
-    ('up --slurm /etc', 'no program sbin/slurmctld'), ('up --slurm', 'expected one argument'), ('up --shared /etc', 'a folder of the system'), ('up --shared /tmp/a,b', 'a comma')])
+    ('up --uml /bin/true', 'valid is FOLDER/usr/bin/linux.uml'), ('up --slurm /etc', 'no program sbin/slurmctld'), ('up --slurm', 'expected one argument'), ('up --shared /etc', 'a folder of the system'), ('up --shared /tmp/a,b', 'a comma')])
 def test_a_bad_option_is_refused_before_anything_starts(words, said):
     done = asked(words)
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
@@ -83,6 +83,11 @@ def test_a_machine_has_one_cluster_at_a_time(lib, monkeypatch, tmp_path):
 
 # ---- the choice of guests
 
+
+def uml_choice(program: str | None, why: str = '') -> SimpleNamespace:
+    return SimpleNamespace(linux=program and SimpleNamespace(program=program), why=why)
+
+
 NO_KVM, NO_FIND = {'backend._no_kvm': lambda: 'no /dev/kvm here'}, {'kernel.find': lambda: None}
 FALLS_BACK = 'virtual nodes: not KVM: {}: using User-mode Linux'
 
@@ -93,13 +98,13 @@ FALLS_BACK = 'virtual nodes: not KVM: {}: using User-mode Linux'
     (NO_FIND, ('uml', 4), 'no kernel with 9P in /boot (Debian: linux-image-amd64', FALLS_BACK),
     ({'qemu.why_none_boots': lambda _: 'a guest does not boot within 20 s'}, ('uml', 4), 'a guest does not boot within 20 s', FALLS_BACK),
     ({'backend.shutil.which': lambda name: None}, ('uml', 4), 'no qemu-system-x86_64 here (Debian: qemu-system-x86), no busybox here', FALLS_BACK),
-    (NO_KVM | {'backend._no_uml': lambda: 'no linux.uml here'}, ('none', 0), 'no /dev/kvm here; no linux.uml here',
+    (NO_KVM | {'uml.choose': lambda given, install: uml_choice(None, 'no linux.uml here')}, ('none', 0), 'no /dev/kvm here; no linux.uml here',
      'virtual nodes: none: not KVM: {}; no partition virtual'),
     ({'backend._room': lambda kind: 3 * 1400}, ('kvm', 2), '', '2 of 4: memory for more is short'),
     ({'backend._room': lambda kind: 1400}, ('kvm', 1), '', '1 of 4: memory for more is short')])
 def test_guests_are_the_best_that_this_machine_has(lib, monkeypatch, capsys, absent, chosen, why, printed):
     unasked = {'qemu.why_none_boots': lambda _: pytest.fail('a guest was tried')} if absent.keys() & {*NO_KVM, *NO_FIND} else {}
-    there = {'backend._no_kvm': lambda: None, 'backend._no_uml': lambda: None, 'backend._no_link': lambda: None,
+    there = {'backend._no_kvm': lambda: None, 'uml.choose': lambda given, install: uml_choice('/usr/bin/linux.uml'), 'backend._no_link': lambda: None,
              'backend._room': lambda kind: 99 * 1400, 'backend.shutil.which': lambda name: f'/usr/bin/{name}',
              'kernel.find': lambda: '6.1.0-40-amd64', 'qemu.why_none_boots': lambda accelerator: None}
     for name, stand_in in {**there, **unasked, **absent}.items():
@@ -122,7 +127,7 @@ def test_a_second_network_is_a_second_link_of_each_node(lib, monkeypatch, tmp_pa
     node, guest = cluster.node('p2'), cluster.node('v1')
     assert [tuple(link) for link in node.links] == [('p2', 'eth0', '10.77.61.12', None), ('p2-2', 'eth1', '10.77.62.12', '100mbit')]
     assert [link.bridge for link in node.links] == ['br0', 'br1'] and len({link.mac for n in (node, guest) for link in n.links}) == 4
-    assert ['ifname=v1-2' in word for word in lib.uml.guest(guest) if word.startswith('vec')] == [False, True]
+    assert ['ifname=v1-2' in word for word in lib.uml.guest(guest, lib.uml.Linux(Path('/usr/bin/linux.uml'))) if word.startswith('vec')] == [False, True]
     assert len(made(lib, 1, 'uml').node('p2').links) == 1
 
 
@@ -131,13 +136,151 @@ def test_without_guests_there_is_no_partition_virtual(lib):
     assert 'PartitionName=physical Nodes=p1,p2' in text and 'PartitionName=virtual' not in text
 
 
-@pytest.mark.parametrize('said, why', [
-    ('Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000', None),
-    ('userspace - ptrace set fp regs failed, errno = 14\nKernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b',
-     'User-mode Linux runs no program here: userspace - ptrace set fp regs failed, errno = 14')])
-def test_user_mode_linux_is_tried_before_it_is_chosen(lib, tool, said, why):
-    tool('linux.uml', f"printf '%s\\n' '{said}'\nexit 1")
-    assert lib.uml.why_none_boots() == why
+# ---- the choice of a User-mode Linux
+
+PANIC = 'Kernel panic - not syncing: Attempted to kill init! exitcode=0x000000'
+REGISTERS = 'userspace - ptrace set fp regs failed, errno = 14'
+#: What kernels print. The newer ones do not end by themselves after a panic.
+RUNS, RUNS_AND_SPINS = f"echo '{PANIC}00'; exit 1", f"echo '{PANIC}00'; exec sleep 7777"
+BROKEN, HANGS = f"echo '{REGISTERS}'; echo '{PANIC}0b'; exit 1", 'exec sleep 7777'
+
+
+@pytest.fixture
+def linux(lib, monkeypatch, tmp_path):
+    """Write a false linux.uml in a folder; return its path."""
+    monkeypatch.setattr(lib.uml, 'CONFINED', [])    # needs root
+    monkeypatch.setattr(lib.uml, 'SECONDS', PATIENCE)
+
+    def write(script: str, folder: str = 'installed') -> Path:
+        program = tmp_path / folder / 'usr/bin/linux.uml'
+        program.parent.mkdir(parents=True)
+        (tmp_path / folder / 'usr/lib/uml/modules').mkdir(parents=True)
+        program.write_text(f'#!/bin/sh\n{script}\n')
+        program.chmod(0o755)
+        monkeypatch.setenv('PATH', f'{tmp_path}/installed/usr/bin:{os.environ["PATH"]}')
+        return program
+    return write
+
+
+@pytest.mark.parametrize('script, why', [
+    (RUNS, None), (RUNS_AND_SPINS, None), (BROKEN, REGISTERS), ("echo 'Segfault with no mm'; exit 1", 'Segfault with no mm'),
+    ('exit 1', 'it ended and said nothing'), (HANGS, 'its guest did not run /bin/true within 1 s')])
+def test_user_mode_linux_is_tried_before_it_is_chosen(lib, linux, monkeypatch, script, why):
+    program = linux(script)
+    if script == HANGS:
+        monkeypatch.setattr(lib.uml, 'SECONDS', 1)
+    assert lib.uml.why_none_boots(lib.uml.Linux(program)) == (why and f'{program} runs no program: {why}')
+
+
+def test_an_installed_user_mode_linux_that_runs_programs_is_used(lib, linux, monkeypatch):
+    installed = lib.uml.Linux(linux(RUNS))
+    monkeypatch.setattr(lib.newer, 'take', lambda: pytest.fail('a newer one was taken'))
+    assert lib.uml.choose(None, True) == lib.uml.Choice(installed, '')
+
+
+def test_a_newer_user_mode_linux_is_taken_where_the_installed_one_runs_no_program(lib, linux, monkeypatch, capsys):
+    old, new = linux(BROKEN), linux(RUNS, 'newer')
+    monkeypatch.setattr(lib.newer, 'take', lambda: new)
+    assert lib.uml.choose(None, True) == lib.uml.Choice(lib.uml.Linux(new), f'{old} runs no program: {REGISTERS}')
+    printed = capsys.readouterr().out
+    assert 'taking a newer user-mode-linux from Debian' in printed and 'nothing of the system was replaced' in printed
+
+
+def no_network() -> Path:
+    from errors import Ended
+    raise Ended(4, "apt-get: E: Failed to fetch: could not resolve")
+
+
+@pytest.mark.parametrize('install, take, parts', [
+    (False, lambda: pytest.fail('a newer one was taken'), ('--no-install takes no newer one',)),
+    (True, no_network, ('no newer user-mode-linux from Debian: apt-get: E: Failed to fetch',)),
+    (True, None, ('newer/usr/bin/linux.uml runs no program: it ended and said nothing',))], ids=['not allowed', 'no network', 'runs no program'])
+def test_without_a_user_mode_linux_the_reason_names_all_that_was_tried(lib, linux, monkeypatch, install, take, parts):
+    old, new = linux(BROKEN), linux('exit 1', 'newer')
+    monkeypatch.setattr(lib.newer, 'take', take or (lambda: new))
+    choice = lib.uml.choose(None, install)
+    assert choice.linux is None
+    for part in (f'{old} runs no program: {REGISTERS}', *parts, '--uml PATH takes a linux.uml that is there'):
+        assert part in choice.why
+
+
+def test_a_user_mode_linux_of_the_users_own_is_used_or_refused(lib, linux, monkeypatch):
+    monkeypatch.setattr(lib.uml, '_installed', lambda: pytest.fail('the installed one was tried'))
+    assert lib.uml.choose(linux(RUNS, 'good'), True).linux.root.name == 'good'
+    broken = linux(BROKEN, 'bad')
+    with pytest.raises(lib.errors.Ended, match=f'--uml: {broken} runs no program: {REGISTERS}') as refused:
+        lib.uml.choose(broken, True)
+    assert refused.value.code == 4
+
+
+def test_a_kernel_with_its_own_c_library_starts_in_its_own_root(lib, linux):
+    program = linux(RUNS)
+    assert str(program) in lib.uml.Linux(program).words(64, '/bin/true', '/srv/x', 'v1')
+    library = program.parents[1] / 'lib64/ld-linux-x86-64.so.2'
+    library.parent.mkdir()
+    library.symlink_to('nowhere')       # glob lists it all the same
+    words = lib.uml.Linux(program).words(64, '/bin/true', '/srv/x', 'v1')
+    assert str(program) not in words and str(LIB / 'uml-root') in words and 'uml_dir=/host/srv/x/' in words
+
+
+SOURCES = ('bookworm-security main http://security.example/debian-security/', 'nodistro main http://node.example/', 'bookworm contrib http://a.example/',
+           'bookworm main http://b.example/debian/', 'bookworm main http://c.example/debian/')
+
+
+@pytest.fixture
+def apt(lib, tool, monkeypatch, tmp_path):
+    """A false apt that lists sources and writes packages, and a false dpkg."""
+    monkeypatch.setattr(lib.newer, 'STATE', tmp_path / 'state')
+    monkeypatch.setattr(lib.newer, 'FOLDER', tmp_path / 'state/linux')
+    monkeypatch.setattr(lib.newer, 'KEYS', tmp_path / 'dpkg')
+    tool('dpkg', 'mkdir -p "$3/usr/bin"; echo "$2" >>"$3/usr/bin/linux.uml"')
+
+    def write(sources: tuple[str, ...], update: str = ':') -> None:
+        listed = '\n'.join(sources)
+        tool('apt-get', f"""echo "$@" >>{tmp_path}/asked
+case "$*" in indextargets*) echo '{listed}' ;; *update) cp *.list {tmp_path}; {update} ;; *download*) touch one.deb ;; esac""")
+    return write
+
+
+def test_a_newer_user_mode_linux_comes_signed_from_this_machines_mirror_into_a_folder_of_its_own(lib, apt, tmp_path):
+    apt(SOURCES)
+    program = lib.newer.take()
+    assert program == tmp_path / 'state/linux/usr/bin/linux.uml' and program.exists()
+    assert [entry.name for entry in (tmp_path / 'state').iterdir()] == ['linux'], "apt's files are gone"
+    assert (tmp_path / 'sources.list').read_text() == f'deb [signed-by={tmp_path}/dpkg] http://b.example/debian/ unstable main\n'
+    asked = (tmp_path / 'asked').read_text().splitlines()
+    assert asked[-1].endswith('download user-mode-linux libc6 libgcc-s1') and not any(' install ' in line for line in asked)
+    for line in asked[1:]:
+        for setting in ('Dir::Etc::SourceParts=/dev/null', f'Dir::State::Lists={tmp_path}/state', f'Dir::Cache={tmp_path}/state'):
+            assert setting in line
+    lib.newer.take()
+    assert len((tmp_path / 'asked').read_text().splitlines()) == len(asked), 'it is there'
+
+
+@pytest.mark.parametrize('sources, update, why', [
+    (SOURCES[:3], ':', "none of this machine's apt sources has a release of Debian"),
+    (SOURCES, 'echo "E: Failed to fetch http://me:secret@b.example/x  Could not resolve" >&2; exit 100',
+     'apt-get: E: Failed to fetch http://b.example/x Could not resolve')])
+def test_no_newer_user_mode_linux_leaves_a_reason_and_no_file(lib, apt, tmp_path, sources, update, why):
+    apt(sources, update)
+    with pytest.raises(lib.errors.Ended) as ended:
+        lib.newer.take()
+    assert str(ended.value) == why and not any((tmp_path / 'state').glob('*'))
+
+
+def test_a_cluster_started_anew_keeps_the_newer_linux_and_down_keeps_nothing(lib, monkeypatch, tmp_path):
+    state = tmp_path / 'state'
+    monkeypatch.setattr(lib.host, 'STATE', state)
+    monkeypatch.setattr(lib.host, 'MAPS_BEFORE', state / 'max_map_count')
+    monkeypatch.setattr(lib.host, '_ours', lambda: False)
+    monkeypatch.setattr(lib.host, '_clear_cgroups', lambda: [])
+    monkeypatch.setattr(lib.host.process, 'end_all', lambda: [])
+    monkeypatch.setattr(lib.host.network, 'LINK', 'no-such-link')
+    (state / 'linux').mkdir(parents=True)
+    (state / 'log').mkdir()
+    (state / 'state.json').touch()
+    assert lib.host.clear(keep=state / 'linux') == [] and [entry.name for entry in state.iterdir()] == ['linux']
+    assert lib.host.clear() == [] and not state.exists()
 
 
 @pytest.mark.parametrize('script, said', [

@@ -24,6 +24,10 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument('--second-network', type=options.rate, metavar='RATE', help='eth1 on a network of its own')
     up.add_argument('--slurm', type=options.slurm, metavar='PREFIX',
                     help="another Slurm than the distribution's")
+    up.add_argument('--uml', type=options.uml, metavar='PATH',
+                    help='the linux.uml for guests of User-mode Linux, instead of the installed one')
+    up.add_argument('--no-install', action='store_true',
+                    help='install no package, and take no newer User-mode Linux from Debian')
     up.add_argument('--site', action='store_true', default=None,
                     help='what sites set: enforced accounts, closed partitions, cloud nodes, false GPUs')
     logs = sub.add_parser('logs', help='list the logs, or print the end of one')

@@ -24,16 +24,26 @@ class Virtual:
     backend: str            # kvm, uml, none; tcg in a test
     count: int
     why: str                # the reason against KVM; '' for KVM
+    uml: str = ''           # the path of linux.uml
 
 
-def choose(wanted: int) -> Virtual:
-    """Choose the best that this machine has; print why it is not KVM, or has fewer nodes."""
+def choose(wanted: int, given: Path | None = None, install: bool = True) -> Virtual:
+    """Choose the best that this machine has; print why it is not KVM, or has fewer nodes.
+
+    `given` is a linux.uml to use instead of the installed one. `install` allows taking one from Debian.
+    """
     accelerator = _accelerator()
     lacks = _no_link()
     refused = None if lacks else _why_not(accelerator)
     why = f'not KVM: {refused}' if refused else ''
+    program = ''
     if refused:
-        lacks = _no_uml()
+        choice = uml.choose(given, install)
+        if choice.linux:
+            program = str(choice.linux.program)
+            why += f'; {choice.why}' if choice.why else ''
+        else:
+            lacks = choice.why
     if lacks:
         return _none(f'{why}; {lacks}' if why else lacks)
     if why:
@@ -45,7 +55,7 @@ def choose(wanted: int) -> Virtual:
         return _none(f'memory is short ({GUEST_MIB} MiB each)')
     if count < wanted:
         say(f'virtual nodes: {count} of {wanted}: memory for more is short ({GUEST_MIB} MiB each)')
-    return Virtual(kind, count, why)
+    return Virtual(kind, count, why, program)
 
 
 def _none(why: str) -> Virtual:
@@ -84,11 +94,6 @@ def _no_kvm() -> str | None:
     except OSError as error:
         return f'{KVM}: {error.strerror}'
     return None
-
-
-def _no_uml() -> str | None:
-    there = shutil.which('linux.uml') and Path('/usr/lib/uml/modules').is_dir()
-    return uml.why_none_boots() if there else 'no linux.uml here (Debian: user-mode-linux)'
 
 
 def _no_link() -> str | None:

@@ -62,8 +62,8 @@ def ensure(cluster: Cluster) -> None:
         PLACE.symlink_to(CONF)
 
 
-def clear() -> list[str]:
-    """Take everything back; return the names of leftovers."""
+def clear(keep: Path | None = None) -> list[str]:
+    """Take everything back but the folder `keep`; return the names of leftovers."""
     left = [f'process {pid}' for pid in process.end_all()]
     if Path(f'/sys/class/net/{network.LINK}').exists():
         subprocess.run(['ip', 'link', 'del', network.LINK], capture_output=True)
@@ -72,8 +72,17 @@ def clear() -> list[str]:
     if MAPS_BEFORE.exists() and int(MAPS.read_text()) == MAPS_WANTED:
         MAPS.write_text(MAPS_BEFORE.read_text())
     left += _clear_cgroups()
-    shutil.rmtree(STATE, ignore_errors=True)
-    return left + ([str(STATE)] if STATE.exists() else [])
+    for entry in STATE.iterdir() if STATE.exists() else ():
+        if entry == keep:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink()
+    kept = keep is not None and keep.exists()
+    if STATE.exists() and not kept:
+        shutil.rmtree(STATE, ignore_errors=True)
+    return left + ([str(STATE)] if STATE.exists() and not kept else [])
 
 
 def _ours() -> bool:

@@ -65,6 +65,7 @@ class Cluster:
     files: str              # how guests reach the shared folder: virtio, 9p or hostfs
     network: str            # the first three numbers of its addresses
     why: str = ''           # the reason against a better backend
+    uml: str = ''           # the guests' linux.uml
     second_network: str | None = None       # the rate of eth1; None: the nodes have eth0 only
     slurm: str = ''         # the prefix of its Slurm; '': the one of the distribution
     site: bool = False      # it has the settings of slurm_conf.SITE

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import network
 import slurm_conf
+import uml
 from model import STATE, Cluster, Node
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -89,8 +90,9 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
 
 def _facts(cluster: Cluster, node: Node) -> None:
     """Write the facts that a node's own start script reads."""
+    modules = uml.Linux(Path(cluster.uml)).modules if cluster.uml else ''
     facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'slurm': cluster.slurm,
-             'shared': cluster.shared,
+             'shared': cluster.shared, 'modules': str(modules),
              'files': cluster.files, 'server': cluster.files_address, 'address': node.address,
              'cloud': 'yes' if node.kind == 'cloud' else '', 'second': '', 'second_rate': '', 'second_burst': ''}
     for link, name in zip(node.links, ('', 'second_'), strict=False):

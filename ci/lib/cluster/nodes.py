@@ -40,7 +40,10 @@ def execute(node: Node, command: list[str], folder: str) -> int:
 def _start_guest(cluster: Cluster, node: Node) -> None:
     network.plug_guest(node)
     console = mailbox.console(node.name)
-    words = uml.guest(node) if cluster.backend == 'uml' else qemu.guest(cluster.backend, node, cluster.shared)
+    if cluster.backend == 'uml':
+        words = uml.guest(node, uml.Linux(Path(cluster.uml)))
+    else:
+        words = qemu.guest(cluster.backend, node, cluster.shared)
     words = [*process.inside(process.alive('switch'), 'net'), *_pinned(node),
              'unshare', '--pid', '--fork', '--kill-child', '--', *words]
     with os.fdopen(os.open(console, os.O_RDWR), 'r+b', buffering=0) as stdin:

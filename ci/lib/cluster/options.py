@@ -43,6 +43,15 @@ def slurm(text: str) -> Path:
     return path
 
 
+def uml(text: str) -> Path:
+    """Check the path of a linux.uml, in the folders that Debian's package has."""
+    path = Path(text).resolve()
+    if not path.match('*/usr/bin/linux.uml') or not os.access(path, os.X_OK):
+        raise ArgumentTypeError(f'{text!r}: valid is FOLDER/usr/bin/linux.uml, where FOLDER has the unpacked '
+                                'packages user-mode-linux, libc6 and libgcc-s1 of Debian')
+    return path
+
+
 def folder(text: str) -> Path:
     """Check a folder that nodes mount at the same path: mount's options end at a comma."""
     path = Path(text).resolve()

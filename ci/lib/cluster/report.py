@@ -17,6 +17,8 @@ def status() -> int:
     if cluster is None:
         return machine.not_up('ci/cluster')
     print(f'virtual backend  {cluster.backend}{f" ({cluster.why})" if cluster.why else ""}')
+    if cluster.uml:
+        print(f'linux.uml        {cluster.uml}')
     versions = nodes.versions()
     print(f'slurm            {" and ".join(sorted(versions)) or "unknown"} {cluster.slurm}')
     print(f'shared folder    {cluster.shared}')

@@ -13,6 +13,7 @@ import host
 import machine
 import model
 import network
+import newer
 import node_files
 import nodes
 import options
@@ -32,7 +33,7 @@ def up(args: Namespace) -> int:
         cluster = model.load()
         if cluster:
             machine.demand_same(ME, cluster, args, ('nodes', 'cpus', 'physical_rate', 'virtual_rate', 'shared',
-                                                    'second_network', 'slurm', 'site'))
+                                                    'second_network', 'slurm', 'site', 'uml'))
             if not process.alive('switch'):
                 say('its network is gone: starting it anew')
                 cluster = _new(cluster)
@@ -91,19 +92,19 @@ def _stated(args: Namespace) -> Cluster:
     """Return the cluster that the options ask for, as far as this machine can make it."""
     wanted = args.nodes or 4
     shared = options.folder(str(args.shared or args.results))
-    virtual = backend.choose(wanted)
+    virtual = backend.choose(wanted, args.uml, not args.no_install)
     if virtual.backend == 'uml' and (args.cpus or 1) > 1:
         say('virtual nodes: one CPU each: a User-mode Linux kernel has no more')
     return Cluster(nodes=wanted, virtual_nodes=virtual.count, cpus=args.cpus or 1,
                    physical_rate=args.physical_rate, virtual_rate=args.virtual_rate, shared=str(shared),
                    second_network=args.second_network, slurm=str(args.slurm or ''), site=bool(args.site),
                    backend=virtual.backend, network=network.free(), files=fileserver.how(virtual.backend),
-                   why=virtual.why)
+                   why=virtual.why, uml=virtual.uml)
 
 
 def _new(cluster: Cluster) -> Cluster:
     """Remove the leftovers of an interrupted or killed cluster, and make the new one's state folder."""
-    machine.demand_gone(host.clear())
+    machine.demand_gone(host.clear(keep=newer.FOLDER))
     os.makedirs(cluster.shared, exist_ok=True)
     host.make_state(cluster)
     node_files.write(cluster)
