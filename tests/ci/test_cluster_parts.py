@@ -223,6 +223,15 @@ def test_a_kernel_with_its_own_c_library_starts_in_its_own_root(lib, linux):
     assert str(program) not in words and str(LIB / 'uml-root') in words and 'uml_dir=/host/srv/x/' in words
 
 
+def test_a_guest_loads_what_a_module_needs_first(tmp_path):
+    folder = tmp_path / os.uname().release
+    folder.mkdir()
+    (folder / 'modules.dep').write_text('kernel/x/parity9p.ko: kernel/x/paritynet.ko kernel/x/parityfs.ko\n')
+    script = f'. {LIB}/uml; insmod() {{ echo "${{1##*/}}"; }}; modules={tmp_path}; load x/parity9p; load x/absent || echo absent'
+    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True)
+    assert done.stdout.split() == ['parityfs.ko', 'paritynet.ko', 'parity9p.ko', 'absent'], done.stderr
+
+
 SOURCES = ('bookworm-security main http://security.example/debian-security/', 'nodistro main http://node.example/', 'bookworm contrib http://a.example/',
            'bookworm main http://b.example/debian/', 'bookworm main http://c.example/debian/')
 
