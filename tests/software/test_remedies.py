@@ -67,7 +67,13 @@ def test_no_bundle_is_named_where_the_distribution_lacks_what_builds_need(machin
     monkeypatch.setattr(environment, 'missing', lambda: ['gfortran'])
     monkeypatch.setattr(os, 'geteuid', lambda: user)
     monkeypatch.setenv(remedies.TRIED, 'tried')
-    assert remedies.next_step(systems.read('local'), (), of_spack(), ()).startswith(said)
+    local = systems.read('local')
+    assert remedies.next_step(local, (), of_spack(), ()).startswith(said)
+    (machine / '.venv' / 'parity-no-spack').touch()
+    with_a_bundle = BUNDLE if user == 0 else said
+    assert remedies.next_step(local, (), of_spack(), ()).startswith(with_a_bundle), 'root installs with a bundle what the builds need'
+    monkeypatch.setenv('PARITY_SOFTWARE_BUNDLE', '/bundle')
+    assert remedies.next_step(local, (), of_spack(), ()).startswith(said), 'there is a bundle'
 
 
 @pytest.mark.parametrize('text', ['#!/bin/sh\nsleep 60\n', 'no program'])

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from parity.base import codes, paths
 from parity.software import environment, programs
+from parity.software.spack import VARIABLE
 from parity.system.systems import System
 
 #: ci/quickstart sets this variable when it has just tried to install what lacks: no use to try it again.
@@ -67,10 +68,12 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
         return _install(packages)
     if len(of_distribution) == len(lacking):
         return why
-    if not can_build(system):
-        return _install(environment.missing()) if tried and os.geteuid() == 0 else AS_ROOT
-    if _spack_is_out_of_reach():
+    buildable, is_root = can_build(system), os.geteuid() == 0
+    # with a bundle ci/quickstart installs as root what the builds need
+    if _spack_is_out_of_reach() and VARIABLE not in os.environ and (buildable or is_root):
         return codes.without_github(system.name)
+    if not buildable:
+        return _install(environment.missing()) if tried and is_root else AS_ROOT
     return why if tried else f'parity software build --system {system.name}'
 
 
