@@ -23,7 +23,7 @@ SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol'
     ('ci/quickstart', SLURM, 2, 'a live Slurm controller answers'), ('ci/nightly --dry-run', PBS, 2, 'a live PBS controller answers'),
     ('ci/nightly; code=$?; cat results/heartbeat/local.json; exit $code', SLURM, 2, '"exit_code": 2'),
     (RUN, SLURM, 2, '(--system local to measure it anyway)'), (f'{RUN[:-3]} -l', SLURM, 0, ''), (f'RFM_SYSTEM=local; export RFM_SYSTEM; {RUN} -n nothing', SLURM, 2, 'selection is empty'),
-    ('ci/nightly --dry-run --system local -n Fileset', SLURM, 0, 'all is well')])
+    ('ci/nightly --dry-run --system local -n FileCopy', SLURM, 0, 'all is well')])
 def test_a_login_node_is_loaded_only_by_name(checkout, surveyed, tmp_path, line, controller, code, said):
     own_venv(checkout)
     path = answering(tmp_path, *controller)

@@ -115,7 +115,8 @@ def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatc
     made = plan.of_command
     monkeypatch.setattr('parity.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
     code, _, said = nightly(None, '--dry-run', *arguments.split())
-    assert code == 2 and all(name in said for name in names) and len(said.splitlines()) <= len(names), said
+    told = [line for line in said.splitlines() if 'nothing can run: ' not in line]      # on a machine without hpcc
+    assert code == 2 and all(name in said for name in names) and len(told) <= len(names), said
 
 
 @pytest.mark.parametrize('codes, check, said', [
