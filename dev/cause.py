@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parity.nodes import factorial
-from parity.nodes.factorial import Turn
+from parity.cause import factorial
+from parity.cause.factorial import Turn
 
 #: A wrong word in so many experiments at most.
 MOST_WRONG = 0.05

@@ -1,8 +1,8 @@
-"""Coverage of the intervals of parity.compare: ``python -m dev.coverage [TRIALS]``.
+"""Coverage of the intervals of parity.judge.compare: ``python -m dev.coverage [TRIALS]``.
 
 Both sides are drawn from a family of noise with a known ratio. The program counts how often the interval contains
-that ratio, and how wide it is beside one that knows the variance. It calls what `parity.stats.interval.ratio`
-calls, on arrays. docs/compare.md has the table.
+that ratio, and how wide it is beside one that knows the variance. It calls what
+`parity.judge.stats.interval.ratio` calls, on arrays. docs/compare.md has the table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parity.stats.interval import CONFIDENCE, half_width, part
+from parity.judge.stats.interval import CONFIDENCE, half_width, part
 
 #: Noise of mean 0 and variance 1.
 FAMILIES: dict[str, Callable[..., np.ndarray]] = {

@@ -17,14 +17,14 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from parity.base import codes
-from parity.compare.pairs import Pairs
-from parity.jobs.request import JobsFile
-from parity.published import Study
-from parity.refs.levels import Levels
-from parity.rfm.adopt import Adopt
-from parity.software.environment import GpuFile
-from parity.system.systems import LimitName, System
-from parity.verdict.acks import Acks
+from parity.judge.compare.pairs import Pairs
+from parity.judge.refs.levels import Levels
+from parity.judge.verdict.acks import Acks
+from parity.measure.jobs.request import JobsFile
+from parity.measure.rfm.adopt import Adopt
+from parity.measure.software.environment import GpuFile
+from parity.site.systems import LimitName, System
+from parity.study.published import Study
 
 #: Every file, its model and its purpose.
 FILES = (

@@ -3,7 +3,7 @@
 A PATH is a CSV in the form of `parity detect`, gzipped if its name ends with .gz, or a folder of such files.
 Nobody knows the truth of a real history. Here it is hindsight's, by a method that has nothing of the rule:
 
-- **A lasting drop**: parity.stats.hindsight finds it.
+- **A lasting drop**: parity.judge.stats.hindsight finds it.
 - **The kind of an alarm**, from the nights around it. `step`: a lasting drop. `small step`: the next 15 nights are
   lower by 1 % and two robust standard deviations. `drift`: lower than 60 to 200 nights before. `short`: some
   nights, gone. `end`: the series ends soon after. `nothing`: an operator would call it false.
@@ -28,10 +28,10 @@ import numpy as np
 from dev import plain_rules
 from parity.base import errors
 from parity.base.errors import UsageError
-from parity.session.reading import Reading
-from parity.stats import detect, levels, rule
-from parity.stats.bounds import WANTED
-from parity.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
+from parity.judge.stats import detect, levels, rule
+from parity.judge.stats.bounds import WANTED
+from parity.judge.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
+from parity.judge.store.reading import Reading
 
 #: Nights that do not count; the shortest series; the scatter of the last 60 nights of a calm one.
 FIRST, SHORTEST, CALM = 40, 60, 0.015

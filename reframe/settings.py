@@ -1,4 +1,4 @@
-"""ReFrame's site configuration: assembled from systems/*/system.yaml by parity.session.assemble.
+"""ReFrame's site configuration: assembled from systems/*/system.yaml by parity.measure.session.assemble.
 
 ReFrame reads this before it does anything, so a run's session begins here: lock, recovery, plan.
 """
@@ -6,14 +6,14 @@ ReFrame reads this before it does anything, so a run's session begins here: lock
 import gc
 import sys
 
-gc.disable()    # little becomes garbage while checks are loaded; parity.rfm.capture enables it for the run
+gc.disable()    # little becomes garbage while checks are loaded; parity.measure.rfm.capture enables it for the run
 
 from parity.base import errors, paths
 from parity.base.text import refuse_in_words
-from parity.check import foreign
-from parity.rfm import patches
-from parity.session import assemble, current
-from parity.system import systems
+from parity.measure.check import foreign
+from parity.measure.rfm import patches
+from parity.measure.session import assemble, current
+from parity.site import systems
 
 
 def configure():

@@ -21,7 +21,8 @@ import hypothesis
 import pytest
 
 from parity.base import codes
-from parity.plan import Plan, identity, of_command
+from parity.site import identity
+from parity.site.plan import Plan, of_command
 
 TOP = Path(__file__).resolve().parents[1]
 #: Seconds after which something hangs. A loaded machine is slow: no test passes or fails by a shorter time.

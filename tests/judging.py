@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.nights import Nights
-from parity.stats.rule import RATE
+from parity.judge.stats.judgement import Judgement, Reference, judged
+from parity.judge.stats.nights import Nights
+from parity.judge.stats.rule import RATE
 
 
 class Night(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from parity.records.history import SCHEMA, TEXT
-from parity.records.record import Session
-from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, JudgedSession, Verdict
+from parity.judge.store.history import SCHEMA, TEXT
+from parity.judge.store.record import Session
+from parity.judge.verdict.model import WORDS, Cell, CodeCoverage, Coverage, JudgedSession, Verdict
 
 DAY = 86400.0
 FIRST = 1794960000.0         # 2026-11-18, at midnight UTC

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MethodType, SimpleNamespace
 
 from parity.base import codes
-from parity.check import reader
-from parity.check.mpi import Mpi
+from parity.measure.check import reader
+from parity.measure.check.mpi import Mpi
 
 
 def room(code: str):

@@ -11,7 +11,7 @@ import pytest
 from parity.base import codes, yamlfile
 from parity.base.codes import Code
 from parity.base.errors import UsageError
-from parity.check.reader import Incomplete, Wrong, room
+from parity.measure.check.reader import Incomplete, Wrong, room
 
 WORDS = {'incomplete': Incomplete, 'wrong': Wrong}
 

@@ -52,8 +52,8 @@ def report(cases: list[dict[str, Any]], plan: list[dict[str, Any]], retries: lis
 
 def verdict_on(report: dict[str, Any]):
     """What `parity verdict` says of a report that is stored nowhere."""
-    from parity.records import record
-    from parity.verdict import judge
+    from parity.judge.store import record
+    from parity.judge.verdict import judge
     return judge.judged(record.of_report(report))
 
 

@@ -9,10 +9,10 @@ from functools import partial
 from dev.bench import harness, large, page, pairs, scale
 from dev.bench.codes import Codes
 from dev.bench.took import took
-from parity import machine
 from parity.base import errors, paths
-from parity.check import sizing
-from parity.software import discover
+from parity.measure import machine
+from parity.measure.check import sizing
+from parity.measure.software import discover
 
 PAIRS = 3
 #: The size of the study of 2012 (N 4942, NB 16): small blocks, where DGEMM is far from its best.

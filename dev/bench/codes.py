@@ -11,8 +11,8 @@ from typing import Any
 
 from parity.base import codes
 from parity.base.errors import InfrastructureError
-from parity.check.reader import room
-from parity.check.sizing import Dense
+from parity.measure.check.reader import room
+from parity.measure.check.sizing import Dense
 
 #: Arguments: BLAS library, n of the n x n matrices, repetitions. Each process multiplies its own matrices, as in
 #: HPCC's star DGEMM.

@@ -17,7 +17,7 @@ def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 
 
     In the last two nights the share ``slow`` of the cases is 10 % slower.
     """
-    from parity.rfm import store
+    from parity.measure.rfm import store
     rng = random.Random(1)
     names = [(p, f'Stream %node=n{i:04}') for p, count in partitions.items() for i in range(count)]
     noted = {f'metric_{m:02}': {'unit': 'GB/s', 'better': 'higher', 'limit': None, 'ceiling': None}

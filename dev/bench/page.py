@@ -10,7 +10,7 @@ from statistics import median
 
 from dev.bench.browser import Browser, browser_program
 from dev.bench.took import at_most
-from parity.verdict.model import Cell, Coverage, JudgedSession, Verdict
+from parity.judge.verdict.model import Cell, Coverage, JudgedSession, Verdict
 
 CELLS, NIGHTS = 5000, 90
 #: The limits of such a page.
@@ -37,9 +37,9 @@ def run(times: int = 5) -> bool:
 
 def write(folder: Path) -> Path:
     """Write the page as the nightly does, for a made-up session and history, and return its path."""
-    from parity import report
-    from parity.report import nights
-    from parity.report.previous import Previous
+    from parity.judge import report
+    from parity.judge.report import nights
+    from parity.judge.report.previous import Previous
     cells = _cells()
     today = _verdict(cells, 'today', '2026-11-20')
     rng = random.Random(2)
@@ -78,11 +78,11 @@ def _cells() -> list[Cell]:
 
 
 def _history(cells: list[Cell]):
-    """Return one figure a cell and night, in the form of parity.records.history.load."""
+    """Return one figure a cell and night, in the form of parity.judge.store.history.load."""
     import numpy as np
     import polars as pl
 
-    from parity.records.history import SCHEMA
+    from parity.judge.store.history import SCHEMA
     at = np.repeat(np.arange(NIGHTS), len(cells))
     of_cell = {name: [getattr(c, name) for c in cells] * NIGHTS for name in
                ('system', 'partition', 'environ', 'check', 'case', 'size', 'metric', 'unit', 'better')}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dev.bench import slurm
 from parity.base import codes, paths
-from parity.check.reader import room
+from parity.measure.check.reader import room
 
 #: One node of each number is slow, is down, or kills its job.
 _SLOW, _DOWN, _KILLS = 250, 500, 400

@@ -11,7 +11,7 @@ from dev.curve import oracle, rule
 from dev.curve.families import GROUP, HISTORY, RUNS, Family, Studied, harder, lives, nonstationary, stationary
 from dev.curve.figures import Amount, Figure, Row
 from dev.curve.rule import caught, fresh, per_group
-from parity.stats import bounds
+from parity.judge.stats import bounds
 
 #: New alarms per 1000 cell-nights of stationary noise and of other histories; % of quiet cell-nights run again.
 STEADY, MOVING, RERUNS = 1.0, 3.0, 5.0

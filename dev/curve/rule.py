@@ -1,4 +1,4 @@
-"""The rule that the curve measures: the call of parity.stats.levels, and what its alarms amount to."""
+"""The rule that the curve measures: the call of parity.judge.stats.levels, and what its alarms amount to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import namedtuple
 import numpy as np
 
 from dev.curve.families import GROUP, HISTORY, RUNS
-from parity.stats import levels, rule
-from parity.stats.nights import Nights
+from parity.judge.stats import levels, rule
+from parity.judge.stats.nights import Nights
 
 #: New false alarms a cell-night: the oracle's, and a system's of a hundred cells.
 RATE, DEFAULT = 1 / 1000, rule.RATE

@@ -15,21 +15,20 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from parity import plan
 from parity.cli import ack
-from parity.compare import join
+from parity.judge.compare import join
+from parity.judge.refs import accept, accepted, levels, propose
+from parity.judge.refs.accepted import Accepted
+from parity.judge.report.notify import Notifier
+from parity.judge.store import plan_file
+from parity.judge.store.incidents import Incident, of_system
+from parity.judge.store.plan_file import cell_id, parameters
+from parity.judge.verdict import judge, nights
+from parity.judge.verdict.model import Cell, Verdict, names
+from parity.measure.rfm import store
 from parity.nightly import run
-from parity.nightly.notify import Notifier
-from parity.plan import Plan, PlannedCase
-from parity.records import plan_file
-from parity.records.incidents import Incident, of_system
-from parity.records.plan_file import cell_id, parameters
-from parity.refs import accept, accepted, levels, propose
-from parity.refs.accepted import Accepted
-from parity.rfm import store
-from parity.system import systems
-from parity.verdict import judge, nights
-from parity.verdict.model import Cell, Verdict, names
+from parity.site import plan, systems
+from parity.site.plan import Plan, PlannedCase
 
 #: A verdict imports some of these late; they must be loaded before `Site` replaces the clock.
 __all__ = ['Incident', 'PlannedCase', 'Site', 'Verdict', 'join', 'nights']

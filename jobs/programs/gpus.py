@@ -5,8 +5,8 @@
     gpus.py each -- COMMAND...      the same with COMMAND once for each device, all at once
     gpus.py tell                    print the report, run nothing
 
-The report is the model Report of parity.machine.gpu. It comes from NVML, else from nvidia-smi. AMD's tools are
-not read: no output of a machine with their driver was recorded. A value that a driver does not tell is null.
+The report is the model Report of parity.measure.machine.gpu. It comes from NVML, else from nvidia-smi. AMD's tools
+are not read: no output of a machine with their driver was recorded. A value that a driver does not tell is null.
 
 `each` shows COMMAND one device (CUDA_VISIBLE_DEVICES) and prints, by bus, when all have ended:
 

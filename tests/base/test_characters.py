@@ -9,8 +9,8 @@ import pytest
 from conftest import TOP, shell
 from parity.base import yamlfile
 from parity.base.errors import UsageError
-from parity.jobs import write
-from parity.jobs.request import Request
+from parity.measure.jobs import write
+from parity.measure.jobs.request import Request
 
 STRANGE = {'\u2028': 'U+2028 LINE SEPARATOR', '\u2029': 'U+2029 PARAGRAPH SEPARATOR', '\x85': 'U+0085 ', '\xa0': 'U+00A0 NO-BREAK SPACE',
            '\u200b': 'U+200B ZERO WIDTH SPACE', '\u202e': 'U+202E RIGHT-TO-LEFT OVERRIDE', '\x7f': 'U+007F '}

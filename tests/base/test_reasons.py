@@ -36,7 +36,7 @@ LOUD = '''
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, sanity_function
-from parity.check.workload import Metric, Workload
+from parity.measure.check.workload import Metric, Workload
 
 
 @rfm.simple_test

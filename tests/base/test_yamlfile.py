@@ -10,17 +10,17 @@ import yaml
 from reframe.core import pipeline
 
 from conftest import TOP
-from parity import published
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
-from parity.compare import pairs
-from parity.jobs import request
-from parity.plan import Plan
-from parity.refs import accepted, propose
-from parity.rfm import patches
-from parity.software import environment
-from parity.system import systems
-from parity.verdict import acks
+from parity.judge.compare import pairs
+from parity.judge.refs import accepted, propose
+from parity.judge.verdict import acks
+from parity.measure.jobs import request
+from parity.measure.rfm import patches
+from parity.measure.software import environment
+from parity.site import systems
+from parity.site.plan import Plan
+from parity.study import published
 
 #: Nine times nine times ... a list of two: 9^29 values.
 LAUGHS = 'a0: &a0 [x, x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))

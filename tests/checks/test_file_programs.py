@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import PATIENCE, TOP, eventually
-from parity.check.reader import Incomplete, Wrong
+from parity.measure.check.reader import Incomplete, Wrong
 from replay import room
 
 READ = {name: room(name).read for name in ('filecopy', 'fileset')}

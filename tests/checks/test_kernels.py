@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import PATIENCE, TOP, needs_cc
-from parity.check.reader import Wrong
+from parity.measure.check.reader import Wrong
 from replay import recorded, room
 
 blocks = room('blocks')

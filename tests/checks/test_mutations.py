@@ -16,7 +16,7 @@ import mutations
 import rooms
 from conftest import TOP
 from parity.base import codes
-from parity.check.reader import Incomplete, room
+from parity.measure.check.reader import Incomplete, room
 from rooms import outcome
 
 KINDS = {**mutations.KINDS, **{kind.__name__: kind for kind in (mutations.changed_digit, mutations.digit_doubled)}}

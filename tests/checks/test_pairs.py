@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
-from parity.check import by_pair
-from parity.check.reader import Incomplete, Wrong
+from parity.measure.check import by_pair
+from parity.measure.check.reader import Incomplete, Wrong
 from replay import recorded, room
 
 pairs = room('osu')

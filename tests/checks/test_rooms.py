@@ -20,8 +20,8 @@ from commands import parity
 from conftest import TOP
 from parity.base import codes
 from parity.base.errors import UsageError
-from parity.check.reader import room
-from parity.check.workload import Workload
+from parity.measure.check.reader import room
+from parity.measure.check.workload import Workload
 from replay import Replay, check
 from rooms import EVERY, WORDS, outcome
 

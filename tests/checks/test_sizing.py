@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.check.sizing import Dense, dense
+from parity.measure.check.sizing import Dense, dense
 from replay import Replay, check, room
 
 hpcc, npb, osu, stream = map(room, ('hpcc', 'npb', 'osu', 'stream'))

@@ -17,7 +17,7 @@ import pytest
 from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
-from parity.check.reader import Incomplete, Wrong
+from parity.measure.check.reader import Incomplete, Wrong
 from replay import check, recorded, room
 
 pairs = room('osu')

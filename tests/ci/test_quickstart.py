@@ -13,7 +13,7 @@ from commands import module
 from conftest import TOP, shell
 from jobs import own_venv
 from parity.base import codes
-from parity.system import systems
+from parity.site import systems
 
 RUN = '. ci/activate && reframe -c checks/storage/fileset -r'
 SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol', 'Slurmctld(primary) at head is DOWN'), ('qstat', 'pbs 0 0 Active')

@@ -16,7 +16,7 @@ from commands import module
 from conftest import TOP, shell
 from parity import __version__, cli
 from parity.base import paths
-from parity.session import current
+from parity.measure.session import current
 
 SCRIPTS = sorted(f'ci/{file.name}' for file in (TOP / 'ci').iterdir() if file.is_file() and os.access(file, os.X_OK))
 

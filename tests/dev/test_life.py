@@ -14,8 +14,8 @@ from dev.life.faults import Fault
 from dev.life.run import Life, Night, apart
 from nights import start
 from parity.base import paths
-from parity.records.incidents import Event, Incident, Where
-from parity.records.incidents import Fault as Bad
+from parity.judge.store.incidents import Event, Incident, Where
+from parity.judge.store.incidents import Fault as Bad
 
 CPU = 'Stream.triad@life:cpu', 'Stream.copy@life:cpu'
 FAT = 'Fio.rate@life:fat'

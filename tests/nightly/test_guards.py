@@ -8,9 +8,9 @@ import pytest
 
 from commands import module
 from conftest import OBEYS, TOP, shell
-from parity import plan
+from parity.judge.verdict.model import CodeCoverage, Coverage
 from parity.nightly import guard, run
-from parity.verdict.model import CodeCoverage, Coverage
+from parity.site import plan
 
 #: One check: what the command line gets wrong is told of it as of all.
 HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
@@ -20,13 +20,13 @@ HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
 def nightly(site, monkeypatch):
     """Runs ci/nightly in this process, on a checkout with one system; returns exit code, output and errors."""
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
-    monkeypatch.setattr('parity.session.runner.rehearse', lambda arguments: None)
+    monkeypatch.setattr('parity.measure.session.runner.rehearse', lambda arguments: None)
     for name in ('jobs', 'spack.yaml'):
         (site.parents[2] / name).symlink_to(TOP / name)
 
     def run(planned: plan.Plan | None, *arguments: str) -> tuple[int, str, str]:
         if planned:
-            monkeypatch.setattr('parity.plan.of_command', lambda asked: planned)
+            monkeypatch.setattr('parity.site.plan.of_command', lambda asked: planned)
         done = module('parity.nightly', *arguments)
         return done.returncode, done.stdout, done.stderr
     return run
@@ -113,7 +113,7 @@ def test_a_check_whose_file_has_another_name_runs_and_doctor_names_it(checkout):
     ('--nonsense', ['nonsense']), ('--time-limit 0', ['--time-limit 0']), ('--repeats 0', ['--repeats 0'])])
 def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatch, arguments, names):
     made = plan.of_command
-    monkeypatch.setattr('parity.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
+    monkeypatch.setattr('parity.site.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
     code, _, said = nightly(None, '--dry-run', *arguments.split())
     told = [line for line in said.splitlines() if 'nothing can run: ' not in line]      # on a machine without hpcc
     assert code == 2 and all(name in said for name in names) and len(told) <= len(names), said

@@ -19,13 +19,13 @@ from conftest import PATIENCE, TOP, eventually, run_python, shell
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
+from parity.judge.report.notify import Notifier
+from parity.judge.store import incidents as table
+from parity.judge.verdict import judge
+from parity.measure.nodes import turns as node_turns
+from parity.measure.session import recovery, runner
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
-from parity.nightly.notify import Notifier
-from parity.nodes import turns as node_turns
-from parity.records import incidents as table
-from parity.session import recovery, runner
-from parity.verdict import judge
 
 #: How squeue is asked for the jobs of the user.
 ASKED = f'-h -u {os.getuid()} -o %i|%Z'
@@ -179,7 +179,7 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout, mon
         if name != 'onebox':
             (checkout / 'systems' / name).rename(checkout / name)
     session_id = journal_of(checkout / 'results', 'onebox')
-    done = run_python('from parity.session import recovery; print(recovery.recover_all())\n'
+    done = run_python('from parity.measure.session import recovery; print(recovery.recover_all())\n'
                       'from reframe.core import runtime; print(runtime.runtime())', checkout)
     assert f'session {session_id} was killed: recovered 0 finished cases' in done.stdout, done.stderr
     assert len(sessions_of(checkout)) == 1 and not list((checkout / 'results' / 'running').iterdir())
@@ -221,7 +221,7 @@ def test_a_run_of_another_host_is_left_alone_until_it_is_taken(results, stored):
     with files.lock_of('local', 'reframe on local').held():
         refused = process('merge', '--recover', session_id)
         assert refused.returncode == 4 and 'it is measuring now' in refused.stderr
-        read = [sys.executable, '-c', 'from parity.session import recovery; print(recovery.warnings())']
+        read = [sys.executable, '-c', 'from parity.measure.session import recovery; print(recovery.warnings())']
         assert subprocess.check_output(read, text=True) == '[]\n' and recovery.warnings()
     taken = parity('merge', '--recover', session_id)
     assert taken.returncode == 0 and 'recovered 0 finished cases' in taken.stdout and not list((results / 'running').iterdir()), taken.stderr

@@ -7,10 +7,10 @@ import os
 import pytest
 
 import hydra
+from parity.measure.software.discover import Software
+from parity.measure.software.programs import Environ
 from parity.nightly import doctor
-from parity.software.discover import Software
-from parity.software.programs import Environ
-from parity.system import systems
+from parity.site import systems
 
 
 @pytest.mark.parametrize('loose', [False, True])

@@ -14,10 +14,10 @@ import pytest
 from commands import module
 from conftest import TOP
 from parity.base.files import Lock
+from parity.judge.verdict.model import Cell
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
-from parity.system import systems
-from parity.verdict.model import Cell
+from parity.site import systems
 
 
 def told(folder, system: str = 'local') -> dict:

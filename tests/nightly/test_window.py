@@ -9,10 +9,10 @@ import pytest
 
 import sessions
 from parity.base.errors import UsageError
+from parity.measure.scheduler import scheduled
 from parity.nightly import guard
-from parity.scheduler import scheduled
-from parity.system import systems
-from parity.system.systems import Nightly
+from parity.site import systems
+from parity.site.systems import Nightly
 
 
 @pytest.mark.parametrize('window, now, begin, end', (

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from commands import parity
-from parity.published import formula, problems
-from parity.published.model import Case, Study
 from parity.study import campaign, conditions
+from parity.study.published import formula, problems
+from parity.study.published.model import Case, Study
 
 HEAD = """title: t
 source: s

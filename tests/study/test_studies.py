@@ -20,18 +20,18 @@ import yaml
 
 from commands import parity, process
 from conftest import TOP, needs_cc
-from parity import plan, published
 from parity.base import paths
 from parity.base.errors import UsageError
-from parity.compare import join
-from parity.compare.model import Value
-from parity.plan import CaseAnswer, Plan
-from parity.published import figures, findings, problems
-from parity.published.model import Axis, Case, Study
-from parity.records import costs
-from parity.report import drawings
-from parity.stats import interval
-from parity.study import campaign, compared, conditions, page, wording
+from parity.judge.compare import join
+from parity.judge.compare.model import Value
+from parity.judge.report import drawings
+from parity.judge.stats import interval
+from parity.judge.store import costs
+from parity.site import plan
+from parity.site.plan import CaseAnswer, Plan
+from parity.study import campaign, compared, conditions, page, published, wording
+from parity.study.published import figures, findings, problems
+from parity.study.published.model import Axis, Case, Study
 from sessions import STUDY_HEAD, case, planned
 from stored import Stored
 

@@ -20,10 +20,10 @@ from commands import parity
 from conftest import TOP, eventually, shell
 from jobs import start
 from parity.base import files, paths
-from parity.published.model import Case, Study
-from parity.scheduler import command, slurm
-from parity.session import runner
+from parity.measure.scheduler import command, slurm
+from parity.measure.session import runner
 from parity.study import campaign
+from parity.study.published.model import Case, Study
 from sessions import case, planned
 from stored import Stored
 
@@ -32,7 +32,7 @@ __all__ = ['onebox']
 PROBE = '''
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
-from parity.check.workload import Metric, Workload
+from parity.measure.check.workload import Metric, Workload
 
 @rfm.simple_test
 class Probe(rfm.RunOnlyRegressionTest, Workload):

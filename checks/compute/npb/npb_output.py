@@ -92,8 +92,8 @@ def check(facts: dict[str, int | str], benchmark: str, npb_class: str, ranks: in
 
 def receive_seconds(calls: Sequence[Mapping[str, Any]], npb_class: str, ranks: int) -> float:
     """Return the mean time of a rank in MPI_Recv (s), of a profile of LU. Raise Wrong for any other number of
-    receives than LU's messages ask for (`parity.stats.laws.lu_messages`)."""
-    from parity.stats import laws  # numpy, which no other case needs
+    receives than LU's messages ask for (`parity.judge.stats.laws.lu_messages`)."""
+    from parity.judge.stats import laws  # numpy, which no other case needs
     problem = PROBLEMS['lu', npb_class]
     needed = {round(ranks * laws.lu_messages(problem.size[0], problem.iterations, ranks, warm_up).blocking)
               for warm_up in (0, 1)}

@@ -6,9 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from parity.base import codes
-from parity.check import Code, Gpu, Incomplete, Lines, Metric, Read, Wrong, kernel_rate, sections
-from parity.check.gpu import printed
-from parity.check.reader import room
+from parity.check import Code, Gpu, Incomplete, Lines, Metric, Read, Wrong, kernel_rate, printed, room, sections
 
 CODE = Code('GPU stream', requires=('cc',), feature='cc', units={'.*': 'GB/s'},
             parts={'memory': ('GpuStream', 'GpuBabelStream')},

@@ -9,8 +9,7 @@ from statistics import median
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, kernel_rate
-from parity.check.gpu import printed
+from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, kernel_rate, printed
 
 CODE = Code('GPU products', requires=('cc',), feature='cc',
             units={'.*lowest_over_median': '', 'int8.*': 'Gop/s', '.*': 'Gflop/s'},

@@ -8,10 +8,21 @@ import zlib
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, document, kernel_rate, model
-from parity.check.gpu import printed
-from parity.machine import gpu
-from parity.machine.gpu import Report
+from parity.check import (
+    KERNEL_FIGURES,
+    Code,
+    Gpu,
+    Incomplete,
+    Metric,
+    Read,
+    Wrong,
+    document,
+    kernel_rate,
+    model,
+    printed,
+)
+from parity.measure.machine import gpu
+from parity.measure.machine.gpu import Report
 
 CODE = Code('GPU health', requires=('cc',), feature='cc', units={'clock_gpu.*': 'MHz'},
             parts={'compute': ('GpuHealth',)},

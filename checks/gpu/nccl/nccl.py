@@ -5,8 +5,7 @@ NCCL is taken where the loader finds it or parity's environment has its wheel.""
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate
-from parity.check.gpu import printed
+from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate, printed
 
 CODE = Code('GPU collectives', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
             parts={'within a node': ('GpuCollective',)},

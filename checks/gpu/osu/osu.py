@@ -8,8 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from parity.base import codes
-from parity.check import Code, Devices
-from parity.check.reader import room
+from parity.check import Code, Devices, room
 
 CODE = Code('OSU on GPUs', feature='osu-gpu', units={'(bw|bibw)_.*': 'MB/s', '.*': 'us'},
             parts={'network': ('GpuOsu.*%where=between',), 'within a node': ('GpuOsu.*%where=within',)},

@@ -7,8 +7,7 @@ from statistics import median
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate
-from parity.check.gpu import printed
+from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate, printed
 
 CODE = Code('GPU transfers', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
             parts={'within a node': ('GpuTransfer',)},

@@ -56,10 +56,10 @@ class Comms(rfm.RunOnlyRegressionTest, Mpi):
 
 
 def read(text: str) -> Read:
-    """time_<size> in us, the mean without outliers (`parity.stats.laws.outliers`); of `send` half of both ways.
+    """time_<size> in us, the mean without outliers (`judge.stats.laws.outliers`); of `send` half of both ways.
     bandwidth_10MB in MB/s (10^6 bytes) each way. Facts: call, mpi, nodes, and times by size: repeats, dropped
     (above the 99th percentile), mean (us) and cv (a share) of all, cv of those that are left."""
-    from parity.stats import laws
+    from parity.judge.stats import laws
     Lines(text).refuse(r'comms: message \d+ of \d+ B arrived altered')
     _, first, out = sealed(text, r'comms 1 (sendrecv|send) (.+)', r'comms end crc32 ([0-9a-f]{8})')
     nodes = out.one('nodes ((.+) (.+))')[1]

@@ -10,7 +10,7 @@ from osu_output import read, read_pairs
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Code, Kind, Metric, Mpi, Paired, Wrong
-from parity.scheduler import placement
+from parity.measure.scheduler import placement
 
 CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', requires=('mpirun',), smoke_args=('-h',), gpu=True,
             binaries=('../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency',

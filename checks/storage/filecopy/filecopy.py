@@ -15,7 +15,7 @@ from filecopy_output import PASSES, read
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Budget, Code, Kind, Metric, Workload, Wrong
-from parity.scheduler import placement
+from parity.measure.scheduler import placement
 
 CODE = Code('filecopy', executable='python3', units={'.*seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
             parts={'storage': ('FileCopy',)},

@@ -3,8 +3,7 @@
 import re
 
 from parity.base import codes
-from parity.check import Incomplete, Lines, Read, Wrong, same, whole
-from parity.check.reader import room
+from parity.check import Incomplete, Lines, Read, Wrong, room, same, whole
 
 #: The programs that write: figures of one are never compared with those of the other.
 TOOLS = ('iozone', 'fio')

@@ -115,8 +115,8 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
     from parity.base import console, times
     from parity.cli import table
-    from parity.report import answer, documents
-    from parity.verdict import judge
+    from parity.judge.report import answer, documents
+    from parity.judge.verdict import judge
     _demand_one(session, system)
     try:
         oldest = times.seconds(max_age) if max_age is not None else 0
@@ -143,10 +143,10 @@ def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION)
     parity show triad --session 5d5ec1ad
     """
     from parity.base import console
-    from parity.report import show
+    from parity.judge.report import show
     if cell.isdecimal():
-        from parity.records.incidents import read
-        from parity.report import incidents
+        from parity.judge.report import incidents
+        from parity.judge.store.incidents import read
         one = read(cell)
         print(one.model_dump_json(indent=1)) if as_json else console.lines(incidents.lines(one))
         return
@@ -219,8 +219,8 @@ def report(session: str = SESSION, system: str = REPORT_SYSTEM):
     \b
     parity report --system onebox
     """
-    from parity import report as page
-    from parity.verdict import judge
+    from parity.judge import report as page
+    from parity.judge.verdict import judge
     _demand_one(session, system)
     for file in page.of_session(judge.newest(session, system)):
         typer.echo(file)

@@ -11,14 +11,13 @@ from parity.base import console, figures, times
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted, several
 from parity.base.text import refuse_in_words, visible
-from parity.nightly import notify
-from parity.records import incidents as table
-from parity.records.incidents import Fault, Incident
-from parity.report import incidents as words
-from parity.report import show
-from parity.system import systems
-from parity.verdict import acks, incidents
-from parity.verdict.model import Cell
+from parity.judge.report import incidents as words
+from parity.judge.report import notify, show
+from parity.judge.store import incidents as table
+from parity.judge.store.incidents import Fault, Incident
+from parity.judge.verdict import acks, incidents
+from parity.judge.verdict.model import Cell
+from parity.site import systems
 
 
 def add(wanted: str, until: str, why: str, by: str, system: str) -> None:

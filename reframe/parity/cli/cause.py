@@ -32,8 +32,8 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
 
     Exit code: 0 measured, 2 usage, 3 nothing to measure, 4 infrastructure."""
     from parity.base import console
-    from parity.nodes import answer
-    from parity.nodes import experiment as experiments
+    from parity.cause import answer
+    from parity.cause import experiment as experiments
     if (submit or reservation) and not measure:
         raise UsageError(f'--{"submit" if submit else "reservation"} is for --run: add --run, or leave it out')
     if packages:
@@ -57,7 +57,7 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
         if environ:
             console.lines(['', *answer.compared(experiment, measured)])
             return
-        from parity.records import incidents as table
+        from parity.judge.store import incidents as table
         found = answer.answer(experiment, measured)
         table.change({number: lambda _: {'cause': found}})
         console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
@@ -66,7 +66,7 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
 
 def _send(experiment, words: list[str]) -> None:
     """Send the command as a job, and print its id."""
-    from parity.jobs import sent, write
+    from parity.measure.jobs import sent, write
     name, system = f'cause-{experiment.key}', experiment.system.name
     script = write.of_command(name, system, ['cause', *words, '--run'], {*experiment.node, *experiment.peer})
     print(sent.submit('campaign', system, *script).id)
@@ -75,9 +75,9 @@ def _send(experiment, words: list[str]) -> None:
 def _package(wanted: str) -> None:
     """Find the package, and note it with the incident."""
     from parity.base import console
-    from parity.nodes import design
-    from parity.nodes import packages as bisection
-    from parity.records import incidents as table
+    from parity.cause import design
+    from parity.cause import packages as bisection
+    from parity.judge.store import incidents as table
     incident = table.read(wanted if wanted.isdecimal() else _incident_of(wanted))
     number, found = incident.number, incident.cause
     if found is None or found.word not in ('software', 'both'):
@@ -92,15 +92,15 @@ def _package(wanted: str) -> None:
 
 def _of_incident(wanted: str):
     """Return the experiment on an incident, or on the incident of a cell, its title and the number."""
-    from parity.nodes import design
-    from parity.records import incidents as table
+    from parity.cause import design
+    from parity.judge.store import incidents as table
     number = wanted if wanted.isdecimal() else _incident_of(wanted)
     incident = table.read(number)
     return design.of_incident(incident), f'incident {number}   {incident.title}', int(number)
 
 
 def _incident_of(wanted: str) -> str:
-    from parity.report import show
+    from parity.judge.report import show
     _, name, cell = show.find(wanted)
     if not cell.incident:
         raise UsageError(f'{name} is {cell.verdict} and belongs to no incident: there is no slowdown to explain; '
@@ -110,8 +110,8 @@ def _incident_of(wanted: str) -> str:
 
 def _between(wanted: str, environs: list[str]):
     """Return the experiment on two environments, of all metrics that ``wanted`` fits, and its title."""
-    from parity.nodes import design
-    from parity.report import show
+    from parity.cause import design
+    from parity.judge.report import show
     if wanted.isdecimal():
         raise UsageError(f'--environ compares environments of a case, not of incident {wanted}: name the case')
     known = show.newest()

@@ -31,7 +31,7 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
     """
     if not 0 < margin < 50:
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
-    from parity.compare import join, pairs, resolve
+    from parity.judge.compare import join, pairs, resolve
     one, other = resolve.sides(baseline, candidate)
     found = join.compare(one, other, margin / 100, label, declared=pairs.between(one.name, other.name))
     print(found.model_dump_json(indent=1)) if as_json else printed(found)
@@ -41,7 +41,7 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
 def printed(found) -> None:
     """Print a comparison; colours only on a terminal."""
     from parity.base.colours import Console
-    from parity.compare import terminal
+    from parity.judge.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(terminal.rendered(found, console.width))
 

@@ -23,7 +23,7 @@ def run(openmetrics: str = METRICS, csv: str = TABLE, since: str = SINCE):
     parity export --csv figures.csv --since 30d
     """
     from parity.base import files, times
-    from parity.report import export
+    from parity.judge.report import export
     if not openmetrics and not csv:
         raise UsageError('name what to export: --openmetrics FILE, --csv FILE, or both')
     if since and not csv:

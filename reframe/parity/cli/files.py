@@ -31,8 +31,8 @@ def parse(code: str = CODE, file: str = FILE, as_json: bool = JSON, max_size: in
     """Read a code's output, and print its figures.
 
     Exit code: 0 complete and verified, 1 incomplete or wrong, 2 usage."""
-    from parity.check import Incomplete, Wrong
-    from parity.check.reader import room
+    from parity.measure.check import Incomplete, Wrong
+    from parity.measure.check.reader import room
     known = codes.named(code)
     reader = room(known).read
     options = _sized(code, {'max_size': max_size, 'min_size': min_size}, reader)
@@ -75,7 +75,7 @@ def detect(file: str = HISTORY, as_json: bool = JSON) -> int:
     It may also have the columns direction, group, event and node.
 
     Exit code: 0 the last night has no alarm, 1 it has one, 2 usage."""
-    from parity.stats import detect as history
+    from parity.judge.stats import detect as history
     found = history.of_file(_read(file), file)
     if as_json:
         _print_json({'series': {name: {

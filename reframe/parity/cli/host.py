@@ -13,19 +13,19 @@ from pathlib import Path
 import yaml
 from rich.text import Text
 
-from parity import machine
 from parity.base import codes, files, findings, paths, yamlfile
 from parity.base.colours import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted
 from parity.base.text import visible
-from parity.machine.procfs import Tree
-from parity.probe import login, partitions, write
-from parity.probe.login import TODO, Host
-from parity.software import discover
-from parity.software.programs import features
-from parity.system import systems
-from parity.system.systems import System
+from parity.measure import machine
+from parity.measure.machine.procfs import Tree
+from parity.measure.probe import login, partitions, write
+from parity.measure.probe.login import TODO, Host
+from parity.measure.software import discover
+from parity.measure.software.programs import features
+from parity.site import systems
+from parity.site.systems import System
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}
 

@@ -24,7 +24,7 @@ ID = typer.Argument(metavar='ID')
 
 def _script(job, system, partitions, check, after, repeats, nodes, name, own=False):
     """Return what the job asks for, and its script."""
-    from parity.jobs import write
+    from parity.measure.jobs import write
     counts = nodes.split(',') if nodes else []
     if not all(n.isdecimal() and int(n) for n in counts):
         raise errors.UsageError(f'--nodes {nodes!r}: must be numbers of nodes, such as 1,2,4')
@@ -36,8 +36,8 @@ def _script(job, system, partitions, check, after, repeats, nodes, name, own=Fal
 def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITION, check: str = CHECK,
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Print the script of a job."""
-    from parity.probe import partitions
-    from parity.system import systems
+    from parity.measure.probe import partitions
+    from parity.site import systems
     for part in systems.read(system).partitions:
         for problem in partitions.problems(system, part) if not partition or part.name in partition else ():
             typer.echo(f'parity: warning: {problem}', err=True)
@@ -49,15 +49,15 @@ def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Send a job with sbatch or qsub, and print its id."""
     request, script = _script(job, system, partition, check, after, repeats, nodes, name, own=True)
-    from parity.jobs import sent
+    from parity.measure.jobs import sent
     typer.echo(sent.submit(job, system, request, script).id)
 
 
 @app.command('list')
 def show():
     """List the jobs that were submitted from here, with their states."""
-    from parity.jobs import sent
-    from parity.scheduler.command import SchedulerError, job_phase
+    from parity.measure.jobs import sent
+    from parity.measure.scheduler.command import SchedulerError, job_phase
     jobs = sent.everything()
     for job in jobs:
         try:
@@ -75,7 +75,7 @@ def show():
 @app.command()
 def status(job: str = ID):
     """Print a job's state, exit code, reason, nodes and time."""
-    from parity.jobs import sent
+    from parity.measure.jobs import sent
     found = sent.find(job)
     print('\n'.join([*map(_line, found.states()), f'script: {found.script}']))
 
@@ -88,8 +88,8 @@ def _line(state) -> str:
 @app.command()
 def wait(job: str = ID):
     """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
-    from parity.jobs import sent
-    from parity.scheduler.command import SchedulerError, job_phase
+    from parity.measure.jobs import sent
+    from parity.measure.scheduler.command import SchedulerError, job_phase
     found, pause, told = sent.find(job), 0.5, set()
     while True:
         states = found.states()
@@ -109,5 +109,5 @@ def wait(job: str = ID):
 @app.command()
 def cancel(job: str = ID):
     """End a job, or take it out of the queue."""
-    from parity.jobs import sent
+    from parity.measure.jobs import sent
     sent.find(job).cancel()

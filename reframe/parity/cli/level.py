@@ -10,12 +10,12 @@ from parity.base import console
 from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.cli import ack
-from parity.records import history
-from parity.refs import levels
-from parity.report import show
-from parity.system import systems
-from parity.verdict import acks
-from parity.verdict.model import Cell
+from parity.judge.refs import levels
+from parity.judge.report import show
+from parity.judge.store import history
+from parity.judge.verdict import acks
+from parity.judge.verdict.model import Cell
+from parity.site import systems
 
 
 def add(wanted: str, since: str, why: str, by: str, system: str) -> None:

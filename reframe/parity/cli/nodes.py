@@ -16,8 +16,8 @@ RESERVATION = typer.Option('', '--reservation', metavar='NAME',
 
 def _system(name: str):
     from parity.base import paths
-    from parity.records import database
-    from parity.system import systems
+    from parity.judge.store import database
+    from parity.site import systems
     if not name:
         newest = database.brief(database.last()) if database.last() else None
         if newest is None:
@@ -30,8 +30,8 @@ def _system(name: str):
 def nodes(system: str = SYSTEM):
     """List the nodes: last measured, speed beside their peers by part, state, incidents."""
     from parity.base import console
-    from parity.nodes import listing, words
-    from parity.records import changes, database
+    from parity.judge.nodes import listing, words
+    from parity.judge.store import changes, database
     known = _system(system)
     nights = database.sessions(known.name, changes.SESSIONS)
     console.lines(words.lines(known, *listing.of_system(known), changes.steps(nights, '')))
@@ -47,12 +47,12 @@ def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation:
     Exit code of --gate: 0 like its peers, 1 slower, 3 too few peers to say, 4 not measurable."""
     known = _system(system)
     if gate:
-        from parity.nodes import gate as gates
+        from parity.measure.nodes import gate as gates
         return gates.gate(name, known, reservation)
     if reservation:
         raise UsageError('--reservation is only for --gate: add --gate, or leave it out')
     from parity.base import console
-    from parity.nodes import listing, words
-    from parity.records import changes, database
+    from parity.judge.nodes import listing, words
+    from parity.judge.store import changes, database
     (found,), unknown = listing.of_system(known, name)
     console.lines(words.of_node(known, found, unknown, changes.steps(database.sessions(known.name), '')))

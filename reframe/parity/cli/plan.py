@@ -20,7 +20,7 @@ def run(node_hours: float = HOURS, system: str = SYSTEM, as_json: bool = JSON):
 
     Exit code: 0 printed, 2 usage, 3 no figure is judged yet."""
     from parity.base import console
-    from parity.nightly import hours
+    from parity.lab import hours
     plan = hours.worth(system, node_hours)
     if as_json:
         print(json.dumps(hours.document(plan), indent=1))

@@ -25,8 +25,8 @@ EXPIRES = typer.Option('', '--expires', metavar='DATE', help='When to review the
 def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK, since: str = SINCE):
     """Propose references from the history, for review. Exit code 3 where nothing could be proposed."""
     from parity.base import console
-    from parity.refs import propose as command
-    from parity.refs import table
+    from parity.judge.refs import propose as command
+    from parity.judge.refs import table
     answer = command.run(system, partition, check, since)
     console.lines(table.lines(answer))
     return errors.OK if answer.proposals else errors.MISSING
@@ -37,8 +37,8 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
            by: str = BY, expires: str = EXPIRES):
     """Merge all proposals into the system's files, or none."""
     from parity.base import console
-    from parity.refs import accept as command
-    from parity.refs import table
+    from parity.judge.refs import accept as command
+    from parity.judge.refs import table
     if bool(cells) == everything:
         raise errors.UsageError('accept: name the cells, or --all' + (', not both' if everything else ''))
     done = command.run(system, cells or [], command.reason(why, by, expires))
@@ -49,7 +49,7 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
 def show(system: str = ANY_SYSTEM):
     """Print every accepted reference: value, bounds, who accepted it and why, expiry, when last applied."""
     from parity.base import console
-    from parity.refs import table
+    from parity.judge.refs import table
     console.lines(table.shown(system))
 
 
@@ -57,7 +57,7 @@ def show(system: str = ANY_SYSTEM):
 def lint(system: str = ANY_SYSTEM):
     """Print errors and warnings on accepted references. Exit code 2 for errors, else 0."""
     from parity.base import console
-    from parity.refs import lint, table
+    from parity.judge.refs import lint, table
     linted = lint.lint(system)
     console.lines(table.linted(linted))
     return errors.USAGE if any(each.errors for each in linted) else errors.OK

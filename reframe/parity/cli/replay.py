@@ -15,8 +15,8 @@ import typer
 from parity.base.errors import OK, NothingMeasured, UsageError
 
 if TYPE_CHECKING:
-    from parity.session import histories
-    from parity.stats import detect, replay
+    from parity.judge.stats import detect, replay
+    from parity.judge.store import histories
 
 PATHS = typer.Argument(None, metavar='FILE|DIR',
                        help='A CSV; perflogs or a results.db of ReFrame; results of asv, github-action-benchmark, '
@@ -47,9 +47,9 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
         accept_after: int = ACCEPT, a_month: float = A_MONTH, page: str = PAGE, as_json: bool = JSON) -> int:
     """Live through a history night by night: what parity would have told, and what it would have missed."""
     from parity.base import files
-    from parity.nightly import replay as words
-    from parity.nightly import replay_page
-    from parity.verdict import budget
+    from parity.judge.verdict import budget
+    from parity.lab import replay as words
+    from parity.lab import replay_page
     if bool(paths) == bool(system):
         raise UsageError('name files or folders, or a system by --system NAME')
     if since and not system:
@@ -84,9 +84,9 @@ def _sources(paths: list[Path], form: str, system: str, since: str, columns: str
     """Return the histories. UsageError where none has a night that can be judged, NothingMeasured of a system."""
     from parity.base import console
     from parity.base.figures import counted, several
-    from parity.session import histories, tables
-    from parity.session.reading import Reading
-    from parity.stats.bounds import FIRST
+    from parity.judge.stats.bounds import FIRST
+    from parity.judge.store import histories, tables
+    from parity.judge.store.reading import Reading
     if form and form not in histories.FORMATS:
         raise UsageError(f'--format {form}: valid are {", ".join(histories.FORMATS)}')
     directions = histories.Directions(*patterns)
@@ -107,7 +107,7 @@ def _sources(paths: list[Path], form: str, system: str, since: str, columns: str
 def _live(history: detect.History, accept_after: int, rate: float) -> replay.Life:
     """Live through a history; on a terminal, show how far, and the time left."""
     from parity.base import console, figures
-    from parity.stats import replay
+    from parity.judge.stats import replay
     done, total, begin, last = 0, len(history.names), time.monotonic(), 0.0
 
     def state() -> console.Progress:

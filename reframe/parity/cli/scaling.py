@@ -21,7 +21,7 @@ def run(check: str = CHECK, by: str = BY, csv: str = CSV):
 
     Exit code: 0 printed, 2 usage, 3 no two sizes."""
     from parity.base import console, files
-    from parity.report import scaling
+    from parity.judge.report import scaling
     found = scaling.of_check(check, by)
     if csv == '-':
         sys.stdout.write(scaling.table(found))

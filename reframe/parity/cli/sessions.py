@@ -37,8 +37,8 @@ def listed(system: str = OF_SYSTEM, last: int = LAST):
 
     Exit code: 0 printed, 2 usage, 3 nothing is stored."""
     from parity.base import console
-    from parity.report import sessions
-    from parity.system import systems
+    from parity.judge.report import sessions
+    from parity.site import systems
     name = systems.read(system).name if system else ''
     console.lines((line, '') for line in sessions.lines(name, last))
 
@@ -48,8 +48,8 @@ def prune(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bo
     """Remove old files of results/; the newest session of each system stays."""
     from parity.base import paths
     from parity.base.files import Lock, lock_of
-    from parity.session import recovery, retain
-    from parity.system import systems
+    from parity.measure.session import recovery, retain
+    from parity.site import systems
     now, what = time.time(), 'parity prune'
     with ExitStack() as held:
         for lock in (Lock(paths.results() / '.nightly.lock', what),
@@ -70,7 +70,7 @@ def prune(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bo
 @app.command()
 def merge(databases: list[str] = DATABASES, recover: str = RECOVER):
     """Add the sessions of other results databases to this one; those that are here already are left out."""
-    from parity.session import recovery, retain
+    from parity.measure.session import recovery, retain
     if not databases and not recover:
         raise UsageError('name a results.db to merge, or a session that was killed: --recover ID')
     if recover:
@@ -89,6 +89,6 @@ def take(file: str = EARLIER, dry_run: bool = TRY):
     parity import OLD/results.db --dry-run
     parity import OLD/perflogs
     """
-    from parity.session import imported
+    from parity.judge.store import imported
     for said in imported.run(Path(file), dry_run):
         print(f'parity: {said}')

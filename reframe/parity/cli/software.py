@@ -12,8 +12,8 @@ from parity.base.figures import counted
 from parity.cli.group import Group
 
 if TYPE_CHECKING:
-    from parity.software import manifest
-    from parity.system.systems import System
+    from parity.measure.software import manifest
+    from parity.site.systems import System
 
 app = typer.Typer(cls=Group, no_args_is_help=True,
                   help='Build the benchmark codes with Spack, as spack.yaml lists them.')
@@ -26,9 +26,9 @@ JSON = typer.Option(False, '--json', help='Print it as JSON.')
 def build(only: list[str] = ONLY, system: str = SYSTEM):
     """Build the codes for a system from its lock, and start every binary once. Where no Spack is here, fetch
     Spack and its recipes at pinned versions."""
-    from parity.session import retain
-    from parity.software import build as builder
-    from parity.system import systems
+    from parity.measure.session import retain
+    from parity.measure.software import build as builder
+    from parity.site import systems
     found = systems.read(system)
     builder.build(found, facts(found), only or (), retain.builds(system, found.software.generations))
 
@@ -36,8 +36,8 @@ def build(only: list[str] = ONLY, system: str = SYSTEM):
 @app.command()
 def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     """Print the builds: spec, DAG hash, compiler, MPI, target. Exit code 3 if one is missing."""
-    from parity.software import manifest
-    from parity.system import systems
+    from parity.measure.software import manifest
+    from parity.site import systems
     systems.read(system)
     if (built := manifest.read(system)) is None:
         print(f'{system}: nothing is built; next: parity software build --system {system}')
@@ -52,9 +52,9 @@ def prune(system: str = SYSTEM):
     removes the packages that only these need."""
     from parity.base import paths
     from parity.base.files import Lock
-    from parity.records import incidents
-    from parity.software import mixed
-    from parity.system import systems
+    from parity.judge.store import incidents
+    from parity.measure.software import mixed
+    from parity.site import systems
     systems.read(system)
     unanswered = {str(one.number) for one in incidents.of_system(system)
                   if not one.closed and not (one.cause and one.cause.package)}
@@ -65,7 +65,7 @@ def prune(system: str = SYSTEM):
 
 
 def _show(system: str, built: manifest.Manifest) -> None:
-    from parity.software import manifest
+    from parity.measure.software import manifest
     if built.tools:
         print('; '.join(f'{tool} {version}' for tool, version in built.tools.items()))
     for environ, view in built.views.items():
@@ -89,8 +89,8 @@ def facts(system: System) -> dict[str, Any]:
     stated = system.partitions[0].extras.model_dump(exclude_none=True)
     if not system.detect:
         return stated
-    from parity import machine
     from parity.base import paths
+    from parity.measure import machine
     here = machine.load(paths.results() / 'cache' / 'machine.json')
     return {'llc_bytes': here.llc_bytes, 'memory_bytes': here.memory_bytes, **stated}
 
@@ -98,9 +98,9 @@ def facts(system: System) -> dict[str, Any]:
 @app.command()
 def mirror(directory: Path, system: str = SYSTEM):
     """Make a bundle of Spack, recipes and sources, to build without a network."""
-    from parity.software import build as builder
-    from parity.software import spack
-    from parity.system import systems
+    from parity.measure.software import build as builder
+    from parity.measure.software import spack
+    from parity.site import systems
     target, found = directory.absolute(), systems.read(system)
     command, place = builder.locked(found, facts(found))
     made = spack.bundle(command, system, place, target)

@@ -24,7 +24,7 @@ AS = typer.Option([], '--as', metavar='AXIS.VALUE=NAME', help='The network or fi
 def _outside(folder: str) -> str:
     """Have all of this command, and what it starts, find the studies of a folder, too."""
     if folder:
-        from parity.published import FOLDER
+        from parity.study.published import FOLDER
         os.environ[FOLDER] = os.path.abspath(folder)
     return folder
 
@@ -42,9 +42,8 @@ def of_studies():
 @app.command('list')
 def list_studies(system: str = SYSTEM, studies: str = STUDIES):
     """List the studies. With --system: how much of each can run there, and how long it takes."""
-    from parity import published
     from parity.base import console
-    from parity.study import conditions, wording
+    from parity.study import conditions, published, wording
     wrong: list[UsageError] = []
     wanted = []
     for name in published.names():
@@ -66,10 +65,9 @@ def show_study(name: str = NAME, system: str = SYSTEM, studies: str = STUDIES):
     """Print what a study asked, and what runs here.
 
     It lists experiments in print and here, findings, confounders, and what is left out."""
-    from parity import published
     from parity.base import console
-    from parity.published import figures
-    from parity.study import conditions, wording
+    from parity.study import conditions, published, wording
+    from parity.study.published import figures
     read = published.read(name)
     cells, _ = figures.published(read, name)
     modes = conditions.of_one(conditions.wanted(read, name, system))
@@ -86,7 +84,7 @@ def new_study(name: str = NAME, table: str = typer.Option('', '--from', metavar=
     parity study compare boards --studies ~/studies
 
     Exit code: 0 written; 2 a name that is taken, a table that cannot be read."""
-    from parity.published import draft, figures, read
+    from parity.study.published import draft, figures, read
     if studies:
         Path(studies).mkdir(parents=True, exist_ok=True)
     print(*draft.written(name, Path(table) if table else None), sep='\n')
@@ -101,9 +99,9 @@ def check_quotes(name: str = NAME, studies: str = STUDIES,
     """Find each quote of a study in its document. Line breaks, hyphens and spaces do not count.
 
     Exit code: 0 all are found; 2 one is not: its file and line are printed."""
-    from parity import published
     from parity.base import files
-    from parity.published import quotes
+    from parity.study import published
+    from parity.study.published import quotes
     read = published.read(name)
     lost = quotes.absent(read, files.read(Path(document)).decode('utf-8', 'replace'))
     published.refuse(name, [(keys, f'{document} has no "{quote}"') for keys, quote in lost])
@@ -153,10 +151,9 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 @app.command('report')
 def report_study(name: str = STUDY, studies: str = STUDIES):
     """Write the page, CSV and JSON of a study with its newest measurement; without NAME, of all studies."""
-    from parity import published
     from parity.base import paths
-    from parity.records import database
-    from parity.study import compared, page
+    from parity.judge.store import database
+    from parity.study import compared, page, published
     found = []
     for each in [name] if name else published.names():
         with paths.of_study(each):

@@ -22,8 +22,8 @@ def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
 
     Exit code: 0 printed, 2 usage, 3 nothing is stored."""
     from parity.base import console, times
-    from parity.report import export, summary
-    from parity.system import systems
+    from parity.judge.report import export, summary
+    from parity.site import systems
     try:
         seconds = times.seconds(since)
     except ValueError as err:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from parity.base.figures import counted, figure
 from parity.base.text import columns
-from parity.verdict.model import STYLES, WORDS, CellText, Verdict, rows
+from parity.judge.verdict.model import STYLES, WORDS, CellText, Verdict, rows
 
 #: Changed facts that are listed; parity show lists all.
 CHANGES = 4

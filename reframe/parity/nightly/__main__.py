@@ -13,7 +13,7 @@ from parity.nightly.heartbeat import REHEARSALS, Heartbeat
 
 if TYPE_CHECKING:
     from parity.base.findings import Diagnosis
-    from parity.plan import Plan
+    from parity.site.plan import Plan
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -31,12 +31,12 @@ def nightly(beat: Heartbeat | None) -> None:
     began = time.time()
     from parity.nightly.guard import read
     own, options = read(sys.argv[1:])
-    from parity import plan
     from parity.base import paths
     from parity.base.figures import counted
-    from parity.nightly import doctor, guard, notify, run
-    from parity.session import runner
-    from parity.system import systems
+    from parity.judge.report import notify
+    from parity.measure.session import runner
+    from parity.nightly import doctor, guard, run
+    from parity.site import plan, systems
     doctor.demand_packages()
     runner.lock_results('ci/nightly', options)
     if beat:

@@ -19,24 +19,34 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from parity import plan
 from parity.base import paths
 from parity.base.codes import applications, check_of, features, leftovers, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE, InfrastructureError, UsageError
 from parity.base.figures import counted, figure, several
 from parity.base.findings import Diagnosis, lacking, mistake, note, ok, refuse
-from parity.compare import pairs
-from parity.nightly import guard, notify
-from parity.plan import Plan, none_can_run
-from parity.probe import partitions
-from parity.probe.login import TODO
-from parity.records import database
-from parity.scheduler import placement
-from parity.session import retain, runner
-from parity.software import discover, earlier, environment, launcher, manifest, mixed, programs, remedies, spack
-from parity.system import systems
-from parity.system.systems import System
-from parity.verdict import acks
+from parity.judge.compare import pairs
+from parity.judge.report import notify
+from parity.judge.store import database
+from parity.judge.verdict import acks
+from parity.measure.probe import partitions
+from parity.measure.probe.login import TODO
+from parity.measure.scheduler import placement
+from parity.measure.session import retain, runner
+from parity.measure.software import (
+    discover,
+    earlier,
+    environment,
+    launcher,
+    manifest,
+    mixed,
+    programs,
+    remedies,
+    spack,
+)
+from parity.nightly import guard
+from parity.site import plan, systems
+from parity.site.plan import Plan, none_can_run
+from parity.site.systems import System
 
 #: A night with every output kept takes less than so many bytes.
 _ROOM = 2 << 30

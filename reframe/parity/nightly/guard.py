@@ -12,16 +12,16 @@ from pathlib import Path
 from parity.base import codes, console, errors, yamlfile
 from parity.base.errors import UsageError
 from parity.base.figures import counted, duration
-from parity.compare import pairs
-from parity.plan import LoadedCheck, Plan
-from parity.refs import accepted, levels, lint
-from parity.rfm import capture
-from parity.scheduler import scheduled
-from parity.session import current
-from parity.system import systems
-from parity.system.systems import System
-from parity.verdict import acks
-from parity.verdict.model import Coverage
+from parity.judge.compare import pairs
+from parity.judge.refs import accepted, levels, lint
+from parity.judge.verdict import acks
+from parity.judge.verdict.model import Coverage
+from parity.measure.rfm import capture
+from parity.measure.scheduler import scheduled
+from parity.measure.session import current
+from parity.site import systems
+from parity.site.plan import LoadedCheck, Plan
+from parity.site.systems import System
 
 
 def problems(plan: Plan) -> list[str]:

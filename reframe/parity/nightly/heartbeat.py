@@ -12,7 +12,7 @@ import sys
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, ParityError
 from parity.base.files import Lock
-from parity.system import systems
+from parity.site import systems
 
 #: Options of a run that measures nothing: it has no heartbeat.
 REHEARSALS = frozenset({'-h', '--help', '--dry-run'})

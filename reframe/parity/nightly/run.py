@@ -6,23 +6,22 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
-from parity import report
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError
 from parity.base.figures import counted
 from parity.base.text import node_name
+from parity.judge import report
+from parity.judge.report import answer
+from parity.judge.report.notify import Notifier
+from parity.judge.store import database, plan_file
+from parity.judge.store.plan_file import RERUN_OF
+from parity.judge.verdict import judge
+from parity.judge.verdict.model import Cell, Coverage, Verdict
+from parity.measure.session import runner
 from parity.nightly import guard
 from parity.nightly.heartbeat import Heartbeat
-from parity.nightly.notify import Notifier
-from parity.plan import selection
-from parity.records import database, plan_file
-from parity.records.plan_file import RERUN_OF
-from parity.report import answer
-from parity.session import runner
-from parity.system import systems
-from parity.system.systems import System
-from parity.verdict import judge
-from parity.verdict.model import Cell, Coverage, Verdict
+from parity.site import selection, systems
+from parity.site.systems import System
 
 #: Seconds of benchmarks from which on the overhead of a run says something of a night's.
 LONG = 60.0
@@ -63,7 +62,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
     if not stopped:
-        from parity.nodes import turns  # it loads polars
+        from parity.measure.nodes import turns  # it loads polars
         left = limit_seconds - (time.time() - began)
         stopped = turns.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left)
         # the time limit ends the turns of every night on a large system
@@ -131,7 +130,7 @@ def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list
     part = next(p for p in system.partitions if p.name == partition)
     if part.scheduler not in ('slurm', 'squeue') or not nodes:
         return [[]]
-    from parity.nodes import listing  # it loads polars
+    from parity.judge.nodes import listing  # it loads polars
     known = {node_name(state.name): state.name for state in listing.states(system)[0]}
     listed = ','.join(known.get(node, node) for node in nodes)
     others = part.extras.nodes is None or part.extras.nodes >= 2 * len(nodes)

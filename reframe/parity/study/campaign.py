@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from parity.base.groups import grouped
-from parity.published.model import Case, Study
+from parity.study.published.model import Case, Study
 
 AS, OF = 'as.', 'of.'
 #: A case of a campaign: side, repeat, experiment, and the values of its axes.

@@ -12,14 +12,14 @@ from parity.base import units
 from parity.base.figures import NOTHING, counted, number
 from parity.base.groups import grouped
 from parity.base.reasons import Kind
-from parity.compare import join
-from parity.compare.model import Comparison, Row
-from parity.published import figures, findings, refuse
-from parity.published.derived import FitRow, NoValue, NumberRow
-from parity.published.findings import Analysis, Judged
-from parity.published.model import Study
+from parity.judge.compare import join
+from parity.judge.compare.model import Comparison, Row
 from parity.study import measured
 from parity.study.measured import Campaign
+from parity.study.published import figures, findings, refuse
+from parity.study.published.derived import FitRow, NoValue, NumberRow
+from parity.study.published.findings import Analysis, Judged
+from parity.study.published.model import Study
 
 #: Ratios in print and here that differ by no more are like.
 MARGIN = 0.05
@@ -57,7 +57,7 @@ class Compared:
 
 def of_study(name: str, session: str = '') -> Compared:
     """Compare a study's sides in print and, with a session's uuid or `last`, as its campaign measured them."""
-    from parity.published import read
+    from parity.study.published import read
     study = read(name)
     cells, notes = figures.published(study, name)
     tables = figures.tables(cells)

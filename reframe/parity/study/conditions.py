@@ -8,17 +8,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from parity import plan
 from parity.base import paths, units
 from parity.base.errors import UsageError, unknown
-from parity.plan import CaseAnswer, LoadedCheck, Plan
-from parity.plan.identity import shared
-from parity.published import figures, refuse
-from parity.published.model import NAMED, Case, Study, filled
-from parity.records import costs
+from parity.judge.store import costs
+from parity.site import plan, systems
+from parity.site.identity import shared
+from parity.site.plan import CaseAnswer, LoadedCheck, Plan
+from parity.site.systems import System
 from parity.study import campaign
-from parity.system import systems
-from parity.system.systems import System
+from parity.study.published import figures, refuse
+from parity.study.published.model import NAMED, Case, Study, filled
 
 MODES = ('full', 'quick')
 #: What --as takes.

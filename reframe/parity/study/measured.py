@@ -10,21 +10,20 @@ from typing import Any
 
 import polars as pl
 
-from parity import plan
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
-from parity.compare import resolve
-from parity.compare.model import Measured, Side, differing
-from parity.published.figures import FIGURE, StudyCell
-from parity.published.findings import REPEATS
-from parity.published.model import Case, Study
-from parity.records import changes, database, history, plan_file
-from parity.records.record import Session
+from parity.judge.compare import resolve
+from parity.judge.compare.model import Measured, Side, differing
+from parity.judge.store import changes, database, history, plan_file
+from parity.judge.store.record import Session
+from parity.site import plan, systems
+from parity.site.systems import Partition
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
-from parity.system import systems
-from parity.system.systems import Partition
+from parity.study.published.figures import FIGURE, StudyCell
+from parity.study.published.findings import REPEATS
+from parity.study.published.model import Case, Study
 
 Infos = Sequence[tuple[str, dict[str, Any]]]
 

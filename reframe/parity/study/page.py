@@ -13,14 +13,14 @@ from typing import Any
 from parity.base import csvfile, files, paths
 from parity.base.figures import amount
 from parity.base.groups import grouped
-from parity.published import derived, figures
-from parity.published.figures import FIGURE, StudyCell
-from parity.published.findings import Judged
-from parity.report import drawings
-from parity.report.drawings import Drawing, Plot, PlotLine
-from parity.report.templates import template
+from parity.judge.report import drawings
+from parity.judge.report.drawings import Drawing, Plot, PlotLine
+from parity.judge.report.templates import template
 from parity.study import compared, tables
 from parity.study.compared import Compared
+from parity.study.published import derived, figures
+from parity.study.published.figures import FIGURE, StudyCell
+from parity.study.published.findings import Judged
 
 #: The folder of the templates.
 _HERE = Path(__file__).parent

@@ -19,15 +19,15 @@ from pydantic import TypeAdapter, ValidationError
 from parity.base import console, errors, files, findings, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.figures import counted
-from parity.jobs import sent, write
-from parity.probe import partitions
-from parity.published import FOLDER, read, refuse
-from parity.published.model import Study
-from parity.records import database
-from parity.session import runner
+from parity.judge.store import database
+from parity.measure.jobs import sent, write
+from parity.measure.probe import partitions
+from parity.measure.session import runner
+from parity.site import systems
 from parity.study import campaign, conditions, measured, wording
 from parity.study.conditions import Planned
-from parity.system import systems
+from parity.study.published import FOLDER, read, refuse
+from parity.study.published.model import Study
 
 _RUNS = TypeAdapter(dict[str, str])
 #: Cases that the same command measures again.

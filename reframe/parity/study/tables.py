@@ -12,9 +12,9 @@ from typing import NamedTuple
 from parity.base.figures import NOTHING, number
 from parity.base.groups import grouped
 from parity.base.text import brief
-from parity.published.figures import FIGURE, StudyCell
 from parity.study import compared
 from parity.study.compared import Compared, Texts
+from parity.study.published.figures import FIGURE, StudyCell
 
 #: Values of an axis that become columns of a table, at most.
 _MOST_COLUMNS = 16

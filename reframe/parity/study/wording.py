@@ -9,12 +9,12 @@ from parity.base.console import Line
 from parity.base.figures import counted, duration
 from parity.base.groups import grouped
 from parity.base.text import brief, columns
-from parity.published import figures
-from parity.published.model import Study
 from parity.study import campaign, compared, conditions, tables
 from parity.study.campaign import Key, Status, Step
 from parity.study.compared import Compared
 from parity.study.conditions import Planned
+from parity.study.published import figures
+from parity.study.published.model import Study
 
 _STYLES = {'holds': 'green', 'does not hold': 'bold red'}
 

@@ -1,0 +1,1 @@
+"""The experiment that finds a slowdown's cause: designed, run and answered."""

@@ -1,0 +1,241 @@
+"""The design of an experiment on the cause of a slowdown: from an incident, or from two environments.
+
+It is made of what is stored: the worst cells, the last good night and its software, a sound node."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from statistics import median, stdev
+from typing import Any
+
+import polars as pl
+
+from parity.base import paths, times
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError, unknown
+from parity.base.figures import several
+from parity.base.text import node_name
+from parity.cause.experiment import Measure, Trial, TurnSoftware, queued, weighted
+from parity.judge.nodes import listing
+from parity.judge.nodes.listing import ListedNode
+from parity.judge.stats import repeats
+from parity.judge.store import database, history, plan_file
+from parity.judge.store import incidents as table
+from parity.judge.store.incidents import Fault, Incident
+from parity.judge.store.plan_file import CELL, cell_id
+from parity.measure.software import earlier
+from parity.site import systems
+from parity.site.systems import System
+
+#: Cells of an incident that are measured, nights that tell their noise, and the noise where these tell none.
+_CELLS, _NIGHTS, _NOISE = 6, 14, 0.02
+#: A difference of two environments by this share shows.
+_TELLS = 0.04
+
+
+def of_incident(incident: Incident) -> Trial:
+    """Return the experiment on an incident. UsageError for one that cannot be measured, NothingMeasured where what
+    it needs is not here."""
+    system, number = systems.read(incident.system), incident.number
+    faults = _slower(incident)
+    rows = _rows(system.name)
+    names = {f'{cell_id(row, True)} ({row["size"]})': row for row in
+             rows.select('system', *CELL, 'better').unique().iter_rows(named=True)}
+    known = [(fault, names[name]) for name, fault in faults if name in names]
+    if not known:
+        raise NothingMeasured(f'incident {number}: no figure of its cells is stored any more: the next night '
+                              'measures them')
+    worst, row = known[0]
+    alike = [(fault, cell) for fault, cell in known
+             if all(cell[name] == row[name] for name in ('partition', 'environ', 'size'))][:_CELLS]
+    nights = _of_cell(rows, row)
+    bad, good = nights.filter(pl.col('start') >= worst.since), nights.filter(pl.col('start') < worst.since)
+    if not len(bad) or not len(good):
+        raise NothingMeasured(f'incident {number}: no {"slow" if len(good) else "good"} night of '
+                              f'{worst.cell} is stored: there is nothing to compare')
+    last, before = bad.row(-1, named=True), good.row(-1, named=True)
+    now, then = _side(row['environ'], last), _side(row['environ'], before)
+    made = Trial(
+        key=str(number), system=system, partition=row['partition'], now=now,
+        before=_available(then, number) if then.identity != now.identity else None,
+        cells=weighted([_measure(fault, cell, _of_cell(rows, cell)) for fault, cell in alike]),
+        arguments=_arguments(last['session'], [cell['case'] for _, cell in alike]),
+        seconds=_seconds(rows, [cell for _, cell in alike]))
+    return _placed(made, last['node'].split(','), incident)
+
+
+def _slower(incident: Incident) -> list[tuple[str, Fault]]:
+    """Return the slower cells of an incident, the worst first. UsageError where it has none to measure."""
+    number = incident.number
+    if incident.closed:
+        raise UsageError(f'incident {number} is over: {incident.title}; its cells are in order, and two '
+                         'environments can be compared: parity cause CASE --environ A --environ B')
+    slower = sorted(((name, fault) for name, fault in incident.left.items()
+                     if fault.cell and fault.word == 'regressed' and fault.value and fault.expected),
+                    key=lambda item: -item[1].loss)
+    if slower:
+        return slower
+    if node := next((fault.nodes[0] for fault in incident.left.values() if fault.listed), ''):
+        raise UsageError(f'incident {number} is of a node without a slower cell: parity node {node} --gate '
+                         'measures it beside its peers')
+    words = several(sorted({fault.word for fault in (incident.left or incident.faults).values()}))
+    raise UsageError(f'incident {number} has no slower figure ({words}): only a slowdown can be measured; '
+                     f'parity show {number} has the reason')
+
+
+def _rows(system: str) -> pl.DataFrame:
+    return history.load(system).cast({history.TEXT: pl.String}).filter(pl.col('value') > 0)
+
+
+def _of_cell(rows: pl.DataFrame, cell: dict[str, Any]) -> pl.DataFrame:
+    return rows.filter(*(pl.col(name) == cell[name] for name in CELL))
+
+
+def _side(environ: str, row: dict[str, Any]) -> TurnSoftware:
+    """Return the software of a session, by a row of its."""
+    session = database.brief(row['session'])
+    facts = (session.facts.get('software') or {}).get(environ) or {} if session else {}
+    return TurnSoftware(environ, earlier.label(facts), row['software'], facts, times.day(row['start']))
+
+
+def _available(side: TurnSoftware, number: int) -> TurnSoftware:
+    """Return the side. NothingMeasured where its software is not there any more."""
+    why = earlier.gone(side.facts) if side.facts else 'the session has no record of it'
+    if why:
+        raise NothingMeasured(f'incident {number}: the software of the last good night ({side.night}, '
+                              f'{side.label}) cannot be measured: {why}')
+    return replace(side, restored=True)
+
+
+def _measure(fault: Fault, cell: dict[str, Any], rows: pl.DataFrame) -> Measure:
+    sign = 1 if cell['better'] == 'higher' else -1
+    return Measure(name=fault.cell, case=cell['case'], metric=cell['metric'], better=cell['better'],
+                   slower=abs(math.log(fault.value / fault.expected)), noise=_noise(rows),
+                   expected=sign * math.log(fault.expected))
+
+
+def _noise(rows: pl.DataFrame) -> float:
+    """Return the noise of a run of a cell: within its nights; else between them."""
+    nights = [own['value'].to_list() for own in rows.partition_by('session', maintain_order=True)][-_NIGHTS:]
+    within = repeats.scatter(nights)
+    if within is None and len(nights) > 2:
+        logs = [math.log(median(values)) for values in nights]
+        within = stdev(b - a for a, b in zip(logs, logs[1:], strict=False)) / math.sqrt(2)
+    return within if within is not None else _NOISE
+
+
+def _seconds(rows: pl.DataFrame, cells: Sequence[dict[str, Any]]) -> float:
+    """Return the seconds that the cases take, each once."""
+    cases = {cell['case']: _of_cell(rows, cell)['seconds'].drop_nulls() for cell in cells}
+    return sum((own.median() if len(own) else 60.0) for own in cases.values())
+
+
+#: Options that say how often and where a night measured, not what.
+_ELSEWHERE = ('--repeat', '--session-extras', '--distribute')
+
+
+def _arguments(session: str, cases: Collection[str]) -> list[str]:
+    """Return the arguments of a session that measure these cases, without those that say how often and where.
+
+    Only the files of the cases are loaded, where the session's plan names them: a turn starts sooner."""
+    stored = database.read(session)
+    files = {case['case']: paths.root() / case.get('file', '') for case in stored.plan.get('cases', ())}
+    own = sorted({str(files.get(case, '')) for case in cases})
+    words, kept = iter(plan_file.words_again(stored.cmdline)), list[str]()
+    whole = not all(os.path.isfile(file) for file in own)
+    kept += [] if whole else [word for file in own for word in ('-c', file)]
+    for word in words:
+        option, _, value = word.partition('=')
+        if option in _ELSEWHERE:
+            if not value and option != '--distribute':
+                next(words, None)
+        elif option in ('-c', '--checkpath') and not whole:
+            value = value or next(words, '')
+        elif option in ('-J', '--job-option'):
+            value = value or next(words, '')
+            kept += [] if value.startswith(('nodelist', 'exclude')) else ['-J', value]
+        else:
+            kept.append(word)
+    return kept
+
+
+# ---- its nodes
+
+def _placed(experiment: Trial, ran_on: Sequence[str], incident: Incident) -> Trial:
+    """Return the experiment with the slow node and a sound one. NothingMeasured where nothing is left to vary."""
+    number, system = incident.number, experiment.system
+    if not queued(system, experiment.partition):
+        if experiment.before:
+            return experiment
+        raise NothingMeasured(f'incident {number}: the software is that of the last good night, and {system.name} '
+                              f'has no other node to measure; parity show {number} lists what changed')
+    slow = incident.nodes[0] if incident.nodes else ran_on[0]
+    place = [slow, *(name for name in ran_on if name != slow)][:len(ran_on)]
+    nodes = _takes(experiment)
+    blamed = {name for one in table.of_system(system.name) if not one.closed for name in one.nodes}
+    others = [name for name, node in nodes.items() if name not in {*place} | blamed and not node.slower]
+    if lacking := [name for name in place if name not in nodes]:
+        raise NothingMeasured(f'incident {number}: {_why_not(system, lacking[0])}')
+    asked = {name: node.asked for name, node in nodes.items()}
+    if others:
+        return replace(experiment, node=[asked[name] for name in place],
+                       peer=[asked[name] for name in (others[0], *place[1:])])
+    if len(place) >= len(nodes) > 1:
+        raise NothingMeasured(f'incident {number}: {incident.cells[0]} runs on all nodes at once: no other one is '
+                              'left; two environments can be compared: parity cause CASE --environ A --environ B')
+    if experiment.before is None:
+        raise NothingMeasured(f'incident {number}: the software is that of the last good night, and no sound node '
+                              f'of {system.name}:{experiment.partition} takes jobs (parity nodes); resume one')
+    return replace(experiment, node=[asked[name] for name in place])
+
+
+def _takes(experiment: Trial) -> dict[str, ListedNode]:
+    """Return the nodes of the partition that take jobs. InfrastructureError where nobody knows them."""
+    nodes, why = listing.of_system(experiment.system)
+    if why:
+        raise InfrastructureError(why)
+    part = next(part for part in experiment.system.partitions if part.name == experiment.partition)
+    return {node.name: node for node in nodes if node.state and node.state.takes
+            and (not node.state.queues or listing.queue_of(part) in ('', *node.state.queues))}
+
+
+def _why_not(system: System, name: str) -> str:
+    state = next((state for state in listing.states(system)[0] if node_name(state.name) == name), None)
+    if state is None:
+        return f'{name} is not listed by the scheduler any more: there is nothing to measure on it'
+    reason = f' ({state.reason})' if state.reason else ''
+    return f'{name} takes no jobs: {state.state}{reason}; resume it, then the same command measures it'
+
+
+# ---- two environments
+
+def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[str]) -> Trial:
+    """Return the experiment that measures cells of one case with two environments. UsageError where one does not
+    offer the case. ``cells``: as they were judged; ``offered``: environments that can run their case."""
+    one = cells[0]
+    for name in environs:
+        if name not in offered:
+            raise UsageError(unknown(f'environment of {one.case}', name, sorted(offered)))
+    if len({*environs}) != 2:
+        raise UsageError('--environ: name two environments: --environ A --environ B')
+    system, rows = systems.read(one.system), _rows(one.system)
+    stored = {cell.metric: own for cell in cells if cell.better and len(
+        own := _of_cell(rows, {name: getattr(cell, name) for name in CELL}))}
+    if not stored:
+        raise NothingMeasured(f'{one.case}: no figure is stored: measure it once')
+    last = next(iter(stored.values())).row(-1, named=True)
+    names = {metric: cell_id(own.row(-1, named=True)) for metric, own in stored.items()}
+    measures = [Measure(names[metric], one.case, metric, own['better'][-1], -math.log1p(-_TELLS), _noise(own),
+                        weight=1 / len(stored)) for metric, own in stored.items()]
+    before, now = (TurnSoftware(name, name) for name in environs)
+    made = Trial(key='-'.join([one.check, *environs]), system=system, partition=one.partition, cells=measures,
+                      arguments=_arguments(last['session'], [one.case]), now=now, before=before,
+                      seconds=_seconds(rows, [last]))
+    if not queued(system, one.partition):
+        return made
+    nodes, count = _takes(made), len(last['node'].split(','))
+    if len(nodes) < count:
+        raise NothingMeasured(f'{one.case}: {count} nodes are needed, and {len(nodes)} take jobs (parity nodes)')
+    return replace(made, node=[node.asked for node in [*nodes.values()][:count]])

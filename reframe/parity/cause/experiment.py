@@ -1,0 +1,327 @@
+"""The experiment that finds the cause of a slowdown: its cells, its nodes, its software, its turns.
+
+parity.cause.design makes it from what is stored, `run` measures it by sessions of ReFrame, one a turn. A session
+has the experiment and its turn in its extras, so that the same command goes on after a kill. It belongs to no
+night."""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from parity.base import console, files, paths
+from parity.base.errors import InfrastructureError
+from parity.base.figures import several
+from parity.cause import factorial
+from parity.cause.factorial import Decision, Turn
+from parity.judge.store import database
+from parity.judge.store.plan_file import RERUN_OF
+from parity.judge.store.record import Run, Session
+from parity.measure.session import runner
+from parity.measure.software import earlier
+from parity.site import identity, selection
+from parity.site.systems import ROTATES, System
+
+#: `parity_rerun_of` of these sessions: they measure other software, and count for no node.
+CAUSE = 'cause'
+#: Seconds that ReFrame and the scheduler take beside a turn's runs, for the time that is announced.
+_OVERHEAD = 10.0
+#: A run that others disturbed is measured again so often.
+_TRIES = 3
+#: Rounds of any experiment at most.
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A slower cell. ``slower``: the logarithm of its slowdown; ``expected``: that of the speed before. ``noise``:
+    of one run, a share."""
+
+    name: str
+    case: str
+    metric: str
+    better: str
+    slower: float
+    noise: float
+    expected: float | None = None
+    weight: float = 1.0
+
+    def log(self, value: float) -> float:
+        return math.log(value) if self.better == 'higher' else -math.log(value)
+
+
+@dataclass(frozen=True)
+class TurnSoftware:
+    """Software of a turn: an environment, and the facts and the identity of its programs. ``restored``: these
+    facts take the place of what is found today."""
+
+    environ: str
+    label: str
+    identity: str = ''
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    night: str = ''
+    restored: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """``key`` names it among those of this results folder. ``peer`` and ``before`` are empty where node or
+    software is no question. ``seconds``: that all cases take once."""
+
+    key: str
+    system: System
+    partition: str
+    cells: Sequence[Measure]
+    arguments: Sequence[str]
+    now: TurnSoftware
+    before: TurnSoftware | None = None
+    node: Sequence[str] = ()
+    peer: Sequence[str] = ()
+    seconds: float = 1.0
+
+    @property
+    def runs(self) -> int:
+        """Return the runs of a turn: more where a run is short beside the start of a job."""
+        return 3 if self.seconds < 30 else 1
+
+    @property
+    def loss(self) -> float:
+        return -math.expm1(-sum(cell.weight * cell.slower for cell in self.cells))
+
+    @property
+    def noise(self) -> float:
+        """Return the noise of a turn: the metrics of a case scatter alike."""
+        return sum(cell.weight * cell.noise for cell in self.cells) / math.sqrt(self.runs)
+
+    @property
+    def wanted(self) -> int:
+        """Return the rounds that tell half the slowdown from none."""
+        return factorial.rounds(self.noise, self.loss)
+
+    @property
+    def most(self) -> int:
+        """Return the rounds that the budget allows."""
+        return min(_MOST, int(self.system.cause.node_hours * 3600 / (self.node_seconds(1) or 1)))
+
+    def node_seconds(self, rounds: int) -> float:
+        return rounds * factorial.TURNS * self.runs * self.seconds * max(1, len(self.node))
+
+    def wall_seconds(self, rounds: int) -> float:
+        return rounds * factorial.TURNS * (self.runs * self.seconds + _OVERHEAD)
+
+    @property
+    def digest(self) -> str:
+        """Return the same for experiments whose turns can stand in one table."""
+        design = [self.system.name, self.partition, [cell.name for cell in self.cells], self.node, self.peer,
+                  [[side.environ, side.identity] for side in (self.now, self.before) if side], self.runs]
+        return identity.digest(json.dumps(design).encode())
+
+    def order(self) -> Iterator[list[tuple[bool, bool]]]:
+        return (factorial.order(number, bool(self.peer), self.before is not None) for number in range(self.most))
+
+    def place(self, slow: bool) -> Sequence[str]:
+        return self.node if slow else self.peer
+
+    def side(self, tonight: bool) -> TurnSoftware:
+        return self.now if tonight or not self.before else self.before
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A finished experiment. ``nodes``: what each node said of itself in it. ``level``: the logarithm of the speed
+    of all turns, beside what was expected; None where that is not known."""
+
+    id: str
+    decision: Decision
+    turns: int
+    nodes: Mapping[str, Mapping[str, str]]
+    level: float | None = None
+
+
+def weighted(cells: Sequence[Measure]) -> list[Measure]:
+    """Return the cells with weights that sum to 1: what slowed down much and scatters little counts most."""
+    weights = [cell.slower / max(cell.noise, 1e-3) ** 2 for cell in cells]
+    return [replace(cell, weight=weight / sum(weights)) for cell, weight in zip(cells, weights, strict=True)]
+
+
+# ---- its turns
+
+def run(experiment: Trial, store_answer: Callable[[TrialResult], object] = lambda _: None) -> TrialResult:
+    """Measure what is left of an experiment, until it is decided or its budget is spent.
+
+    ``store_answer`` takes the result before the experiment counts as ended: a kill between both loses no answer.
+
+    InfrastructureError where another run measures, or a case cannot be measured: the same command goes on."""
+    lock = runner.lock_results(f'parity cause {experiment.key}', ['--system', experiment.system.name])
+    try:
+        number, file = _begun(experiment)
+        rounds, logs = min(experiment.wanted, experiment.most), _logs(experiment, _runs(number))
+        while True:
+            turns = _turns(experiment, rounds)
+            for turn, (slow, tonight) in enumerate(turns):
+                if turn not in logs:
+                    logs[turn] = _measure(experiment, number, turn, slow, tonight, rounds * factorial.TURNS)
+            found = [Turn(*each, logs[turn]) for turn, each in enumerate(turns)]
+            decision = factorial.decide(found, experiment.loss, not experiment.now.identity)
+            if not decision.more or rounds >= experiment.most:
+                break
+            rounds = min(experiment.most, rounds + decision.more)
+            console.say(f'parity: not decided yet: {rounds} rounds')
+        measured = TrialResult(number, decision, len(found), _nodes(number), _level(experiment, found))
+        store_answer(measured)
+        if decision.word != 'not decided':
+            effect = decision.software
+            files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True,
+                                          'software': [effect.share, *effect.interval] if effect else []}))
+        return measured
+    finally:
+        lock.release()
+
+
+def decided(experiment: Trial, measured: TrialResult, cell: Measure) -> Decision:
+    """Return what the turns of a finished experiment say of one of its cells."""
+    one = replace(experiment, cells=[replace(cell, weight=1.0)])
+    logs, turns = _logs(one, _runs(measured.id)), _turns(one, measured.turns // factorial.TURNS)
+    return factorial.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
+                            not one.now.identity)
+
+
+def _turns(experiment: Trial, rounds: int) -> list[tuple[bool, bool]]:
+    return [turn for _, turns in zip(range(rounds), experiment.order(), strict=False) for turn in turns]
+
+
+def folder() -> Path:
+    return paths.results() / 'cause'
+
+
+def _note(experiment: Trial) -> Path:
+    return folder() / f'{experiment.key}.json'
+
+
+def _noted(experiment: Trial) -> dict[str, Any]:
+    """Return what was noted of this very design; {} where nothing was, or it cannot be read."""
+    try:
+        noted = json.loads(_note(experiment).read_text())
+        return noted if noted['id'] and noted['design'] == experiment.digest and 'ended' in noted else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def _begun(experiment: Trial) -> tuple[str, Path]:
+    """Return the id of this experiment, one that was begun and did not end, and the file that notes it."""
+    file, noted = _note(experiment), _noted(experiment)
+    if noted and not noted['ended']:
+        done = len(_logs(experiment, _runs(noted['id'])))
+        console.say(f'parity: it was begun before: {done} turns are measured')
+        return noted['id'], file
+    number = uuid.uuid4().hex[:12]
+    for side in filter(None, (experiment.now, experiment.before)):
+        if side.restored:
+            files.write(_software(number, side), json.dumps({side.environ: side.facts}))
+    files.write(file, json.dumps({'id': number, 'design': experiment.digest, 'ended': False}))
+    return number, file
+
+
+def _software(number: str, side: TurnSoftware) -> Path:
+    facts = json.dumps(side.facts, sort_keys=True).encode()
+    return folder() / f'software-{number}-{identity.digest(facts)}.json'
+
+
+def outcome(experiment: Trial) -> list[float]:
+    """Return by what share the software was slower in an experiment that ended, and its interval; [] for none."""
+    noted = _noted(experiment)
+    return noted.get('software', []) if noted and noted['ended'] else []
+
+
+def _measure(experiment: Trial, number: str, turn: int, slow: bool, tonight: bool, total: int) -> float:
+    """Measure a turn, and return its logarithm. InfrastructureError where a case fails, or the earlier software is
+    not what it was."""
+    side, place, why = experiment.side(tonight), experiment.place(slow), ''
+    where = ', '.join(filter(None, (several([*place]), side.label)))
+    for _ in range(_TRIES):
+        step = f'turn {turn + 1} of {total}: {where}' + (f' (again: {why})' if why else '')
+        console.say(f'parity: {step}')
+        (last,), = database.query('SELECT COALESCE(MAX(rowid), 0) FROM sessions') or [(0,)]
+        _reframe(experiment, side, place, [f'{CAUSE}={number}', f'turn={turn}'], step)
+        found = _runs(number, last)
+        if turn in (logs := _logs(experiment, found)):
+            return logs[turn]
+        runs = found.get(turn, [])
+        if side.identity and (other := {run.software for run in runs if not run.status} - {side.identity}):
+            raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
+                                      f'the night ({side.identity}): it cannot be measured again; put '
+                                      'that software back on the nodes')
+        if not (why := next((run.disturbed for run in runs if run.disturbed), '')):
+            break
+    reason = why or next((f'{run.case}: {run.status}: {run.reason}' for run in runs if run.status), 'no case ran')
+    raise InfrastructureError(f'{where}: {reason} ({paths.results() / "reframe.log"}): the same command goes on '
+                              'from here')
+
+
+def _reframe(experiment: Trial, side: TurnSoftware, place: Sequence[str], extras: list[str], step: str) -> None:
+    """Run the cases once. InfrastructureError where ReFrame was stopped."""
+    where = ['-J', f'nodelist={",".join(place)}'] if place else []
+    stored = ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
+    variables = {earlier.VARIABLE: str(_software(extras[0].partition('=')[2], side))} if side.restored else {}
+    cases = [(experiment.partition, side.environ, '', cell.case) for cell in experiment.cells]
+    for *_, selected in selection.again(experiment.system.name, cases, experiment.arguments):
+        if stopped := runner.reframe([*selected, f'--repeat={experiment.runs}', *where, *stored], None, step,
+                                     **variables):
+            raise InfrastructureError(f'{stopped}: the same command goes on from here')
+
+
+_SESSIONS = ("SELECT uuid, json_extract(json_blob, '$.session_info.turn') FROM sessions "
+             "WHERE rowid > ? AND json_valid(json_blob) AND json_extract(json_blob, '$.session_info.cause') = ? "
+             'ORDER BY rowid')
+
+
+def _sessions(number: str, after: int = 0) -> Iterator[tuple[int, Session]]:
+    """Yield the sessions of an experiment with their turns, the oldest first: those ``after`` a row."""
+    for session, turn in database.query(_SESSIONS, after, number):
+        if str(turn).isdecimal():
+            yield int(turn), database.read(session)
+
+
+def _runs(number: str, after: int = 0) -> dict[int, list[Run]]:
+    found: dict[int, list[Run]] = {}
+    for turn, session in _sessions(number, after):
+        found.setdefault(turn, []).extend(run for run in session.runs if not run.fixture)
+    return found
+
+
+def _logs(experiment: Trial, measured: Mapping[int, Sequence[Run]]) -> dict[int, float]:
+    """Return the logarithm of each measured turn: of its cells' speeds, weighted, if its runs have them all."""
+    turns, found = _turns(experiment, experiment.most), {}
+    for turn, runs in measured.items():
+        side = experiment.side(turns[turn][1]) if turn < len(turns) else experiment.now
+        logs = [[cell.log(value) for run in runs if _counts(run, side)
+                 and identity.undistributed(run.case)[0] == cell.case
+                 and (value := run.values().get(cell.metric) or 0.0) > 0] for cell in experiment.cells]
+        if all(logs):
+            found[turn] = sum(cell.weight * fmean(own) for cell, own in zip(experiment.cells, logs, strict=True))
+    return found
+
+
+def _counts(run: Run, side: TurnSoftware) -> bool:
+    return not (run.status or run.disturbed) and side.identity in ('', run.software)
+
+
+def _nodes(number: str) -> dict[str, dict[str, str]]:
+    return {node: facts for _, session in _sessions(number) for node, facts in session.nodes.items()}
+
+
+def _level(experiment: Trial, turns: Sequence[Turn]) -> float | None:
+    if any(cell.expected is None for cell in experiment.cells):
+        return None
+    return fmean(turn.log for turn in turns) - sum(cell.weight * cell.expected for cell in experiment.cells)
+
+
+def queued(system: System, partition: str) -> bool:
+    """Return whether a job of the partition can be sent to a node by its name."""
+    return any(part.name == partition and part.scheduler in ROTATES for part in system.partitions)

@@ -1,0 +1,107 @@
+"""The package to blame: bisection of what differs between the locks of two builds, by builds and experiments.
+
+A build has a half of the changed packages as tonight, the rest as before. It takes turns with the earlier
+software. What was built and measured is not done again, so that the same command goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from parity.base import codes, console
+from parity.base.errors import NothingMeasured, UsageError
+from parity.base.figures import counted, duration
+from parity.cause import experiment as experiments
+from parity.cause.experiment import Trial, TurnSoftware
+from parity.judge.store import database
+from parity.judge.store.incidents import Incident
+from parity.measure.software import earlier, mixed
+from parity.measure.software.mixed import Swap
+
+#: A package takes all of a slowdown where it takes so much.
+_ALL = 0.8
+
+
+def guilty(experiment: Trial, needs: Sequence[str], part: float) -> str:
+    """Return the package that slows the experiment's cells down, in words. ``needs``: features of its case.
+    ``part``: the share by which the software is slower.
+
+    UsageError where no two builds of Spack are compared, NothingMeasured where no single package is to blame."""
+    slowdown, whole = math.log1p(-part), math.log1p(-experiment.loss)
+    experiment = replace(experiment, cells=[
+        replace(cell, slower=cell.slower * slowdown / whole) for cell in experiment.cells])
+    root, builds = _root(experiment, needs), _builds(experiment)
+    before, now = (mixed.packages(build, root) for build in builds)
+    found = mixed.changes(before, now)
+    if not found:
+        raise NothingMeasured('the locks of both builds have the same packages below this code: '
+                              'look at its modules and settings (parity show INCIDENT)')
+    left, shares, most = found, dict[tuple[Swap, ...], list[float]](), math.ceil(math.log2(len(found))) + 1
+    seconds = 0.0
+    while len(left) > 1 or tuple(left) not in shares:
+        half = tuple(left[:max(1, len(left) // 2)])
+        _announce(half, len(shares) + 1, most, seconds)
+        began = time.monotonic()
+        names = [name for change in half for name in change.names]
+        view = mixed.made(experiment.system.name, experiment.key, builds[1],
+                          mixed.spec_of(root, before, now, names), root)
+        shares[half] = _slower(experiment, view)
+        seconds = max(seconds, time.monotonic() - began)
+        blamed = math.log1p(-shares[half][0]) <= slowdown / 2
+        if len(left) == 1 and not blamed:
+            raise NothingMeasured(f'no single package: {left[0].text} alone is not slow: the changes act jointly')
+        left = [*half] if blamed else [change for change in left if change not in half]
+    share = shares[tuple(left)][0]
+    how = 'all of it' if math.log1p(-share) <= _ALL * slowdown else f'{100 * share:.1f} % of {100 * part:.1f} %'
+    return f'{left[0].text}: {how}'
+
+
+def needs_of(incident: Incident, case: str) -> list[str]:
+    """Return the features that a case needs, as the night planned it that opened the incident."""
+    plan = database.read(incident.opened.session).plan
+    return next((one['needs'] for one in plan.get('cases', ()) if one['case'] == case), [])
+
+
+def _root(experiment: Trial, needs: Sequence[str]) -> str:
+    """Return the package that Spack builds for the case."""
+    of_spack = [code.spack_package for code in codes.every() if code.feature in needs and code.spack]
+    if not of_spack:
+        raise UsageError(f'{experiment.cells[0].name}: no package of Spack runs it; leave --packages out')
+    return of_spack[0]
+
+
+def _builds(experiment: Trial) -> tuple[Path, Path]:
+    """Return the builds of the earlier software and of tonight's."""
+    sides = (experiment.before, experiment.now)
+    if any(side is None or 'packages' not in side.facts for side in sides):
+        labels = ' and '.join(side.label for side in sides if side)
+        raise UsageError(f'{labels}: Spack built neither, so that no lock has their packages; alternatives in '
+                         'system.yaml are compared by parity cause CASE --environ A --environ B')
+    return tuple(earlier.build_of(side.facts) for side in sides)
+
+
+def _announce(half: Sequence[Swap], number: int, most: int, seconds: float) -> None:
+    texts = '; '.join(change.text for change in half)
+    left = f'; about {duration((most - number + 1) * seconds)} left at most' if seconds > 1 else ''
+    console.say(f'parity: build {number} of at most {most}: with {texts}; the rest as before{left}')
+
+
+def _slower(experiment: Trial, view) -> list[float]:
+    """Return by what share a view is slower than the earlier software, and its interval, on a sound node."""
+    facts = mixed.facts(view, experiment.before.facts)
+    number = hashlib.sha256(view.view.encode()).hexdigest()[:8]
+    one = replace(experiment, key=f'{experiment.key}-{number}', node=experiment.peer or experiment.node, peer=(),
+                  now=TurnSoftware(experiment.now.environ, f'mixed {number[:4]}', '', facts, restored=True))
+    if found := experiments.outcome(one):
+        console.say(f'parity: it was measured before: {100 * found[0]:.1f} % slower')
+        return found
+    decision = experiments.run(one).decision
+    if decision.word == 'not decided':
+        raise NothingMeasured(f'{counted(decision.more, "round")} more would be needed to tell it: '
+                              'cause: {node_hours: ...} in system.yaml allows more')
+    console.say(f'parity: {100 * decision.software.share:.1f} % slower than {experiment.before.label}')
+    return [decision.software.share, *decision.software.interval]

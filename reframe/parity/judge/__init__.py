@@ -1,0 +1,1 @@
+"""The meaning of stored nights: no ReFrame, no scheduler, no process started."""

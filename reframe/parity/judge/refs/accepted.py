@@ -1,0 +1,278 @@
+"""Accepted values: systems/<name>/references/<partition>.yaml, in ReFrame's own $ref form, errors and warnings.
+
+    Check:
+      $index: [size]
+      quick:
+        gflops: [110.3, -0.05, 0.10, Gflop/s]
+    provenance:
+      Check/quick/gflops: {date: 2026-11-20, by: ana, why: first values of the new rack, ...}
+
+ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error."""
+
+import datetime
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from parity.base import groups, yamlfile
+from parity.base.errors import UsageError, unknown
+from parity.base.figures import counted
+from parity.base.strict import Strict
+from parity.site import systems
+from parity.site.plan import PASSED, LoadedCheck, Plan, PlannedMetric
+from parity.site.systems import System
+
+#: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
+PROVENANCE = 'provenance'
+#: What `size` may be (parity.check.workload).
+SIZES = ('quick', 'nightly', 'acceptance')
+Number = float | None
+Reference = tuple[float, Number, Number, str]      # value, lower, upper, unit: as ReFrame has it
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Observed(Strict):
+    """The nights that a value stands on."""
+
+    n: int = Field(ge=1)                        # nights
+    median: float                               # in the metric's unit
+    spread: float = Field(ge=0)                 # of the nights, robust, in the metric's unit
+    nights: Text                                # the first and the last one
+    sessions: Text                              # theirs, 8 digits each
+    nodes: str                                  # where the cases ran
+    software: str                               # identity of what they ran
+
+
+class Provenance(Observed):
+    """The provenance of a value: who accepted it, when, why, and until when to believe it."""
+
+    date: datetime.date
+    by: Text
+    why: Text
+    expires: datetime.date
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A reference as a file has it; ``index``: the values that lead to it, by name (size, ...)."""
+
+    system: str
+    partition: str
+    file: Path
+    line: int
+    index_line: int                     # of the check's $index
+    check: str
+    index: dict[str, str]
+    metric: str
+    reference: Reference
+    provenance: Provenance | None       # None: written by hand
+
+    @property
+    def path(self) -> str:
+        """Its name in the file: FileCopy/quick/small-write/seconds."""
+        return '/'.join((self.check, *self.index.values(), self.metric))
+
+    @property
+    def value(self) -> float:
+        return self.reference[0]
+
+    @property
+    def where(self) -> str:
+        return f'{self.file}:{self.line}: {self.path}'
+
+
+def of_system(system: str) -> list[Accepted]:
+    """Return every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
+    found = []
+    for file in systems.reference_files(system):
+        state = file.stat() if file.exists() else None
+        found += _of_file(system, file, state and (state.st_mtime_ns, state.st_size))
+    return found
+
+
+def indexes(system: str) -> dict[tuple[str, str], Accepted]:
+    """Return a reference of each partition and check that have some: all of a check have the same $index."""
+    return {(each.partition, each.check): each for each in of_system(system)}
+
+
+@functools.lru_cache(maxsize=16)
+def _of_file(system: str, file: Path, _state: tuple[int, int] | None) -> list[Accepted]:
+    """A verdict asks twice, and a file of a thousand references takes a second to read."""
+    data, node = yamlfile.load(file)
+    data = dict(data) if isinstance(data, dict) else {}
+    told, found = data.pop(PROVENANCE, None), []
+    for check, entry in data.items():
+        names, line = _index(entry), yamlfile.line_of(node, (check, '$index'))
+        for keys, value in _leaves(entry) if names else ():
+            if len(keys) == len(names) + 1 and isinstance(value, list) and len(value) == 4:
+                *values, metric = map(str, keys)
+                found.append(Accepted(
+                    system, file.stem, file, yamlfile.line_of(node, (check, *keys)), line, check,
+                    dict(zip(names, values, strict=True)), metric, tuple(value),
+                    _provenance(told, '/'.join((check, *values, metric)))))
+    return found
+
+
+def _index(entry: Any) -> list[str]:
+    """The variables that lead to the references of a check; [] where its entry names none."""
+    names = entry.get('$index') if isinstance(entry, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _leaves(entry: Any, keys: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+    """Each value below nested mappings, behind the keys that lead to it; an empty mapping is a value, too."""
+    if not isinstance(entry, dict) or not entry:
+        yield keys, entry
+        return
+    for key, value in entry.items():
+        yield from _leaves(value, (*keys, key))
+
+
+def _provenance(told: Any, path: str) -> Provenance | None:
+    try:
+        return Provenance.model_validate(told[path])
+    except (LookupError, TypeError, ValidationError):
+        return None
+
+
+def problems(system: System, planned: Plan) -> list[str]:
+    """Return a sentence with file and line for everything in the system's references that fits nothing."""
+    partitions = [p.name for p in system.partitions]
+    found: list[str] = []
+    for file in sorted(systems.references(system.name).glob('*')):
+        if file.suffix != '.yaml' or file.stem not in partitions:
+            found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
+        else:
+            found += problems_of(system, planned, file)
+    return found
+
+
+def problems_of(system: System, planned: Plan, file: Path, text: str | None = None) -> list[str]:
+    """Return the same for one file, or for the ``text`` that it will have."""
+    try:
+        data, node = yamlfile.load(file) if text is None else yamlfile.parse(file, text)
+    except UsageError as err:
+        return [str(err)]
+    environs = ['distro', *systems.SPACK, *(e.name for e in system.environments)]
+    wrong = _wrong(dict(data) if isinstance(data, dict) else {}, {c.check: c for c in planned.checks}, environs)
+    return list(dict.fromkeys(f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in wrong))
+
+
+def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> Iterator[tuple[tuple, str]]:
+    """Yield a sentence for each thing that is wrong, behind the keys that lead there."""
+    told = data.pop(PROVENANCE, {})
+    if not data:
+        yield (), 'must be a mapping of checks to references, and holds none'
+    if not isinstance(told, dict):
+        yield (PROVENANCE,), 'provenance must be a mapping of references to who accepted them'
+        told = {}
+    for path, entry in told.items():
+        try:
+            Provenance.model_validate(entry)
+        except ValidationError as err:      # a value without a valid date would never expire
+            keys, what = yamlfile.sentences(entry, Provenance, err.errors())[0]
+            yield (PROVENANCE, path), f'provenance of {": ".join(map(str, (path, *keys, what)))}'
+    for check, entry in data.items():
+        if check in checks:
+            yield from _wrong_of_check(checks[check], entry, environs)
+        else:
+            yield (check,), unknown('check', check, list(checks))
+
+
+def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iterator[tuple[tuple, str]]:
+    """The same of one check: $index names `size`, variants and parameters; the keys below it are their values."""
+    valid = {'size': check.sizes or list(SIZES), **check.variants, '$environ': environs, **check.parameters}
+    needed, names = ['size', *check.variants], _index(entry)
+    if strange := [name for name in names if name not in valid]:
+        yield (check.check, '$index'), unknown('parameter', strange[0], list(valid))
+    elif set(needed) - set(names):
+        yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
+                                        f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
+    else:
+        check = _open(check, [value for value in _leaves(entry) if value[0] != ('$index',)])
+        levels = [*((name, valid[name]) for name in names), ('metric', [m.name for m in check.metrics])]
+        for keys, value in _leaves({key: value for key, value in entry.items() if key != '$index'}):
+            depth, what = _wrong_of_value(check, keys, value, levels)
+            if what:
+                yield (check.check, *keys[:depth]), what
+
+
+def _open(check: LoadedCheck, values: list[tuple[tuple, Any]]) -> LoadedCheck:
+    """A foreign test that declares its metrics in its hooks has those that a reference names."""
+    if [metric.name for metric in check.metrics] != [PASSED]:
+        return check
+    named = [PlannedMetric(name=str(keys[-1]), unit=str(value[3]), better='') for keys, value in values
+             if isinstance(value, list) and len(value) == 4]
+    return check.model_copy(update={'metrics': [*check.metrics, *named]})
+
+
+def _wrong_of_value(check: LoadedCheck, keys: tuple, value: Any, levels: list[tuple[str, list[str]]]):
+    """Return how many of the keys lead to what is wrong with ``value``, and a sentence; '' if nothing is."""
+    for depth, (key, (name, known)) in enumerate(zip(keys, levels, strict=False), 1):
+        if str(key) not in known:
+            return depth, unknown(name, key, known)
+        if not isinstance(key, str):    # ReFrame never finds it, and says nothing
+            return depth, f"{name} {key!r} is no text to YAML, and never found: write '{key}'"
+    if len(keys) < len(levels):
+        name, known = levels[len(keys)]
+        return len(keys), f'{(check.check, *keys)[-1]} must be a mapping, with keys of {name}: {", ".join(known)}'
+    metric = next(m for m in check.metrics if m.name == keys[len(levels) - 1])
+    what = _tuple_wrong(value if len(keys) == len(levels) else {}, metric)
+    return len(levels), what and f'{metric.name}: {what}'
+
+
+def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
+    """Say what is wrong with a reference tuple; '' if nothing."""
+    unit, better = metric.unit, metric.better
+    valid = f'[value, lower, upper, {unit}], for instance [1.0, -0.05, 0.05, {unit}]'
+    if not isinstance(value, list) or len(value) != 4:
+        return f'must be {valid}'
+    ref, low, up, given = value
+    bad = [x for x in (ref, low, up) if x is not None and (type(x) not in (int, float) or not math.isfinite(x))]
+    if bad:
+        return f'{bad[0]!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
+    if ref is None:
+        return f'the value is null; must be {valid}'
+    if given != unit:
+        return f'unit {given!r}, but the check measures {unit}'
+    if (low or 0) > 0 or (up or 0) < 0:
+        return f'lower {low} must be at most 0 and upper {up} at least 0'
+    if (ref > 0 and (low or 0) < -1) or (ref < 0 and (up or 0) > 1):
+        side, bound = ('lower', low) if ref > 0 else ('upper', up)
+        return f'{side} {bound} is beyond 0: bounds are shares of the value'
+    side, bound = ('lower', low) if better == 'higher' else ('upper', up)       # where worse lies
+    if not better and None in (low, up):
+        return 'its direction is not known: it needs both bounds'
+    return '' if bound is not None or not better else \
+        f'{better} is better, and it has no {side} bound: it could never be judged regressed'
+
+
+#: A warning for a person to look at; the reference is applied all the same.
+Warned = tuple[Accepted, str]
+
+
+def expired_of(references: list[Accepted]) -> list[Warned]:
+    """Return a warning for each reference that has expired."""
+    return [(each, f'expired on {each.provenance.expires}; it is applied all the same: '
+                   f'parity refs propose --system {each.system}')
+            for each in references if each.provenance and each.provenance.expires < datetime.date.today()]
+
+
+def grouped(warned: list[Warned]) -> list[str]:
+    """Return one sentence for all references of a file that have the same warning."""
+    alike = groups.grouped(warned, lambda each: (each[0].file, each[1]))
+    return [first.where + (f', and {counted(len(more), "more reference")}' if more else '')
+            + f': {what}' for (_, what), ((first, _), *more) in alike.items()]
+
+
+def expired(system: str) -> list[str]:
+    """Return what a verdict says about the references; a file that cannot be read, the next run refuses."""
+    try:
+        return grouped(expired_of(of_system(system)))
+    except UsageError as err:
+        return [str(err)]

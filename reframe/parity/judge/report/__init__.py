@@ -1,0 +1,37 @@
+"""Write the report of one verdict: the page that a person opens, and the documents for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parity.base import files, paths
+from parity.judge.report import answer
+from parity.judge.verdict.model import Verdict
+
+if TYPE_CHECKING:
+    from parity.judge.report.previous import Previous
+
+
+def of_session(verdict: Verdict) -> list[Path]:
+    """Write results/report of a stored session, and return its files."""
+    from parity.judge.report import previous
+    return write(verdict, paths.results() / 'report', paths.root(), previous.of_session(verdict))
+
+
+def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | None = None) -> list[Path]:
+    """Write the report into ``directory`` and return its files; the page links outputs below ``root``.
+
+    Raises OSError and leaves the old report as it was where a file cannot be written."""
+    # Here and not above: Jinja2 and XML are loaded only where a page is asked for.
+    from parity.judge.report import documents, page
+    full = answer.answered(verdict)
+    pages = page.render(full, directory, root, previous)
+    contents = {'index.html': pages.pop('index.html').encode(),
+                'verdict.json': documents.as_json(full).encode() + b'\n',
+                'junit.xml': documents.junit(verdict)}
+    of_figures = {directory / name: content.encode() for name, content in pages.items()}
+    files.write_all({directory / name: content for name, content in contents.items()} | of_figures)
+    for old in {*directory.glob('figures/*.html'), *directory.glob('incidents/*.html')} - of_figures.keys():
+        old.unlink()
+    return [directory / name for name in contents]

@@ -1,0 +1,98 @@
+"""A verdict for other programs: JSON, and JUnit's XML."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from typing import Any
+
+from pydantic_core import PydanticSerializationError
+
+from parity.base.groups import grouped
+from parity.base.text import visible
+from parity.judge.report import answer
+from parity.judge.verdict import model
+from parity.judge.verdict.incidents import turn
+from parity.judge.verdict.model import CellText, Verdict
+
+
+def as_json(full: answer.Answered) -> str:
+    """Return a verdict with its answer."""
+    try:
+        return full.model_dump_json(indent=1)
+    except PydanticSerializationError:
+        # Half a surrogate pair: Python's way to carry a path or an argument that is not UTF-8.
+        return answer.Answered.model_validate(_encodable(full.model_dump())).model_dump_json(indent=1)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode('utf-8', 'backslashreplace').decode()
+    if isinstance(value, dict):
+        return {_encodable(k): _encodable(v) for k, v in value.items()}
+    return [_encodable(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+# ---- JUnit's XML: a test suite a partition, a test case a cell, in the form that Jenkins, GitLab and pytest share
+
+#: JUnit's name for a word; every other word is a passed case.
+_OUTCOME = {'regressed': 'failure', 'wrong': 'failure', 'impossible': 'failure', 'failed': 'error',
+            'missing': 'error', 'skipped': 'skipped', 'disturbed': 'skipped'}
+_PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high', 'visible', 'limit', 'efficiency',
+               'label', 'size', 'attempt', 'jobid')
+
+
+def junit(verdict: Verdict) -> bytes:
+    """Return the document, UTF-8; whatever a job printed is text in it."""
+    session, table = verdict.session, model.rows(verdict.cells)
+    top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
+                   **_totals(table))
+    news = ', '.join(f'{one.number} {word}' for one in verdict.incidents if (word := turn(one, session.uuid)))
+    for place, own in grouped(table, lambda row: row.place).items():
+        suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
+                         time=f'{session.run_time:.3f}', **_totals(own))
+        _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line,
+                            'trust': verdict.trust, **({'incidents': news} if news else {})})
+        for row in own:
+            _case(suite, row)
+    ET.indent(top, ' ')
+    return ET.tostring(top, encoding='utf-8', xml_declaration=True) + b'\n'
+
+
+def _totals(table: list[CellText]) -> dict[str, str]:
+    counts = Counter(map(_outcome, table))
+    return {'tests': str(len(table)), 'failures': str(counts['failure']), 'errors': str(counts['error']),
+            'skipped': str(counts['skipped'])}
+
+
+def _outcome(row: CellText) -> str:
+    """An acknowledged cell is no failure, as it does not set the exit code."""
+    outcome = _OUTCOME.get(row.word, '')
+    return 'skipped' if outcome and row.cell.acknowledged else outcome
+
+
+def _case(suite: ET.Element, row: CellText) -> None:
+    cell = row.cell
+    environ = f' +{cell.environ}' if cell.environ else ''
+    case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',
+                    name=f'{cell.case}{environ}: {cell.metric}')
+    known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
+    known |= {'incident': cell.incident} if cell.incident else {}
+    _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
+    if row.word in ('improved', 'blind'):           # passed, and somebody should know
+        _element(case, 'system-out').text = visible(f'{row.word}: {row.reason}')
+    if outcome := _outcome(row):
+        message = (row.reason or row.word) + (f'; acknowledged {cell.acknowledged}' if cell.acknowledged else '')
+        said = _element(case, outcome, message=message, type=row.word)
+        said.text = visible(f'output: {cell.outputdir}') if cell.outputdir else None
+
+
+def _properties(parent: ET.Element, values: dict[str, object]) -> None:
+    properties = ET.SubElement(parent, 'properties')
+    for name, value in values.items():
+        _element(properties, 'property', name=name, value=str(value))
+
+
+def _element(parent: ET.Element | None, tag: str, **attributes: str) -> ET.Element:
+    shown = {name: visible(value) for name, value in attributes.items()}
+    return ET.Element(tag, shown) if parent is None else ET.SubElement(parent, tag, shown)

@@ -1,0 +1,193 @@
+"""Bounds of a reference: the allowed distance of a night from the value, derived from the nights behind it.
+
+A bound is `median - k Qn` or `median + k Qn` of the nights' medians. Qn is the robust spread of
+Rousseeuw and Croux (Alternatives to the median absolute deviation, JASA 88, 1993): one bad night in
+the history does not widen it. k makes the bound a one-sided tolerance limit (Krishnamoorthy and
+Mathew, Statistical Tolerance Regions, 2009, chapter 2): in 95 % of all histories of n independent
+normal nights at most 1 of 1000 later nights lies beyond it. The usual factor belongs to mean and
+standard deviation; for median and Qn it has no closed form and was found by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import median
+from typing import NamedTuple
+
+#: The nights that a reference may stand on. With 9 the bound would be more than twice as wide as one
+#: whose median and spread were known (3.09 standard deviations); older ones than 30 say little of today.
+FEWEST, MOST = 10, 30
+#: k of 10, 11, ... 30 nights: the 95 % point of (3.0902 + median) / Qn over 200 000 histories of
+#: standard normal nights. Odd and even n differ as Qn's order statistic steps.
+FACTORS = (4.219, 5.176, 4.101, 4.852, 4.015, 4.626, 3.948, 4.493, 3.910, 4.366, 3.869, 4.267, 3.838, 4.203,
+           3.807, 4.126, 3.780, 4.082, 3.752, 4.034, 3.740)
+#: The promise of a bound, for nights as its derivation assumes them.
+CHANCE = 1 / 1000
+STATED = (f'with 95 % confidence at most 1 of {1 / CHANCE:.0f} nights like these lies beyond a bound '
+          '(independent nights, normal noise)')
+#: No bound is narrower (a share of the value): what a quiet history has not met yet, a kernel or a
+#: colder room, moves most figures by that much.
+LEAST = 0.03
+#: A wider bound would let a figure fall to half of its value without a word.
+WIDEST = 0.5
+#: A cell is `ok` only where a slowdown of this share would show; else it is `blind`.
+WANTED = 0.05
+#: No machine is so many times as fast as the night before: such a figure is a mistake of its measurement. A metric
+#: that is better the lower it is must be a time: a count may fall so far.
+ABSURD, TIMES = 1000.0, ('s', 'ms', 'us', 'ns', 'min', 'h')
+#: Nights of a cell before its history judges it (parity.judge.stats.levels).
+FIRST = 10
+#: Steps of the timer that a figure may be off: one is the timer's own doing.
+_STEPS = 1.5
+
+
+def side(value: float, low: float | None, high: float | None) -> int:
+    """Return -1 where ``value`` is below its bounds, 1 above, 0 within; None is no bound."""
+    return (high is not None and value > high) - (low is not None and value < low)
+
+
+def word(better: str, value: float, low: float | None, high: float | None) -> str:
+    """Return what the bounds say of ``value``: ok, improved or regressed. Where the direction is not known, it is
+    regressed beyond either bound."""
+    beyond = side(value, low, high)
+    improved = better and beyond and (beyond > 0) == (better == 'higher')
+    return 'improved' if improved else 'regressed' if beyond else 'ok'
+
+
+def bad(better: str, low: float | None, high: float | None) -> list[float | None]:
+    """Return the bounds beyond which a value is slower: both where the direction is not known."""
+    return [end for end, good in ((low, 'lower'), (high, 'higher')) if better != good]
+
+
+def absurd(better: str, value: float, usual: float | None, unit: str) -> float | None:
+    """Return how many times as fast as usual a figure is, where no machine is; None else."""
+    if not usual or usual < 0 or value <= 0 or better == '' or better == 'lower' and unit not in TIMES:
+        return None
+    times = value / usual if better == 'higher' else usual / value
+    return times if times >= ABSURD else None
+
+
+def visible(better: str, value: float, low: float | None, high: float | None) -> float | None:
+    """Return the share from which on a slowdown of ``value`` lies beyond its bound; None: no bound shows one.
+
+    ``better``: higher, lower or '' (not known): of two bounds the farther one counts."""
+    if None in (ends := bad(better, low, high)):
+        return None
+    reach = max(abs(end - value) for end in ends)
+    return round(reach / abs(value), 6) if value else None if reach else 0.0
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return Qn of ``values`` (at least 2), in their unit; the standard deviation where they are normal."""
+    import numpy as np
+    x = np.asarray(values, float)
+    first, second = np.triu_indices(len(x), 1)
+    half = len(x) // 2 + 1
+    rank = half * (half - 1) // 2 - 1
+    return 2.2219 * float(np.partition(abs(x[first] - x[second]), rank)[rank])
+
+
+def resolution(runs: Sequence[float]) -> float:
+    """Return the step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen.
+
+    The last decimal of any; where half repeat another's value, the smallest step between two: a timer's."""
+    decimals = max(len(f'{v:.9f}'.rstrip('0').partition('.')[2]) for v in runs)
+    printed = 10.0 ** -decimals if decimals <= 6 else 0.0
+    distinct = sorted(set(runs))
+    if len(distinct) > 1 and sum(n for n in Counter(runs).values() if n > 1) >= len(runs) / 2:
+        return max(printed, min(b - a for a, b in zip(distinct, distinct[1:], strict=False)))
+    return printed
+
+
+def share(medians: Sequence[float], runs: Sequence[float]) -> float:
+    """Return the bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more.
+
+    ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST."""
+    wide = FACTORS[len(medians) - FEWEST] * spread(medians)
+    wanted = max(wide, _STEPS * resolution(runs)) / abs(median(medians))
+    return max(LEAST, math.ceil(round(1000 * wanted, 6)) / 1000)
+
+
+#: A quiet history that moves more than LEAST_EFFECT by chance is refused in so many cases.
+ALPHA = 0.05
+#: A smaller step (a share of the value) is half of what every bound allows for.
+LEAST_EFFECT = 0.015
+#: On either side of a change, and on a node that is compared with others, there are at least so many nights: fewer
+#: are single bad nights.
+SIDE = 3
+_PERMUTATIONS = 4000
+
+
+class ChangePoint(NamedTuple):
+    """``at`` is the first night (from 0) after it; ``effect`` the later median to the earlier, less 1."""
+
+    at: int
+    effect: float
+    p: float
+
+
+def most_likely_change(values: Sequence[float]) -> ChangePoint | None:
+    """Return the most likely change among ``values``, oldest first, if chance does not explain it.
+
+    Over all splits with at least 3 nights on either side, take the largest standardised rank sum (Mann-Whitney).
+    Compare it with those of random orders of the same values. This is exact for any distribution, ties and the
+    number of splits included. Pettitt approximates it (A non-parametric approach to the change-point problem,
+    1979)."""
+    import numpy as np
+    _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+    ranks = (count.cumsum() - (count - 1) / 2)[which]       # from 1; equal ones share the mean of theirs
+    if len(ranks) < 2 * SIDE or len(count) == 1:
+        return None
+    scores = _scores(ranks[None])[0]
+    at = int(abs(scores).argmax())
+    p = (1 + int((_chance(tuple(sorted(ranks))) >= abs(scores[at]) - 1e-9).sum())) / (1 + _PERMUTATIONS)
+    effect = _effect(values[at + SIDE:], values[:at + SIDE])
+    return ChangePoint(at + SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+
+
+def _effect(these: Sequence[float], others: Sequence[float]) -> float:
+    """Return how far the median of ``these`` is from that of ``others``, as a share of the latter."""
+    middle = median(others)
+    return (median(these) - middle) / abs(middle) if middle else math.inf
+
+
+def _scores(ranks):
+    """Return the standardised rank sum of the nights from each split on, of each order of ``ranks``."""
+    import numpy as np
+    n = ranks.shape[1]
+    later = n - np.arange(SIDE, n - SIDE + 1)
+    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, SIDE:n - SIDE + 1]
+    mean = later * (n + 1) / 2
+    return (sums - mean) / np.sqrt(later * (n - later) * ranks[0].var() / (n - 1))
+
+
+@lru_cache(maxsize=256)
+def _chance(ranks: tuple[float, ...]):
+    """Return the largest score of each random order of ``ranks``; the orders are the same in every run."""
+    import numpy as np
+    rng = np.random.default_rng(len(ranks))
+    orders = rng.permuted(np.tile(ranks, (_PERMUTATIONS, 1)), axis=1)
+    return abs(_scores(orders)).max(axis=1)
+
+
+def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, float] | None:
+    """Return a place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
+
+    Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them. Of
+    several that differ it is the one farthest from the middle of all places; of two, the rarer."""
+    of: dict[str, list[float]] = {}
+    for value, place in zip(values, places, strict=True):
+        of.setdefault(place, []).append(value)
+    middle = median(median(own) for own in of.values())
+    often = [place for place, own in of.items() if len(own) >= SIDE and len(values) - len(own) >= SIDE]
+    often.sort(key=lambda place: (-round(abs(median(of[place]) - middle), 9), len(of[place])))
+    method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
+    for place in often:
+        from scipy.stats import mannwhitneyu
+        there = [v for v, where in zip(values, places, strict=True) if where != place]
+        effect, p = _effect(of[place], there), mannwhitneyu(of[place], there, method=method).pvalue
+        if abs(effect) >= LEAST_EFFECT and p <= ALPHA / len(often):
+            return place, effect
+    return None

@@ -1,0 +1,191 @@
+"""Live through the nights of a history with the rule of the nightly, as an operator who accepts what lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parity.judge.stats import hindsight, levels, rule
+from parity.judge.stats.bounds import WANTED
+from parity.judge.stats.detect import History
+
+#: A drop in hindsight counts as told where a slowdown was known from LATE nights before it to LONG nights after.
+LATE, LONG = 2, 30
+#: Slowdowns of like series that were found less than so many nights apart are one incident.
+APART = 6
+#: Nights before a slowdown that its size is measured from; the shortest series of which hindsight says anything.
+BEFORE, SHORTEST = 40, 60
+#: Series that are judged at once, groups of more aside.
+AT_ONCE = 200
+
+
+@dataclass
+class Slowdown:
+    """A slowdown of one series. ``begin``: the night that found it; ``end``: its last, None where it lasts.
+    ``loss`` is a share, above 0."""
+
+    series: str
+    when: int                       # the order of the night on which it was found
+    begin: int | str
+    end: int | str | None
+    loss: float
+    accepted: bool                  # it lasted: the operator accepted the new level
+
+
+@dataclass
+class SlowdownGroup:
+    """Slowdowns of like series that were found within a few nights, the largest first."""
+
+    slowdowns: list[Slowdown]
+
+    @property
+    def begin(self) -> int | str:
+        return min(self.slowdowns, key=lambda s: s.when).begin
+
+    @property
+    def end(self) -> int | str | None:
+        ends = [s.end for s in self.slowdowns]
+        return None if None in ends else max(ends)
+
+
+@dataclass
+class Missed:
+    """A lasting drop in hindsight that was never told. ``loss`` is a share; ``why`` says what hid it."""
+
+    series: str
+    night: int | str
+    loss: float
+    why: str
+
+
+@dataclass
+class Series:
+    """One series. ``visible``: the smallest slowdown that shows at the end, a share; None: none."""
+
+    name: str
+    nights: int
+    judged: int
+    first: int                      # nights before the first that was judged; -1: none was
+    visible: float | None
+    noise: float                    # standard deviation of a night, a share
+    alarms: list[int | str]         # the nights on which a slowdown was found
+    when: np.ndarray                # the order of each night
+    values: np.ndarray              # figures, as measured
+    slow: np.ndarray                # bool: a slowdown was known that night
+    places: list[int]               # of the alarms
+    cuts: list[int]                 # where the level moved, in hindsight
+    lower: bool                     # lower is better
+
+    @property
+    def blind(self) -> bool:
+        """Return whether a slowdown of 5 % would not show."""
+        return self.visible is None or self.visible > WANTED
+
+
+@dataclass
+class Life:
+    """A whole history. ``rate``: false alarms a series and night."""
+
+    series: list[Series]
+    incidents: list[SlowdownGroup]
+    missed: list[Missed]
+    drops: int                      # lasting drops in hindsight
+    nights: int                     # different nights
+    first: int | str
+    last: int | str
+    rate: float
+
+
+@dataclass
+class _Record:
+    """All that is gathered while series are judged."""
+
+    series: list[Series] = field(default_factory=list)
+    slowdowns: list[tuple[int | str, Slowdown]] = field(default_factory=list)     # by area, or group
+    missed: list[Missed] = field(default_factory=list)
+    drops: int = 0
+
+
+def live(history: History, accept_after: int, rate: float,
+         done: Callable[[int], None] = lambda series: None) -> Life:
+    """Judge every night with what was known on it. ``done`` takes how many series are ready."""
+    record = _Record()
+    for part in _parts(history):
+        outcome = levels.follow(part.nights, part.groups, rate, part.events, part.places, accept_after)
+        for k in range(len(part.names)):
+            _one(record, part, k, outcome, accept_after)
+        done(len(record.series))
+    order, when = np.argsort(history.nights.when, kind='stable'), history.nights.when
+    return Life(sorted(record.series, key=lambda s: s.name), _joined(record.slowdowns),
+                sorted(record.missed, key=lambda m: -m.loss), record.drops, len(np.unique(when)),
+                history.labels[order[0]], history.labels[order[-1]], rate)
+
+
+def _parts(history: History) -> Iterator[History]:
+    """Yield the history in parts of some groups: groups are judged each for itself."""
+    groups, sizes = np.unique(history.groups, return_counts=True)
+    part = (np.cumsum(sizes) - sizes) // AT_ONCE
+    yield from (history.part(groups[part == number]) for number in np.unique(part))
+
+
+def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_after: int) -> None:
+    """Gather what series ``k`` would have been told."""
+    name, nights = part.names[k], part.nights
+    here = np.arange(*nights.start[k:k + 2])
+    here = here[np.isfinite(nights.value[here])]
+    x, state, when = nights.value[here], outcome.state[here], nights.when[here]
+    slow, labels, judged = np.isin(state, rule.KNOWN), [part.labels[i] for i in here], state != rule.TOO_FEW
+    visible, fresh = -np.expm1(-outcome.cells.visible[k]), hindsight.fresh(slow)
+    long = len(here) >= SHORTEST and not nights.counts[k]
+    cuts = hindsight.boundaries(x) if long else []
+    record.series.append(Series(
+        name, len(here), int(judged.sum()), int(judged.argmax()) if judged.any() else -1,
+        float(visible) if np.isfinite(visible) and visible < 1 else None, float(np.expm1(outcome.cells.scale[k])),
+        [labels[i] for i in fresh], when, np.exp(part.signs[k] * x), slow, fresh, cuts, part.signs[k] < 0))
+    area = part.areas[k] if part.areas else int(part.groups[k])
+    record.slowdowns += [(area, _slowdown(name, labels, x, when, slow, at, accept_after))
+                        for at in fresh]
+    for at, change in hindsight.drops(x, cuts) if long else ():
+        record.drops += 1
+        if not slow[max(0, at - LATE):at + LONG].any():
+            why = _hidden(x, state[at], at, cuts)
+            record.missed.append(Missed(name, labels[at], float(-np.expm1(change)), why))
+
+
+def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np.ndarray, at: int,
+              accept_after: int) -> Slowdown:
+    after = at + int(np.argmin(np.append(slow[at:], False)))
+    while slow[after:after + 3].any():         # a good night or two do not end it
+        after += 1 + int(np.argmin(np.append(slow[after + 1:], False)))
+    level = np.median(x[max(0, at - BEFORE):at] if at else x[:1])
+    loss = float(-np.expm1(np.median(x[at:after]) - level))
+    end, accepted = labels[after - 1] if after < len(x) else None, 0 < accept_after <= after - at
+    return Slowdown(name, int(when[at]), labels[at], end, loss, accepted)
+
+
+def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:
+    """Return what hid a drop on the night ``at``."""
+    if state == rule.TOO_FEW:
+        return 'too few nights before it'
+    if (moves := sum(abs(at - edge) < 100 for edge in cuts)) > 2:
+        return f'the level moved {moves} times in the 100 nights around it'
+    noise = max(hindsight.robust_sd(x[max(0, at - BEFORE):at]), hindsight.FLOOR)
+    return f'nights before it scatter by {np.expm1(noise):.1%}'
+
+
+def _joined(slowdowns: list[tuple[int | str, Slowdown]]) -> list[SlowdownGroup]:
+    """Join the slowdowns of an area that were found less than APART nights apart."""
+    incidents: list[SlowdownGroup] = []
+    newest: dict[int | str, SlowdownGroup] = {}
+    for area, one in sorted(slowdowns, key=lambda pair: (pair[1].when, -pair[1].loss)):
+        last = newest.get(area)
+        if last and one.when - last.slowdowns[0].when < APART:
+            last.slowdowns.append(one)
+        else:
+            newest[area] = SlowdownGroup([one])
+            incidents.append(newest[area])
+    for incident in incidents:
+        incident.slowdowns.sort(key=lambda s: -s.loss)
+    return incidents

@@ -1,0 +1,473 @@
+"""ReFrame's results database, read as it is: one JSON report a session. A clock that was wrong changes no order:
+the session that was stored later is the later one. Each session is read once: its record without its runs is kept
+in results/cache/sessions, beside its figures (parity.judge.store.history). The files there can be removed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+import zlib
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from parity.base import files, paths, times
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.figures import counted, figure
+from parity.base.text import visible
+from parity.judge.store import plan_file, record
+from parity.judge.store.record import Session
+
+#: Bytes for a session's database, perflogs, outputs and report.
+ROOM_BYTES = 16 << 20
+#: Seconds of a wait for the database before a word.
+_SILENT = 5.0
+#: What to do about a database that cannot be written.
+TO_WRITE = 'see whether the disk is full, or another process holds the file'
+#: Seconds by which the clocks of two machines may differ before a warning.
+TOLERANCE = 600.0
+#: Seconds between a session whose clock was wrong and the one that was stored before it.
+_STEP = 1e-3
+
+
+def demand_room() -> None:
+    """Raise InfrastructureError where results/ or the database cannot be written, or lacks room for a session."""
+    file, results = paths.database(), paths.results()
+    with _kept(results):
+        results.mkdir(parents=True, exist_ok=True)
+    for folder in filter(Path.exists, {results, file.parent}):      # a study makes its folder later
+        with _kept(folder):
+            with tempfile.TemporaryFile(dir=folder) as probe:
+                os.posix_fallocate(probe.fileno(), 0, ROOM_BYTES)
+                os.fsync(probe.fileno())        # a quota may be found then
+    if file.exists():
+        with _kept(file), file.open('r+b'):
+            pass
+
+
+def demand_room_for(sessions: int) -> str:
+    """Return a sentence on the space that so many sessions take. InfrastructureError where there is less."""
+    folder = next(f for f in (paths.results(), *paths.results().parents) if f.exists())
+    needed, free = ROOM_BYTES * sessions, shutil.disk_usage(folder).free
+    if needed > free:
+        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}'
+                                  f', {figure(needed, "B")}; free some, or set PARITY_RESULTS to another disk')
+    return f'at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free'
+
+
+@contextlib.contextmanager
+def _kept(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        raise InfrastructureError(f'{place}: {err.strerror}: results cannot be kept here; PARITY_RESULTS names '
+                                  'another folder') from None
+
+
+@contextlib.contextmanager
+def opened(mode: str = 'rwc') -> Iterator[sqlite3.Connection]:
+    """The database. Another process may hold it for paths.PATIENCE seconds; whoever waits says so once.
+
+    A text that is no UTF-8 has U+FFFD in the place of each bad byte."""
+    file = paths.database()
+    with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode={mode}', uri=True, timeout=_SILENT)) as conn:
+        conn.text_factory = functools.partial(str, encoding='utf-8', errors='replace')
+        conn.isolation_level = None
+        until = time.monotonic() + paths.PATIENCE
+        if not _free(conn):
+            said = visible(f'{file}: locked by {files.holders(file)}')
+            print(f'parity: {said}: waiting for at most {paths.PATIENCE:g} s', file=sys.stderr, flush=True)
+            while not _free(conn):
+                if time.monotonic() > until:
+                    raise InfrastructureError(f'{said} for more than {paths.PATIENCE:g} s; end it, or come back '
+                                              'later')
+        conn.execute(f'PRAGMA busy_timeout = {paths.PATIENCE * 1000:.0f}')
+        yield conn
+
+
+def _free(conn: sqlite3.Connection) -> bool:
+    """Return whether the database can be read now."""
+    try:
+        conn.execute('SELECT 1 FROM sqlite_master LIMIT 1').fetchone()
+    except sqlite3.OperationalError as err:
+        if 'locked' not in str(err):
+            raise
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[sqlite3.Connection]:
+    """The database, which no other process writes meanwhile. All is written, or nothing."""
+    with opened() as conn:
+        conn.execute('BEGIN IMMEDIATE')
+        yield conn
+        conn.execute('COMMIT')
+
+
+def query(sql: str, *values, errors: str = 'replace') -> list[tuple]:
+    """Return the rows of an answer; none without a database, or without the table, as a full disk leaves one.
+
+    ``errors``: 'strict' raises UnicodeDecodeError for a text that is no UTF-8. Raises InfrastructureError where
+    the database cannot be read."""
+    if not paths.database().exists():
+        return []
+    with _reading() as conn:
+        conn.text_factory = functools.partial(str, encoding='utf-8', errors=errors)
+        return conn.execute(sql, values).fetchall()
+    return []
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[sqlite3.Connection]:
+    """The database. Ends without a word where it lacks the table; InfrastructureError where it cannot be read."""
+    file = paths.database()
+    try:        # rw: SQLite undoes what a killed writer left; it reads where it may not write
+        with opened('rw') as conn:
+            yield conn
+    except sqlite3.OperationalError as err:
+        if 'no such table' in str(err):
+            return
+        why = err if os.access(file, os.R_OK) else 'Permission denied: whoever measures needs a umask such as 022'
+        raise InfrastructureError(f'{file}: {why}') from None
+    except sqlite3.DatabaseError as err:
+        raise InfrastructureError(f'{file}: {err}; move it away, the perflogs keep the figures') from None
+
+
+def holds(journal_id: str) -> bool:
+    """Return whether the session with this journal is stored."""
+    return bool(query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
+
+
+def _clocks() -> list[tuple[str, float]]:
+    """The uuid of every session, and when it began by its clock (Unix time), in the order of storing. What is no
+    time is a wrong clock."""
+    found = []
+    for uuid, began in query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid'):
+        is_time = isinstance(began, (int, float)) and abs(began) < record.LATEST
+        found.append((str(uuid), began if is_time else 0.0))
+    return found
+
+
+def starts() -> dict[str, float]:
+    """Return when each session began (Unix time), by uuid, the newest last; wrong clocks are corrected."""
+    stored = _clocks()
+    return dict(zip((uuid for uuid, _ in stored), in_order([began for _, began in stored]), strict=True))
+
+
+def in_order(began: Sequence[float]) -> list[float]:
+    """Return when each session began, oldest first, from what the clocks said in the order of storing. As many
+    clocks as possible are believed; a session whose clock was wrong stands right after the one before it."""
+    if [*began] == sorted(began):
+        return [*began]
+    chains: list[tuple] = []    # of each length, the one that ends earliest: when, its last place, what is before
+    for i, said in enumerate(began):
+        length = bisect_right(chains, said, key=lambda chain: chain[0])
+        chains[length:length + 1] = [(said, i, chains[length - 1] if length else None)]
+    right, chain = set(), chains[-1] if chains else None
+    while chain:
+        _, i, chain = chain
+        right.add(i)
+    first = min(right, default=0)
+    found: list[float] = []
+    for i, said in enumerate(began):
+        found.append(said if i in right else found[-1] + _STEP if found else began[first] - (first - i) * _STEP)
+    return found
+
+
+def wrong_clocks(session: Session) -> list[str]:
+    """Return a sentence on the session's clock, and one on the clocks of those stored before it, if wrong."""
+    file, now, said = paths.database(), time.time(), []
+    if session.start > min(now, file.stat().st_mtime if file.exists() else now) + TOLERANCE:
+        said.append(f'this session began on {times.minute(session.start)} by its clock, which lies in the future: '
+                    'correct the clock of the machine that stored it')
+    # a session that was killed is stored later, when it is recovered
+    before = takewhile(lambda row: row[0] != session.uuid, () if session.interrupted else _clocks())
+    if ahead := [row for row in before if row[1] > session.end + TOLERANCE]:
+        uuid, began = ahead[-1]
+        said.append(f'session {uuid[:8]} began on {times.minute(began)} by its clock, later than this one, and '
+                    'was stored before it: sessions stand in the order in which they were stored')
+    return said
+
+
+def uuids() -> list[str]:
+    """Return every session, the newest last."""
+    return [uuid for uuid, _ in _clocks()]
+
+
+def last() -> str:
+    """Return the newest session that is a night of its own: none that confirms another; '' without any."""
+    return next((uuid for uuid in reversed(uuids()) if not confirms(uuid)), '')
+
+
+def wider(uuid: str) -> str:
+    """Return the newest session of its system before this one with twice as many cases or more; '' without."""
+    counts = query('SELECT session_uuid, system, COUNT(DISTINCT name) FROM testcases '
+                   'GROUP BY session_uuid, system')
+    system, own = next(((system, count) for session, system, count in counts if session == uuid), ('', 0))
+    wide = {session for session, of, count in counts if of == system and count >= 2 * own}
+    before = takewhile(lambda session: session != uuid, uuids())
+    return next((each for each in reversed([*before]) if each in wide and not confirms(each)), '') if own else ''
+
+
+def case_counts() -> dict[str, int]:
+    """Return how many cases each session has; repeats count."""
+    return dict(query('SELECT session_uuid, COUNT(*) FROM testcases GROUP BY session_uuid'))
+
+
+def confirms(uuid: str) -> bool:
+    """Return whether the session confirms another one's figures."""
+    wanted = f'"{plan_file.RERUN_OF}"'
+    return bool(query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, wanted))
+
+
+def infos() -> list[tuple[str, dict[str, Any]]]:
+    """Return uuid and `session_info` of every session that can be read, the newest last."""
+    found = []
+    for uuid, text in query("SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions "
+                            'WHERE json_valid(json_blob) ORDER BY session_start_unix'):
+        with contextlib.suppress(*MALFORMED):
+            info = json.loads(text)
+            if isinstance(info, dict):
+                found.append((uuid, info))
+    return found
+
+
+def partitions() -> list[str]:
+    """Return system:partition of every case that is stored."""
+    return [f'{system}:{name}' for system, name in
+            query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')]
+
+
+def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
+    """Return the nights with cases of the partition, the newest last: those of the ``days`` days before the
+    newest, or before the session ``until``, these included. Their reruns are left out."""
+    having = {u for u, in query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
+                                 system, partition)}
+    known = starts()
+    found = [u for u in known if u in having]
+    end = known.get(until) if until else known[found[-1]] if found else None
+    found = [u for u in found if end is not None and end - days * 86400 <= known[u] <= end]
+    return [session.uuid for session in _briefs(found) if not session.rerun_of]
+
+
+def uuid(session: str = '') -> str:
+    """Return the newest session, or the one whose uuid starts with ``session``. Raises NothingMeasured when
+    nothing is stored, UsageError for a name that fits none or several."""
+    known = uuids()
+    if not known:
+        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+    fitting = [u for u in known if u.startswith(session)] if session else [last() or known[-1]]
+    if len(fitting) != 1:
+        what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'
+        raise UsageError(f'{what} with {session!r}; the newest: {" ".join(u[:8] for u in known[-5:])}')
+    return fitting[0]
+
+
+def report(session: str = '') -> dict[str, Any]:
+    """Return ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
+    return _joined(_blob(uuid(session)))
+
+
+def _blob(uuid: str) -> str:
+    """Return a stored report; UnicodeDecodeError for one with a byte that is no UTF-8."""
+    blob, = query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid, errors='strict')[0]
+    return blob
+
+
+def _joined(blob: str) -> dict[str, Any]:
+    return plan_file.joined(json.loads(blob), plan_file.folder())
+
+
+#: Goes up when what is kept, or what it means, changes: files of another version are not read.
+_VERSION = 5
+#: What reading JSON of another form than ReFrame's ends in.
+MALFORMED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
+_warned: set[str] = set()
+
+
+class Unreadable(InfrastructureError):
+    """A stored session that parity cannot read."""
+
+    def __init__(self, uuid: str, err: Exception):
+        why = f'{type(err).__name__}: {" ".join(str(err).split())[:120]}'
+        if isinstance(err, ValidationError):
+            first = err.errors()[0]
+            why = f'{".".join(map(str, first["loc"]))}: {first["msg"]}'[:120] + '; perhaps a newer parity wrote it'
+        super().__init__(visible(f'{paths.database()}: session {str(uuid)[:40]} cannot be read ({why})'))
+
+
+def read(uuid: str) -> Session:
+    """The stored session. Raises Unreadable, and InfrastructureError where the database cannot be read."""
+    try:
+        blob = _blob(plan_file.checked_uuid(uuid))
+        session = record.of_report(_joined(blob))
+        if session.uuid != uuid:
+            raise ValueError(f'its report has the uuid {session.uuid}')
+        return replace(session, digest=zlib.crc32(blob.encode()))
+    except MALFORMED as err:
+        raise Unreadable(uuid, err) from None
+
+
+def warn(name: str, err: InfrastructureError) -> None:
+    """Say once that what has this name is left out: it does not cost the history of all others."""
+    if name not in _warned:
+        _warned.add(name)
+        print(f'parity: warning: {err}: it is left out', file=sys.stderr)
+
+
+def file(uuid: str, ending: str) -> Path:
+    """Return the path of a session's file in the cache. Raises Unreadable for a uuid that names no file."""
+    try:
+        return cache() / f'{plan_file.checked_uuid(uuid)}.{ending}'
+    except MALFORMED as err:
+        raise Unreadable(uuid, err) from None
+
+
+def files_of(uuid: str) -> list[Path]:
+    """Return the files that the cache has of a session, those of older versions too."""
+    return [*(paths.results() / 'cache' / 'sessions').glob(f'*/{uuid}.*')]
+
+
+def cached() -> set[str]:
+    """Return the sessions that the cache has."""
+    return {each.stem for each in cache().glob('*.json')}
+
+
+def cache() -> Path:
+    """Return the folder of the sessions' files in the cache."""
+    folder = _cache(paths.results())
+    _check(folder, paths.database())
+    return folder
+
+
+@functools.cache
+def _check(folder: Path, stored: Path) -> None:
+    """Remove from the cache the sessions whose reports were changed or damaged since they were read.
+
+    Whoever asks for one reads it again, and warns where it cannot be read. A database that did not change is not
+    read again."""
+    checked = folder / f'{zlib.crc32(bytes(stored)):08x}.checked'
+    try:
+        found = stored.stat()
+        state = f'{found.st_mtime_ns} {found.st_size}'
+        if checked.read_text() == state:
+            return
+    except OSError:
+        if not folder.is_dir() or not stored.exists():
+            return
+    kept = {file.stem for file in folder.glob('*.json')}
+    with _reading() as conn:
+        conn.text_factory = bytes
+        for uuid, blob in conn.execute('SELECT uuid, json_blob FROM sessions'):
+            name = uuid.decode(errors='replace') if isinstance(uuid, bytes) else ''
+            if name in kept and not (isinstance(blob, bytes) and _digest(folder, name) == zlib.crc32(blob)):
+                for file in files_of(name):
+                    file.unlink(missing_ok=True)
+    files.write(checked, state)
+
+
+def _digest(folder: Path, uuid: str) -> int | None:
+    """Return the digest of the report that the cache has read; None where it is not known."""
+    try:
+        return _brief(f'{folder}/{uuid}.json', 0).digest
+    except (OSError, *MALFORMED):
+        return None
+
+
+@functools.cache
+def _cache(results: Path) -> Path:
+    """Return the cache below the results, or one of the user's own: others may only read the results."""
+    folder = results / 'cache' / 'sessions' / f'v{_VERSION}'
+    if os.access(next(above for above in (folder, *folder.parents) if above.exists()), os.W_OK):
+        return folder
+    home = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
+    return home / 'parity' / hashlib.sha256(bytes(results)).hexdigest()[:12] / 'sessions' / f'v{_VERSION}'
+
+
+def cache_brief(session: Session) -> Session:
+    """Cache the session without plan and runs, unless its plan is lost: it may come back."""
+    brief = replace(session, plan={}, runs=())
+    if not session.lost:
+        text = json.dumps(asdict(brief))
+        files.write(file(session.uuid, 'json'), f'{zlib.crc32(text.encode()):08x}\n{text}')
+    return brief
+
+
+def brief(uuid: str, folder: Path | None = None) -> Session | None:
+    """The session without plan and runs; None, and one warning, where parity cannot read it. ``folder``: of the
+    cache, where it is known."""
+    try:
+        try:
+            kept = f'{folder or cache()}/{plan_file.checked_uuid(uuid)}.json'
+            return _brief(kept, os.stat(kept).st_mtime_ns)
+        except (OSError, *MALFORMED):
+            return cache_brief(read(uuid))
+    except Unreadable as err:
+        warn(uuid, err)
+        return None
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _brief(kept: str, changed: int) -> Session:
+    """Read a session's file; one that was not ``changed`` is read once. ValueError for one that was damaged."""
+    with open(kept, 'rb') as stored:    # takes half the time of Path's
+        digest, _, text = stored.read().partition(b'\n')
+    if int(digest, 16) != zlib.crc32(text):
+        raise ValueError(f'{kept} was damaged')
+    said = json.loads(text)
+    return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
+
+
+def _briefs(uuids: Iterable[str]) -> Iterator[Session]:
+    """Yield the sessions that can be read, without plan and runs."""
+    folder = cache()
+    return filter(None, (brief(uuid, folder) for uuid in uuids))
+
+
+def night_of(uuid: str, known: Collection[str]) -> str:
+    """Return the session among ``known`` that this one confirms; itself where it confirms none."""
+    session = brief(uuid)
+    return session.rerun_of if session and session.rerun_of in known else uuid
+
+
+def nights(uuids: Iterable[str]) -> list[list[str]]:
+    """Return these sessions, each with those of its reruns that follow it; a warning names each unreadable one."""
+    found: list[list[str]] = []
+    for session in _briefs(uuids):
+        if found and session.rerun_of == found[-1][0]:
+            found[-1].append(session.uuid)
+        else:
+            found.append([session.uuid])
+    return found
+
+
+def sessions(system: str, last: int | None = None) -> list[Session]:
+    """The system's newest ``last`` sessions (all: None) without plan and runs, oldest first."""
+    known = starts()
+    found = (session if session.start == known[session.uuid] else replace(session, start=known[session.uuid])
+             for session in _briefs(reversed(known)) if session.system == system)
+    return [*islice(found, last)][::-1]
+
+
+def newest_first() -> Iterator[Session]:
+    """Yield the sessions of all systems without plan and runs."""
+    return _briefs(reversed(uuids()))
+
+
+def newest(system: str) -> Session | None:
+    """Return the system's newest session that confirms no other one, or None."""
+    return next((each for each in newest_first() if each.system == system and not each.rerun_of), None)

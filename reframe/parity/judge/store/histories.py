@@ -1,0 +1,219 @@
+"""Read histories: files of ReFrame, of other trackers of performance, CSV; and a system's own nights."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from parity.base import codes, files, text
+from parity.base.errors import NothingMeasured, UsageError
+from parity.base.figures import counted
+from parity.base.units import stem
+from parity.judge.stats import detect
+from parity.judge.store import history, imported, tables, trackers
+from parity.judge.store.reading import Reading
+from parity.judge.store.tables import Rows
+from parity.site import systems
+from parity.site.identity import case_name
+from parity.site.plan import PASSED
+
+#: The formats that can be stated.
+FORMATS = ('csv', 'perflog', 'reframe', 'asv', 'benchmark-action', 'otava', 'conbench')
+#: Ends of the names of files that are looked for in a folder.
+_FILES = ('*.csv', '*.csv.gz', '*.js', '*.js.gz', '*.json', '*.json.gz')
+#: Units, without a prefix, of which less is better, and of which more is; words for the first.
+_LESS, _MORE = ('s', 'J', 'W', 'B'), ('Hz', 'flops', 'FLOPS', 'ops', 'IOPS', 'HOPS', 'QOPS')
+_WORDS = {'seconds': 's', 'second': 's', 'sec': 's', 'bytes': 'B', 'joules': 'J', 'watts': 'W'}
+
+
+class Source(NamedTuple):
+    """A history and the form in which it was found. ``unknown``: series whose direction nothing tells."""
+
+    name: str
+    form: str
+    history: detect.History
+    unknown: int
+    notes: list[str]                 # what was left out, and why
+
+
+class Directions(NamedTuple):
+    """Patterns of the names of series of which more is better, and of which less is."""
+
+    higher: str = ''
+    lower: str = ''
+
+    def sign(self, series: str, unit: str, stated: str = '') -> int:
+        """Return 1 where more is better, -1 where less is, 0 where nothing tells."""
+        for pattern, sign in ((self.lower, -1), (self.higher, 1)):
+            if pattern and re.search(pattern, series):
+                return sign
+        if stated:
+            return 1 if stated == 'higher' else -1
+        above, *below = (stem(_WORDS.get(part.lower(), part)) for part in unit.split('/'))
+        return -1 if above in _LESS and below != ['s'] else 1 if above in _MORE or below == ['s'] else 0
+
+
+def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Directions, form: str = '',
+             reading: Reading | None = None) -> Iterator[Source]:
+    """Yield the history of each file; of a folder each file that is one. ``form``: of FORMATS; '' to look.
+
+    ``reading`` counts what is read, within its limits. UsageError names file and line."""
+    reading = reading or Reading()
+    for path in paths:
+        if not os.path.lexists(path):
+            raise UsageError(f'{path}: no such file or folder; name a history, or a folder of some')
+        if path.is_dir() and form in ('', 'csv', 'benchmark-action') and _format(path) == '':
+            found = reading.listed(file for end in _FILES for file in path.glob(end))
+            if not found:
+                raise UsageError(f'{path}: no history is in this folder. Looked for: {", ".join(_FILES)}, *.log, '
+                                 'benchmarks.json of asv, otava.yaml')
+            for file in found:
+                yield _of_file(file, form or _format(file), columns, directions, reading)
+        else:
+            yield _of_file(path, form or _format(path), columns, directions, reading)
+
+
+def _format(path: Path) -> str:
+    """Return the format of a file or folder; '' of a folder whose files have one each."""
+    if path.is_dir():
+        if (path / 'benchmarks.json').is_file():
+            return 'asv'
+        if (path / 'otava.yaml').is_file():
+            return 'otava'
+        pages = [*path.glob('*.json'), *path.glob('*.json.gz')]
+        if pages and trackers.recognised(pages[0], _head(pages[0])) == 'conbench':
+            return 'conbench'
+        return 'perflog' if next(path.rglob('*.log'), None) and not any(path.glob('*.csv*')) else ''
+    files.demand_file(path)
+    if imported.is_database(path):
+        return 'reframe'
+    return 'perflog' if path.suffix == '.log' else trackers.recognised(path, _head(path)) or 'csv'
+
+
+def _head(path: Path) -> bytes:
+    """Return the first bytes of a file; b'' of one that is no whole gzip file."""
+    files.demand_file(path)
+    try:
+        with gzip.open(path) if path.suffix == '.gz' else path.open('rb') as opened:
+            return opened.read(1 << 16)
+    except (OSError, EOFError, zlib.error):
+        return b''
+
+
+def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Directions,
+             reading: Reading) -> Source:
+    if columns and form not in ('csv', 'otava'):
+        raise UsageError(f'{path}: --columns is for a CSV; this is read as {form}')
+    if form in ('perflog', 'reframe'):
+        return _of_reframe(path, directions, reading)
+    if form == 'csv' or form == 'otava' and path.is_file() and path.suffix not in ('.yaml', '.yml'):
+        return _of_csv(path, columns, directions, reading)
+    if form == 'asv' and not (path / 'benchmarks.json').is_file():
+        raise UsageError(f'{path}: no benchmarks.json is in it; name the results folder of asv')
+    if form == 'otava' and path.is_dir():
+        path = path / 'otava.yaml'
+    if path.is_dir() and form not in ('asv', 'conbench'):
+        raise UsageError(f'{path}: this is a folder; name the file')
+    read = {'asv': trackers.asv, 'benchmark-action': trackers.benchmark_action, 'otava': trackers.otava,
+            'conbench': trackers.conbench}[form]
+    return _source(str(path), read(path, reading), directions)
+
+
+def of_system(name: str, since: str, directions: Directions) -> Source:
+    """Return the stored nights of a system, from the date ``since`` on. NothingMeasured without any."""
+    frame = history.load(systems.read(name).name)
+    if since:
+        frame = frame.filter(pl.col('night').cast(pl.String) >= since)
+    if not frame.height:
+        raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}; run: ci/nightly')
+    words = pl.col('case', 'metric', 'system', 'partition', 'environ', 'unit', 'better', 'check', 'night',
+                   'subsystem')
+    rows = frame.select(words.cast(pl.String), 'value')
+    return _source(name, Rows(f'stored nights of {name}', _cells(rows)), directions)
+
+
+def _of_reframe(path: Path, directions: Directions, reading: Reading) -> Source:
+    """Read perflogs or a results.db of ReFrame; `parity import` reads the same."""
+    logs = path.rglob('*.log') if path.is_dir() else [path]
+    reading.count(file for file in reading.listed(logs) if file.is_file())
+    cases, left = imported.cases(path)
+    rows = [(case_name(case['display_name']), case['name'].partition(' ')[0], case['system'], case['partition'],
+             case['environ'], day, case['job_completion_time_unix'], *figure)
+            for day, case in cases for figure in imported.figures(case)]
+    if not rows:
+        why = f'{path}: no figure of ReFrame is in it; name one of tests with performance variables'
+        raise NothingMeasured('\n'.join([why, *left()]))
+    names = ('case', 'check', 'system', 'partition', 'environ', 'night', 'ended',
+             'metric', 'value', 'unit', 'better')
+    frame = pl.DataFrame(rows, names, orient='row', infer_schema_length=None).unique(maintain_order=True)
+    frame = frame.with_columns(subsystem=pl.lit('other'))
+    return _source(str(path), Rows("ReFrame's results", _cells(frame)), directions, left())
+
+
+def _cells(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the figures of cells as rows for `_source`.
+
+    The area of a cell is what the nightly joins incidents by: its partition, and the part of the machine."""
+    frame = frame.filter(pl.col('metric') != PASSED, pl.col('value').is_finite())
+    names = frame.select('case', 'metric', 'subsystem').unique()
+    parts = names.with_columns(part=pl.Series([codes.part_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+                                               for case, metric, subsystem in names.iter_rows()], dtype=pl.String))
+    return frame.join(parts, on=['case', 'metric', 'subsystem'], maintain_order='left').select(
+        series=pl.format('{}.{}@{}:{}+{}', 'case', 'metric', 'system', 'partition', 'environ'),
+        group=pl.format('{}.{}@{}:{}', 'check', 'metric', 'system', 'partition'),
+        night=pl.col('night').str.slice(0, 10), value=pl.col('value').cast(pl.Float64), unit='unit',
+        stated='better', area=pl.format('{}:{} {}', 'system', 'partition', 'part'))
+
+
+def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions, reading: Reading) -> Source:
+    raw = reading.unpacked(path)
+    header = tables.header(raw, path)
+    if not columns and set(detect.COLUMNS) <= set(header):
+        found = detect.read(raw, str(path))
+        return Source(str(path), 'CSV of parity detect', found, 0, [*_left_out(found)])
+    if not columns.get('night') and not any(name.lower() in tables.NIGHTS for name in header):
+        begins = text.brief(','.join(header), 40)
+        raise UsageError(f'{path}:1: the form of this file is not known. It begins {begins!r}. Looked for: '
+                         f'{",".join(detect.COLUMNS)} (parity detect); a column {", ".join(tables.NIGHTS)} '
+                         'or --columns night=NAME; SQLite or a *.log of ReFrame; asv; data.js or JSON of '
+                         'github-action-benchmark; otava.yaml; CSV or JSON of Conbench')
+    return _source(str(path), tables.read(raw, path, columns), directions)
+
+
+def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] = ()) -> Source:
+    """Return the history of rows. A series of unknown direction is judged both ways, under two names."""
+    form, frame = rows
+    if frame.schema['night'] == pl.String:       # a night is a date, unless a series has several nights of one
+        date = pl.col('night').str.slice(0, 10)
+        if frame.group_by('series', date=date).agg(pl.col('night').n_unique())['night'].max() == 1:
+            frame = frame.with_columns(night=date)
+    units = frame.group_by('series').agg(pl.col('unit', 'stated').first())
+    signs = {series: directions.sign(series, unit or '', stated or '')
+             for series, unit, stated in units.iter_rows()}
+    frame = frame.select(
+        'series', 'group', 'night', 'value', *({'area'} & {*frame.columns}),
+        event=pl.lit(''), node=pl.lit(''), again=False,
+        run=pl.int_range(pl.len()).over('series', 'night'),
+        sign=pl.col('series').replace_strict(signs, return_dtype=pl.Int8))
+    unknown = frame.filter(pl.col('sign') == 0)
+    both = [unknown.with_columns(series=pl.format('{} (if {} is better)', 'series', pl.lit(word)),
+                                 sign=pl.lit(sign, pl.Int8)) for word, sign in (('more', 1), ('less', -1))]
+    frame = pl.concat([frame.filter(pl.col('sign') != 0), *both])
+    made = detect.of_rows(frame)
+    return Source(name, form, made, unknown['series'].n_unique(), [*notes, *_left_out(made)])
+
+
+def _left_out(made: detect.History) -> Iterator[str]:
+    """Say how many nights have no logarithm: only counts of faults may be 0."""
+    counts = np.repeat(made.nights.counts, np.diff(made.nights.start))
+    if none := int((np.isnan(made.nights.value) & ~counts).sum()):
+        yield f'{counted(none, "night", "are")} not judged: a figure there is not above 0'
+

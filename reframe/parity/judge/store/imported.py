@@ -1,0 +1,383 @@
+"""`parity import`: sessions and perflogs that ReFrame stored without parity become sessions of the history.
+
+A perflog names no session: the new lines of one day are one. Lines and reports wait in a temporary database:
+memory may not hold them. The sessions are put into a results database, which is merged."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import gc
+import hashlib
+import json
+import math
+import os
+import re
+import sqlite3
+import sys
+import tempfile
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from parity.base import csvfile
+from parity.base.errors import NothingMeasured, UsageError
+from parity.base.text import visible
+from parity.judge.store import database, plan_file, record
+from parity.measure.rfm import adopt, store
+from parity.measure.session import retain
+from parity.site import systems
+from parity.site.identity import case_name
+from parity.site.plan import OWN, PASSED
+
+Report = dict[str, Any]
+Case = dict[str, Any]
+#: Columns that ReFrame writes for each metric, behind its name.
+_COLUMNS = ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')
+_ABSENT = ('None', 'null', '')
+#: Cases of a session that is made of perflogs: a day of more becomes several sessions.
+_CASES = 10_000
+#: Characters of a perflog's line.
+_LONGEST = 1 << 20
+
+
+def run(file: Path, dry_run: bool, anywhere: bool = False) -> list[str]:
+    """Import a results.db, a perflog or a folder of these. Return sentences on what came in, and what not and why.
+    ``anywhere``: also cases of partitions that no system.yaml has.
+    UsageError for a file that is neither, NothingMeasured where nothing can come in."""
+    stored = is_database(file)
+    with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
+        waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
+        waiting.execute('CREATE TABLE reports (json)')
+        taken = _Import(anywhere)
+        for report in _stored(file, taken) if stored else _logged(file, taken, waiting):
+            waiting.execute('INSERT INTO reports VALUES (?)', (report,))
+            gc.collect(1)           # likewise
+        left = [f'not imported: {each}' for each in taken.left()]
+        if not taken.counts['cases']:
+            raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
+        if not dry_run:
+            _store(waiting, taken.metrics)
+        new, = waiting.execute('SELECT COUNT(*) FROM reports').fetchone()
+    verb = 'would be imported' if dry_run else 'imported'
+    here, cases, figures, old = (taken.counts[name] for name in ('here', 'cases', 'figures', 'old'))
+    return [f'{file}: {verb}: {new} of {new + here} sessions, {here} are here already; in all {cases} cases with '
+            f'{figures} figures, {old} cases of these are here already', *left]
+
+
+def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
+    """Store the reports that wait, each with a plan."""
+    with tempfile.TemporaryDirectory(prefix='parity-import-') as folder:
+        with mock.patch.dict(os.environ, {'PARITY_RESULTS': folder}):
+            for text, in waiting.execute('SELECT json FROM reports'):
+                report = json.loads(text)
+                _plan(report, metrics)
+                store.store(report)
+                gc.collect(1)       # the command collects rarely; all that is loaded would take long
+        if (made := Path(folder) / 'results.db').exists():
+            retain.merge(made)
+
+
+def is_database(file: Path) -> bool:
+    """Return whether a file is SQLite's. UsageError for none, or one that is neither a file nor a folder."""
+    if not file.exists():
+        raise UsageError(f'{file}: no such file; name a results.db, a perflog or a folder of perflogs')
+    if file.is_dir():
+        return False
+    if not file.is_file():
+        raise UsageError(f'{file}: no regular file; name a results.db, a perflog or a folder of perflogs')
+    try:
+        with file.open('rb') as opened:
+            return opened.read(15) == b'SQLite format 3'
+    except OSError as err:
+        raise UsageError(f'{file}: {err.strerror}; name a file that you may read') from None
+
+
+class _Import:
+    """Chooses what to import, counts it, and notes why it leaves the rest."""
+
+    def __init__(self, anywhere: bool) -> None:
+        self._anywhere = anywhere
+        self.counts: Counter[str] = Counter()
+        self._left: dict[str, tuple[int, str]] = {}
+        #: of each case, those that it had in any session: those of a failed run are known, too
+        self.metrics: dict[tuple, dict[str, dict[str, str]]] = defaultdict(dict)
+        self._partitions = functools.cache(lambda name: {part.name for part in systems.read(name).partitions}
+                                           if name in systems.names() else set())
+        self._stored = set(database.uuids())
+
+    def leave(self, why: str, where: str) -> None:
+        count, first = self._left.get(why, (0, where))
+        self._left[why] = count + 1, first
+
+    def left(self) -> list[str]:
+        """A sentence for each reason to leave something."""
+        return [visible(f'{count} x {why} (first: {where})') for why, (count, where) in self._left.items()]
+
+    def fits(self, case: Case, system: str, where: str) -> bool:
+        """Leave in the case what parity can judge; return whether that is anything."""
+        stated, ended = case.get('perfvalues') or {}, case['job_completion_time_unix']
+        why = ''
+        if not self._anywhere and case['partition'] not in self._partitions(case['system']):
+            why = f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
+        elif case.get('fixture'):
+            why = 'fixture, which is not judged'
+        elif case['system'] != system:
+            why = f'case of {case["system"]} in a session of {system}'
+        elif ended is not None and not (_finite(ended) and 0 < ended < record.LATEST):
+            why = 'case whose job_completion_time_unix is no Unix time'
+        else:
+            figures = {name: self._figure(f'{name.rpartition(":")[2]} of {case["name"]}', values, where)
+                       for name, values in stated.items()}
+            case['perfvalues'] = {name: values for name, values in figures.items() if values}
+            if stated and not case['perfvalues']:
+                why = f'case {case["name"]}, which has no valid figure'
+        if why:
+            self.leave(why, where)
+        return not why
+
+    def _figure(self, name: str, values: Any, where: str) -> list[Any]:
+        """Return value, reference, thresholds and unit as ReFrame has them; [] for a value that is no number."""
+        value, *bounds, unit = ([*values] + [None] * 5)[:5] if isinstance(values, list) else [None] * 5
+        if not _finite(value):
+            self.leave(f'figure {name} that is no number', where)
+            return []
+        if not all(bound is None or _finite(bound) for bound in bounds):
+            self.leave(f'reference of figure {name} that is no number', where)
+            bounds = [None] * 3
+        return [value, *bounds, unit or '', None]
+
+    def fitting(self, where: str, blob: bytes) -> tuple[Report, list[Case]]:
+        """Return a stored report and its cases that parity can judge. MALFORMED for one that it cannot read."""
+        report = json.loads(blob)
+        cases = [case for run in report['runs'] for case in run['testcases']]
+        if plan_file.of_report(report) or any(case.get('parity') for case in cases):
+            self.leave("session of parity's own: parity merge takes it", where)
+            return report, []
+        first = next((case['system'] for case in cases if not case.get('fixture')), '')
+        return report, [case for case in cases if self.fits(case, first, where)]
+
+    @contextlib.contextmanager
+    def noting(self, where: str) -> Iterator[None]:
+        """Leave a session that is not of ReFrame's form."""
+        try:
+            yield
+        except database.MALFORMED as err:
+            why = f'{type(err).__name__}: {" ".join(str(err).split())[:80]}'
+            self.leave(f"session that is not of ReFrame's form ({why})", where)
+
+    def take(self, number: str, cases: list[Case], made: Callable[[list[Case]], Report]) -> bytes:
+        """Return the report that ``made`` makes of the cases that are not stored yet, as JSON; b'' without any.
+        MALFORMED for one that parity cannot read."""
+        new, text = [] if number in self._stored else _not_stored(cases), b''
+        if new:
+            report = made(new)
+            for at, case in enumerate(new):
+                case.update(uuid=f'{plan_file.checked_uuid(number)}:0:{at}', session_uuid=number)
+            record.of_report(report)
+            text = json.dumps(report, ensure_ascii=False).encode()
+        for case in cases:
+            for metric, _, unit, better in figures(case):
+                self.metrics[_key(case)][metric] = {'unit': unit, 'better': better}
+        self.counts.update(cases=len(cases), figures=sum(len(case['perfvalues']) for case in cases),
+                           old=len(cases) - len(new), here=int(not new))
+        return text
+
+
+def cases(file: Path) -> tuple[Iterator[tuple[str, Case]], Callable[[], list[str]]]:
+    """Return the day and the case of each run in a results.db, a perflog or a folder of these, of any system.
+
+    The function beside says, at the end, what was left out and why."""
+    taken = _Import(True)
+
+    def dated() -> Iterator[tuple[str, Case]]:
+        if not is_database(file):
+            yield from ((_day(case), case) for case in _of_logs(file, taken))
+            return
+        for where, blob in _blobs(file):
+            with taken.noting(where):
+                report, fitting = taken.fitting(where, blob)
+                day = f'{datetime.datetime.fromtimestamp(report["session_info"]["time_start_unix"]):%Y-%m-%d}'
+                yield from ((day, case) for case in fitting)
+    return dated(), taken.left
+
+
+def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
+    """Yield name, value, unit and better side of each metric of a case."""
+    check = case['name'].partition(' ')[0]
+    for name, (value, *reference, unit, _) in case['perfvalues'].items():
+        metric = name.rpartition(':')[2]
+        yield metric, value, unit, adopt.better(check, metric, unit, reference)
+
+
+def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name of each session of a results database, and its JSON."""
+    try:
+        with closing(sqlite3.connect(f'{file.resolve().as_uri()}?mode=ro', uri=True)) as conn:
+            conn.text_factory = bytes
+            for name, blob in conn.execute('SELECT uuid, json_blob FROM sessions ORDER BY rowid'):
+                where = f'session {str(name, errors="replace")[:8]}' if isinstance(name, bytes) else 'a session'
+                yield where, blob
+    except sqlite3.DatabaseError as err:
+        raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
+
+
+def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
+    """The new sessions of a results database."""
+    for where, blob in _blobs(file):
+        text = b''
+        with taken.noting(where):
+            report, fitting = taken.fitting(where, blob)
+            def made(cases: list[Case], report: Report = report) -> Report:
+                return {**report, 'runs': [{**report['runs'][0], 'testcases': cases}]}
+            if fitting:
+                text = taken.take(report['session_info']['uuid'], fitting, made)
+        if text:
+            yield text
+
+
+def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:
+    """A session for each system and day of the perflogs, of the lines that are not stored yet."""
+    for case in _of_logs(file, taken):
+        waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', (
+            _digest(case), case['system'], _day(case), case['job_completion_time_unix'], json.dumps(case)))
+    rows = waiting.execute('SELECT system, day, json, digest FROM lines ORDER BY day, system, ended, digest')
+    for (system, day), lines in groupby(rows, key=lambda row: row[:2]):
+        while part := [*islice(lines, _CASES)]:
+            digest = hashlib.sha256(b''.join(row[3] for row in part)).hexdigest()
+            number = str(uuid.uuid5(uuid.NAMESPACE_URL, f'parity import {system} {day} {digest}'))
+            made = functools.partial(_report, number, day)
+            if text := taken.take(number, [json.loads(row[2]) for row in part], made):
+                yield text
+
+
+def _of_logs(file: Path, taken: _Import) -> Iterator[Case]:
+    """Yield the cases of perflogs that parity can judge."""
+    for log in sorted(file.rglob('*.log')) if file.is_dir() else [file]:
+        if log.is_file():
+            yield from _lines(log, taken)
+        else:
+            taken.leave('file that is no regular file', str(log))
+
+
+def _day(case: Case) -> str:
+    return f'{datetime.datetime.fromtimestamp(case["job_completion_time_unix"]):%Y-%m-%d}'
+
+
+def _report(number: str, day: str, cases: list[Case]) -> Report:
+    """A report of cases that ended on one day."""
+    times = [case['job_completion_time_unix'] for case in cases]
+    report = store.as_report({}, cases, min(times), max(times), cmdline=f'parity import ({day})')
+    report['session_info']['uuid'] = number
+    return report
+
+
+def _lines(log: Path, taken: _Import) -> Iterator[Case]:
+    """The cases of a perflog that parity can judge."""
+    header: list[str] = []
+    with log.open(errors='replace') as opened:
+        for at, line in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
+            where, fields = f'{log}:{at}', line.removesuffix('\n').split('|')
+            if not line.endswith('\n'):
+                taken.leave('line without an end: it is cut, or still being written', where)
+            elif {'job_completion_time_unix', 'system'} <= {*fields}:
+                header = fields
+            elif not header:
+                taken.leave('line without a header (job_completion_time_unix, system, ...)', where)
+            elif 'parity' in header:
+                taken.leave("line of parity's own: parity merge takes its results.db", where)
+            elif len(fields) != len(header):
+                taken.leave('line whose number of fields is not that of its header', where)
+            elif not (case := _case(dict(zip(header, fields, strict=True)))):
+                taken.leave('line without time, name, partition or environ', where)
+            elif taken.fits(case, case['system'], where):
+                yield case
+
+
+def _case(said: dict[str, str]) -> Case | None:
+    """A line of a perflog as a case of ReFrame's report; None where it does not say which."""
+    name = said.get('display_name') or said.get('name')
+    ended = _number(said['job_completion_time_unix'])
+    if not (name and ended and said.get('partition') and said.get('environ')):
+        return None
+    place = f'{said["system"]}:{said["partition"]}'
+    values = {f'{place}:{metric}': [*(_number(said.get(f'{metric}_{column}', '')) for column in _COLUMNS[:4]),
+                                    said.get(f'{metric}_unit', ''), None]
+              for key in said if (metric := key.removesuffix('_value')) != key and said[key] not in _ABSENT}
+    result = said.get('result', 'pass')
+    nodes = said.get('job_nodelist', '')
+    return {'name': name, 'display_name': name, 'unique_name': said.get('unique_name') or name,
+            'system': said['system'], 'partition': said['partition'], 'environ': said['environ'], 'result': result,
+            'fail_phase': None if result == 'pass' else 'performance' if values else 'sanity', 'fail_reason': None,
+            'fixture': False, 'perfvalues': values, 'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
+            'jobid': said.get('jobid', ''), 'job_completion_time_unix': ended, 'filename': ''}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return None if text in _ABSENT else csvfile.number(text, '')
+    except UsageError:
+        return math.nan
+
+
+def _finite(value: Any) -> bool:
+    # no float has more
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _not_stored(cases: list[Case]) -> list[Case]:
+    """The cases that no stored session has. Cases that never ran are with those that did."""
+    ended = [time for case in cases if (time := case['job_completion_time_unix']) is not None]
+    stored = _digests(min(ended), max(ended)) if ended else set()
+    new = [case for case in cases if _digest(case) not in stored]
+    return new if not ended or any(case['job_completion_time_unix'] for case in new) else []
+
+
+def _digests(first: float, last: float) -> set[bytes]:
+    """The digests of the stored cases, of sessions with a case that ended between these times."""
+    found = set()
+    for number, in database.query('SELECT DISTINCT session_uuid FROM testcases WHERE job_completion_time_unix '
+                                  'BETWEEN ? AND ?', first, last):
+        for blob, in database.query('SELECT json_blob FROM sessions WHERE uuid = ?', number):
+            with contextlib.suppress(*database.MALFORMED):      # every reader warns
+                found |= {_digest(case) for run in json.loads(blob)['runs'] for case in run['testcases']}
+    return found
+
+
+def _digest(case: Case) -> bytes:
+    """The same for a case in a results database and in a perflog."""
+    figures = sorted((name.rpartition(':')[2], float(values[0])) for name, values in
+                     (case.get('perfvalues') or {}).items() if _finite(values[0]))
+    ended = case['job_completion_time_unix']
+    return hashlib.sha256(json.dumps([
+        case['system'], case['partition'], case['environ'], case.get('display_name') or case['name'],
+        None if ended is None else float(ended), figures]).encode()).digest()
+
+
+def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
+    """Give the report a plan, and each case the record of a test that parity adopts."""
+    number = re.sub(r'\W', '', report['session_info']['uuid'])[:12]
+    cases = report['runs'][0]['testcases']
+    planned = {}
+    for case in cases:
+        known = metrics.get(_key(case)) or {PASSED: {'unit': '', 'better': ''}}
+        case['parity'] = {'journal': number, 'subsystem': 'other', 'size': OWN, 'metrics': known}
+        planned[_key(case)] = {
+            'check': case['name'].partition(' ')[0], 'case': _key(case)[0],
+            'unique_name': case['unique_name'], 'subsystem': 'other', 'size': OWN,
+            'file': case.get('filename') or '', 'needs': [], 'system': case['system'],
+            'partition': case['partition'], 'environ': case['environ'],
+            'metrics': [{'name': name, **metric} for name, metric in known.items()]}
+    plan = {'system': cases[0]['system'], 'providers': [], 'cases': list(planned.values()), 'checks': [],
+            'problems': []}
+    report['parity_session'] = {'id': number, 'plan': plan, 'facts': {}, 'announcement': ''}
+
+
+def _key(case: Case) -> tuple[str, str, str]:
+    return case_name(case.get('display_name') or case['name']), case['partition'], case['environ']

@@ -1,0 +1,176 @@
+"""Read the results of other trackers of performance: asv, github-action-benchmark, Conbench and Otava."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from parity.base import yamlfile
+from parity.base.errors import NothingMeasured, UsageError
+from parity.judge.store import tables
+from parity.judge.store.reading import Reading
+from parity.judge.store.tables import Rows
+
+_COLUMNS = ('series', 'group', 'night', 'value', 'unit', 'stated')
+#: Series, group, night, value, unit and stated direction.
+_Row = tuple[str, str, str, float, str, str]
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
+#: What github-action-benchmark writes before the JSON of its data.js.
+_SCRIPT = b'window.BENCHMARK_DATA = '
+#: Tools of github-action-benchmark of whose figures more is better, and whose figures are of both kinds.
+_MORE, _BOTH = ('customBiggerIsBetter', 'benchmarkjs', 'pytest'), ('jmh',)
+#: How a CSV of Conbench begins.
+_CONBENCH = b'# original URL: '
+
+
+def recognised(path: Path, raw: bytes) -> str:
+    """Return the format of a file by its first bytes; '' where it is none of a tracker's."""
+    if raw.startswith(_SCRIPT):
+        return 'benchmark-action'
+    if raw.startswith(_CONBENCH):
+        return 'conbench'
+    if path.suffix in ('.yaml', '.yml'):
+        return 'otava'
+    if raw.lstrip()[:1] in (b'{', b'['):
+        return 'benchmark-action' if b'"entries"' in raw else 'conbench'
+    return ''
+
+
+def asv(path: Path, reading: Reading) -> Rows:
+    """Read a results folder of airspeed velocity (asv), version 2: a night is a commit, by its date."""
+    about = _json(path / 'benchmarks.json', reading.unpacked(path / 'benchmarks.json'))
+
+    def rows(run: dict[str, Any]) -> Iterator[_Row]:
+        for name, result in run['results'].items():
+            values = dict(zip(run['result_columns'], result, strict=False))
+            for value, words in zip(values['result'] or (), itertools.product(*values['params']), strict=True):
+                series = f'{name}({", ".join(words)})@{run["params"]["machine"]}:{run["env_name"]}'
+                yield series, name, _night(run['date']), value, about[name]['unit'], ''
+
+    found = [row for file in reading.listed(path.glob('*/*-*.json')) for row in
+             _made(file, 'result of asv, version 2', rows, _json(file, reading.unpacked(file)))]
+    return Rows('results of asv, a night a commit', _frame(path, found))
+
+
+def benchmark_action(path: Path, reading: Reading) -> Rows:
+    """Read data.js of github-action-benchmark, or its JSON: a night is an entry, by its date."""
+    def rows(entries: dict[str, Any]) -> Iterator[_Row]:
+        for suite, nights in entries.items():
+            for night in nights:
+                tool = night['tool']
+                stated = '' if tool in _BOTH else 'higher' if tool in _MORE else 'lower'
+                for bench in night['benches']:
+                    name = f'{suite}: {bench["name"]}' if len(entries) > 1 else bench['name']
+                    yield name, '', _night(night['date']), bench['value'], bench['unit'], stated
+
+    raw = reading.unpacked(path)
+    what = "data.js or JSON of github-action-benchmark, {'entries': {SUITE: [...]}}"
+    data = _json(path, raw.removeprefix(_SCRIPT))
+    found = _made(path, what, lambda read: rows(read['entries']), data)
+    return Rows('results of github-action-benchmark, a night a run of it', _frame(path, found))
+
+
+def conbench(path: Path, reading: Reading) -> Rows:
+    """Read what Conbench exports: the CSV of a series, JSON of api/benchmark-results, a folder of its pages.
+
+    A night is a commit, by its time; of an unknown commit, the time of the result."""
+    def rows(read: Any) -> Iterator[_Row]:
+        for result in read['data'] if isinstance(read, dict) else read:
+            stats, tags, commit = result['stats'], dict(result['tags']), result['commit'] or {}
+            name = tags.pop('name')
+            case = ', '.join(f'{key}={tags[key]}' for key in sorted(tags) if key != 'id')
+            night = (commit.get('timestamp') or result['timestamp'])[:19]
+            series = f'{name}({case})@{result["hardware"]["name"]}:{result["history_fingerprint"][:8]}'
+            for value in stats['data'] if stats else ():
+                yield series, name, night, value, stats['unit'], ''
+
+    pages, found = reading.listed(path.glob('*.json*')) if path.is_dir() else [path], []
+    for file in pages:
+        if (raw := reading.unpacked(file)).startswith(_CONBENCH):
+            return _conbench_csv(file, raw)
+        found += _made(file, 'JSON of Conbench, as api/benchmark-results gives it', rows, _json(file, raw))
+    return Rows('results of Conbench, a night a commit', _frame(path, found))
+
+
+def _conbench_csv(path: Path, raw: bytes) -> Rows:
+    """Read the history of one series: facts as comments, then commit_time, svs and others."""
+    lines = raw.splitlines()
+    facts = [*itertools.takewhile(lambda line: line.startswith(b'#'), lines)]
+    about = dict(fact.decode(errors='replace')[2:].split(': ', 1) for fact in facts if b': ' in fact)
+    name = f'{about.get("benchmark name", path.stem)}({about.get("case permutation", "")})'
+    body = tables.read(b'\n'.join(lines[len(facts):]), path, {'night': 'commit_time', 'value': 'svs'},
+                       skipped=len(facts))
+    return Rows('CSV of Conbench, a night a commit', body.frame.with_columns(series=pl.lit(name)))
+
+
+def otava(path: Path, reading: Reading) -> Rows:
+    """Read the CSV files that an otava.yaml names, with the directions that it states.
+
+    Otava takes a metric without one as better where it is higher."""
+    try:
+        tests = {name: test for name, test in yamlfile.load(path)[0]['tests'].items() if test['type'] == 'csv'}
+        if not tests:
+            raise NothingMeasured(f'{path}: no test has the type csv; other types are no files')
+        frames = [_otava(path, name, test, reading) for name, test in tests.items()]
+    except _MALFORMED as err:
+        why = ' '.join(f'{type(err).__name__}: {err}'.split())
+        raise UsageError(f'{path}: this is no otava.yaml with tests of the type csv ({why}): correct it, or '
+                         'name the CSV itself') from None
+    return Rows("CSV of Otava, as its otava.yaml names it", pl.concat(frames))
+
+
+def _otava(path: Path, name: str, test: dict[str, Any], reading: Reading) -> pl.DataFrame:
+    metrics, file, night = test['metrics'], path.parent / test['file'], test.get('time_column', 'time')
+    stated = dict.fromkeys(metrics, {}) if isinstance(metrics, list) else metrics
+    names = {about.get('column', metric): f'{name}: {metric}' for metric, about in stated.items()}
+    better = {about.get('column', metric): 'lower' if int(about.get('direction', 1)) < 0 else 'higher'
+              for metric, about in stated.items()}
+    raw = reading.unpacked(file)
+    header = tables.header(raw, file)
+    if strange := [column for column in (night, *names) if column not in header]:
+        raise UsageError(f'{file}:1: no column {strange[0]}, which {path} names; the columns are '
+                         f'{", ".join(header)}')
+    rows = tables.read(raw, file, {'night': night}, [*names]).frame
+    return rows.with_columns(pl.col('series').replace_strict(names),
+                             stated=pl.col('series').replace_strict(better))
+
+
+def _night(milliseconds: float) -> str:
+    return f'{datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc):%Y-%m-%dT%H:%M:%S}'
+
+
+def _json(file: Path, raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except ValueError as err:
+        raise UsageError(f'{file}: must be JSON: {err}') from None
+    except RecursionError:
+        raise UsageError(f'{file}: nested too deeply; must be JSON that a tracker wrote') from None
+
+
+def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: Any) -> list[_Row]:
+    """Return the rows of what a file holds. UsageError where it is not ``what``."""
+    try:
+        return list(rows(data))
+    except _MALFORMED as err:
+        raise UsageError(f'{file}: this is no {what} ({type(err).__name__}: {err}): --format names another '
+                         'form') from None
+
+
+def _frame(path: Path, rows: list[_Row]) -> pl.DataFrame:
+    """Return the rows with a figure. NothingMeasured without any."""
+    try:
+        frame = pl.DataFrame(rows, _COLUMNS, orient='row', infer_schema_length=None)
+        frame = frame.with_columns(pl.col('value').cast(pl.Float64)).filter(pl.col('value').is_finite())
+    except pl.exceptions.PolarsError as err:
+        raise UsageError(f'{path}: a value or a name has the wrong type ({err}); a name must be text, '
+                         'a value a number') from None
+    if not frame.height:
+        raise NothingMeasured(f'{path}: no result of a benchmark is in it; name another')
+    return frame

@@ -1,0 +1,209 @@
+"""Known faults, systems/<name>/acks.yaml: shown as acknowledged, not hidden, until a day.
+
+    acks:
+      - cell: Stream%threads=all.triad@onebox:virtual
+        until: 2026-12-01
+        why: broken DIMM in v3, replacement ordered
+        by: bea
+        since: 2026-11-20
+        incident: 17
+        word: regressed
+        value: 71.2                  # then
+        expected: 77.6               # what it was judged by
+      - incident: 18                 # of a node or a pair, by its number alone: it has no cell
+        until: 2026-12-01
+        why: it runs hot
+        by: bea
+        since: 2026-11-20
+"""
+
+import datetime
+import time
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from parity.base.figures import several
+from parity.base.strict import Strict
+from parity.judge.compare.pairs import PairState
+from parity.judge.refs.listed import CellName, Entry, Listed
+from parity.judge.store.incidents import at, numbers
+from parity.judge.store.plan_file import cell_id
+from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Cell, names
+
+#: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
+BAD = ('wrong', 'impossible', 'regressed', 'failed')
+#: A share that is no further drop.
+_NEAR, _TENTH = 0.01, 0.1
+#: Words of cells whose fault is over.
+OVER = {'ok', 'blind', 'improved'}
+#: States of a cell whose slowdown is not over.
+LASTING = ('slow', COMES)
+
+
+class Ack(Entry):
+    """One known fault."""
+
+    cell: CellName | None = None     # none: of an incident of a node or a pair
+    until: datetime.date             # the last day on which it holds
+    #: The number of its incident. It covers the cells of that one whose fault began before it was acknowledged.
+    incident: PositiveInt | None = None
+    #: The acknowledged word; none: every word. A cell that was slower and is `wrong` now has another fault.
+    word: Literal[BAD] | None = None
+    #: The figure when it was acknowledged, for a person to read.
+    value: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    #: What that figure was judged by: the accepted value, the level of the nights before, or the limit.
+    expected: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    @model_validator(mode='after')
+    def _whole(self) -> 'Ack':
+        if self.cell is None and self.incident is None:
+            raise ValueError('must name a cell, an incident, or both')
+        if (self.value is None) != (self.expected is None):
+            raise ValueError('value and expected: must be there both, or neither')
+        return self
+
+    @property
+    def name(self) -> str:
+        return self.cell or f'incident {self.incident}'
+
+    def holds(self, day: datetime.date, acks_from: Mapping[int, datetime.date] = MappingProxyType({})) -> bool:
+        """Return whether it holds on a day; ``acks_from``: of incidents, as the table of incidents has them."""
+        return acks_from.get(self.incident or 0, self.since) <= self.since and day <= self.until
+
+    def __str__(self) -> str:
+        return f'until {self.until} by {self.by}: {self.why}'
+
+
+class Acks(Strict):
+    acks: list[Ack] | None
+
+
+_FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT',
+               'is acknowledged', lambda ack: ack.name)
+path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
+
+
+def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date]
+            ) -> tuple[list[Cell], list[str]]:
+    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
+
+    ``today``: the day of an older session. What was acknowledged later is left out."""
+    placed = _FILE.placed(system)     # once: somebody may add one meanwhile
+    known = by_name(names(cells)) if placed else {}
+    fits = [(place, ack, known.get(ack.cell, [])) for place, ack in placed if ack.since <= today]
+    named: dict[int, list[Ack]] = {}
+    of_incident: dict[int, list[Ack]] = {}
+    for _, ack, own in fits:
+        if ack.holds(today, acks_from):
+            for cell in own:
+                named.setdefault(id(cell), []).append(ack)
+            of_incident.setdefault(ack.incident or 0, []).append(ack)
+    return ([_noted(cell, named.get(id(cell), []), of_incident.get(cell.incident or -1, []))
+             if cell.verdict in BAD else cell for cell in cells], _warnings(system, fits, today, acks_from))
+
+
+def applied_to_pairs(pairs: Collection[PairState], system: str, today: datetime.date,
+                     acks_from: Mapping[int, datetime.date]) -> list[PairState]:
+    """Return the pairs, those marked that are not as expected and whose incident is acknowledged. A pair has no
+    further drop: its ratio is of the last nights together. The cells of its sides have."""
+    marked = []
+    holding = {ack.incident: ack for ack in read(system) if not ack.cell and ack.holds(today, acks_from)}
+    for pair in pairs:
+        ack = holding.get(pair.incident)
+        if pair.state == 'regressed' and ack:
+            pair = pair.model_copy(update={'acknowledged': str(ack), 'why': f'{pair.why}; acknowledged {ack}'})
+        marked.append(pair)
+    return marked
+
+
+def held(system: str) -> list[Ack]:
+    """Return the acknowledgements that hold today."""
+    today, listed = datetime.date.today(), read(system)
+    acks_from = at(system, '', time.time())[1] if listed else {}
+    return [ack for ack in listed if ack.holds(today, acks_from)]
+
+
+def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
+    """Return the cells that each name means: a name without an environment means those of all environments."""
+    found: dict[str, list[Cell]] = {}
+    for name, cell in known.items():
+        for each in {name, cell_id(vars(cell))}:
+            found.setdefault(each, []).append(cell)
+    return found
+
+
+def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
+    """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
+
+    One that names the cell holds until a further drop is found. One of its incident covers what began with it, or
+    is no slower than what is acknowledged there; so is a drop that was found within some nights."""
+    fits = [(ack, cell.detected) for ack in named] or [(ack, cell.begin) for ack in of_incident]
+    late, also_worse = '', _worse(cell, of_incident, False)
+    for ack, since in fits:
+        if ack.word not in (None, cell.verdict):
+            late = f'acknowledged as {ack.word} only ({ack})' if named else late
+        elif since and (day := datetime.date.fromtimestamp(since)) > ack.since \
+                and (_worse(cell, [ack], True) if named else also_worse) \
+                and (day > ack.since + BEGAN_WITHIN or named and also_worse):
+            late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
+        else:
+            return cell.model_copy(update={'acknowledged': str(ack),
+                                           'reason': f'{cell.reason}; acknowledged {ack}'.lstrip('; ')})
+    return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
+
+
+def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
+    """Return whether the level is worse than the worst of the acknowledged figures; ``own``: of this cell.
+
+    The fault that slows one cell may slow another twice as much; and a level that one low night gave may be half
+    the true one."""
+    losses = [ack.value / ack.expected - 1 for ack in known if ack.value and ack.expected]
+    if not losses or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
+        return True
+    side = -1 if cell.better == 'higher' else 1
+    was, now = max(side * loss if own else abs(loss) for loss in losses), side * (cell.level / cell.expected - 1)
+    settled = own and not (cell.begin and any(
+        ack.since - datetime.date.fromtimestamp(cell.begin) < BEGAN_WITHIN for ack in known))
+    return further(was, now, settled, cell)
+
+
+def further(was: float, now: float, settled: bool, cell: Cell | None) -> bool:
+    """Return whether a loss is a further drop: by 1 %, a tenth, or the noise of a night. Losses are shares.
+
+    A loss that the first nights of a slowdown gave, not ``settled``, may be half the true one."""
+    noise = abs(cell.usual_low / cell.usual - 1) / 3 if cell and cell.usual and cell.usual_low else 0.0
+    return now > max(was if settled else 2 * was, was + max(_NEAR, noise, _TENTH * was))
+
+
+def _warnings(system: str, fits: list[tuple[str, Ack, list[Cell]]], today: datetime.date,
+              acks_from: Mapping[int, datetime.date]) -> list[str]:
+    """Return a sentence for each that expired, whose fault is over or whose incident is unknown; one for all of an
+    incident."""
+    said: dict[str, None] = {}
+    known = numbers(system) if any(ack.incident for _, ack, _ in fits) else set()
+    bad = {ack.incident or ack.cell for _, ack, cells in fits if any(cell.verdict in BAD for cell in cells)}
+    over = {number for number, day in acks_from.items() if day == datetime.date.max}
+    bad |= {ack.incident for _, ack, _ in fits if not ack.cell} & known.difference(over)
+    for place, ack, cells in fits:
+        what = f'incident {ack.incident}' if ack.incident else ack.cell
+        out = f'parity unack {ack.incident}' if ack.incident else f'take it out of systems/{system}/acks.yaml'
+        if not ack.holds(today):
+            now = 'it counts again' if (ack.incident or ack.cell) in bad else out
+            said[f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'] = None
+        elif ack.incident and ack.incident not in known:
+            valid = several([*map(str, sorted(known))]) or 'none: ci/nightly opens them'
+            said[f'{place}no incident {ack.incident}; valid: {valid}'] = None
+        elif not ack.holds(today, acks_from):
+            said[f'the acknowledgement of {what} ended with it: {out} ({ack})'] = None
+        elif not ack.incident and well(cells):
+            now = ' '.join(sorted({cell.verdict for cell in cells}))
+            said[f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'] = None
+    return [*said]
+
+
+def well(cells: Collection[Cell]) -> bool:
+    """Return whether the fault of these cells is over: their words and their lives say so."""
+    return bool(cells) and all(cell.verdict in OVER and cell.state not in LASTING for cell in cells)

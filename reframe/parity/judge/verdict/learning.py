@@ -1,0 +1,66 @@
+"""The first nights of a system: no history is long enough to judge, and polars, slow to load, is not needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parity.base.reasons import Kind
+from parity.judge.stats import bounds
+from parity.judge.stats.bounds import FIRST
+from parity.judge.store import database
+from parity.judge.store.plan_file import CELL
+from parity.judge.store.record import Session
+from parity.judge.verdict.model import Cell
+
+#: More cells are read faster from the cache. No case that took less is among those that took longer than usual.
+MOST, SECONDS = 200, 10.0
+
+
+def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) -> list[Cell] | None:
+    """Return the cells, learning; None where the ``nights`` of the system may say more of a cell."""
+    if len(nights) > FIRST or len(cells) > MOST or any(night.rerun_of for night in nights) \
+            or session.uuid not in (night.uuid for night in nights) \
+            or any(cell.verdict == 'disturbed' for cell in cells) \
+            or any((run.seconds or 0) > SECONDS for run in session.runs):
+        return None
+    tonight = _given(session)
+    try:
+        stored = [database.read(night.uuid) for night in nights]
+    except database.Unreadable:
+        return None
+    others = list(map(_given, stored))
+    if any(_too_fast(cells, night) for night in stored):
+        return None
+    if any(other.get(cell, given) != given for other in others for cell, given in tonight.items()):
+        return None
+    if any(_key(cell) in other for other in others for cell in left_out(cells)):
+        return None
+    learning = {'state': 'learning'}
+    return [cell.model_copy(update=learning) if cell.history == 'insufficient' and
+            _key(cell) in tonight else cell for cell in cells]
+
+
+def left_out(cells: list[Cell]) -> list[Cell]:
+    """Return the cells that left themselves out tonight, or that their site left out without a waiver."""
+    return [cell for cell in cells if cell.verdict == 'skipped' and cell.value is None
+            and cell.environ and cell.kind is not Kind.WAIVED]
+
+
+def _too_fast(cells: list[Cell], night: Session) -> bool:
+    """Return whether a cell is so many times as fast as in another night that no machine is."""
+    values = {(run.partition, run.environ, run.case, run.size, name): figure.value
+              for run, name, figure in night.counted()}
+    return any(cell.value is not None and bounds.absurd(cell.better, cell.value, values.get(_key(cell)), cell.unit)
+               for cell in cells)
+
+
+def _key(cell: Cell) -> tuple[str, ...]:
+    return tuple(getattr(cell, name) for name in CELL)
+
+
+def _given(session: Session) -> dict[tuple[str, ...], Any]:
+    """Return what the program was given, and the unit and its check's own reference of each figure that counts, by
+    CELL."""
+    return {(run.partition, run.environ, run.case, run.size, name): (
+                run.work, figure.unit, figure.reference if figure.source else None)
+            for run, name, figure in session.counted()}

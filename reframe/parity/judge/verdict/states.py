@@ -1,0 +1,95 @@
+"""The words of the nights that are over: stored with each night, made once for those that were stored before."""
+
+from __future__ import annotations
+
+import contextlib
+
+import polars as pl
+
+from parity.base.errors import InfrastructureError
+from parity.judge.stats import bounds
+from parity.judge.stats.rule import COMES, FAST, GOING, LOW_NIGHTS, SLOW, TOO_FEW
+from parity.judge.store import database, history, states
+from parity.judge.verdict import budget, nights
+from parity.judge.verdict.model import Cell, Verdict
+from parity.site import systems
+
+#: The word of a night by its state, and the state's name; else ok, and normal.
+_WORDS = {**dict.fromkeys(LOW_NIGHTS, 'regressed'), FAST: 'improved', TOO_FEW: 'insufficient'}
+_NAMES = {TOO_FEW: 'learning', SLOW: 'slow', FAST: 'fast', COMES: 'comes and goes', GOING: 'comes and goes'}
+#: What tells the word of a night by its bounds.
+_BOUNDED = ('better', 'value', 'reference', 'low', 'high')
+
+
+def store(verdict: Verdict) -> None:
+    """Store the states of a night with its session. Raises InfrastructureError where they cannot be written."""
+    rows = [{'word': cell.verdict, **{name: getattr(cell, name) for name in states.SCHEMA if name != 'word'}}
+            for cell in verdict.cells]
+    uuid = verdict.session.uuid
+    states.write(verdict.session.system, {uuid: pl.DataFrame(rows, states.SCHEMA)}, database.starts())
+
+
+def words(system: str) -> pl.DataFrame:
+    """Return CELL, session and word of each cell and night that has a figure."""
+    frame = history.load(system, labelled=True)
+    if frame.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'session', 'word'), pl.String))
+    made = _lacking(system, frame)
+    with contextlib.suppress(InfrastructureError):      # who may only read reads them all the same
+        _write(system, made)
+    sessions = frame['session'].unique()
+    known = pl.concat([states.read(system, sessions), *(each.select(pl.lit(uuid).alias('session'), *states.SCHEMA)
+                                                        for uuid, each in made.items())])
+    return known.unique(['session', *history.CELL], keep='last').select(*history.CELL, 'session', 'word')
+
+
+def complete(system: str) -> int:
+    """Make and store the states of the nights that have none. Return how many these are."""
+    made = _lacking(system, history.load(system, labelled=True))
+    _write(system, made)
+    return len(made)
+
+
+def _write(system: str, made: dict[str, pl.DataFrame]) -> None:
+    if made:
+        states.write(system, made, database.starts())
+
+
+def _lacking(system: str, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the states of the sessions that have none, as today's rule and the bounds of then have them."""
+    lacking = set(frame['session'].unique()) - states.stored(system)
+    if not lacking:
+        return {}
+    own = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
+    cells = [Cell(**row, subsystem='', verdict='ok') for row in own.select(
+        'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
+    rate = budget.of(systems.read(system).alarms.a_month, len(cells), 0, 0).rate
+    newest = frame.sort('start')['session'][-1]
+    rows, state = nights.followed(cells, system, newest, rate)
+    rows = rows.with_columns(
+        word=pl.Series(state).replace_strict(_WORDS, default='ok', return_dtype=pl.String),
+        state=pl.Series(state).replace_strict(_NAMES, default='normal', return_dtype=pl.String))
+    judged = _bounded(frame.filter(pl.col('session').is_in(list(lacking))), rows)
+    return {uuid: each.select(pl.col(name).cast(kind) if name in each.columns else pl.lit(None, kind).alias(name)
+                              for name, kind in states.SCHEMA.items())
+            for (uuid,), each in judged.group_by('session')}
+
+
+def _bounded(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return CELL, session, state and word: the accepted bounds of a night go before the word of its history."""
+    nights = history.nights(frame).select(*history.CELL, 'session', 'start', *_BOUNDED).collect()
+    judged = nights.join(rows, on=[*history.CELL, 'start'], how='left')
+    words = [_word(*row) for row in judged.select(*_BOUNDED, 'word').iter_rows()]
+    return judged.with_columns(word=pl.Series(words, dtype=pl.String))
+
+
+def _word(better: str, value: float, reference: float | None, low: float | None, high: float | None,
+          past: str | None) -> str:
+    """Return the word of a night by its bounds and, ``past``, by the history."""
+    word = bounds.word(better, value, low, high)
+    if word == 'regressed' or word == 'improved' and past != 'regressed':
+        return word
+    if reference is None or past not in (None, 'insufficient'):
+        return past or 'insufficient'
+    visible = bounds.visible(better, reference, low, high)
+    return 'blind' if visible is None or visible > bounds.WANTED else 'ok'

@@ -1,0 +1,1 @@
+"""The making of nights: it needs ReFrame, a scheduler and programs."""

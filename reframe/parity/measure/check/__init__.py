@@ -1,0 +1,31 @@
+"""All that a check imports: Code, Metric, the mixins, and the reader of outputs."""
+
+from parity.base.codes import Code
+from parity.base.reasons import Kind
+from parity.measure.check.gpu import Devices, Gpu
+from parity.measure.check.mpi import Mpi
+from parity.measure.check.reader import (
+    KERNEL_FIGURES,
+    Incomplete,
+    Lines,
+    Read,
+    Wrong,
+    agree,
+    document,
+    half,
+    kernel,
+    kernel_rate,
+    model,
+    number,
+    options,
+    ordered,
+    same,
+    sealed,
+    sections,
+    size,
+    table,
+    whole,
+)
+from parity.measure.check.storage import Budget, Room, Storage
+from parity.measure.check.threaded import Kernel, Paired, Sweep, Threaded, by_pair
+from parity.measure.check.workload import Metric, Workload

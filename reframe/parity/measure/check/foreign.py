@@ -1,0 +1,189 @@
+"""ReFrame tests that know nothing of parity: a mixin makes their cases cells. Their sanity function, performance
+functions and references stay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.fields import remove_convertible
+from reframe.core.meta import make_test
+from reframe.frontend.loader import RegressionCheckLoader
+
+from parity.base import submission
+from parity.base.reasons import Kind
+from parity.judge.refs import accepted
+from parity.judge.store.plan_file import parameters
+from parity.measure import machine
+from parity.measure.check import watched
+from parity.measure.check.workload import TEST_BED, Workload
+from parity.measure.rfm import adopt, variables
+from parity.measure.scheduler import scheduled
+from parity.site import identity
+from parity.site.plan import PASSED
+
+
+def install() -> None:
+    """Have ReFrame adopt each foreign test of a file before it makes cases. UsageError for a wrong adopt.yaml."""
+    adopt.directions()
+    load = RegressionCheckLoader.load_from_module
+
+    def load_from_module(loader, module):
+        if registry := getattr(module, '_rfm_test_registry', None):
+            registry._tests = {_adopted(test): variants for test, variants in registry._tests.items()}
+        return load(loader, module)
+
+    RegressionCheckLoader.load_from_module = load_from_module
+
+
+def _adopted(test: type) -> type:
+    if issubclass(test, (Workload, Adopted)):
+        return test
+    return make_test(test.__name__, (test, Adopted), {'__doc__': test.__doc__, '__qualname__': test.__qualname__},
+                     module=test.__module__, custom_prefix=test._rfm_prefix)
+
+
+class _Case:
+    """An adopted test as the scheduler and watch.py know a Workload."""
+
+    standalone = False
+    extra, stage_program, skip_case = Workload.extra, Workload.stage_program, Workload.skip_case
+
+    def __init__(self, check):
+        vars(self)['_check'] = check
+
+    def __getattr__(self, name):
+        if name in ('num_tasks', 'num_tasks_per_node'):     # ReFrame says what a test must set
+            return getattr(self._check, name, None)
+        return getattr(self._check, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._check, name, value)
+
+
+class Adopted(rfm.RegressionTestPlugin):
+    """The part that parity adds to a foreign test: its record, its session, its accepted values."""
+
+    parity = variable(dict, value={}, loggable=True)
+
+    @classmethod
+    def setvar(cls, name, value):
+        """Set what -S says, as Workload does. The size of a night is not the test's own variable `size`."""
+        if name == 'size' and remove_convertible(value) in accepted.SIZES:
+            return True
+        variables.remember_default(cls, name, value)
+        return type(cls).setvar(cls, name, value)
+
+    @property
+    def parity_told(self):
+        return adopt.Answers(self)
+
+    @run_after('init')
+    def parity_declare(self):
+        if variables.changed(self):
+            self._rfm_display_name = variables.display_name(self)
+
+    @run_before('setup')
+    def parity_enter(self):
+        if not self.is_dry_run():
+            from parity.measure.session import current
+            told = self.parity_told
+            self.parity = {'journal': current.enter().id, 'subsystem': told.parity_subsystem, 'size': told.size,
+                           'changed': variables.changed(self),
+                           'check': identity.version(sys.modules[type(self).__module__].__file__),
+                           'code': identity.code(sys.modules[type(self).__module__].__file__)}
+
+    @run_after('setup')
+    def parity_begin(self):
+        if not self.is_dry_run():
+            self._parity_metrics()
+            extras = self.current_environ.extras
+            self.parity['inputs'] = self._parity_inputs()
+            self.parity['software'] = {'provider': extras.get('provider', ''),
+                                       'identity': ' '.join(map(str, self.modules))}
+            self._parity_refuse('wrong', adopt.fault(self))
+
+    def _parity_inputs(self):
+        """Return a hash of each input file: beside the test, and of the classes that it extends."""
+        sources = self.sourcesdir if isinstance(self.sourcesdir, str) else ''
+        modules = {base.__module__ for base in type(self).__mro__} - {type(self).__module__}
+        files = {getattr(sys.modules.get(name), '__file__', None) for name in modules
+                 if name.partition('.')[0] not in ('reframe', 'parity')}
+        return {**identity.inputs(self.prefix, sources),
+                **{Path(file).name: identity.code(file) for file in sorted(filter(None, files))}}
+
+    def _parity_refuse(self, status, why, kind=Kind.NONE):
+        if why:
+            self.parity |= {'status': status, 'reason': why, 'kind': kind.value}
+            raise SanityError(why)
+
+    def _parity_metrics(self):
+        """Note the metrics that are known now; a metric that the plan lacks joins it."""
+        from parity.measure.session import current
+        place = self.current_partition.fullname
+        found, own = adopt.metrics(self, place), adopt.references(self, place)
+        for m in found:
+            self.parity.setdefault('metrics', {})[m.name] = {
+                'unit': m.unit, 'better': m.better, 'source': "the check's own" if m.name in own else ''}
+        current.add_metrics((identity.case_name(self.display_name), self.current_partition.name,
+                       self.current_environ.name), [vars(m) for m in found])
+
+    @run_before('run', always_last=True)
+    def parity_queue(self):
+        if self.is_dry_run():
+            return
+        self.env_vars['PARITY_SESSION'] = self.parity['journal']
+        case, have = _Case(self), Workload.extra(self, 'nodes')
+        if have and (needed := scheduled.nodes(case)) > have:
+            case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}', Kind.NODES)
+        self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
+        scheduled.begin(case)
+        watched.begin(case)
+        scheduled.demand_modules(case)
+        if why := submission.of_case(case):
+            raise ReframeError(why)
+        if Workload.runs_here(self):
+            self.parity['before'] = machine.reading()
+
+    @run_after('run', always_last=True)
+    def parity_after(self):
+        if self.is_dry_run():
+            return
+        if Workload.runs_here(self):
+            self.parity['after'] = machine.reading()
+        self.parity['node'] = scheduled.node(self.stagedir)
+        self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
+        Workload._parity_watched(_Case(self))
+
+    @run_before('performance', always_last=True)
+    def parity_measure(self):
+        if self.is_dry_run():
+            return
+        self._parity_metrics()
+        if self.job:
+            kind, why = scheduled.ended(self.job)
+            self._parity_refuse('failed', why or scheduled.signalled(self.job), kind)
+            self.parity['exitcode'] = self.job.exitcode or 0
+        for name, why in adopt.measure(self, self.current_partition.fullname).items():
+            self.parity['metrics'][name]['absent'] = why
+        if TEST_BED in self.current_partition.features:
+            why = {'word': 'test bed', 'reason': 'the partition only tries checks'}
+            self.parity['labels'] = {name: why for name in self.parity['metrics'] if name != PASSED}
+        adopt.refer(self, self.current_partition.fullname, self._parity_accepted())
+
+    def _parity_accepted(self):
+        """The values of systems/*/references for this very case, by metric; they win over the check's own."""
+        system, _, partition = self.current_partition.fullname.partition(':')
+        has = {'size': self.parity['size'], '$environ': self.current_environ.name,
+               **parameters(identity.case_name(self.display_name))}
+        found = {}
+        for each in () if self.parity['changed'] else accepted.of_system(system):
+            if (each.partition, each.check) != (partition, type(self).__name__):
+                continue
+            for name, metric in self.parity['metrics'].items() if each.index.items() <= has.items() else ():
+                if each.metric in (name, identity.shared(name)):
+                    found[name], metric['source'] = each.reference, ''
+        return found

@@ -1,0 +1,463 @@
+"""The mixin under every check.
+
+A check states what it needs (``needs``), what it measures (``metrics``) and how the text that
+the program printed becomes figures (``parse``). This mixin makes ReFrame refuse what ReFrame
+alone lets pass: an output that ends early, a bad answer, a declared metric that is absent or
+not finite, an exit code other than 0."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import ReframeError, SanityError
+
+from parity.base import codes, paths, reasons, submission
+from parity.base.figures import amount, figure
+from parity.base.limits import measured
+from parity.base.reasons import Kind
+from parity.measure import machine
+from parity.measure.check import sizing, watched
+from parity.measure.check.reader import Incomplete, Wrong
+from parity.measure.rfm import variables
+from parity.measure.scheduler import placement, scheduled
+from parity.site import identity
+
+#: The feature of a partition that tries checks: its figures are never judged, proposed or compared.
+TEST_BED = 'test-bed'
+
+
+@functools.cache
+def _subsystem(prefix: str) -> str:
+    folder = Path(prefix)
+    return (folder.parent if codes.check_of(folder).is_file() else folder).name
+
+
+class Workload(rfm.RegressionTestPlugin):
+    """The part that all checks share. ReFrame's results database keeps the figures.
+
+    ``parity`` is kept beside the figures of a case: units, directions and
+    limits of its metrics, labels, the derivation of its sizes, the software's identity, load and
+    steal before and after."""
+
+    #: Features that an environment must offer; the code's own if not stated.
+    needs = frozenset()
+    #: The feature that takes the place of one in ``needs`` where an environment offers it: {'one': 'better'}.
+    instead = {}
+    #: Features that the partition must have, e.g. {'gpu'}.
+    partition_needs = frozenset()
+    #: tuple of parity.check.metric.Metric
+    metrics = ()
+    #: What makes two programs of one, found only when it has run: name -> values. References name it in their
+    #: $index beside `size`, and no runs of which it differs are compared.
+    variants = {}
+    #: Variables that are sizes: a process has as many bytes in memory.
+    in_memory = ()
+    #: Programs of ours that the job starts (`stage_program`).
+    programs = ()
+    #: It is asked by itself (parity.measure.rfm.dry_run): it shares no budget with other cases.
+    by_itself = False
+    #: The script is for somebody who has neither parity nor its builds (parity.measure.jobs.standalone).
+    standalone = False
+
+    size = variable(typ.Str[r'quick|nightly|acceptance'], value='quick', loggable=True)
+    parity = variable(dict, value={}, loggable=True)
+
+    @classmethod
+    def setvar(cls, name, value):
+        """ReFrame sets here what -S says: the variable's default is kept, because a change makes another case."""
+        variables.remember_default(cls, name, value)
+        return type(cls).setvar(cls, name, value)
+
+    @run_after('init')
+    def parity_declare(self):
+        self._rfm_display_name = variables.display_name(self)
+        self.tags = {*self.tags, self.parity_subsystem, *self.parity_size_tags()}
+        if not self.needs and (code := getattr(sys.modules[type(self).__module__], 'CODE', None)):
+            self.needs = frozenset({code.feature or Path(self.prefix).name})
+        self.parity_claim()
+
+    def beyond_memory(self, partition):
+        """Return the first of ``in_memory`` that is more than a node's memory, and what is valid; '' for none."""
+        memory = partition.extras.get('memory_bytes')
+        for name in self.in_memory if memory else ():
+            text = getattr(self, name)
+            if max((found[0] for each in text.split(',') if (found := amount(each))), default=0) > memory:
+                most = f'{figure(memory, "B")}, the memory of a node of {partition.name}'
+                return name, f'{text!r}: must be at most {most}'
+        return '', ''
+
+    def node_count(self):
+        """The nodes that a case takes; None where the partition decides."""
+        return {'within': 1, 'between': 2, '': int(getattr(self, 'nodes', 1))}.get(getattr(self, 'where', ''))
+
+    def parity_size_tags(self):
+        """1_node, 2_nodes, ...; and ci for what is quick on one node."""
+        nodes = self.node_count()
+        if nodes:
+            yield f'{nodes}_node{"s" if nodes > 1 else ""}'
+        if nodes == 1 and self.size == 'quick':
+            yield 'ci'
+
+    def not_run(self):
+        """Metrics that a case of this size never has: name -> reason. The plan knows them before the case runs."""
+        return {}
+
+    def metrics_on(self, partition):
+        """The metrics that a case has on ``partition``: the plan asks before the case is set up."""
+        return self.metrics
+
+    def limit_to(self, limit, unit):
+        """Stand the metrics in ``unit`` beside a limit that this case has."""
+        self.metrics = tuple(dataclasses.replace(m, limit=limit) if m.unit == unit else m for m in self.metrics)
+
+    def parity_changed(self):
+        """The variables that the command line set away from the check's default: name -> value, as text."""
+        return variables.changed(self)
+
+    def parity_claim(self):
+        """State in ReFrame's form which partitions and environments the check needs."""
+        self.valid_systems = [' '.join(f'+{f}' for f in sorted(self.partition_needs)) or '*']
+        self.valid_prog_environs = [' '.join(f'+{f}' for f in sorted(needs)) or '*'
+                                    for needs in dict.fromkeys((self.needs, self._instead()))]
+
+    def _instead(self):
+        return frozenset(self.instead.get(f, f) for f in self.needs)
+
+    def needs_of(self, environ):
+        """Return the features that a case in this environment uses: those in place of others where it has them."""
+        return better if (better := self._instead()) <= {*environ.features} else self.needs
+
+    @property
+    def parity_subsystem(self):
+        """The first folder below checks/: compute, memory, network, storage, gpu."""
+        return _subsystem(self.prefix)
+
+    @run_after('setup')
+    def parity_begin(self):
+        """Enter the session (its first case opens it) and note what the case stands on."""
+        self.needs = self.needs_of(self.current_environ)
+        if self.is_dry_run():
+            return
+        from parity.measure.session import current
+        session = current.enter()
+        extras = self.current_environ.extras
+        known = extras.get('identities', {})
+        self.parity = {
+            'journal': session.id,
+            'subsystem': self.parity_subsystem,
+            'size': self.size,
+            'needs': sorted(self.needs),
+            'metrics': {m.name: self._parity_metric(m) for m in self.metrics},
+            'software': {'provider': extras.get('provider', ''),
+                         'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
+            'labels': {},
+            'variant': {},
+            'left_out': self.not_run(),
+            'sizing': {},
+            'changed': self.parity_changed(),
+            'inputs': {},
+            'check': identity.version(sys.modules[type(self).__module__].__file__),
+            'code': identity.code(sys.modules[type(self).__module__].__file__),
+        }
+        self.env_vars['PARITY_SESSION'] = session.id
+        self._parity_reference()
+
+    def _parity_metric(self, metric):
+        """Unit, direction and bound of a metric, as the database keeps them."""
+        limit = (self.extra('limits') or {}).get(metric.limit)
+        if limit and limit['unit'] != metric.unit:  # a bound in another unit would judge wrongly: be loud
+            raise ReframeError(f'{metric.name} is in {metric.unit}, its limit {metric.limit} in '
+                               f'{limit["unit"]}: state both in one unit')
+        return {'unit': metric.unit, 'better': metric.better, 'limit': limit, 'ceiling': None}
+
+    def _parity_reference(self):
+        """Accepted values of this partition, where there are any: ReFrame's $ref form.
+
+        The file is named only when it exists: ReFrame skips a check whose file is missing and
+        says PASSED. Cases without a reference are `unreferenced` in the verdict: so is one that the command
+        line made another, because references are accepted for a check as it is."""
+        part = self.current_partition
+        file = paths.root() / 'systems' / part.fullname.split(':')[0] / 'references' / f'{part.name}.yaml'
+        if file.is_file() and not self.parity_changed():
+            self.reference = {'$ref': str(file)}
+
+    def parity_hardware(self):
+        """Raise Wrong for hardware that is bad, whatever the program printed."""
+
+    def parity_beside(self):
+        """Figures beside those that the program printed. Raises Incomplete or Wrong."""
+        return {}
+
+    def extra(self, key):
+        """A fact of the partition (cores, memory_bytes, filesystems, ...), or None if unknown."""
+        return self.current_partition.extras.get(key)
+
+    def filesystem(self, name):
+        """The path of a named file system of the partition, made if need be; fails where there is none."""
+        known = self.extra('filesystems') or {}
+        if name not in known:
+            raise ReframeError(f'no file system {name!r} is named for {self.current_partition.fullname} '
+                               f'(named: {", ".join(sorted(known)) or "none"}): '
+                               'name it in extras: filesystems of system.yaml')
+        if self.standalone:
+            # what is parity's own folder here is one beside the script elsewhere
+            own = os.path.realpath(known[name]).startswith(os.path.realpath(paths.results()) + os.sep)
+            path = f'./{name}' if own else known[name]
+            make = f'mkdir -p -- {shlex.quote(path)}'
+            self.prerun_cmds = [make, *(c for c in self.prerun_cmds if c != make)]
+            return path
+        if not self.is_dry_run():
+            with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
+                os.makedirs(known[name], exist_ok=True)
+        return known[name]
+
+    def program(self, name):
+        """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it."""
+        software = self.current_environ.extras.get('software', {})
+        name = software.get('programs', {}).get(name, {}).get('name', name)
+        view = software.get('view', '')
+        view = './bin' if view and self.standalone else view
+        return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
+
+    def python(self):
+        """The Python that has mpi4py, quoted for the job script; PYTHON names it to somebody without parity."""
+        if not self.standalone:
+            return shlex.quote(sys.executable)
+        named = '"${PYTHON:-python3}"'
+        said = 'PYTHON: name a Python that has mpi4py, for instance PYTHON=/opt/python/bin/python3'
+        self.prerun_cmds = [f"{named} -c 'import mpi4py' || {{ echo '{said}' >&2; exit 2; }}", *self.prerun_cmds]
+        return named
+
+    def launch(self, asked):
+        """Ask for these ranks, or skip the case where the partition has too few nodes."""
+        nodes, have = asked.nodes, self.extra('nodes')
+        if have and nodes > have:
+            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}', Kind.NODES)
+        self.num_tasks, self.num_tasks_per_node = asked.ranks, asked.ranks_per_node
+        node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
+        self.env_vars.update(placement.variables(asked, node_file))
+        if node_file:
+            self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
+
+    def without_launcher(self):
+        """Run the program itself, not through mpirun or srun: it is no MPI program."""
+        self.job.launcher = getlauncher('local')()
+
+    def skip_case(self, reason, kind=Kind.NONE):
+        """Leave the case out, with the reason that the verdict will show."""
+        reason = reasons.cut(reason)
+        self.parity |= {'status': 'skipped', 'reason': reason, 'kind': kind.value}
+        self.skip(reason)
+
+    def derive(self, what, sized):
+        """Keep a size that was derived, with its reason, beside the figures."""
+        self.parity.setdefault('sizing', {})[what] = dataclasses.asdict(sized)
+
+    def note(self, facts):
+        """Keep what the output says beside its figures: sizes, file systems, versions."""
+        self.parity['facts'] = facts
+
+    def variant(self, **found):
+        """Keep which of the check's ``variants`` this run is; raises Wrong for one that it does not declare."""
+        for name, value in found.items():
+            if value not in self.variants[name]:
+                raise Wrong(f'{name} is {value}: valid are {", ".join(self.variants[name])}')
+            setattr(self, name, value)
+        self.parity['variant'] = found
+
+    def stage(self, name, text):
+        """Write an input file into the case's stage directory."""
+        self.parity.setdefault('inputs', {})[name] = identity.digest(text.encode())
+        Path(self.stagedir, name).write_text(text)
+
+    def stage_program(self, name):
+        """Put a program into the case's stage directory, ready to start: from programs/ beside the check, else
+        from jobs/programs."""
+        file = Path(self.prefix, 'programs', name)
+        if not file.exists():
+            file = paths.programs() / name
+        os.chmod(shutil.copy(file, self.stagedir), 0o755)
+
+    @run_before('run')
+    def parity_stage_programs(self):
+        for name in self.programs:
+            self.stage_program(name)
+
+    def leave_out(self, metrics, reason):
+        """Metrics that this case cannot have, e.g. a latency between ranks where there is one rank."""
+        self.parity.setdefault('left_out', {}).update(dict.fromkeys(metrics, reason))
+
+    def label(self, metrics, word, reason):
+        """Mark figures as not being what they seem, e.g. 'cached': they are never judged as such."""
+        for name in metrics:
+            self.parity['labels'][name] = {'word': word, 'reason': reason}
+
+    def label_cached(self, metrics, array_bytes, cache_bytes):
+        """Label bandwidths whose arrays the last-level caches may hold; None: their size is not known."""
+        if not cache_bytes:
+            self.label(metrics, 'cached', 'perhaps: the size of the last-level caches is not known')
+        elif why := sizing.cached(array_bytes, cache_bytes):
+            self.label(metrics, 'cached', why)
+
+    @run_before('run', always_last=True)
+    def parity_queue(self):
+        if self._parity_here():
+            self.parity['before'] = machine.reading()
+        scheduled.begin(self)
+        watched.begin(self)
+        scheduled.demand_modules(self)
+        if why := submission.of_case(self):
+            raise ReframeError(why)
+
+    @run_after('run', always_last=True)
+    def parity_after(self):
+        if self._parity_here():
+            self.parity['after'] = machine.reading()
+
+    def _parity_here(self):
+        """True if the case runs on this very machine: only then its load is the case's load."""
+        return not self.is_dry_run() and self.runs_here()
+
+    def runs_here(self):
+        """Return whether the job runs on this very machine."""
+        return self.current_partition.scheduler.registered_name == 'local'
+
+    def parse(self, text):
+        """The figures in ``text``, the program's standard output, by metric name. Raises Incomplete or
+        Wrong."""
+        raise NotImplementedError(f'{type(self).__name__} declares no parse(): write one that returns its figures')
+
+    @sanity_function
+    def parity_verify(self):
+        """Parse what the program printed; nothing but complete, right, finite figures passes."""
+        if self.is_dry_run():
+            return True
+        self.parity['node'] = scheduled.node(self.stagedir)
+        self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
+        self._parity_watched()
+        kind, why = scheduled.ended(self.job, self._parity_text(self.stderr))
+        if why:
+            self._parity_refuse('failed', f'{why}{self._parity_complaint()}', kind)
+        if not Path(str(sn.evaluate(self.stdout))).exists():
+            self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: there is none; '
+                                          + scheduled.no_output(self.job, self.stagedir))
+        try:
+            self.parity_hardware()
+            values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()
+        except Wrong as err:
+            self._parity_refuse('wrong', str(err))
+        except Incomplete as err:
+            self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: {err}')
+        except placement.Misplaced as err:
+            self._parity_refuse('failed', str(err), Kind.PLACEMENT)
+        if self.job.exitcode:
+            self._parity_refuse('failed', f'{self._parity_exit()}{reasons.COMPLETE}', Kind.ENDED)
+        for metric in self._parity_expected():
+            value = values.get(metric.name)
+            if why := 'absent from the output' if value is None else metric.refuses(value):
+                self._parity_refuse('wrong', f'metric {metric.name} is {why}')
+        if why := watched.longer(self.parity['watched'], self._parity_times(values)):
+            self._parity_refuse('wrong', why)
+        if TEST_BED in self.current_partition.features:
+            self.label([m.name for m in self.metrics], 'test bed', 'the partition only tries checks')
+        self._parity_ceilings(values)
+        self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)
+                               for m in self._parity_expected()}
+        return True
+
+    def _parity_watched(self):
+        """Note who else had the CPUs of the job, whether its clock was right, and what it left running."""
+        self.parity['watched'] = seen = watched.report(self.stagedir)
+        if self.extra('nodes_share_cpus') and scheduled.nodes(self) > 1:
+            seen |= {'others': None, 'unknown': 'the nodes of the job share CPUs'}
+        self.parity['disturbed'] = watched.false_clock(seen) or watched.disturbed(seen, self.extra('others_cpus'))
+
+    def _parity_times(self, values):
+        """Return the times that the output tells, in seconds: no rank's can be longer than the job's."""
+        times = {m.name: values[m.name] * SECONDS[m.unit] for m in self._parity_expected() if m.unit in SECONDS}
+        noted = self.parity.get('facts', {}).get('seconds')
+        return times | ({'a run of the program': noted} if isinstance(noted, (int, float)) else {})
+
+    @staticmethod
+    def _parity_text(file):
+        try:
+            return Path(str(sn.evaluate(file))).read_bytes().decode('utf-8', errors='replace')
+        except FileNotFoundError:       # the node was gone before it wrote anything
+            return ''
+
+    def _parity_expected(self):
+        return [m for m in self.metrics if m.name not in self.parity['left_out']]
+
+    def _parity_exit(self):
+        """Return the exit code, if it is not 0, and the complaint on standard error."""
+        return f'exit code {self.job.exitcode}{self._parity_complaint()}; ' if self.job.exitcode else ''
+
+    def _parity_complaint(self):
+        complaint = reasons.complaint(self._parity_text(self.stderr))
+        return f'; {complaint}' if complaint else ''
+
+    def _parity_refuse(self, status, reason, kind=Kind.NONE):
+        reason = reasons.cut(reason)
+        self.parity |= {'status': status, 'reason': reason, 'kind': kind.value}
+        raise SanityError(f'{status}: {reason}')
+
+    def _parity_ceilings(self, values):
+        """Stand a figure beside a measured ceiling: efficiency, never `impossible`. A ceiling that another check
+        measures is looked up when the session is judged."""
+        for m in self._parity_expected():
+            noted = self.parity['metrics'][m.name]
+            if m.ceiling and not noted['limit']:
+                times = self.num_tasks if m.ceiling_times_ranks else 1
+                if '.' in m.ceiling:
+                    noted['ceiling'] = {'of': m.ceiling, 'times': times}
+                else:
+                    noted['limit'] = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
+
+
+#: Units of time. CPU time that is summed over ranks needs another one, such as `CPU s`.
+SECONDS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
+#: No cluster reaches 1e18 in any unit used here (Gflop/s, MB/s, us, operations a second). A larger number comes
+#: from a broken clock or a garbled output.
+MOST = 1e18
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of a case.
+
+    ``limit`` names the physical bound of the partition that the figure stands beside
+    (a key of the partition's ``limits``, for instance ``peak_flops``).
+    ``ceiling`` names another metric of the same run, or ('Check.metric') of another check of the session. It gives
+    an efficiency and never makes a figure impossible. ``ceiling_times_ranks`` multiplies it by the ranks.
+    ``zero`` allows 0, as for losses and errors. ``most`` is the largest possible figure, such as 100 %. A figure
+    outside this range is `wrong`."""
+
+    name: str
+    unit: str
+    better: Literal['higher', 'lower']
+    limit: str | None = None
+    ceiling: str | None = None
+    ceiling_times_ranks: bool = False
+    zero: bool = False
+    most: float = MOST
+
+    def refuses(self, value: float) -> str:
+        """Return why ``value`` cannot be a figure of this metric; '' if it can."""
+        if 0 < value <= self.most or self.zero and value == 0:      # false of what is not finite
+            return ''
+        least = 'at least 0' if self.zero else 'above 0'
+        return f'{value:.6g}: must be {least} and at most {self.most:g}' + (f' {self.unit}' if self.unit else '')

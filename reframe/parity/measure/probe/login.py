@@ -1,0 +1,374 @@
+"""The answers of the batch system and of the login node itself. Nothing is submitted, nothing is changed."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import grp
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
+from typing import NamedTuple
+
+from parity.base.errors import InfrastructureError, UsageError
+from parity.measure.machine.procfs import Tree
+from parity.measure.scheduler import slurm
+from parity.measure.scheduler.command import SchedulerError, answer, seconds
+from parity.measure.scheduler.pbs import RESERVATION, PbsNode, hosts, left, records, size
+
+#: Marks the comments that ask a person for something.
+TODO = 'TODO'
+
+
+class Node(NamedTuple):
+    """A compute node. ``gpus`` is (type, number) pairs; ``labels`` are the operator's words."""
+
+    name: str
+    queues: tuple[str, ...]
+    cores: int
+    threads: int                        # hardware threads a core, as far as the batch system knows
+    memory_bytes: int
+    gpus: tuple[tuple[str, int], ...] = ()
+    labels: tuple[str, ...] = ()
+    up: bool = True
+    state: str = ''                     # in the batch system's words
+
+
+class Queue(NamedTuple):
+    """A partition of Slurm or a queue of PBS. Times in seconds; None: without a limit."""
+
+    name: str
+    default: bool = False
+    longest: int | None = None
+    most_nodes: int | None = None
+    closed: str = ''                    # why this user's jobs do not run in it
+    exclusive: bool = False             # jobs have whole nodes without asking
+    up: bool = True                     # whether it takes and starts jobs today
+    memory: str = ''                    # of a job that asks for none, where that is not all
+    rules: Mapping[str, str] = {}       # of Slurm: those of _RULES that it has
+    reserved: bool = False              # a reservation of PBS: jobs wait until it begins
+
+
+class BatchSystem(NamedTuple):
+    """A batch system as its login node shows it. ``notes`` are for the file's head."""
+
+    scheduler: str                      # slurm or pbs
+    version: str
+    name: str
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    account: str = ''                   # this user's default
+    accounts: tuple[str, ...] = ()      # all of this user's; () where none is known
+    qos: Mapping[str, list[str]] = {}   # of Slurm: this user's by account, first that of a job that names none
+    licences: tuple[str, ...] = ()
+    mpi_type: str = ''                  # for srun, which does not know it
+    notes: tuple[str, ...] = ()
+    backend: str = ''                   # ReFrame's, where it is not named as the scheduler
+
+
+class Host(NamedTuple):
+    """The login node itself."""
+
+    name: str
+    filesystems: dict[str, tuple[str, str]]     # by our name for a folder of this user's: the folder, its source
+    unknown: list[str]                          # file systems on which no folder of this user's is known
+    link: tuple[float, str] | None = None       # the rate of its fastest port in MB/s, one way, and its source
+    codes: tuple[str, ...] = ()                 # that start on this node, from its own packages
+
+
+def cluster() -> BatchSystem:
+    """Ask Slurm, or else PBS. UsageError for neither, InfrastructureError for no answer."""
+    for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
+        if all(map(shutil.which, commands)):
+            try:
+                return asked()
+            except SchedulerError as err:       # its exit code is the command's own
+                raise InfrastructureError(str(err)) from None
+    raise UsageError('neither Slurm (scontrol) nor PBS (pbsnodes, qstat) is on PATH: run this on a login node; '
+                     'a machine without a batch system is the system `local`')
+
+
+def slurm_cluster() -> BatchSystem:
+    """Ask Slurm. SchedulerError where it does not answer."""
+    shown = configured(answer(['scontrol', 'show', 'config']))
+    default, qos = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
+                                  'format=defaultaccount,account,qos,defaultqos'))
+    partitions = answer(['scontrol', '-a', '--oneliner', 'show', 'partition'])     # -a: hidden ones, too
+    queues = slurm_queues(partitions, _groups(), qos)
+    plugins, notes = maybe('srun', '--mpi=list'), []
+    try:
+        nodes = slurm_nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node']))
+    except SchedulerError as err:
+        if 'denied' not in str(err):
+            raise
+        nodes = []
+        notes.append('Slurm shows you no nodes (PrivateData): cores, memory and states are guesses by the size '
+                     'of each partition')
+    nodes += unseen(partitions, nodes)
+    known = licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
+    accounted = 'slurmdbd' in shown.get('AccountingStorageType', '')
+    if not accounted:
+        notes.append("Slurm keeps no accounting here (AccountingStorageType): ReFrame's backend is squeue, and "
+                     'ended jobs are known for MinJobAge only')
+    if 'associations' in shown.get('AccountingStorageEnforce', '') and not default:
+        notes.append('Slurm wants an account (AccountingStorageEnforce) and sacctmgr shows none of yours: '
+                     'add --account=NAME to each access')
+    if not plugins:
+        notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
+    return BatchSystem(
+        'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
+        tuple(queues), default, tuple(sorted(qos)), qos, tuple(known),
+        mpi_type(plugins, shown.get('MpiDefault', '')), tuple(notes), '' if accounted else 'squeue')
+
+
+def pbs_cluster() -> BatchSystem:
+    """Ask PBS. SchedulerError where it does not answer."""
+    shown = answer(['qstat', '-Q', '-f'])
+    servers = records(answer(['qstat', '-B', '-f']), 'Server: ')
+    server = next(({'name': name, **record} for name, record in servers.items()), {})
+    nodes = pbs_nodes(answer(['pbsnodes', '-a']), shown)
+    queues = pbs_queues(shown, server.get('default_queue', ''), _groups(), getpass.getuser())
+    notes = () if server.get('job_history_enable') == 'True' else (
+        'PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
+        'how a job ended is then not known',)
+    return BatchSystem('pbs', f'PBS {server.get("pbs_version", "")}'.strip(), server.get('name', ''), tuple(nodes),
+                   tuple(queues), notes=notes)
+
+
+def maybe(*command: str) -> str:
+    """Return the output of a command that a site may lack; '' where it fails."""
+    try:
+        return answer(list(command))
+    except SchedulerError:
+        return ''
+
+
+def _groups() -> set[str]:
+    found = set()
+    for number in {*os.getgroups(), os.getegid()}:
+        with contextlib.suppress(KeyError):
+            found.add(grp.getgrgid(number).gr_name)
+    return found
+
+
+#: MPI plugins in our order: today's MPIs are built with the first.
+_PLUGINS = ('pmix', 'cray_shasta', 'pmi2')
+
+
+def slurm_nodes(text: str) -> list[Node]:
+    """Read the nodes of `scontrol --oneliner show node`."""
+    return [Node(r['NodeName'], tuple(r['Partitions'].split(',')), _cores(r), threads=int(r['ThreadsPerCore']),
+                 memory_bytes=int(r['RealMemory']) - int(r.get('MemSpecLimit', 0)) << 20,
+                 gpus=gpus(r.get('Gres', '')),
+                 labels=tuple(sorted(set(r.get('AvailableFeatures', '').split(',')) - {'', '(null)'})),
+                 up=slurm.takes(r['State']), state=r['State'].lower())
+            for r in slurm.records(text, 'NodeName') if r.get('Partitions')]
+
+
+def _cores(record: dict[str, str]) -> int:
+    """Return a node's cores without those that the site keeps for itself."""
+    cpus, real = int(record['CPUTot']), int(record['Sockets']) * int(record['CoresPerSocket'])
+    return max(1, real * int(record.get('CPUEfctv', cpus)) // cpus)
+
+
+def gpus(gres: str) -> tuple[tuple[str, int], ...]:
+    """Read ``gpu:a100:4(S:0-1),lscratch:300`` as (('a100', 4),); a GPU without a type is ''."""
+    found = re.findall(r'(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)', gres)
+    return tuple(sorted((kind, int(count)) for kind, count in found if int(count)))
+
+
+def unseen(partitions: str, seen: list[Node]) -> list[Node]:
+    """Return the nodes of partitions that Slurm does not show: all where the user may not see nodes, else in old
+    versions the cloud nodes that are powered down. Each has its share of the smallest partition that it is in."""
+    queues: dict[str, list[str]] = {}
+    found, known = {}, {node.name for node in seen}
+    for r in sorted(slurm.records(partitions, 'PartitionName'), key=lambda r: int(r.get('TotalNodes', 0))):
+        total = int(r.get('TotalNodes', 0))
+        if total > sum(r['PartitionName'] in node.queues for node in seen):
+            for name in set(maybe('scontrol', 'show', 'hostnames', r.get('Nodes', '')).split()) - known:
+                queues.setdefault(name, []).append(r['PartitionName'])
+                memory = re.search(r'\bmem=(\d+(?:\.\d+)?)([MGTP])', r.get('TRES', ''))
+                mib = float(memory[1]) * 1024 ** 'MGTP'.index(memory[2]) if memory else 0
+                found.setdefault(name, (max(1, int(r.get('TotalCPUs', 0)) // total), 1, int(mib / total) << 20))
+    state = 'cloud+powered_down' if seen else ''
+    return [Node(name, tuple(queues[name]), *found[name], state=state) for name in sorted(found)]
+
+
+def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> list[Queue]:
+    """Read the partitions of `scontrol --oneliner show partition`, and why this user cannot use one. ``qos``: of
+    `accounts`."""
+    return [Queue(r['PartitionName'], default=r.get('Default') == 'YES', longest=seconds(r.get('MaxTime', '')),
+                  most_nodes=int(most) if (most := r.get('MaxNodes', '')).isdecimal() else None,
+                  closed=_slurm_closed(r, groups, qos), up=r.get('State') == 'UP',
+                  exclusive='EXCLUSIVE' in r.get('OverSubscribe', '') or r.get('Exclusive') == 'NODE',
+                  memory=next((f'{key}={r[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
+                               if r.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), ''),
+                  rules=_rules(r))
+            for r in slurm.records(text, 'PartitionName')]
+
+
+#: The rules of a partition about a job's account and QOS.
+_RULES = ('AllowAccounts', 'DenyAccounts', 'AllowQos', 'DenyQos')
+
+
+def _rules(record: Mapping[str, str]) -> dict[str, str]:
+    return {key: record[key] for key in _RULES if record.get(key, 'ALL') != 'ALL'}
+
+
+def refused(rules: Mapping[str, str], accounts: Iterable[str], qos: Iterable[str]) -> str:
+    """Return the rule that refuses a job with any of these accounts, or any of these QOS; '' for none."""
+    for key, rule in rules.items():
+        own, named = set(accounts if key.endswith('Accounts') else qos), set(rule.split(','))
+        if own and (not own & named if key.startswith('Allow') else own <= named):
+            return f'{key}={rule}'
+    return ''
+
+
+def _slurm_closed(record: dict[str, str], groups: set[str], qos: Mapping[str, list[str]]) -> str:
+    # DOWN and DRAIN are of today: parity doctor says so
+    for key, value in (('State', 'INACTIVE'), ('RootOnly', 'YES'), ('ReqResv', 'YES')):
+        if record.get(key) == value:
+            return f'{key}={value}'
+    allowed = record.get('AllowGroups', 'ALL')
+    if allowed != 'ALL' and not groups & set(allowed.split(',')):
+        return f'AllowGroups={allowed}'
+    hosts = record.get('AllocNodes', 'ALL')
+    if hosts != 'ALL' and platform.node() not in maybe('scontrol', 'show', 'hostnames', hosts).split():
+        return f'AllocNodes={hosts}, not {platform.node()}'
+    return refused(_rules(record), qos, {name for names in qos.values() for name in names})
+
+
+def configured(text: str) -> dict[str, str]:
+    """Read the lines KEY = VALUE of `scontrol show config`."""
+    return dict(re.findall(r'^(\w+)\s+= (.*?)\s*$', text, re.MULTILINE))
+
+
+def licences(text: str) -> list[str]:
+    """Read `name:total` from `scontrol --oneliner show licenses`."""
+    return [f'{r["LicenseName"]}:{r["Total"]}' for r in slurm.records(text, 'LicenseName')]
+
+
+def mpi_type(listed: str, default: str) -> str:
+    """Return the plugin that srun must be given; '' where its default starts ranks of one MPI job."""
+    offered = set(re.findall(r'\b[a-z]\w+', listed.partition('...')[2]))
+    return '' if default.startswith(_PLUGINS) else next((plugin for plugin in _PLUGINS if plugin in offered), '')
+
+
+def accounts(text: str) -> tuple[str, dict[str, list[str]]]:
+    """Read `sacctmgr -nP ... format=defaultaccount,account,qos,defaultqos`: the default account, and the QOS of
+    each account, first that of a job that names none."""
+    rows = [[*line.split('|'), '', ''] for line in text.splitlines() if '|' in line]
+    return (rows[0][0] if rows else ''), {
+        account: sorted(filter(None, qos.split(',')), key=lambda name: name != (default or 'normal'))
+        for _, account, qos, default, *_ in rows if account}
+
+
+#: Resources that every node has, and that say nothing about its kind.
+_COMMON = {'arch', 'host', 'vnode', 'mem', 'ncpus', 'ngpus', 'vmem', 'Qlist', 'hbmem', 'naccelerators',
+           'accelerator_memory', 'hpmem', 'nmics'}
+
+
+def pbs_nodes(text: str, queues: str) -> list[Node]:
+    """Read the hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
+    found = hosts(text)
+    served: dict[str, list[str]] = {host.name: [] for host in found}
+    shown = records(queues, 'Queue: ')
+    ways = [(queue, end) for queue, record in shown.items() for end in _destinations(record) or [queue]]
+    for queue, name in ways:
+        # a queue asks this of each node for all of its jobs, amounts aside
+        chunk = {key.partition('.')[2]: value for key, value in shown.get(name, {}).items()
+                 if key.startswith('default_chunk.') and size(value) is None}
+        for host in left(found, name, chunk):
+            # Qlist: customary, without a default_chunk
+            if name in host.resources.get('Qlist', name).split(',') and queue not in served[host.name]:
+                served[host.name].append(queue)
+    return [_node(host, tuple(served[host.name])) for host in found]
+
+
+def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
+    have = host.resources
+    count = int(have['ngpus']) if have.get('ngpus', '').isdecimal() else 0
+    kind = next((value for key, value in have.items() if re.search(r'gpu_?(type|model|name)', key, re.I)), '')
+    labels = tuple(sorted(f'{key}={value}' for key, value in have.items()
+                          if key not in _COMMON and re.fullmatch(r'[\w.-]+', value) and not value.isdecimal()))
+    return Node(host.name, queues, cores=int(have.get('ncpus') or 1), threads=1,
+                memory_bytes=size(have.get('mem', '')) or 0, gpus=((kind.lower(), count),) if count else (),
+                labels=labels, up=host.is_available, state=','.join(sorted(host.states)))
+
+
+def pbs_queues(text: str, default: str, groups: set[str], user: str) -> list[Queue]:
+    """Read the queues of `qstat -Q -f`. A routing queue gives what the largest of its destinations gives."""
+    shown = records(text, 'Queue: ')
+    ways = {name: [shown[end] for end in _destinations(record) if end in shown]
+            if record.get('queue_type') == 'Route' else [record] for name, record in shown.items()}
+    return [Queue(name, default=name == default, reserved=(reserved := bool(RESERVATION.fullmatch(name))),
+                  closed=_pbs_closed(shown[name], groups, user, reserved),
+                  longest=_most(seconds(end.get('resources_max.walltime', '')) for end in ends),
+                  most_nodes=_most(size(end.get('resources_max.nodect', '')) for end in ends))
+            for name, ends in ways.items() if ends]
+
+
+def _destinations(record: Mapping[str, str]) -> list[str]:
+    """Return the queues to which a routing queue hands jobs on."""
+    return [name.strip().partition('@')[0] for name in record.get('route_destinations', '').split(',') if name]
+
+
+def _most(limits: Iterable[int | None]) -> int | None:
+    """Return the widest of some limits; None is without a limit."""
+    return None if None in (found := list(limits)) else max(found)
+
+
+def _pbs_closed(record: dict[str, str], groups: set[str], user: str, reserved: bool) -> str:
+    for key in ('enabled', 'started'):
+        if record.get(key) != 'True' and not (key == 'started' and reserved):
+            return f'{key} = {record.get(key)}'
+    if record.get('from_route_only') == 'True':
+        return 'from_route_only = True'
+    for kind, own in (('group', groups), ('user', {user})):
+        allowed = {entry.strip().partition('@')[0] for entry in record.get(f'acl_{kind}s', '').split(',')}
+        if record.get(f'acl_{kind}_enable') == 'True' and not own & allowed:
+            return f'acl_{kind}s'
+    return ''
+
+
+#: File systems that every node of a cluster may see (the third field of /proc/mounts).
+_SHARED = re.compile(r'lustre|gpfs|beegfs|nfs[34]?|ceph|wekafs|panfs|pvfs2|orangefs|glusterfs|quobyte|vast'
+                     r'|fuse\.(glusterfs|dfuse|ceph|juicefs)')
+#: Variables with a folder of the user's own, and our name for it.
+_VARIABLES = {'SCRATCH': 'scratch', 'WORK': 'work', 'HOME': 'home'}
+
+
+def filesystems(mounts: str, env: Mapping[str, str],
+                writable: Callable[[str], bool]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Return this user's folders on the shared file systems of /proc/mounts, and the mount points without one."""
+    lines = ([*line.split(' '), '', '', '', ''] for line in mounts.splitlines())
+    shared = {re.sub(r'\\(\d{3})', lambda octal: chr(int(octal[1], 8)), point): kind
+              for _, point, kind, options, *_ in lines
+              if _SHARED.fullmatch(kind) and 'ro' not in options.split(',')}     # read-only ones are software
+    found, taken = {}, set()
+    for variable, name in _VARIABLES.items():
+        path = os.path.normpath(env.get(variable, ''))
+        point = max((p for p in shared if PurePath(path).is_relative_to(p)), key=len, default='')
+        if point and writable(path):
+            found[name] = path, f'${variable}, {shared[point]} at {point}'
+            taken.add(point)
+    return found, [f'{kind} at {point}' for point, kind in shared.items() if point not in taken]
+
+
+def link(root: Tree) -> tuple[float, str] | None:
+    """Return the rate of the fastest active port for MPI traffic on this node in MB/s, and its source."""
+    ports = []
+    for device in root.listing('sys/class/infiniband'):
+        for port in root.names(f'sys/class/infiniband/{device}/ports'):
+            rate, state, layer = (root.text(f'sys/class/infiniband/{device}/ports/{port}/{name}') or ''
+                                  for name in ('rate', 'state', 'link_layer'))
+            if 'ACTIVE' in state and (found := re.match(r'([\d.]+) Gb/sec', rate)):
+                told = ', '.join(filter(None, (rate, layer)))
+                ports.append((float(found[1]) * 125, f'{device} port {port}: {told}'))
+    for name in root.names('sys/class/net', 'hsn'):         # HPE Slingshot
+        if (speed := root.number(f'sys/class/net/{name}/speed') or 0) > 0:
+            ports.append((speed / 8, f'{name}: {speed} Mb/s'))
+    return max(ports, default=None)

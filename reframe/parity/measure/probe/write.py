@@ -1,0 +1,204 @@
+"""The file that a person would have written, each value with its source beside it."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+
+from parity.base import codes, submission
+from parity.base.figures import counted
+from parity.measure.probe.login import BatchSystem, Host, Node, Queue
+
+#: The command that lists the nodes of each batch system.
+_SOURCES = {'slurm': 'scontrol show node', 'pbs': 'pbsnodes -a'}
+#: A comment begins here, or two blanks behind a longer line.
+_COLUMN = 58
+#: One case takes minutes; a queue that allows days would keep one that hangs for as long.
+_CASE_SECONDS = 3600
+#: Operators' words for the kinds of nodes.
+_KINDS = {'physical': 'physical', 'baremetal': 'physical', 'virtual': 'virtual', 'vm': 'virtual'}
+#: Compute capability by the name of the GPU (NVIDIA, "CUDA GPU Compute Capability"), and AMD's gfx names
+#: (ROCm documentation, "Accelerator and GPU hardware specifications").
+_ARCHES = {'v100': 'sm_70', 't4': 'sm_75', 'a100': 'sm_80', 'a30': 'sm_80', 'a40': 'sm_86', 'a10': 'sm_86',
+           'l4': 'sm_89', 'l40': 'sm_89', 'l40s': 'sm_89', 'h100': 'sm_90', 'h200': 'sm_90', 'gh200': 'sm_90',
+           'b200': 'sm_100', 'gb200': 'sm_100', 'mi50': 'gfx906', 'mi100': 'gfx908', 'mi210': 'gfx90a',
+           'mi250': 'gfx90a', 'mi250x': 'gfx90a', 'mi300a': 'gfx942', 'mi300x': 'gfx942'}
+
+
+class Like(NamedTuple):
+    """Like nodes behind one queue: a partition of system.yaml. ``options`` tell them from the queue's others."""
+
+    name: str
+    queue: Queue
+    nodes: tuple[Node, ...]
+    options: tuple[str, ...] = ()
+    mixed: str = ''                     # the kinds its jobs may get, where no option tells them apart
+
+    @property
+    def smallest(self) -> Node:
+        return min(self.nodes, key=lambda n: (n.cores, n.memory_bytes))
+
+    @property
+    def common(self) -> list[str]:
+        """The labels that all of its nodes have."""
+        return sorted(set.intersection(*(set(n.labels) for n in self.nodes)))
+
+    @property
+    def kind(self) -> str:
+        """Return physical or virtual, as the operator calls the nodes; '' where that is not known."""
+        kinds = {_KINDS[label] for label in self.common if label in _KINDS}
+        return kinds.pop() if len(kinds) == 1 else ''
+
+    @property
+    def away(self) -> list[str]:
+        """The nodes that are not up today; an outage is no property of the system."""
+        return [f'{n.name} {n.state}'.strip() for n in self.nodes if not n.up]
+
+
+def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) -> str:
+    likes, left = like_nodes(cluster)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, autoescape=False)
+    environment.filters.update(short=short, quoted=quoted, json=json.dumps, span=_span, gib=_gib, arch=_arch)
+    text = environment.get_template('system.yaml.j2').render(
+        name=name, cluster=cluster, host=host, today=today, likes=likes, left=left, counted=counted,
+        slurm=cluster.scheduler == 'slurm', source=_SOURCES[cluster.scheduler], scatter=submission.SCATTER,
+        hostname=f'^{re.escape(host.name)}$', built=codes.of_spack()[:2], CASE_SECONDS=_CASE_SECONDS,
+        modules='lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod',
+        user=getpass.getuser() if cluster.account else '',
+        named={key: found for key, found in host.filesystems.items() if key != 'home'} or host.filesystems,
+        others=f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else '')
+    return ''.join(map(_line, text.splitlines()))
+
+
+def _line(line: str) -> str:
+    """Return a line with its comment, the text behind `## `, in the column of comments."""
+    text, _, comment = line.partition('## ')
+    text = text.rstrip()
+    width = 0 if not text else _COLUMN if len(text) < _COLUMN else len(text) + 2
+    return f'{text:<{width}}# {comment}\n' if comment else f'{text}\n'
+
+
+def _arch(gpu: str) -> str:
+    return next((_ARCHES[word] for word in re.split(r'[^a-z0-9]+', gpu.lower()) if word in _ARCHES), '')
+
+
+def _span(seconds: int) -> str:
+    parts = ((seconds // 86400, 'd'), (seconds // 3600 % 24, 'h'), (seconds // 60 % 60, 'm'), (seconds % 60, 's'))
+    return ''.join(f'{count}{unit}' for count, unit in parts if count)
+
+
+def _gib(node: Node) -> str:
+    return f'{node.memory_bytes / (1 << 30):.4g} GiB'
+
+
+def short(words: Iterable[str]) -> str:
+    """Join a list, cut where it grows too long for a comment."""
+    text = ', '.join(words)
+    return text if len(text) <= 100 else text[:100].rpartition(', ')[0] + ', ...'
+
+
+def quoted(text: str) -> str:
+    """Return text for YAML, in quotes where it needs them."""
+    return text if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text) else json.dumps(text)
+
+
+#: Characters that a partition's name cannot have.
+_NO_NAME = r'[^A-Za-z0-9_-]'
+#: Like nodes differ less in memory: a kernel keeps a little more on one than on another.
+_MEMORY = 0.1
+#: Generations of processors, in operators' words: they tell nodes of one size apart.
+_PROCESSORS = re.compile(
+    r'(sandy|ivy)_?bridge|snb|ivb|haswell|hsw|broadwell|bdw|(sky|cascade|cooper|ice)_?lake|skl|skx|clx|icx|icl'
+    r'|(sapphire|granite|emerald)_?rapids|spr|emr|gnr|knl|naples|rome|milan(-?x)?|genoa(-?x)?|bergamo|turin|zen[1-6]'
+    r'|power(8|9|10)|thunderx2?|a64fx|grace|graviton\d|ampere|altra|intel|amd|arm')
+
+
+def like_nodes(cluster: BatchSystem) -> tuple[list[Like], dict[str, str]]:
+    """Return the partitions worth measuring, and why each other queue was left out."""
+    queues, slurm = cluster.queues, cluster.scheduler == 'slurm'
+    members = {q.name: [node for node in cluster.nodes if q.name in node.queues] for q in queues}
+    left = {q.name: q.closed or 'a reservation' for q in queues if q.closed or q.reserved}
+    left |= {name: 'it has no nodes' for name, nodes in members.items() if not nodes}
+    found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], slurm)]
+    count = Counter(like.queue.name for like in found)
+    def rank(like: Like) -> tuple:
+        """A queue of one kind comes before one of many kinds that shows up to twice as many of its nodes."""
+        alone = count[like.queue.name] == 1 and not like.mixed
+        return (-len(like.nodes) * (1 + alone) / (1 + like.mixed.count(';')), count[like.queue.name],
+                not like.queue.default, -(like.queue.longest or 1 << 40), like.name)
+    found.sort(key=rank)
+    taken, covered = [], {}
+    for like in found:
+        if new := {n.name for n in like.nodes} - set(covered):
+            taken.append(like)
+            covered |= dict.fromkeys(new, like.name)
+    order = list(members)
+    for name in order:
+        if name not in left and name not in {like.queue.name for like in taken}:
+            same = dict.fromkeys(covered[n.name] for n in members[name])
+            left[name] = f'its nodes are those of {", ".join(same)}'
+    return sorted(taken, key=lambda k: (order.index(k.queue.name), k.name)), left
+
+
+def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
+    """Return the kinds of a queue's nodes that its jobs can ask for, and the other nodes together as one kind."""
+    kinds: dict[tuple, list[Node]] = {}
+    for node in sorted(nodes, key=lambda n: n.memory_bytes):
+        fixed = node.cores, node.gpus, _kind(node), *filter(_names_processor, node.labels)
+        near = next((k for k in kinds if k[0] == fixed and node.memory_bytes <= k[1] * (1 + _MEMORY)), None)
+        kinds.setdefault(near or (fixed, node.memory_bytes), []).append(node)
+    base = re.sub(_NO_NAME, '-', queue.name)
+    if len(kinds) == 1:
+        return [Like(base, queue, tuple(nodes), _gpus(nodes, slurm))]
+    found, rest = [], []
+    for members in kinds.values():
+        others = list(set(nodes) - set(members))
+        own = members[0].gpus and not set(members[0].gpus) & {g for n in others for g in n.gpus}
+        word = '' if own else _tells(members, others)
+        if own or word:
+            told = members[0].gpus[0][0] or 'gpu' if own else word.partition('=')[2] or word
+            options = (*([f'--constraint={word}' if slurm else word] if word else []), *_gpus(members, slurm))
+            found.append(Like(f'{base}-{re.sub(_NO_NAME, "-", told)}', queue, tuple(members), options))
+        else:
+            rest.append(members)
+    if rest:
+        told = '; '.join(f'{len(kind)} of {kind[0].cores} cores, {_gib(kind[0])}'
+                         + ''.join(f', {count} {gpu or "GPUs"}' for gpu, count in kind[0].gpus)
+                         for kind in (rest if len(rest) > 1 else kinds.values()))
+        found.append(Like(base, queue, tuple(n for members in rest for n in members), mixed=told))
+    return found
+
+
+def _kind(node: Node) -> str:
+    """Return physical, virtual or cloud, by the operator's words or Slurm's state; '' where neither says it. Of a
+    node that Slurm does not show only the name is known."""
+    words = {*node.labels, *node.state.split('+')}
+    if not node.state:
+        return re.sub(r'\d.*', '', node.name)
+    return 'cloud' if 'cloud' in words else next((_KINDS[word] for word in sorted(words) if word in _KINDS), '')
+
+
+def _names_processor(label: str) -> bool:
+    return bool(_PROCESSORS.fullmatch(label.rpartition('=')[2].lower()))
+
+
+def _tells(members: list[Node], others: list[Node]) -> str:
+    """Return a label that all of ``members`` have and none of the others: a processor's, or else the shortest."""
+    common = set.intersection(*(set(n.labels) for n in members)) - {w for n in others for w in n.labels}
+    return min(common, key=lambda w: (not _names_processor(w), len(w), w), default='')
+
+
+def _gpus(members: list[Node], slurm: bool) -> tuple[str, ...]:
+    return tuple(f'--gres=gpu:{kind and kind + ":"}{count}' if slurm else f'ngpus={count}'
+                 for kind, count in members[0].gpus)

@@ -1,0 +1,214 @@
+"""A case in a batch system: the options of every job, its longest wait, and how it was ended.
+
+The scheduler's word for the end comes first. srun of a job out of time, and mpirun of a job whose node was killed
+and came back, both exit with 0."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+from parity.base.reasons import Kind
+from parity.measure.scheduler import command, pbs, placement, slurm
+
+#: A measurement that begins again on another node is another measurement, and writes into the same output.
+_NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
+#: Backends whose jobs wait in a queue: 'local' has none.
+QUEUED = tuple(_NEVER_AGAIN)
+#: The longest that a job waits for its nodes, where the partition states nothing (`extras: max_pending_time`).
+LONGEST_WAIT = '6h'
+
+#: How long (seconds) a scheduler may take to end a job that has outlived its limits. Slurm rounds a time limit up
+#: to minutes, looks every half minute, and leaves a job another half minute.
+GRACE = 120.0
+
+#: The Unix time from which on no job starts: the end of a night's window (`nightly:` in system.yaml).
+UNTIL = 'PARITY_UNTIL'
+#: The reason of a case that was left out for it.
+OVER = 'the window of the night ended'
+
+#: How mpirun of an Open MPI without `tm` reaches the other nodes of a PBS job, where the site says nothing.
+_REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" '
+                 'PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"')
+
+#: How the reason of a job begins that waited for too long.
+WAITED = 'maximum pending time exceeded'
+
+#: The output of node.sh.
+NODE = 'node.txt'
+
+#: A job ends with its program's exit code where that is not 0, whatever runs after the program and reads $?.
+_NOTE_CODE = 'parity_ended=$?; (exit $parity_ended)'
+_END_WITH_CODE = '(exit $((parity_ended ? parity_ended : $?)))'
+
+#: Slurm's words for a job that something other than the program ended (sacct(1), JOB STATE CODES).
+_ENDED = {
+    'TIMEOUT': (Kind.LIMIT, 'time limit reached'), 'DEADLINE': (Kind.LIMIT, 'deadline reached'),
+    'OUT_OF_MEMORY': (Kind.LIMIT, 'memory exceeded'), 'NODE_FAIL': (Kind.NODE, 'a node failed'),
+    'BOOT_FAIL': (Kind.NODE, 'a node did not start'), 'PREEMPTED': (Kind.NONE, 'preempted by another job'),
+    'CANCELLED': (Kind.CANCELLED, 'cancelled'), 'REVOKED': (Kind.CANCELLED, 'cancelled by a sibling'),
+}
+#: Complaints of srun and slurmstepd about a step that ended so, although the job went on.
+_OF_A_STEP = {
+    'OUT_OF_MEMORY': re.compile(r'^slurmstepd\S*: error: Detected \d+ oom.kill event', re.M),
+    'NODE_FAIL': re.compile(r'^srun: error: Node failure on ', re.M),
+}
+#: The same of PBS (JOB_EXEC_KILL_* of its job.h).
+_ENDED_BY_PBS = {
+    -24: (Kind.NONE, 'more cores used than asked for'), -25: (Kind.NONE, 'more cores used than asked for'),
+    -26: (Kind.LIMIT, 'virtual memory exceeded'), -27: _ENDED['OUT_OF_MEMORY'],
+    -28: (Kind.LIMIT, 'CPU time limit reached'), -29: _ENDED['TIMEOUT'],
+}
+
+
+def demand_modules(case) -> None:
+    """Have a job end where a module did not load: programs on PATH would run in place of the module's."""
+    modules = [*case.current_partition.local_env.modules, *case.current_environ.modules, *case.modules]
+    if modules and not case.standalone:
+        case.stage_program('modules.sh')
+        case.prerun_cmds = [f'(. ./modules.sh {" ".join(modules)}) || exit 2', *case.prerun_cmds]
+
+
+def begin(case) -> None:
+    """Set the options of every job; ``case`` is a ReFrame test after its set-up."""
+    scheduler, job = case.current_partition.scheduler.registered_name, case.job
+    if case.postrun_cmds:
+        case.postrun_cmds = [_NOTE_CODE, *case.postrun_cmds, _END_WITH_CODE]
+    if scheduler not in QUEUED:
+        return
+    if not case.standalone:
+        case.stage_program('node.sh')
+        case.prerun_cmds = [f'./node.sh >{NODE}', *case.prerun_cmds]
+    needed = nodes(case)
+    if job.pin_nodes and needed > len(job.pin_nodes):       # reframe --distribute: a node by itself
+        case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(job.pin_nodes)} alone', Kind.NODES)
+    if needed > 1 and placement.needs_node_file(case.current_partition):
+        case.stage_program('pbs_rsh.sh')
+        case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
+    job.options = [*job.options, _NEVER_AGAIN[scheduler]]
+    job.record, job.times = case.parity, case.parity.setdefault('job', {})
+    if case.max_pending_time is None:
+        case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
+    if until := float(os.environ.get(UNTIL, 0)):
+        if (left := until - time.time()) <= 0:
+            case.skip_case(f'{OVER} before its job started: it is left for the next night', Kind.WINDOW)
+        if left < case.max_pending_time:        # ReFrame reads a time as seconds
+            case.max_pending_time, case.parity['until'] = left, until
+
+
+def begun(job) -> bool:
+    """Return whether a job's first file is there. Its scheduler may not say that it began."""
+    return os.path.exists(os.path.join(job.workdir, NODE))
+
+
+def overdue(job) -> tuple[Kind, str] | None:
+    """Return the kind and the reason of a job that has outlived its longest wait, or its time limit, by GRACE."""
+    now, standing = time.time(), job.standing
+    if standing.waits:
+        kind, what, limit, lived = Kind.CANCELLED, WAITED, job.max_pending_time, now - job.submit_time
+    else:
+        kind, what, limit, lived = Kind.LIMIT, 'time limit reached', job.time_limit, now - standing.since
+    if not limit or lived < limit + GRACE:
+        return None
+    return kind, f'{what}, {limit:g} s: job {job.jobid} had not ended after {lived:.0f} s'
+
+
+def nodes(case) -> int:
+    """Return the number of nodes that a case needs."""
+    return -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
+
+
+def note_times(job, times: tuple[float, float] | None) -> None:
+    """Keep how long a job waited in the queue, refusals included, and ran. Without ``times`` its files tell: it
+    writes NODE when it begins, and its output until it ends."""
+    if getattr(job, 'times', None) is None:
+        return
+    if times:
+        waited, ran = times[0] + getattr(job, 'refused_for', 0.0), times[1]
+    else:
+        try:
+            began, ended = (Path(job.workdir, name).stat().st_mtime for name in (NODE, job.stdout))
+        except OSError:
+            return
+        waited, ran = began - job.submit_time, ended - began
+    job.times.update(submitted=job.submit_time, waited=max(0.0, waited), ran=max(0.0, ran))
+
+
+def node_report(stagedir: str) -> dict[str, str]:
+    """Return the output of programs/node.sh; {} where the job did not begin. Its `nodes` are a list of Slurm."""
+    try:
+        lines = Path(stagedir, NODE).read_text(errors='replace').splitlines()
+    except OSError:
+        return {}
+    return {key: value.strip() for key, _, value in (line.partition(':') for line in lines) if value}
+
+
+def node(stagedir: str) -> dict[str, str]:
+    """Return the facts of the node that ran the job."""
+    return {key: value[:200] for key, value in node_report(stagedir).items() if key != 'nodes'}
+
+
+def ended(job, complaints: str = '') -> tuple[Kind, str]:
+    """Return the kind of the end that something other than the program made of the job, and a sentence with its
+    id and nodes; '' where nothing did. Only ``complaints``, its standard error, tell of a killed step where the
+    script went on."""
+    words = [word for word in str(job.state or '').split(',') if word in _ENDED]
+    words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
+    if words[:1] == ['CANCELLED'] and not job.nodelist:     # by ReFrame, which does not say why
+        longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
+        how = ', Reason '.join(filter(None, ('CANCELLED', _waited_for(job))))
+        return Kind.CANCELLED, f'cancelled while it waited in the queue{longest} (job {job.jobid}: {how})'
+    record = getattr(job, 'pbs', {})        # parity.measure.rfm.queues
+    status = int(record.get('Exit_status', 0))
+    word = f'Exit_status {status}'
+    if words:
+        (kind, what), word = _ENDED[words[0]], words[0]
+        if word in slurm.BLAMED and (more := slurm.blame(job.jobid, word, ','.join(job.nodelist or []))):
+            word += f' {more}' if more.startswith('by ') else f'; {more}'
+    elif record.get('substate') == pbs.DELETED:
+        (kind, what), word = _ENDED['CANCELLED'], record.get('comment') or word
+    elif status < 0:
+        kind, what = _ENDED_BY_PBS.get(status, (Kind.NONE, 'PBS could not run it'))
+    elif status > pbs.KILLED:
+        kind, what = Kind.NONE, f'ended by signal {status - pbs.KILLED}'
+    else:
+        return Kind.NONE, ''
+    on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
+    limit = _limit(job, record) if (kind, what) == _ENDED['TIMEOUT'] else ''
+    return kind, f'{what}{limit} (job {job.jobid}{on}: {word})'
+
+
+def _limit(job, record: dict[str, str]) -> str:
+    """Return the time that a job had; a hook of PBS may have cut what was asked for."""
+    asked = job.time_limit or 0
+    given = command.seconds(record.get('Resource_List.walltime', '')) or asked
+    return f', {given:g} s{f" of {asked:g} s asked for" if given < asked else ""}' if given else ''
+
+
+def signalled(job) -> str:
+    """Say which signal ended the program; '' where none did. A shell ends with 128 and the signal's number."""
+    code = job.exitcode or 0
+    number = getattr(job, 'signal', None) or (code - 128 if 128 < code <= 128 + signal.NSIG else 0)
+    return f'ended by signal {number} ({signal.strsignal(number) or "unknown"})' if number else ''
+
+
+def no_output(job, stagedir: str) -> str:
+    """Say why a job that has ended may have left no output."""
+    on = f' of {", ".join(job.nodelist)}' if job.nodelist else ''
+    return (f'a node{on} was gone before it wrote any, or does not see {stagedir} '
+            '(results must be in a folder that all nodes share: PARITY_RESULTS)')
+
+
+def _waited_for(job) -> str:
+    """Return why a job waited, as squeue last gave it, or else sacct; '' where neither has a reason."""
+    standing = getattr(job, 'standing', None)
+    if standing and standing.waits and standing.reason:
+        return standing.reason
+    try:
+        words = command.run(['sacct', '-n', '-X', '-P', '-j', job.jobid, '-o', 'Reason']).stdout.split()
+    except command.SchedulerError:
+        return ''
+    return next((word for word in words if word not in ('None', 'Unknown')), '')

@@ -1,0 +1,217 @@
+"""ReFrame's site configuration, assembled from systems/*/system.yaml and the detected facts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from string import Template
+from typing import Any
+
+from parity.base import paths
+from parity.base.errors import UsageError
+from parity.measure.rfm import store
+from parity.site import secrets, systems
+from parity.site.systems import Partition, System
+
+PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
+             'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
+
+
+def site_configuration(chosen: str = '', sends: bool = False) -> dict[str, Any]:
+    """Return the dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file.
+
+    It has the system that ReFrame was told to take, all for ''. A run ``sends`` its cases to the server that the
+    system names."""
+    stated = [systems.read(name) for name in ([chosen] if chosen else systems.names())]
+    found = [_system(system) for system in stated]
+    return {
+        'systems': [system for system, _ in found],
+        'environments': [environ for _, environs in found for environ in environs],
+        'logging': [_logging(), *(_logging(system) for system in stated if sends and system.httpjson)],
+        'general': _general(stated),
+        'storage': [store.storage()],
+        'modes': [{'name': size, 'options': [f'-S size={size}']}
+                  for size in ('quick', 'nightly', 'acceptance')],
+    }
+
+
+def _system(system: System) -> tuple[dict, list[dict]]:
+    """Return one system and its environments, in ReFrame's form."""
+    machine, software = (_detected(system) if system.detect else (None, None))
+    # a login node can try none of the programs of a system that is not detected
+    from parity.measure.software import earlier
+    found = earlier.restored(software.environs if software else [*_built(system.name), *_stated(system)])
+    said = software.announcement if software else '; '.join(
+        environ.software['lacking'] for environ in found if 'lacking' in environ.software)
+    environs = [_environment(system, environ) for environ in found]
+    names = [e['name'] for e in environs]
+    if wrong := list(_wrong(system, names)):
+        file = systems.file_of(system.name)
+        raise UsageError('\n'.join(f'{file}: {why}' for why in wrong))
+    return {
+        'name': system.name,
+        'descr': system.descr,
+        'hostnames': system.hostnames,
+        'modules_system': system.modules_system,
+        'prefix': str(paths.results()),
+        'max_local_jobs': 1 if system.detect is True else 8,
+        'partitions': [_partition(system, stated, machine, names, said) for stated in system.partitions],
+    }, environs
+
+
+def _wrong(system: System, environs: list[str]) -> Iterator[str]:
+    """Yield what would make cases disappear, or run something else than the file says."""
+    yield from (f'environments: {name!r} is the name of two environments'
+                for name, count in Counter(environs).items() if count > 1)
+    if any(e.modules for e in system.environments) and system.modules_system == 'nomod':
+        yield 'modules_system: nomod loads none of the modules that environments names; valid: envmod, lmod'
+    for part in system.partitions:
+        yield from (f'partition {part.name}: unknown environment {name!r}; valid: {", ".join(environs)}'
+                    for name in part.environs or () if name not in (*environs, *systems.SPACK))
+        if system.detect is not True:  # a check would take an unknown number of cores for one
+            yield from (f'partition {part.name}: extras: {fact} must be stated: it is not detected'
+                        for fact in ('cores', 'memory_bytes') if getattr(part.extras, fact) is None)
+
+
+def _detected(system: System):
+    from parity.measure import machine
+    from parity.measure.software import discover
+    cache = paths.results() / 'cache'
+    return (machine.load(cache / 'machine.json'),
+            discover.discover(paths.root(), system.environments, cache / 'software.json', system.name,
+                              system.module_commands))
+
+
+def _stated(system: System) -> Iterator:
+    """Yield the environments of modules, of prefixes and of the nodes' own packages, with the codes that the site
+    states. A prefix that this machine sees, too, must have their programs."""
+    from parity.measure.software.programs import Environ
+    for at, entry in enumerate(system.environments):
+        made = Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
+                       features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
+        if entry.prefix:
+            from parity.measure.software import discover
+            made = discover.stated_below(made, entry.prefix, systems.line(system.name, ('environments', at)))
+        yield made
+
+
+def _built(system: str) -> list:
+    """Return what Spack has built for the system; without features before, so that its cases are `missing`."""
+    from parity.measure.software import manifest
+    from parity.measure.software.programs import Environ
+    made = manifest.read(system)
+    if made is None:
+        return [Environ(name=systems.SPACK[0], provider='spack')]
+    newer = manifest.not_built(system, made)
+    found = [manifest.environ(view, os.environ, frozenset(), name, newer)[0] for name, view in made.views.items()]
+    # which BLAS kernels run on the compute nodes' processor, this one cannot tell
+    return [environ.model_copy(update={
+        'software': {k: v for k, v in environ.software.items() if k != 'blas'},
+        'env_vars': {k: v for k, v in environ.env_vars.items() if k != 'OPENBLAS_CORETYPE'}}) for environ in found]
+
+
+def _environment(system: System, environ) -> dict:
+    return {
+        'name': environ.name,
+        'features': list(environ.features),
+        'modules': [shlex.quote(name) for name in environ.modules],
+        'env_vars': [[k, v] for k, v in environ.env_vars.items()],
+        'extras': {'provider': environ.provider, 'software': environ.software,
+                   'identities': {feature: environ.identity_of(feature) for feature in environ.features}},
+        'target_systems': [system.name],
+    }
+
+
+#: An accounting database that does not answer ends the whole night when so many polls in a row have failed
+#: (ReFrame's own: 3, which are 3 seconds): long enough for one that is restarted.
+_PATIENCE = {'max_sacct_failures': 100}
+
+
+def _partition(system: System, stated: Partition, machine, environs: list[str], said: str) -> dict:
+    """Return a partition as stated, completed by what was detected; what is stated wins."""
+    part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
+    wanted = environs if stated.environs is None else stated.environs
+    part['environs'] = [e for e in wanted if e in environs]
+    part['max_jobs'] = stated.max_jobs
+    part['env_vars'] = [list(v) for v in stated.env_vars]
+    if stated.scheduler == 'slurm':
+        part['sched_options'] = {**_PATIENCE, **(stated.sched_options or {})}
+    variables = {**os.environ, 'PARITY_RESULTS': str(paths.results())}
+    extras = stated.extras.model_dump(exclude_none=True)
+    extras['filesystems'] = {name: Template(path).safe_substitute(variables)
+                             for name, path in stated.extras.filesystems.items()}
+    if system.detect is True:
+        from parity.measure.machine import bounds
+        part['features'] = sorted({*stated.features, *machine.features()})
+        part.setdefault('processor', machine.processor())
+        extras['limits'] = {k: v.model_dump() for k, v in bounds(machine, extras['limits'])[0].items()}
+        extras = {'nodes': 1, 'cores': machine.cores, 'memory_bytes': machine.memory_bytes, **extras}
+    if system.detect:
+        extras = {'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
+                  'machine': machine.model_dump(mode='json'), **extras}
+    if said:
+        extras['announcement'] = said
+    if budget := system.io_budget.model_dump(exclude_none=True):
+        extras['io_budget'] = budget
+    return {**part, 'extras': extras}
+
+
+def _general(stated: list[System]) -> list[dict]:
+    """Return ReFrame's general options, and those of systems with modules and with many jobs.
+
+    The job script's own login shell, which knows `module`, loads modules. ReFrame would load them here too, to
+    resolve conflicts, and does not start on a machine without the module system; its option turns both off.
+
+    Poll less often if many jobs are in flight. One ends every moment, and ReFrame would ask for all states ten
+    times a second: too much for an accounting database."""
+    results = paths.results()
+    modules = [system.name for system in stated if system.modules_system != 'nomod']
+    many = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]
+    own = (({'resolve_module_conflicts': False, 'use_login_shell': True}, modules), ({'poll_rate_max': 1}, many))
+    return [{'check_search_path': [str(paths.root() / 'checks')], 'check_search_recursive': True,
+             'colorize': sys.stdout.isatty(),
+             'report_file': str(results / 'reports' / 'run-{sessionid}.json'),
+             'topology_prefix': str(results / 'cache' / 'topology')},
+            *({**options, 'target_systems': names} for options, names in own if names)]
+
+
+def _logging(system: System | None = None) -> dict:
+    """Return ReFrame's logs, of all systems or of one that sends its cases to a server."""
+    sent = [_httpjson(system)] if system else []
+    with contextlib.suppress(OSError):      # a run says why its results cannot be kept
+        paths.results().mkdir(parents=True, exist_ok=True)
+    log = os.environ.get('PARITY_REFRAME_LOG') or str(paths.results() / 'reframe.log')
+    return {
+        'level': 'debug',
+        'handlers': [
+            {'type': 'stream', 'name': 'stdout', 'level': 'info', 'format': '%(message)s'},
+            {'type': 'file', 'name': log, 'level': 'info', 'append': False,
+             'format': '[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s'},
+        ],
+        'handlers_perflog': [
+            {'type': 'filelog', 'basedir': 'perflogs', 'level': 'info', 'append': True,
+             'prefix': '%(check_system)s/%(check_partition)s',
+             'format': '|'.join(f'%(check_{c})s' for c in store.PERFLOG_COLUMNS),
+             'format_perfvars': PERFVALUE},
+            *sent,
+        ],
+        'target_systems': [system.name if system else '*'],
+    }
+
+
+def _httpjson(system: System) -> dict[str, Any]:
+    """Return ReFrame's handler, the secrets in its headers. UsageError for a secret that is not there."""
+    stated, where = system.httpjson, f'{systems.file_of(system.name)}: httpjson'
+    known, headers = secrets.read(stated.secrets, where), dict(stated.extra_headers)
+    for name, value in headers.items() if known else ():
+        try:
+            headers[name] = Template(value).substitute(known)
+        except (KeyError, ValueError):
+            raise UsageError(f'{where}.extra_headers.{name}: a $ must begin the name of a secret, or be '
+                             f'written $$; valid: ${", $".join(sorted(known))}') from None
+    return {'type': 'httpjson', 'level': 'info', **stated.model_dump(exclude={'secrets'}),
+            'extra_headers': headers}

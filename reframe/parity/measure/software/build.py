@@ -1,0 +1,221 @@
+"""Build a system's environment from its lock, prove its binaries, write the manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from parity.base import codes, errors
+from parity.base.codes import Code
+from parity.base.errors import InfrastructureError, ParityError, UsageError
+from parity.base.figures import counted
+from parity.measure.software import environment, manifest, spack, steps
+from parity.measure.software.blas import attempt
+from parity.measure.software.programs import SECONDS, prepared, root_variables
+from parity.measure.software.spack import Spack
+from parity.site.systems import System
+
+
+def build(system: System, facts: dict[str, Any], only: Sequence[str] = (),
+          used: Collection[Path] = ()) -> manifest.Manifest:
+    """Concretize where there is no lock, install, check every binary, then take the build into use.
+
+    ``only`` names codes or packages to build beside those in use; all of spack.yaml without it. Where nothing
+    changed, do nothing. Where it fails, the build before stays in use: UsageError without a compiler or for an
+    unknown name, InfrastructureError where the build fails or a binary is missing. ``used``: builds that nights
+    measured, which stay."""
+    wanted = _wanted(system.name, only)
+    with environment.lock(system.name):
+        return _build_alone(system, facts, wanted, bool(only), used)
+
+
+def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: bool,
+                 used: Collection[Path]) -> manifest.Manifest:
+    command, place = _written(system, facts)
+    built = manifest.read(system.name)
+    if built and some:
+        wanted |= built.names & set(environment.packages(system.name))
+    same = built and built.stamp.partition(' ')[0] == environment.stamp(place)
+    if same and manifest.whole(built) and wanted <= built.names:
+        manifest.done(system.name)
+        print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
+        return built
+    tree = command.tree(place)
+    if any(letter.isspace() for letter in tree):        # Spack copes with a space; the compilers do not
+        raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
+                         "(Spack's config:install_tree:root; for a Spack that parity brought, PARITY_RESULTS)")
+    began, start = manifest.now(), time.monotonic()
+    manifest.attempted(system.name, began)
+    try:
+        written = _build(command, system, place, wanted)
+    except ParityError as err:
+        with contextlib.suppress(OSError):      # a full disk: go on to say what failed
+            manifest.attempted(system.name, began, str(err)[:400])
+        if built:
+            print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)
+        raise
+    _commit_lock(system, place)
+    for other in place.parent.iterdir():        # a session may still use the build before; packages stay Spack's
+        if other not in (place, *used) and not (built and other in Path(built.view).parents):
+            environment.remove(other)
+    count = sum(len(view.packages) for view in written.views.values())
+    print(f'parity: {system.name}: built {counted(count, "package")} in {time.monotonic() - start:.0f} s')
+    return written
+
+
+def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
+    """Return a Spack, and the system's environment with its lock, to make a bundle from."""
+    command, place = _written(system, facts)
+    _lock(command, system, place)
+    _commit_lock(system, place)
+    return command, place
+
+
+def _wanted(system: str, only: Sequence[str]) -> set[str]:
+    """Return the packages of these codes or packages; all without any. Raise UsageError for an unknown name."""
+    packages = environment.packages(system)
+    known = {code.room: package for package in packages for code in codes.of_package(package)}
+    known |= {package: package for package in packages}
+    for name in only:
+        if name not in known:
+            raise UsageError(errors.unknown('package', name, list(known)))
+    return {known[name] for name in only} or set(packages)
+
+
+def _written(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
+    if system.detect:       # before Spack is cloned
+        environment.demand_packages()
+    command = spack.chosen()
+    if own := command.given():
+        print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
+    place = environment.write(system, facts, own)
+    environment.fetch_recipes(place)
+    return command, place
+
+
+def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> manifest.Manifest:
+    _lock(command, system, place)
+    _refuse_unfit(system, place)
+    built = manifest.read(system.name)
+    # Spack replaces the view of other packages at the end. It does not mend one, but makes it where there is none
+    good = built and place in Path(built.view).parents and manifest.whole(built)
+    for name in () if good else ('view', 'view-gpu'):
+        (place / name).unlink(missing_ok=True)
+        shutil.rmtree(place / f'._{name}', ignore_errors=True)
+    lock = spack.locked(place)
+    roots = [root['hash'] for root in lock['roots']]
+    chosen = [f'/{root}' for root in roots if lock['concrete_specs'][root]['name'] in wanted]
+    needed = steps.packages(lock, [root.removeprefix('/') for root in chosen])
+    here = needed.keys() & set(command.ask(place, 'find', '--format', '{hash}').split())
+    if here:
+        print(f'parity: {len(here)} of {counted(len(needed), "package", "are")} built already', flush=True)
+    some = len(chosen) < len(roots)
+    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}', *(chosen if some else ()),
+                steps=steps.Steps(needed, here))
+    tools = command.tools(place)
+    default, gpu = (proven(place, tools, wanted, for_gpu) for for_gpu in (False, True))
+    stamp = ' '.join([environment.stamp(place), *(sorted(wanted) if some else ())])
+    return manifest.write(system.name, stamp, default, gpu if gpu.packages else None)
+
+
+def _refuse_unfit(system: System, place: Path) -> None:
+    """Raise UsageError where something that the lock needs is not here, or it was made without its compilers."""
+    specs = spack.locked(place)['concrete_specs'].values()
+    stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
+    if absent := sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path)):
+        raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
+                         f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
+    if not any(s['name'] == 'compiler-wrapper' for s in specs):
+        raise UsageError(f'{place / "spack.lock"}: made while its compilers did not run: correct them in '
+                         f'systems/{system.name}/spack/packages.yaml, then spack clean -m (Spack remembers that '
+                         'they did not)')
+
+
+def _lock(command: Spack, system: System, place: Path) -> None:
+    """Make the lock anew when its inputs change, but never a committed one."""
+    made_from = place / 'spack.lock.inputs'
+    now = environment.inputs(place)
+    if environment.committed_lock(system.name).exists():
+        return _refuse_old(command, system, place)
+    if made_from.exists() and made_from.read_text() == now:
+        return
+    command.run(place, 'concretize', '--force')
+    _refuse_unfit(system, place)
+    made_from.write_text(now)
+
+
+def _roots(place: Path) -> dict[str, str]:
+    """Return the specs that the lock was made for, and the hash of each."""
+    return {root['spec']: root['hash'] for root in spack.locked(place)['roots']}
+
+
+def _refuse_old(command: Spack, system: System, place: Path) -> None:
+    """Raise UsageError where the committed lock is for other specs. Spack changes only the copy at ``place``."""
+    lock, before = environment.committed_lock(system.name), _roots(place)
+    command.run(place, 'concretize')
+    after = _roots(place)
+    if before == after:
+        return
+    asked, stale = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    raise UsageError(f'{lock}: is not of the specs of spack.yaml, gpu.yaml and system.yaml: it lacks '
+                     f'{", ".join(asked) or "none"} and has {", ".join(stale) or "none"} instead. '
+                     f'Make a new one: rm {shlex.quote(str(lock))} && '
+                     f'parity software build --system {system.name}')
+
+
+def _commit_lock(system: System, place: Path) -> None:
+    """Copy a site's new lock to where it is committed; that of `local` is this machine's own."""
+    lock = environment.committed_lock(system.name)
+    if not system.detect and not lock.exists():
+        print(f'parity: {lock}: new; commit it')
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(place / 'spack.lock', lock)
+
+
+#: A library starts if it can be loaded, with all that it needs.
+_LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)')
+
+
+def proven(place: Path, tools: dict[str, str], wanted: set[str], for_gpu: bool = False) -> manifest.View:
+    """Return a view of the ``wanted`` packages at ``place``. Raise InfrastructureError for binaries that are not
+    there or do not start. Without a driver, those for GPUs are not started."""
+    packages = {name: p for name, p in manifest.concrete(place, for_gpu).items() if name in wanted}
+    bin_ = place / ('view-gpu' if for_gpu else 'view') / 'bin'
+    start = not for_gpu or environment.gpu_driver()
+    if packages and not start:
+        print(f'parity: no GPU driver here: of {", ".join(packages)} for GPUs it is only checked that the '
+              'binaries are there, not that they start', flush=True)
+    bad = problems(bin_, {name: code for package, built in packages.items() for code in codes.of_package(package)
+                          for name in code.binaries_of(built.parameters)}, start)
+    if bad:
+        name, why = next(iter(bad.items()))
+        others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
+        raise InfrastructureError(f'{bin_ / name}: {why}{others}')
+    return manifest.view(bin_, packages, tools, start)
+
+
+def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[str, str]:
+    """Return the binaries that cannot be used, each with the reason."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        reasons = pool.map(lambda name: problem(folder / name, wanted[name], start), wanted)
+        return {name: why for name, why in zip(wanted, reasons, strict=True) if why}
+
+
+def problem(program: Path, code: Code, start: bool = True) -> str:
+    """Return '' if the program is there and, with ``start``, runs for half a second or ends without an error."""
+    if not os.access(program, os.X_OK):
+        return 'is not there: the recipe said "installed" without it'
+    if not start:
+        return ''
+    with prepared(code) as work:
+        command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *code.smoke_args]
+        ran = attempt(command, {**os.environ, **root_variables()}, SECONDS, work)
+    return '' if ran.ok or not ran.ended else f'does not start: {ran.why}'

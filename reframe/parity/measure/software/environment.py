@@ -1,0 +1,396 @@
+"""A system's environments for Spack: results/software/<system>/builds/<hash>/, a folder for each set of inputs.
+
+Each has the specs of spack.yaml and gpu.yaml; on `local`, the distribution's packages are externals."""
+
+import hashlib
+import os
+import re
+import runpy
+import shutil
+import subprocess
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, Field
+
+from parity.base import codes, files, paths, yamlfile
+from parity.base.errors import UsageError
+from parity.base.strict import Strict
+from parity.measure.software import fetch, launcher
+from parity.measure.software.spack import BUILTIN
+from parity.site.systems import System
+
+
+def of(system: str) -> Path:
+    """Return the folder of a system's builds, and of the manifest of the build in use."""
+    return paths.results() / 'software' / system
+
+
+def lock(system: str) -> AbstractContextManager[int]:
+    """Hold the builds of a system: meanwhile no other process builds or removes any."""
+    return files.alone(of(system) / '.build.lock', f'builds for {system}')
+
+
+def scope(system: str) -> Path:
+    """Return the folder of a system's own files for Spack, which is a configuration scope."""
+    return paths.root() / 'systems' / system / 'spack'
+
+
+#: Files of a build from which Spack can make it again.
+_LOCKED = ('spack.yaml', 'spack.lock')
+
+
+def remove(build: Path) -> None:
+    """Remove a build but for its lock. Its packages stay Spack's."""
+    for entry in build.iterdir() if build.is_dir() else ():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name not in _LOCKED:
+            entry.unlink(missing_ok=True)
+
+
+def view_is_there(view: Path) -> bool:
+    """Return whether a view (its bin/) leads to programs: its packages may be gone."""
+    return any(program.exists() for program in view.glob('*'))
+
+
+def committed_lock(system: str) -> Path:
+    """Return the file of a system's lock under version control."""
+    return scope(system) / 'spack.lock'
+
+
+def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
+    """Write the environment that the system asks for, with its committed lock, and return its folder.
+
+    The partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays. ``given`` are this Spack's own
+    recipes, which it uses instead of the pinned ones."""
+    home = of(system.name)
+    scopes = [str(own) for own in [scope(system.name)] if own.is_dir()]
+    if system.detect:
+        scopes.append(str(write_externals(home / 'externals', nvcc(system.name))))
+    manifest = _manifest()
+    manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
+    manifest['include'] = scopes
+    manifest['repos'] = _repositories(home, manifest.get('repos', {}).get(BUILTIN), given)
+    manifest['view'] = {'default': {'root': 'view', 'link': 'roots'}}
+    if wanted := gpu_specs(system.name):
+        _add_gpu(manifest, wanted)
+    text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
+    folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
+    files.update(folder / 'spack.yaml', text)
+    if lock.exists():
+        files.update(folder / 'spack.lock', lock.read_text())
+    return folder
+
+
+def inputs(folder: Path) -> str:
+    """Return a hash over everything that decides a lock: environment, configuration scopes, recipes."""
+    return _inputs(folder.parents[1].name, (folder / 'spack.yaml').read_text())
+
+
+def _inputs(system: str, text: str) -> str:
+    scopes = [paths.root() / 'spack_repo', of(system) / 'externals', scope(system)]
+    return _hash([f for each in scopes for f in sorted(each.rglob('*')) if f.suffix in ('.py', '.yaml')], text)
+
+
+def stamp(folder: Path) -> str:
+    """Return a hash over everything that decides a build: the inputs and the lock."""
+    return _hash([folder / 'spack.lock'], inputs(folder))
+
+
+def _hash(files: list[Path], start: str = '') -> str:
+    digest = hashlib.sha256(start.encode())
+    for file in files:
+        digest.update(file.read_bytes() if file.exists() else b'absent')
+    return digest.hexdigest()
+
+
+def _manifest() -> dict[str, Any]:
+    file = paths.root() / 'spack.yaml'
+    data, _ = yamlfile.load(file)
+    try:
+        return dict(data['spack'])
+    except (TypeError, KeyError):
+        raise UsageError(f'{file}:1: must be a Spack environment: spack: {{specs: [...]}}') from None
+
+
+def package(spec: str) -> str:
+    return re.match(r'[\w-]*', spec)[0]
+
+
+def packages(system: str) -> list[str]:
+    """Return the names of the packages that a system's environment asks for."""
+    return sorted({package(spec) for spec in (*_manifest()['specs'], *gpu_specs(system))})
+
+
+def _sized(spec: str, facts: dict[str, Any]) -> str:
+    """Return the spec with compiled-in arrays, if its code has any, as long as this system's caches ask for."""
+    sized = _of_build(spec).get('sized')
+    return sized(spec, facts) if sized and facts.get('llc_bytes') and facts.get('memory_bytes') else spec
+
+
+def _of_build(spec: str) -> dict[str, Any]:
+    """Return the names of build.py in the folder of a spec's code; {} where there is none."""
+    files = (code.file.with_name('build.py') for code in codes.of_package(package(spec)))
+    return next((runpy.run_path(str(file)) for file in files if file.is_file()), {})
+
+
+#: Spack reads this file first in a clone. A clone without it was interrupted.
+_INDEX = 'spack-repo-index.yaml'
+
+
+def _repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
+    """Return the `repos` of an environment: parity's recipes, then the ``pinned`` ones of spack.yaml, cloned below
+    ``home``. Leave these out where Spack has its ``own``: the environment would overrule them."""
+    found: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
+    if not pinned or own is not None:
+        return found
+    if isinstance(pinned, dict):        # a clone for each version: Spack checks out no other tag in one
+        version = pinned.get('commit') or pinned.get('tag') or pinned.get('branch', 'newest')
+        clone = home / f'recipes-{version.replace("/", "-")}'
+        pinned = {**pinned, 'destination': str(clone)}
+        if clone.exists() and not (clone / _INDEX).exists():    # Spack would take it for a whole one
+            shutil.rmtree(clone)
+    return found | {BUILTIN: pinned}
+
+
+def fetch_recipes(folder: Path) -> None:
+    """Fetch the recipes that an environment pins to a tag. Others Spack clones. Raises as `fetch.clone` does."""
+    made, _ = yamlfile.load(folder / 'spack.yaml')
+    pinned = made['spack']['repos'].get(BUILTIN)
+    if isinstance(pinned, dict) and {'git', 'tag'} <= pinned.keys():
+        fetch.clone('the recipes', pinned['git'], str(pinned['tag']), Path(pinned['destination']))
+
+
+#: The programs that a build needs, and Debian's package that brings each.
+NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'make': 'make', 'autoconf': 'autoconf',
+          'automake': 'automake', 'libtoolize': 'libtool', 'm4': 'm4', 'patch': 'patch', 'pkgconf': 'pkgconf',
+          'file': 'file', 'perl': 'perl', 'cmake': 'cmake', 'python3': 'python3'}
+#: Libraries and macros, which are no programs: Spack's name, Debian's package that brings it.
+_LIBRARIES = {'openblas': 'libopenblas-dev', 'zlib': 'zlib1g-dev', 'libunwind': 'libunwind-dev',
+              'autoconf-archive': 'autoconf-archive'}
+#: Tools whose version is the first number that `--version` prints: Spack's name, program.
+_TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize', 'm4': 'm4',
+          'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf', 'cmake': 'cmake'}
+#: Recipes ask for some packages by a name that others provide.
+_PROVIDERS = {'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib', 'unwind': 'libunwind'}
+#: The MPIs that Spack builds with: its name for each, Debian's packages of mpirun and of mpi.h.
+_MPIS = {'Open MPI': ('openmpi', 'openmpi-bin', 'libopenmpi-dev'), 'MPICH': ('mpich', 'mpich', 'libmpich-dev')}
+
+
+def missing() -> list[str]:
+    """Return the packages of the distribution that a build for this machine needs and that are not installed."""
+    packages = {package for program, package in NEEDED.items() if not _here(program)} | _lacks_of_mpi()
+    return [*sorted(packages), *(package for package in _LIBRARIES.values() if not owned(package))]
+
+
+def _lacks_of_mpi() -> set[str]:
+    """Return the packages that the distribution's MPI lacks; of another MPI on PATH none can be installed."""
+    mpirun = shutil.which('mpirun')
+    if not mpirun:
+        _, *packages = _MPIS['Open MPI']
+        return {*packages}
+    if _prefix_of(mpirun) != Path('/usr'):
+        return set()
+    name, _ = _mpi_of(mpirun)
+    mpicc = Path(mpirun).with_name('mpicc')
+    return {_MPIS[name][2]} if name in _MPIS and not launcher.of_compiler(str(mpicc)) else set()
+
+
+def demand_packages() -> None:
+    """Raise UsageError, with the packages to install, where a build for this machine lacks some."""
+    if lacking := missing():
+        raise UsageError('to build the codes, these are needed from the distribution: '
+                         f'apt install {" ".join(lacking)} (without root: docs/without-root.md)')
+
+
+def write_externals(folder: Path, nvcc: str = '') -> Path:
+    """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). Raises as `demand_packages` does."""
+    demand_packages()
+    libraries = {name: owned(package) for name, package in _LIBRARIES.items()}
+    packages = _packages(libraries) | _mpi() | ({'cuda': _cuda(nvcc)} if nvcc else {})
+    files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
+    return folder
+
+
+def _packages(libraries: dict[str, str]) -> dict[str, Any]:
+    gcc = _says(_here('gcc'), '-dumpfullversion')
+    compilers = {language: _here(program)
+                 for language, program in (('c', 'gcc'), ('cxx', 'g++'), ('fortran', 'gfortran'))}
+    # /usr is not the prefix of every python3: a virtual environment's own stands first on PATH
+    versions = {'python': _version('/usr/bin/python3'),
+                **{package: _version(program) for package, program in _TOOLS.items()}, **libraries}
+    return {**{language: {'require': ['gcc']} for language in compilers},
+            'gcc': _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers}),
+            **{package: _external(f'{package}@{version}') for package, version in versions.items()},
+            **{virtual: {'require': [provider]} for virtual, provider in _PROVIDERS.items()}}
+
+
+def _mpi() -> dict[str, Any]:
+    """Return the MPI whose mpirun is first on PATH: it starts what Spack builds. UsageError where it cannot be
+    built with."""
+    mpirun = shutil.which('mpirun') or ''
+    name, version = _mpi_of(mpirun)
+    if name not in _MPIS or not version:
+        raise UsageError(f'{mpirun}: is of {name} {version or "of unknown version"}; valid: an mpirun of '
+                         f'{" or ".join(_MPIS)}, first on PATH')
+    mpicc = Path(mpirun).with_name('mpicc')
+    made_for = launcher.of_compiler(str(mpicc))
+    if made_for != name:
+        what = f'compiles for {made_for}' if made_for else 'finds no mpi.h'
+        raise UsageError(f'{mpicc}: {what}; valid: the mpicc of {name}, whose mpirun is first on PATH')
+    package = _MPIS[name][0]
+    external = _external(f'{package}@{version}', prefix=str(_prefix_of(mpirun)))
+    return {package: external, 'mpi': {'require': [package]}}
+
+
+def _mpi_of(mpirun: str) -> tuple[str, str | None]:
+    """Return name and version of the MPI of an mpirun."""
+    return launcher.name_and_version(_says(mpirun, '--version'))
+
+
+def _prefix_of(mpirun: str) -> Path:
+    """Return the prefix below which mpirun and mpicc lie: /usr of /bin, too, which is a link."""
+    return Path(mpirun).parent.resolve().parent
+
+
+def _cuda(nvcc: str) -> dict[str, Any]:
+    return _external(f'cuda@{_version(nvcc)}', prefix=str(Path(nvcc).resolve().parents[1]))
+
+
+def _external(spec: str, **attributes: Any) -> dict[str, Any]:
+    return {'externals': [{'spec': spec, 'prefix': '/usr', **attributes}], 'buildable': False}
+
+
+#: A program that has not told its version after so long does not.
+SECONDS = 20
+
+
+def _says(*command: str) -> str:
+    """Return what a command prints; '' of one that does not start, or does not end."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ''
+
+
+def _version(program: str) -> str:
+    said = _says(_here(program), '--version')
+    found = re.search(r'\bv?(\d+(?:\.\d+)+)', said)
+    if not found:
+        raise UsageError(f'{_here(program)} --version prints {said.splitlines()[:1]}: not the version of '
+                         f'{NEEDED.get(program, program)}')
+    return found[1]
+
+
+def _here(program: str) -> str | None:
+    """Return the distribution's own program: another one on PATH is not in /usr, the external's prefix."""
+    return shutil.which(program, path='/usr/bin:/bin')
+
+
+def owned(package: str) -> str:
+    """Return the upstream version of an installed package of the distribution; '' if it is not installed."""
+    said = _says('dpkg-query', '-W', '-f', '${db:Status-Status} ${Version}', package) \
+        if shutil.which('dpkg-query') else ''
+    found = re.match(r'installed (?:\d+:)?([\d.]+)', said)
+    return found[1].rstrip('.') if found else ''
+
+
+#: The variant that makes a build one for GPUs, and the one that names their architecture.
+ARCHITECTURE = {'cuda': 'cuda_arch', 'rocm': 'amdgpu_target'}
+#: The default view is without the builds for GPUs, so that a CPU check cannot pick one.
+_BUILDS = [f'+{variant}' for variant in ARCHITECTURE]
+
+
+def gpu_packages() -> list[str]:
+    """Return the packages whose GPU binaries parity knows, and so can miss."""
+    return [code.spack_package for code in codes.every() if code.gpu]
+
+
+def _spec(text: str) -> str:
+    code, known = re.match(r'[\w-]*', text)[0], gpu_packages()
+    if code not in known:
+        raise ValueError(f'{text!r}: no GPU binaries are known of {code!r}; valid: {", ".join(known)}')
+    if not re.match(r'[\w-]+@[\w.=]', text):
+        raise ValueError(f'{text!r}: must name its version, as {code}@...')
+    variants = [v for v in ARCHITECTURE if re.search(rf'\+{v}\b', text)]
+    if len(variants) != 1:
+        raise ValueError(f'{text!r}: must be a build for GPUs; valid: +cuda or +rocm')
+    if f' {ARCHITECTURE[variants[0]]}=' not in text:
+        raise ValueError(f'{text!r}: must name the architecture: {ARCHITECTURE[variants[0]]}=...')
+    asked = text.partition(' ^cuda@')[2].partition(' ')[0]
+    if valid := _valid_cuda(text, [asked]):
+        raise ValueError(f'{text!r}: does not compile with each CUDA that it may get; valid: ^{valid}')
+    return text
+
+
+def _valid_cuda(spec: str, cudas: list[str]) -> str:
+    """Return the CUDA that is valid where the spec compiles with none of these; else ''."""
+    ask = _of_build(spec).get('valid_cuda')
+    return ask(spec, cudas) if ask else ''
+
+
+class GpuFile(Strict):
+    """gpu.yaml."""
+
+    specs: list[Annotated[str, AfterValidator(_spec)]] = Field(min_length=1)
+
+
+def gpu_specs(system: str) -> list[str]:
+    """Return the system's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
+    file = scope(system) / 'gpu.yaml'
+    specs = yamlfile.read(file, GpuFile).specs if file.exists() else []
+    _refuse_cuda(specs, (_stated_cuda(system) or {}) if specs else {})
+    return specs
+
+
+def _stated_cuda(system: str) -> dict[str, str] | None:
+    """Return the CUDAs that packages.yaml states and Spack may not add to, by their places; None for no entry."""
+    file = scope(system) / 'packages.yaml'
+    data, node = yamlfile.load(file) if file.exists() else (None, None)
+    packages = data.get('packages') if isinstance(data, dict) else None
+    if not isinstance(packages, dict) or 'cuda' not in packages:
+        return None
+    own = packages['cuda'] if isinstance(packages['cuda'], dict) else {}
+    each = own.get('externals') if own.get('buildable') is False else None
+    return {f'{file}:{yamlfile.line_of(node, ("packages", "cuda", "externals", at))}': str(external['spec'])
+            for at, external in enumerate(each if isinstance(each, list) else [])
+            if isinstance(external, dict) and 'spec' in external}
+
+
+def _refuse_cuda(specs: list[str], found: dict[str, str]) -> None:
+    """Raise UsageError for a spec that compiles with no CUDA of ``found``: place -> cuda@VERSION."""
+    for spec in specs:
+        if found and (valid := _valid_cuda(spec, [cuda.partition('@')[2] for cuda in found.values()])):
+            raise UsageError(f'{next(iter(found))}: {spec!r} does not compile with {", ".join(found.values())}; '
+                             f'valid: {valid}')
+
+
+def _add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:
+    """Add GPU specs and their view. The other specs forbid GPUs: Spack would unify them with the GPU builds."""
+    view = manifest['view']['default']
+    manifest['specs'] = [*(f'{spec} ~cuda ~rocm' if spec.split('@')[0] in gpu_packages() else spec
+                           for spec in manifest['specs']), *wanted]
+    manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
+    manifest['view'] = {'default': {**view, 'exclude': _BUILDS},
+                        'gpu': {**view, 'root': f'{view["root"]}-gpu', 'select': _BUILDS}}
+
+
+def gpu_driver() -> bool:
+    """Return True if NVIDIA's or AMD's driver is loaded here: without one no GPU binary starts."""
+    return any(map(os.path.exists, ('/dev/nvidiactl', '/dev/kfd')))
+
+
+def nvcc(system: str) -> str:
+    """Return the nvcc to build with, '' for none. UsageError where none is here: Spack would fetch 4 GB."""
+    asked = [spec for spec in gpu_specs(system) if '+cuda' in spec]
+    if not asked or _stated_cuda(system) is not None:
+        return ''
+    if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
+        _refuse_cuda(asked, {found: f'cuda@{_version(found)}'})
+        return found
+    raise UsageError(f'{scope(system) / "gpu.yaml"}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in '
+                     '/usr/local/cuda: install the CUDA toolkit, or state where it is, as an external, in '
+                     f'{scope(system) / "packages.yaml"}')

@@ -1,0 +1,90 @@
+"""Spack and its recipes, fetched at pinned versions where this machine has none.
+
+A clone is made aside and renamed when it is whole: what a killed one left is never used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from parity.base import files, paths
+from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import duration, figure
+from parity.measure.software.blas import attempt
+
+#: Where Spack comes from, and the release that spack.yaml is tried with.
+URL, RELEASE = 'https://github.com/spack/spack.git', 'v1.1.0'
+#: A network that is closed may not answer at all.
+_ANSWER_SECONDS = 30.0
+#: git gives up below 1 kB/s for a minute, asks nobody for a password, and does not explain detached heads.
+_GIT = ('git', '-c', 'http.lowSpeedLimit=1000', '-c', 'http.lowSpeedTime=60', '-c', 'advice.detachedHead=false')
+_REACH = 'let this machine reach it (https_proxy names a proxy), '
+_SET_SPACK = 'set SPACK_ROOT, put spack on PATH, '
+_BRING = 'or name with PARITY_SOFTWARE_BUNDLE a bundle that parity software mirror makes on another machine'
+
+
+def spack() -> Path:
+    """Return the folder of the Spack that parity fetches, whether or not it is there."""
+    return paths.results() / 'software' / f'spack-{RELEASE}'
+
+
+def clone(what: str, url: str, tag: str, target: Path) -> None:
+    """Clone a tag of ``url``, without its history, to ``target`` unless that is there.
+
+    Raise UsageError where git or the tag is not there, InfrastructureError where the clone fails."""
+    if target.exists():
+        return
+    own = (_SET_SPACK if url == URL else '') + _BRING
+    environ, part = {**os.environ, 'GIT_TERMINAL_PROMPT': '0'}, target.with_name(f'{target.name}.part')
+    if not shutil.which('git'):
+        raise UsageError(f'{what} {tag} cannot be fetched from {url}: no git on PATH: install it (Debian: apt '
+                         f'install git), {own}')
+    asked = attempt([*_GIT, 'ls-remote', '--exit-code', url, f'refs/tags/{tag}'], environ, _ANSWER_SECONDS)
+    if asked.code == 2:                 # as git documents it: no such reference
+        raise UsageError(f'{url}: has no tag {tag}, which {what} is pinned to: correct the tag or the address')
+    if not asked.ok:
+        words = _words(asked.err) if asked.err else asked.why
+        raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_REACH}{own}')
+    from parity.base import console  # it loads Rich, which the settings of a run need not
+    began = time.monotonic()
+    try:
+        with files.alone(target.parent / f'.{target.name}.lock', f'fetches {what}') as lock:
+            if target.exists():
+                return
+            print(f'parity: fetching {what} {tag} from {url} to {target}, once', flush=True)
+            shutil.rmtree(part, ignore_errors=True)
+            with console.progress(lambda: (0, 0, f'fetching {what}, {duration(time.monotonic() - began)} so far')):
+                # git has the lock, too: it may live on for a while when parity is killed
+                done = subprocess.run([*_GIT, 'clone', '--quiet', '--depth', '1', '--branch', tag, url, str(part)],
+                                      env=environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, pass_fds=[lock])
+            if not done.returncode:
+                part.rename(target)
+                return
+            todo = advice(done.stderr, target.parent) or _REACH + own
+            shutil.rmtree(part, ignore_errors=True)
+            raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {_words(done.stderr)}: '
+                                      f'{todo}')
+    except OSError as err:
+        raise InfrastructureError(f'{err.filename or target}: {err.strerror}: {what} cannot be fetched: '
+                                  f'{advice(str(err), target.parent) or "PARITY_RESULTS names another folder"}'
+                                  ) from None
+
+
+def _words(said: str) -> str:
+    """Return git's own words on what failed, without the lines that follow from it."""
+    lines = [line.strip() for line in said.splitlines() if line.startswith(('fatal:', 'error:'))]
+    return '; '.join(dict.fromkeys(lines[:2])) or (said.strip().splitlines() or ['no words'])[-1]
+
+
+def advice(said: str, folder: Path) -> str:
+    """Return what to do where git or Spack says that a disk is full, or that no source came; '' otherwise."""
+    # git says of many a full disk only that it is unable to write a file
+    if any(words in said for words in ('No space left on device', 'Disk quota exceeded', 'unable to write file')):
+        free = figure(shutil.disk_usage(folder).free, 'B')
+        return (f'{free} are free at {folder}: make room (Spack and its recipes need 150 MB, builds more), '
+                'or name another folder with PARITY_RESULTS')
+    return f'sources are not here and cannot be fetched: {_REACH}{_BRING}' if 'All fetchers failed' in said else ''

@@ -1,0 +1,204 @@
+"""The record of a build, which every result carries, and the environments that its views make."""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from parity.base import codes, files, times
+from parity.base.strict import Model, Strict
+from parity.measure.software import blas, environment, launcher
+from parity.measure.software.programs import Environ, Survey, root_variables
+from parity.measure.software.spack import locked
+
+
+class Package(Strict):
+    """One root of the lock, and the binaries it brought."""
+
+    spec: str
+    version: str
+    hash: str            # Spack's DAG hash
+    namespace: str
+    compiler: str
+    mpi: str
+    blas: str
+    target: str
+    parameters: dict[str, Any]
+    binaries: list[str]
+
+
+class View(Strict):
+    """The packages of a view, and the state of every binary, to notice a change."""
+
+    view: str
+    packages: dict[str, Package]
+    files: dict[str, list[int]]   # binary -> size in bytes, time of change in ns
+    started: bool = True          # False: that the binaries start could not be tried
+    tools: dict[str, str] = {}    # the versions of Spack and of the recipes that built it
+
+
+class Manifest(View):
+    """A build: ``stamp`` is a hash over its inputs, and names the packages unless it has all. ``built`` is
+    the time of its end. A code may be in both views."""
+
+    stamp: str
+    built: str = ''
+    gpu: View | None = None
+
+    @property
+    def views(self) -> dict[str, View]:
+        """The views by the name of the environment that each makes."""
+        return {'spack': self} | ({'spack-gpu': self.gpu} if self.gpu else {})
+
+    @property
+    def names(self) -> set[str]:
+        return {name for view in self.views.values() for name in view.packages}
+
+
+class Attempt(Strict):
+    """A build that has not succeeded. ``why`` is empty while it runs, or if it was ended."""
+
+    began: str
+    why: str = ''
+
+
+def attempted(system: str, began: str, why: str = '') -> None:
+    """Note a build that has not succeeded. The manifest of the build in use stays."""
+    files.write(_attempt_of(system), Attempt(began=began, why=why).model_dump_json())
+
+
+def done(system: str) -> None:
+    """Note that the newest build is in use."""
+    _attempt_of(system).unlink(missing_ok=True)
+
+
+def not_built(system: str, built: Manifest) -> str:
+    """Return a sentence on a newer build that has not succeeded; '' where the newest one is in use."""
+    if not (newer := _kept(Attempt, _attempt_of(system))):
+        return ''
+    state = f'failed: {newer.why}' if newer.why else 'has not ended'
+    return f'the build of {newer.began} {state}; in use: that of {built.built or "before"}'
+
+
+def now() -> str:
+    return times.minute(time.time())
+
+
+def _attempt_of(system: str) -> Path:
+    return environment.of(system) / 'attempt.json'
+
+
+def file_of(system: str) -> Path:
+    return environment.of(system) / 'manifest.json'
+
+
+def read(system: str) -> Manifest | None:
+    """Return the manifest of the system's last build; None where nothing is built or it cannot be read."""
+    return _kept(Manifest, file_of(system))
+
+
+def _kept(model: type[Model], file: Path) -> Model | None:
+    try:
+        return model.model_validate_json(file.read_text())
+    except (OSError, ValidationError):
+        return None
+
+
+def concrete(folder: Path, for_gpu: bool = False) -> dict[str, Package]:
+    """Return the lock's roots that belong in one view, by package name."""
+    lock = locked(folder)
+    specs = lock['concrete_specs']
+    return {specs[r['hash']]['name']: _package(specs, r['hash']) for r in lock['roots']
+            if any(map(specs[r['hash']]['parameters'].get, environment.ARCHITECTURE)) == for_gpu}
+
+
+def _package(specs: dict[str, Any], number: str) -> Package:
+    spec = specs[number]
+    by_virtual = {v: specs[d['hash']] for d in spec.get('dependencies', [])
+                  for v in (d.get('parameters') or {}).get('virtuals', [])}
+
+    def named(virtual: str) -> str:
+        found = by_virtual.get(virtual)
+        return f'{found["name"]} {found["version"]}' if found else ''
+
+    name, target = spec['name'], spec['arch']['target']
+    version = re.sub(r'^git\.\w+=', '', spec['version'])         # the commit is among the parameters
+    parameters = {k: v for k, v in spec['parameters'].items() if v not in ([], 'none')}
+    return Package(spec=f'{name}@{version}', version=version, hash=number, namespace=spec['namespace'],
+                   compiler=named('c') or named('cxx') or named('fortran'), mpi=named('mpi'), blas=named('blas'),
+                   target=target if isinstance(target, str) else target['name'], parameters=parameters,
+                   binaries=[binary for code in codes.of_package(name) for binary in code.binaries_of(parameters)])
+
+
+def view(bin_: Path, packages: dict[str, Package], tools: dict[str, str], started: bool = True) -> View:
+    """Return a view whose binaries are there. ``started``: they were started, too."""
+    return View(view=str(bin_), packages=packages, tools=tools, started=started,
+                files={name: _state(bin_ / name) for package in packages.values() for name in package.binaries})
+
+
+def write(system: str, stamp: str, default: View, gpu: View | None = None) -> Manifest:
+    """Write the manifest of a build, which takes it into use."""
+    made = Manifest(**dict(default), stamp=stamp, gpu=gpu, built=now())
+    files.write(file_of(system), made.model_dump_json(indent=1))
+    done(system)
+    return made
+
+
+def changed(built: View) -> list[str]:
+    """Return the binaries of a view that are absent, or have another size or time than when they were built."""
+    return [name for name, state in built.files.items() if _state(Path(built.view, name)) != state]
+
+
+def whole(built: Manifest) -> bool:
+    """Return True if every binary of every view is as it was built."""
+    return not any(changed(view) for view in built.views.values())
+
+
+def _state(binary: Path) -> list[int]:
+    with contextlib.suppress(OSError):
+        found = os.stat(binary)
+        return [found.st_size, found.st_mtime_ns]
+    return []
+
+
+def identities(packages: Mapping[str, Package]) -> dict[str, dict[str, Any]]:
+    """Return what a session keeps of packages."""
+    return {name: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
+            for name, p in packages.items()}
+
+
+def _start_alone(packages: Mapping[str, Package], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the packages that the mpirun on PATH cannot start, each with the reason: it is of another MPI."""
+    linked = {name: launcher.of_spack(package.mpi) for name, package in packages.items()}
+    mpirun = launcher.here(env) if any(linked.values()) else ''
+    return {name: f'built with {mpi}, mpirun is {mpirun}' for name, mpi in linked.items()
+            if launcher.starts_alone(mpi, mpirun)}
+
+
+def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
+            name: str = 'spack', newer: str = '') -> Survey:
+    """Return a view's environment, without packages that changed. ``newer``: on a build that failed."""
+    stale = set(changed(built))
+    whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
+    refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
+    alone = _start_alone(whole, env)
+    whole = {package: p for package, p in whole.items() if package not in alone}
+    notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
+    notes += [f'{name}: {package}: {why}: not offered (parity software build)' for package, why in alone.items()]
+    math, env_vars = {}, {}
+    if using := next((code for package in whole for code in codes.of_package(package) if code.blas), None):
+        program = os.path.realpath(Path(built.view, using.binaries[0]))
+        math, env_vars, note = blas.of(using.binaries[0], blas.loaded(program, env), env, flags)
+        math.pop('core_unaided' if 'core' in math else 'version', None)     # a part of the hash that results carry
+        notes += [f'spack: {note}'] if math and note else []
+    facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities(whole)}
+    facts |= {key: value for key, value in (('newer_build', newer), ('blas', math)) if value}
+    parts = {feature: [package] for package in whole for feature in codes.made_by(package, name != 'spack')}
+    made = Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
+                   features=list(parts), parts=parts)
+    return Survey(made, notes, True, [math['library']] if math else [])

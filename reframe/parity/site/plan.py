@@ -1,0 +1,160 @@
+"""The plan: every cell that a run must account for, known before it starts."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+from parity.base import paths, reasons
+from parity.base.errors import UsageError
+from parity.base.reasons import Kind
+from parity.base.strict import Strict
+
+#: The one metric of a foreign test without performance variables, and the size of every foreign test.
+PASSED, OWN = 'passed', 'own'
+#: Labels of figures that count. A figure with another label, such as `cached`, is shown and left out.
+COUNTED_LABELS = ('', PASSED, 'test bed')
+
+
+class PlannedMetric(Strict):
+    name: str
+    unit: str
+    better: str             # '' where it is not known
+    unknown: str = ''       # why
+    left_out: str = ''      # why a case of this size never has it
+    kind: Kind = Kind.NONE  # of that reason
+
+    @model_validator(mode='before')
+    @classmethod
+    def _with_kind(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        why = stored.get('left_out')
+        return {'kind': reasons.kind('skipped', why), **stored} if why else stored
+
+
+class PlannedCase(Strict):
+    """A check on a partition; ``environ`` is '' where no environment offers what it needs."""
+
+    check: str
+    case: str
+    unique_name: str
+    subsystem: str
+    size: str
+    file: str
+    needs: list[str]
+    system: str
+    partition: str
+    environ: str
+    metrics: list[PlannedMetric]
+
+
+class LoadedCheck(Strict, extra='ignore'):     # older sessions have more keys
+    """A check class that was loaded, selected or not. References may name its metrics and parameters."""
+
+    check: str
+    file: str
+    needs: list[str] = []
+    parameters: dict[str, list[str]] = {}
+    sizes: list[str] = []                   # that a reference may name, where they are others than a night's
+    variants: dict[str, list[str]] = {}     # that a reference must name
+    metrics: list[PlannedMetric]
+
+
+class Problem(Strict):
+    """A file that gives no check, or a check that ReFrame would leave out without a word."""
+
+    file: str
+    what: str
+    refuses: bool = True    # a night; else the rest runs, and the verdict tells it
+
+    def __str__(self) -> str:
+        return f'{self.file}: {self.what}'
+
+
+class Asked(Strict):
+    """A case that a command line could make, by the text of its parameters and variables."""
+
+    check: str
+    parameters: dict[str, str]
+    variables: dict[str, str]
+    partition: str = ''     # '': of no partition, only whether there is such a case
+    environ: str = ''       # '': any of the partition's environments
+
+
+class CaseAnswer(Strict):
+    """Metrics of such a case, and the check's reason why it cannot run; '' where it can."""
+
+    reason: str = ''
+    wrong: str = ''         # the variable that the check lacks, or whose value is none of its, for the reason
+    beyond: str = ''        # the variable that no memory of the partition holds, for the reason
+    metrics: list[str] = []
+
+
+class Plan(Strict):
+    system: str
+    providers: list[str] = []          # of the environments that the system's partitions have
+    cases: list[PlannedCase]
+    checks: list[LoadedCheck]
+    problems: list[Problem]
+    answers: list[CaseAnswer] = []
+
+
+def not_offered(needs: Iterable[str], where: str = '') -> str:
+    """Return the reason why no environment (of a partition) runs a case that needs these features."""
+    return f'no environment{where and f" of {where}"} offers {", ".join(needs)}'
+
+
+def none_can_run(planned: Plan) -> str:
+    """Return why not one case of a plan can run, with every feature that lacks; '' where one can."""
+    if not planned.cases or any(case.environ for case in planned.cases):
+        return ''
+    needs = {need for case in planned.cases for need in case.needs}
+    return f'nothing can run: {not_offered(sorted(needs), planned.system)}'
+
+
+def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
+    """Return the plan of ``reframe ARGUMENTS``, with the answers to ``asked`` of the checks that it loads.
+    UsageError with ReFrame's words when it refuses the arguments."""
+    with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
+        file = Path(folder) / 'plan'
+        Path(f'{file}.asked').write_text(json.dumps([each.model_dump() for each in asked]))
+        # a debug log of its own: it must not overwrite that of the run
+        environ = {'RFM_CONFIG_FILES': str(paths.root() / 'reframe' / 'settings.py'), **os.environ,
+                   'PARITY_REFRAME_LOG': f'{file}.log', 'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1',
+                   'RFM_STAGE_DIR': f'{file}.stage', 'RFM_CLEAN_STAGEDIR': 'n'}
+        command = [sys.executable, '-m', 'parity.measure.rfm.capture', str(file), *arguments]
+        done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        try:
+            planned = json.loads(file.read_text())
+        except (OSError, ValueError):
+            lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+            telling = [line for line in lines if 'error' in line.lower()] or lines[-1:]
+            raise UsageError(f'reframe refuses: {" ".join(telling[:3]) or "no reason given"}') from None
+    return Plan(**planned)
+
+
+def of_cases(asked: Sequence[Asked], system: str = '') -> Plan:
+    """Return the plan of the checks that these cases are of, with an answer to each, in their order."""
+    each = [one.model_dump_json(include={*Asked.model_fields}) for one in asked]
+    different = list(dict.fromkeys(each))
+    loaded = of_command([*_files({one.check for one in asked}), '-r',
+                         *(['--system', system] if system else [])],
+                        [Asked.model_validate_json(one) for one in different])
+    answers = dict(zip(different, loaded.answers, strict=True))
+    return loaded.model_copy(update={'answers': [answers[one] for one in each]})
+
+
+def _files(checks: Collection[str]) -> list[str]:
+    """Return the options that load these checks: their own files, or all where one has none."""
+    folder, found = paths.root() / 'checks', {}
+    for file in folder.rglob('*.py'):
+        found |= dict.fromkeys(re.findall(r'^class (\w+)\(', file.read_text(), re.M), str(file))
+    return [word for file in ({found[name] for name in checks} if {*checks} <= {*found} else [str(folder)])
+            for word in ('-c', file)]

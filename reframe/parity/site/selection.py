@@ -1,0 +1,43 @@
+"""ReFrame's options that select the cases of a session again."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+from parity.site.identity import swept_apart
+
+#: Options of ReFrame that select cases, and that say how often.
+_SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'), ('--system',),
+            ('-E', '--filter-expr'), ('-p', '--prgenv'), ('--repeat',), ('-P', '--parameterize'))
+
+
+def again(system: str, cases: Iterable[tuple[str, str, Hashable, str]], arguments: Sequence[str]
+          ) -> Iterator[tuple[str, Hashable, list[str]]]:
+    """Yield partition, place and arguments of one ReFrame run for each partition, environment and place.
+
+    ``cases``: partition, environment, place and name of each. ``arguments`` are those of their session: what they
+    set for the checks is set again."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for options in _SELECTS:
+        parser.add_argument(*options, action='append', default=[])
+    given, kept = parser.parse_known_args(list(arguments))
+    names = {one.partition('=')[0].rpartition('.')[2] for one in given.parameterize}
+    found: dict[tuple, set[str]] = defaultdict(set)
+    for partition, environ, place, name in cases:
+        case, swept = swept_apart(name, names)
+        found[partition, environ, place, tuple(swept)].add(case)
+    for (partition, environ, place, swept), own in sorted(found.items()):
+        yield partition, place, [*kept, *_selection(system, partition, environ, own),
+                                 *(word for one in swept for word in ('-P', one))]
+
+
+def _selection(system: str, partition: str, environ: str, cases: set[str]) -> list[str]:
+    """Return the options that select the very cases.
+
+    ReFrame matches a pattern against the start of a name without spaces. A repeat's name goes on with %; an '@'
+    would make it the name of a variant."""
+    names = [f'^{re.escape(case.replace(" ", "")).replace("@", ".")}(%|$)' for case in sorted(cases)]
+    return ['--system', f'{system}:{partition}', '-p', f'^{re.escape(environ)}$', '-n', '|'.join(names)]

@@ -1,0 +1,296 @@
+"""The schema of studies/NAME/study.yaml: a published study, and its checks here.
+
+For a value of the contrasted axis, `Study.cases` lists the cases of one session.
+An axis says by ``kind`` what its values are here:
+
+    partition   a partition that has this feature; the command line may name another
+    network     a network of the partition, by its name; filesystem: a role of `filesystems`, by its name
+                '' has none here: only --as AXIS.VALUE=NAME gives one, else its cases are not testable
+    environ     an environment of the system, by its name; '' as before
+    value       the text itself: of a parameter, a variable, a number of nodes; {AXIS: {value: text}} where it
+                depends on a second axis
+    print       only the document has it: nothing is set. With ``simultaneous``, its series ran at the same time,
+                and a run is their mean
+    metric      one case measures all of its values, each as a metric of its own
+
+An experiment's ``parameters`` select cases (`-n`), ``set`` gives variables: a plain value by `-S Check.name=`, one
+that holds {axis} by `-P Check.name=`, so that it stands in the name of every case (`Case.swept`). Cases of one
+check whose plain variables differ need ReFrame sessions of their own (parity.study.campaign). ``quick`` replaces
+values, and names fewer of an axis."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field, field_validator, model_validator
+
+from parity.base.errors import unknown
+from parity.base.strict import Strict
+from parity.site.plan import Asked
+from parity.study.published.statements import Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
+
+#: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
+SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
+#: The name of an axis in braces.
+AXIS = re.compile(r'\{([A-Za-z]\w*)\}')
+#: Kinds of axes whose values --as names.
+NAMED = ('network', 'filesystem', 'environ')
+#: Values of an axis, by its name: a point of an experiment.
+Point = Mapping[str, str]
+
+
+class Axis(Strict):
+    """Something that was varied. ``values``: in print -> here, in the order of print; the baseline is first."""
+
+    what: str
+    here: str
+    kind: Literal['partition', 'network', 'filesystem', 'environ', 'value', 'print', 'metric']
+    values: dict[Text, Text | dict[Name, Texts]] = Field(min_length=1)
+    #: Of kind print: its series ran at the same time. Before: together.
+    simultaneous: bool = Field(default=False, validation_alias=AliasChoices('simultaneous', 'together'))
+
+    @field_validator('values', mode='before')
+    @classmethod
+    def _same_here(cls, given: Any) -> Any:
+        """Take a list for values that are the same here."""
+        return {str(value): value for value in given} if isinstance(given, list) else given
+
+    def at(self, value: str, point: Point) -> str:
+        """Return what a value is here, at a point of the axes that it depends on."""
+        if isinstance(stated := self.values[value], str):
+            return stated
+        (axis, texts), = stated.items()
+        return texts[point[axis]]
+
+    @model_validator(mode='after')
+    def _depends_where_it_may(self) -> Axis:
+        for value, stated in self.values.items():
+            if isinstance(stated, dict) and (self.kind != 'value' or len(stated) != 1):
+                raise ValueError(f'{value}: only a value of kind value may depend on an axis, and on one')
+        return self
+
+
+class Quick(Strict):
+    """The variables, repeats and values of axes that --quick takes instead."""
+
+    set: Texts = {}
+    axes: dict[Name, list[Text]] = {}
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 3
+    seconds: Annotated[float, Field(gt=0, le=1e6)] = 10
+
+
+class Case(Asked):
+    """A case to measure: a check, its parameters and variables, and the point of the experiment that it is.
+
+    ``swept``: variables that hold an axis; ``reason``: why it cannot be measured here."""
+
+    experiment: str
+    swept: list[str]
+    point: dict[str, str]
+    reason: str = ''
+    quick: bool = False
+
+    @property
+    def runs(self) -> tuple:
+        """Return what ReFrame runs: one case may be a point of several experiments."""
+        return self.check, self.environ, *sorted(self.parameters.items()), *sorted(self.variables.items())
+
+    def is_case(self, check: str, having: Mapping[str, str], environ: str = '') -> bool:
+        """Return whether a stored case, with what stands in its name, is this one. A plain variable that is set
+        to its default does not stand there."""
+        wanted = {**self.parameters, **self.variables}
+        return check == self.check and self.environ in ('', environ) and {**wanted, **having} == wanted \
+            and {*self.parameters, *self.swept} <= {*having}
+
+
+class Experiment(Strict):
+    """Figures that a document prints, and the check that stands for them: ``check`` is '' where none does.
+
+    ``axes``: the axes of its figures, with their values or `all`. ``metrics``: in print -> of the check, which may
+    hold {axis}; several names where print does not say which one it is; none where nothing here measures it.
+    ``row``: its name and metric in the table, `{axis} ...: metric`, where they are not its own."""
+
+    what: str
+    where: str                          # pages, figures, tables
+    subsystem: Literal['compute', 'memory', 'network', 'storage', 'gpu']
+    axes: dict[Name, list[Text] | Literal['all']]
+    metrics: dict[Name, list[str]] = Field(min_length=1)
+    check: str = ''
+    parameters: Texts = {}
+    set: Texts = {}
+    quick: Quick | None = None          # None: --quick leaves it out
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 3
+    seconds: Annotated[float, Field(gt=0, le=1e6)] = 60     # that a case takes, where none was measured
+    step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
+    differs: list[str] = []
+    here: str = ''                      # what stands for it here, where no check of its own does
+    lacks: list[str] = []               # what nothing here stands for, and why
+    printed_by: dict[Name, list[Text] | Literal['all']] = {}   # each value is one in print
+    row: str = ''
+    compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
+
+    @property
+    def extent(self) -> tuple[str, list[str]]:
+        """Return whether it is whole, in part or missing here, and what it lacks."""
+        unnamed = [metric for metric, names in self.metrics.items() if not (names and self.check)]
+        lacks = self.lacks
+        if unnamed and not (self.here or lacks):
+            lacks = [f'{", ".join(unnamed)}: nothing here measures it']
+        stands = self.here or len(unnamed) < len(self.metrics)
+        return 'in part' if lacks and stands else 'missing' if lacks else 'whole', lacks
+
+    def taken(self, quick: bool) -> Experiment | Quick:
+        """Return what has the repeats and seconds that are taken."""
+        return self.quick if quick and self.quick else self
+
+    @model_validator(mode='after')
+    def _whole(self) -> Experiment:
+        texts = [*self.parameters.values(), *self.set.values(), self.row,
+                 *(name for names in self.metrics.values() for name in names),
+                 *(self.quick.set.values() if self.quick else ())]
+        if lost := sorted({name for text in texts for name in AXIS.findall(text)} - {*self.axes}):
+            raise ValueError(unknown('axis', lost[0], list(self.axes)))
+        if self.row and ': ' not in self.row:
+            raise ValueError(f'row {self.row!r}: must be NAME: METRIC')
+        if not self.check and (self.quick or self.set or self.parameters):
+            raise ValueError('parameters, set and quick need a check: name it, or remove them')
+        return self
+
+
+@dataclass(frozen=True)
+class FigureSeries:
+    """Figures that a finding, a fit or a number names. ``fixed``: axis -> values; ``ends``: points that stand
+    against each other, such as those of `virtual / physical`."""
+
+    experiment: str
+    metric: str
+    fixed: dict[str, list[str]]
+    ends: list[dict[str, str]]
+
+
+class Study(Strict):
+    """A study. ``contrast`` names the axis whose first value is the baseline, and whose others stand beside it. Of
+    one value it is the only side, which no experiment names among its axes."""
+
+    title: str
+    source: str
+    link: Annotated[str, Field(pattern=r'^(https?://\S+)?$')] = ''      # its address or DOI, where one is printed
+    machine: Texts = {}                 # in print: its processor, memory, network, ...
+    what: str                           # its question
+    data: str = ''                      # how published.csv is made, where the repository lacks it
+    contrast: Name
+    axes: dict[Name, Axis] = Field(min_length=1)
+    experiments: dict[Name, Experiment] = Field(min_length=1)
+    findings: list[Finding] = []
+    fits: list[Fit] = []
+    functions: dict[Head, Text] = {}      # `rtt_us(mtu, rate)`: a formula of these and of the functions above it
+    numbers: list[Derived] = []
+    confounders: list[Confounder] = []
+    repairs: list[str] = []
+    dropped: list[Confounder] = []
+
+    @property
+    def baseline(self) -> str:
+        return next(iter(self.axes[self.contrast].values))
+
+    @property
+    def candidate(self) -> str:
+        """Return the second value of the contrasted axis; '' where it has one: the study has one side."""
+        return (*self.axes[self.contrast].values, '')[1]
+
+    def against(self, candidate: str) -> Study:
+        """Return this study of one side with a second one, which is this partition."""
+        axis, own = self.axes[self.contrast], f' %{self.contrast}={self.baseline}'
+        both = axis.model_copy(update={'values': {**axis.values, candidate: ''}})
+        return self.model_copy(update={
+            'axes': {**self.axes, self.contrast: both},
+            'experiments': {name: of.model_copy(update={'axes': {self.contrast: 'all', **of.axes}})
+                            for name, of in self.experiments.items()},
+            'numbers': [of.model_copy(update={'let': {name: text + own for name, text in of.let.items()}})
+                        for of in self.numbers]})
+
+    def side(self, case: Case) -> str:
+        """Return the side that measures a case: one without the contrasted axis is the baseline's."""
+        return case.point.get(self.contrast, self.baseline)
+
+    def values(self, experiment: str, axis: str, quick: bool = False) -> list[str]:
+        """Return the values of an axis that an experiment has, in the order of print."""
+        asked = self.experiments[experiment]
+        if quick and asked.quick and axis in asked.quick.axes:
+            return asked.quick.axes[axis]
+        stated = asked.axes[axis]
+        return list(self.axes[axis].values) if stated == 'all' else stated
+
+    def series(self, text: str) -> FigureSeries:
+        """Read `experiment.metric %axis=value ... VALUE / VALUE`. ValueError says what is wrong."""
+        if not (found := SERIES.fullmatch(text)):
+            raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, then perhaps %AXIS=VALUE')
+        name, metric, fixed, ends = found.groups()
+        if name not in self.experiments:
+            raise ValueError(unknown('experiment', name, list(self.experiments)))
+        experiment = self.experiments[name]
+        if metric not in experiment.metrics:
+            raise ValueError(unknown(f'metric of {name}', metric, list(experiment.metrics)))
+        chosen: dict[str, list[str]] = {}
+        for axis, values in (each.split('=', 1) for each in fixed.split(' %')[1:]):
+            if axis not in experiment.axes:
+                raise ValueError(unknown(f'axis of {name}', axis, list(experiment.axes)))
+            chosen[axis] = values.split(',')
+            valid = list(dict.fromkeys([*self.values(name, axis), *self.values(name, axis, quick=True)]))
+            for value in chosen[axis]:
+                if value not in valid:
+                    raise ValueError(unknown(f'value of {axis}', value, valid))
+        points = [self._point(name, end, chosen) for end in re.split(' [/<] ', ends)] if ends else []
+        if len({tuple(sorted(point)) for point in points}) > 1:
+            raise ValueError(f'{ends!r}: all must be values of the same axes')
+        return FigureSeries(name, metric, chosen, points)
+
+    def _point(self, experiment: str, text: str, fixed: dict[str, list[str]]) -> dict[str, str]:
+        point = {}
+        for word in text.split(','):
+            free = {axis: self.values(experiment, axis) for axis in self.experiments[experiment].axes
+                    if axis not in fixed and axis not in point and not self.axes[axis].simultaneous}
+            stated, _, value = word.rpartition('=')
+            having = [axis for axis, values in free.items() if value in values and stated in ('', axis)]
+            if len(having) != 1:
+                valid = '; '.join(f'{axis}={",".join(values)}' for axis, values in free.items())
+                raise ValueError(f'{word!r} is a value of {len(having)} axes: must be of one; valid: {valid}')
+            point[having[0]] = value
+        return point
+
+    def number(self, text: str) -> Derived | None:
+        """Return the number that a finding names: by its name, or with values of `over`."""
+        return next((n for n in self.numbers if n.name == text.partition(' %')[0]), None)
+
+    def cases(self, names: Mapping[str, Mapping[str, str]] | None = None, quick: bool = False) -> Iterator[Case]:
+        """Yield the cases that stand for the study's points, of all values of the contrasted axis.
+
+        ``names``: of --as, axis -> value in print -> name here."""
+        for name, experiment in self.experiments.items():
+            if not experiment.check or quick and not experiment.quick:
+                continue
+            axes = [axis for axis in experiment.axes if self.axes[axis].kind not in ('print', 'metric')]
+            texts = {**experiment.set, **(experiment.quick.set if quick and experiment.quick else {})}
+            for values in itertools.product(*(self.values(name, axis, quick) for axis in axes)):
+                point = dict(zip(axes, values, strict=True))
+                here, reason, environ = {}, '', ''
+                for axis, value in point.items():
+                    kind = self.axes[axis].kind
+                    here[axis] = (names or {}).get(axis, {}).get(value) or self.axes[axis].at(value, point)
+                    if kind in NAMED and not here[axis]:
+                        reason = reason or f'{value}: no {kind} here stands for it (--as {axis}.{value}=NAME)'
+                    environ = here[axis] if kind == 'environ' else environ
+                yield Case(experiment=name, check=experiment.check, point=point, reason=reason, quick=quick,
+                           environ=environ,
+                           swept=[k for k, v in texts.items() if AXIS.search(v)],
+                           parameters={k: filled(v, here) for k, v in experiment.parameters.items()},
+                           variables={k: filled(v, here) for k, v in texts.items()})
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return ``text`` with the values of the axes that it names in braces."""
+    return AXIS.sub(lambda found: values.get(found[1], found[0]), text)
