@@ -21,8 +21,9 @@ import hypothesis
 import pytest
 
 from parity.base import codes
+from parity.measure.rfm.planning import of_command
 from parity.site import identity
-from parity.site.plan import Plan, of_command
+from parity.site.plan import Plan
 
 TOP = Path(__file__).resolve().parents[1]
 #: Seconds after which something hangs. A loaded machine is slow: no test passes or fails by a shorter time.

@@ -17,7 +17,7 @@ def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 
 
     In the last two nights the share ``slow`` of the cases is 10 % slower.
     """
-    from parity.measure.rfm import store
+    from parity.judge.store import writing
     rng = random.Random(1)
     names = [(p, f'Stream %node=n{i:04}') for p, count in partitions.items() for i in range(count)]
     noted = {f'metric_{m:02}': {'unit': 'GB/s', 'better': 'higher', 'limit': None, 'ceiling': None}
@@ -31,7 +31,7 @@ def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 
         factors = [0.9 if night >= nights - 2 and i < slow * len(names) else 1.0 for i in range(len(names))]
         cases = [_ran(*place, noted, factor, rng, began) for place, factor in zip(names, factors, strict=True)]
         cases[0]['parity_session'] = session
-        store.store(store.as_report({}, cases, began, began + 3600, cmdline='reframe -c checks/ -r'))
+        writing.store(writing.as_report({}, cases, began, began + 3600, cmdline='reframe -c checks/ -r'))
 
 
 def _planned(partition: str, case: str, metrics: list[dict]) -> dict[str, Any]:

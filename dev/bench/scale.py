@@ -26,7 +26,7 @@ _WHAT = ('--system', 'simulated', '-c', 'checks', '-n', '^Stream%threads=all', '
 
 def sweep(site: Site) -> dict[str, Took]:
     """Plan, run, judge and show STREAM on all cores of every node; return the cost of each step."""
-    plan = f'from parity import plan; print(len(plan.of_command({list(_WHAT)}).cases))'
+    plan = f'from parity.measure.rfm import planning; print(len(planning.of_command({list(_WHAT)}).cases))'
     steps = {'plan': ('-c', plan), 'run': (f'{sys.exec_prefix}/bin/reframe', *_WHAT),
              'verdict': ('-m', 'parity.cli', 'verdict', '--json'), 'report': ('-m', 'parity.cli', 'report')}
     return {step: took(*command, cwd=site.root, env=site.environ()) for step, command in steps.items()}

@@ -19,15 +19,15 @@ from parity.cli import ack
 from parity.judge.compare import join
 from parity.judge.refs import accept, accepted, levels, propose
 from parity.judge.refs.accepted import Accepted
-from parity.judge.report.notify import Notifier
-from parity.judge.store import plan_file
+from parity.judge.store import plan_file, writing
 from parity.judge.store.incidents import Incident, of_system
 from parity.judge.store.plan_file import cell_id, parameters
 from parity.judge.verdict import judge, nights
 from parity.judge.verdict.model import Cell, Verdict, names
-from parity.measure.rfm import store
+from parity.measure.rfm import planning
 from parity.nightly import run
-from parity.site import plan, systems
+from parity.nightly.notify import Notifier
+from parity.site import systems
 from parity.site.plan import Plan, PlannedCase
 
 #: A verdict imports some of these late; they must be loaded before `Site` replaces the clock.
@@ -115,7 +115,7 @@ class Site:
                        'RFM_CONFIG_FILES': str(root / 'reframe' / 'settings.py')}
         (folder / 'results').mkdir()
         time.tzset()
-        self.plan = plan.of_command(['-c', str(root / 'checks'), '-r', '--system', SYSTEM])
+        self.plan = planning.of_command(['-c', str(root / 'checks'), '-r', '--system', SYSTEM])
         self.cases = list(_chosen(self.plan, few))
         self.notifier = Notifier(SYSTEM)
         self._real, time.time = time.time, lambda: _Days.now
@@ -147,10 +147,10 @@ class Site:
         plan_file.write({'id': number, 'facts': facts, 'announcement': 'made up', 'plan': {
             'system': SYSTEM, 'providers': ['modules'], 'checks': [], 'problems': [],
             'cases': [case.model_dump() for case in cases]}})
-        report = store.as_report({}, ran(number), start, start + seconds, version='4.10.4',
+        report = writing.as_report({}, ran(number), start, start + seconds, version='4.10.4',
                                  cmdline=shlex.join(['reframe', *arguments]), **plan_file.extras([*arguments]))
         self.at(start + seconds)
-        return store.store(report)
+        return writing.store(report)
 
     def judged(self, session: str) -> Verdict:
         return judge.newest(session)
@@ -197,7 +197,7 @@ class Site:
         found = propose.run(SYSTEM, since=since)
         names = [cell.id for cell, _ in found.proposals if chosen(cell.id)]
         if names:
-            accept.run(SYSTEM, names, accept.reason(why, 'operator'))
+            accept.run(SYSTEM, names, accept.reason(why, 'operator'), planning.of_system(SYSTEM))
         left = [cell for cell, _ in found.refused if since and chosen(cell.id)]
         if left:
             levels.write(SYSTEM, [levels.Level(cell=cell.id, since=since, why=why, by='operator')

@@ -18,16 +18,17 @@ from parity.base import files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.cause import answer, design, experiment
 from parity.cli import cause as command
-from parity.judge.nodes import figures, listing
+from parity.judge.nodes import figures
 from parity.judge.report import incidents as words
 from parity.judge.store import database
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Event, Fault, Incident, Where
 from parity.judge.store.plan_file import extras
 from parity.measure.jobs import sent
-from parity.measure.scheduler.command import NodeState
+from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.session import retain, runner
 from parity.measure.software import earlier
+from parity.site.nodes import NodeState, Scheduled
 from sessions import case, planned
 
 SYSTEM = '''name: local
@@ -82,7 +83,7 @@ def cluster(stored, site, tmp_path, monkeypatch):
     made = Cluster(stored, tmp_path)
     monkeypatch.setattr(runner, 'reframe', made.reframe)
     states = tuple(NodeState(name, 'idle', takes=True) for name in ('p1', 'p2', 'p3'))
-    monkeypatch.setattr(listing, 'states', lambda _: (states, ''))
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda _: Scheduled(tuple(states), ''))
     return made
 
 
@@ -225,11 +226,11 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(cluster, given, kind, 
 def test_a_drained_node_a_case_on_all_nodes_and_software_that_is_gone_are_refused(cluster, monkeypatch):
     one = incident(cluster)
     states = (NodeState('p1', 'idle+drain', takes=False, reason='DIMM B2'), NodeState('p2', 'idle', takes=True))
-    monkeypatch.setattr(listing, 'states', lambda _: (states, ''))
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda _: Scheduled(tuple(states), ''))
     with pytest.raises(NothingMeasured, match=r'p1 takes no jobs: idle\+drain \(DIMM B2\); resume it'):
         design.of_incident(one)
     states = tuple(NodeState(name, 'idle', takes=True) for name in ('p1', 'p2'))
-    monkeypatch.setattr(listing, 'states', lambda _: (states, ''))
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda _: Scheduled(tuple(states), ''))
     cluster.night(90, 'new', 'p1,p2')
     with pytest.raises(NothingMeasured, match='runs on all nodes at once'):
         design.of_incident(one)

@@ -25,7 +25,7 @@ BY_TURNS = {'parity_rerun_of': 'nodes'}
 def suite(site, stored, planned, monkeypatch):
     """Nights with a case of each check that a night of `local` plans, in a checkout without references."""
     (paths.root() / 'checks').symlink_to(TOP / 'checks')
-    monkeypatch.setattr('parity.site.plan.of_command', lambda arguments: planned('local'))
+    monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda arguments: planned('local'))
     variants = {check.check: {name: values[0] for name, values in check.variants.items()} for check in planned('local').checks}
     one_of_each = {case.check: case for case in planned('local').cases}.values()
     plan = [case.model_copy(update={'environ': case.environ or 'distro'}).model_dump() for case in one_of_each]
@@ -93,7 +93,7 @@ OF_MACHINE = {'parse', 'facts', 'doctor', 'probe'}      # their answer has nothi
 @pytest.mark.parametrize('at, store', list(enumerate(('none', 'empty', 'disturbed', 'one check'))))
 def test_every_command_answers_on_little_and_on_nothing(site, results, planned, monkeypatch, at, store):
     assert {name for names in GROUPS.values() for name in names} - OF_MACHINE == {line.split()[0] for line in COMMANDS}
-    monkeypatch.setattr('parity.site.plan.of_command', lambda arguments: planned('local'))
+    monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda arguments: planned('local'))
     for name in ('checks', 'studies', 'spack.yaml'):
         (paths.root() / name).symlink_to(TOP / name)
     if store != 'none':

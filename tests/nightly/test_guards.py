@@ -9,6 +9,7 @@ import pytest
 from commands import module
 from conftest import OBEYS, TOP, shell
 from parity.judge.verdict.model import CodeCoverage, Coverage
+from parity.measure.rfm import planning
 from parity.nightly import guard, run
 from parity.site import plan
 
@@ -26,7 +27,7 @@ def nightly(site, monkeypatch):
 
     def run(planned: plan.Plan | None, *arguments: str) -> tuple[int, str, str]:
         if planned:
-            monkeypatch.setattr('parity.site.plan.of_command', lambda asked: planned)
+            monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda asked: planned)
         done = module('parity.nightly', *arguments)
         return done.returncode, done.stdout, done.stderr
     return run
@@ -37,14 +38,14 @@ BAD_CHECKS = {
     'empty.py': ('x = 1\n', '/empty.py: yields no check'),
     'other/empty.py': ('x = 1\n', ' (and 1 more file)'),
     'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py').read_text(), "'Hpcc'"),
-    'deep/bare.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
+    'deep/bare.py': ('import reframe as rfm\nfrom parity.check import Workload\n@rfm.simple_test\n'
                         'class Bare(rfm.RunOnlyRegressionTest, Workload):\n'
                         "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n",
                         'checks/deep/bare.py: Bare declares no metrics'),
     'deep/locked.py': ('import threading\nimport reframe as rfm\nfrom reframe.core.builtins import run_after\n@rfm.simple_test\n'
                        "class Locked(rfm.RunOnlyRegressionTest):\n    valid_systems = valid_prog_environs = ['*']\n    @run_after('init')\n"
                        "    def hold(self):\n        self.held = {'by': [threading.Lock()]}\n", "Locked.held['by'][0]\" is not copyable"),
-    'nowhere.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
+    'nowhere.py': ('import reframe as rfm\nfrom parity.check import Workload\n@rfm.simple_test\n'
                    "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n", 'nowhere.yaml'),
 }
 
@@ -112,8 +113,8 @@ def test_a_check_whose_file_has_another_name_runs_and_doctor_names_it(checkout):
     ('--system nosuch', ["unknown system 'nosuch'; valid: local"]),
     ('--nonsense', ['nonsense']), ('--time-limit 0', ['--time-limit 0']), ('--repeats 0', ['--repeats 0'])])
 def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatch, arguments, names):
-    made = plan.of_command
-    monkeypatch.setattr('parity.site.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
+    made = planning.of_command
+    monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
     code, _, said = nightly(None, '--dry-run', *arguments.split())
     told = [line for line in said.splitlines() if 'nothing can run: ' not in line]      # on a machine without hpcc
     assert code == 2 and all(name in said for name in names) and len(told) <= len(names), said

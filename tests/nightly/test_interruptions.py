@@ -19,13 +19,14 @@ from conftest import PATIENCE, TOP, eventually, run_python, shell
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
-from parity.judge.report.notify import Notifier
 from parity.judge.store import incidents as table
+from parity.judge.store import journals
 from parity.judge.verdict import judge
 from parity.measure.nodes import turns as node_turns
 from parity.measure.session import recovery, runner
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
+from parity.nightly.notify import Notifier
 
 #: How squeue is asked for the jobs of the user.
 ASKED = f'-h -u {os.getuid()} -o %i|%Z'
@@ -168,7 +169,7 @@ def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     journal = results / 'running' / 'x.json'
     journal.parent.mkdir()
     journal.write_text(content)
-    assert recovery.recover_all() == [] == recovery.warnings()
+    assert recovery.recover_all() == [] == journals.warnings()
     assert f'{journal} is no journal of a session: moved to x.json.bad' in capsys.readouterr().err
     assert journal.with_name('x.json.bad').read_text() == content and not journal.exists()
 
@@ -221,8 +222,8 @@ def test_a_run_of_another_host_is_left_alone_until_it_is_taken(results, stored):
     with files.lock_of('local', 'reframe on local').held():
         refused = process('merge', '--recover', session_id)
         assert refused.returncode == 4 and 'it is measuring now' in refused.stderr
-        read = [sys.executable, '-c', 'from parity.measure.session import recovery; print(recovery.warnings())']
-        assert subprocess.check_output(read, text=True) == '[]\n' and recovery.warnings()
+        read = [sys.executable, '-c', 'from parity.judge.store import journals; print(journals.warnings())']
+        assert subprocess.check_output(read, text=True) == '[]\n' and journals.warnings()
     taken = parity('merge', '--recover', session_id)
     assert taken.returncode == 0 and 'recovered 0 finished cases' in taken.stdout and not list((results / 'running').iterdir()), taken.stderr
 

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import TOP
 from nights import cell
+from parity.measure.rfm import planning
 from parity.nightly import run
 from parity.site import identity, plan, systems
 
@@ -17,7 +18,7 @@ from parity.site import identity, plan, systems
 def names(checks: str, *arguments: str) -> set[str]:
     """The cases in the files of these checks that `reframe ARGUMENTS` would run or lack a program for."""
     of = [str(file) for file in (TOP / 'checks').rglob('*.py') if re.search(rf'^class ({checks.replace(" ", "|")})\(', file.read_text(), re.M)]
-    made = plan.of_command([*(word for file in of for word in ('-c', file)), '-r', *arguments])
+    made = planning.of_command([*(word for file in of for word in ('-c', file)), '-r', *arguments])
     assert not [problem for problem in made.problems if 'the selection is empty' not in problem.what]
     return {c.case for c in made.cases}
 
@@ -39,7 +40,7 @@ SET = {
 
 
 def test_what_is_set_away_from_the_default_is_in_the_name_and_nothing_else_is():
-    made = plan.of_command(['-c', str(TOP / 'checks'), '-r', *(word for name, (value, _) in SET.items() for word in ('-S', f'{name}={value}'))])
+    made = planning.of_command(['-c', str(TOP / 'checks'), '-r', *(word for name, (value, _) in SET.items() for word in ('-S', f'{name}={value}'))])
     found = {c.case for c in made.cases}
     ends = {name.partition('.')[0]: end for name, (_, end) in SET.items()}
     assert not made.problems and ends.keys() <= {name.split()[0] for name in found}
@@ -92,7 +93,7 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
 
 def test_a_swept_variable_declares_its_metrics_as_a_set_one_does():
     for option in '-P', '-S':
-        made = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', option, 'client_nodes=2', '-S', 'overwrite=yes'])
+        made = planning.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', option, 'client_nodes=2', '-S', 'overwrite=yes'])
         assert {'client_seconds', 'first_seconds', 'first_client_seconds'} < {m.name for m in made.cases[0].metrics}
 
 
@@ -116,7 +117,7 @@ def test_tags_tell_the_subsystem_the_nodes_and_what_is_quick(check, arguments, t
 def test_every_mpi_check_takes_the_nodes_that_are_asked_for_or_is_skipped_with_the_reason():
     cases = [plan.Asked(check=check, parameters=parameters, variables={'nodes': '4'}, partition='cpu') for check, parameters in (
         ('Pingpong', {'where': 'between'}), ('OsuBarrier', {'where': 'within'}), ('OsuBarrier', {'where': 'between'}), ('Mdtest', {'span': '1', 'clients': 'one'}), ('Hpl', {}))]
-    answers = plan.of_command(['-c', str(TOP / 'checks'), '-r', '--system', 'example-slurm'], cases).answers
+    answers = planning.of_command(['-c', str(TOP / 'checks'), '-r', '--system', 'example-slurm'], cases).answers
     assert [answer.reason for answer in answers] == ['nodes=4: this case takes 2 nodes', 'nodes=4: this case takes 1 node', '', 'nodes=4: this case takes 1 node', '']
 
 

@@ -15,9 +15,9 @@ from commands import parity
 from nights import DAY
 from parity.base.errors import UsageError
 from parity.judge.compare import resolve
-from parity.judge.store import database, history, plan_file
+from parity.judge.store import database, history, merging, plan_file
+from parity.measure.rfm import planning
 from parity.measure.session import retain
-from parity.site import plan
 from sessions import store
 
 CHECKS = '''
@@ -63,7 +63,7 @@ class Elsewhere(Toy):
     ('-n Nowhere%way=a -n Here%way=a --repeat=3', {'Nowhere %way=a', 'Here %way=a'})])
 def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(results_here, tmp_path, options, names):
     (tmp_path / 'toys.py').write_text(CHECKS)
-    cases = plan.of_command(['-c', str(tmp_path / 'toys.py'), '-r', '--system', 'local', *shlex.split(options)]).cases
+    cases = planning.of_command(['-c', str(tmp_path / 'toys.py'), '-r', '--system', 'local', *shlex.split(options)]).cases
     assert {c.case for c in cases} == names and len({(c.case, c.environ) for c in cases}) == len(cases)
     assert all(bool(c.environ) is (c.check == 'Here') for c in cases)
 
@@ -111,11 +111,11 @@ def test_merge_takes_the_plans_along_and_refuses_a_session_without_and_prune_rem
     store(other / 'results.db', 'bbbbbbbb-0', days=40)
     away = moved(other, 'bbbbbbbb-0', '0123456789ab').rename(other / 'away')
     with pytest.raises(UsageError, match=r'0123456789ab\.json.* is lost; the folder sessions belongs beside results\.db'):
-        retain.merge(other / 'results.db')
+        merging.merge(other / 'results.db')
     assert database.uuids() == []
     away.rename(other / 'sessions' / '0123456789ab.json')
     store(results / 'results.db', 'aaaaaaaa-0', days=1)
-    assert retain.merge(other / 'results.db') == ({'local': 1}, 0)
+    assert merging.merge(other / 'results.db') == ({'local': 1}, 0)
     assert plan_file.of_report(database.report('bbbbbbbb'))['plan']['cases']
     new, old = moved(results, 'aaaaaaaa-0', 'aaaaaaaa'), results / 'sessions' / '0123456789ab.json'
     until = database.starts()['aaaaaaaa-0'] - DAY

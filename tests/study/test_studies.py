@@ -27,7 +27,7 @@ from parity.judge.compare.model import Value
 from parity.judge.report import drawings
 from parity.judge.stats import interval
 from parity.judge.store import costs
-from parity.site import plan
+from parity.measure.rfm import planning
 from parity.site.plan import CaseAnswer, Plan
 from parity.study import campaign, compared, conditions, page, published, wording
 from parity.study.published import figures, findings, problems
@@ -421,7 +421,7 @@ def kept(results):
 @pytest.fixture
 def answered(monkeypatch):
     """Toy answers what its cases can run; `real` asks the checks themselves."""
-    monkeypatch.setattr(plan, 'of_command', lambda _, asked: loaded(asked))
+    monkeypatch.setattr(planning, 'of_command', lambda _, asked: loaded(asked))
 
 
 @pytest.fixture
@@ -550,7 +550,7 @@ def onebox(site, stored, monkeypatch):
     trial(site, MEASURED)
     (site.parents[1] / 'onebox').mkdir()
     (site.parents[1] / 'onebox' / 'system.yaml').write_text((TOP / 'systems' / 'onebox' / 'system.yaml').read_text())
-    return lambda **changed: monkeypatch.setattr(plan, 'of_command', lambda _, asked: loaded(asked, **changed))
+    return lambda **changed: monkeypatch.setattr(planning, 'of_command', lambda _, asked: loaded(asked, **changed))
 
 
 @pytest.fixture
@@ -575,11 +575,11 @@ def test_the_checks_themselves_say_what_a_partition_cannot_run(real):
     cases = [each for name in ('murphy2007', 'liu2017', 'tessera') for quick in (True, False) for each in published.read(name).cases(None, quick) if quick or each.experiment == 'transfer']
     asked = [each.model_copy(update={'partition': part}) for each in cases for part in ('one', 'two', 'three')]
     said = {}
-    for each, answer in zip(asked, plan.of_cases(asked, 'onebox').answers, strict=True):
+    for each, answer in zip(asked, planning.of_cases(asked, 'onebox').answers, strict=True):
         said.setdefault((each.partition, answer.reason), set()).add((each.experiment, *each.point.values()))
     assert {('ops', '2'), ('iozone', 'fsync')} <= said['one', '']
     elsewhere = cases[0].model_copy(update={'environ': 'spack', 'partition': 'one'})
-    assert plan.of_cases([elsewhere], 'onebox').answers[0].reason.startswith('no environment spack of one offers ')
+    assert planning.of_cases([elsewhere], 'onebox').answers[0].reason.startswith('no environment spack of one offers ')
     assert {('ops', '4'), ('memory_random', '4', '20MB')} <= said['one', '4 threads: a node has 2 cores']
     for part, needed, experiment in (('one', 2, 'transfer'), ('two', 4, 'within_group')):
         assert experiment in {name for name, *_ in said[part, f'nodes: needs {needed}, onebox:{part} has {needed // 2}, or does not state `nodes`']}
@@ -991,7 +991,7 @@ def test_figures_of_disturbed_runs_are_shown_and_no_finding_rests_on_them(one_si
 
 
 def test_what_quick_leaves_out_is_among_what_was_not_measured(measured, site, monkeypatch):
-    monkeypatch.setattr(plan, 'of_cases', lambda cases, _: types.SimpleNamespace(answers=[CaseAnswer()] * len(cases)))
+    monkeypatch.setattr(planning, 'of_cases', lambda cases, _: types.SimpleNamespace(answers=[CaseAnswer()] * len(cases)))
     folder = site.parents[2] / 'studies' / 'trial'
     (folder / 'study.yaml').write_text(MEASURED.replace('one.rate %code=X b / a', 'one.rate b / a'))
     found, = json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)['findings']

@@ -144,8 +144,9 @@ def _every(_: str | None) -> tuple[Code, ...]:
 
 def _checks() -> Path:
     """Return the folder of all checks."""
-    checks = paths.root() / 'checks'
-    return checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks'
+    top = paths.checkout()
+    checks = top / 'checks' if top else None
+    return checks if checks and checks.is_dir() else paths.ABOVE / 'checks'
 
 
 def _folders(checks: Path) -> list[Path]:

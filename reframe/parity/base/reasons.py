@@ -12,6 +12,8 @@ from itertools import islice
 LONGEST, COMPLAINT = 400, 240
 #: No line is searched further than this.
 _LINE = 2000
+#: The reason of a case that was left out because the night's window ended (`nightly:` in system.yaml).
+WINDOW_ENDED = 'the window of the night ended'
 #: How a program that parity brings into a job begins its own reason.
 OURS = 'parity: '
 _RULE = re.compile(r'[-=*_ ]{8,}')
@@ -68,7 +70,7 @@ _BEGINS = {
     'cancelled': Kind.CANCELLED,
     'maximum pending time exceeded': Kind.CANCELLED}
 _HOLDS = {
-    'the window of the night ended': Kind.WINDOW, 'size=': Kind.SIZE, 'the same as': Kind.SAME,
+    WINDOW_ENDED: Kind.WINDOW, 'size=': Kind.SIZE, 'the same as': Kind.SAME,
     'one rank': Kind.RANKS, 'nodes: needs': Kind.NODES, 'io_budget': Kind.IO_BUDGET}
 
 

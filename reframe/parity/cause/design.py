@@ -25,6 +25,7 @@ from parity.judge.store import database, history, plan_file
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Fault, Incident
 from parity.judge.store.plan_file import CELL, cell_id
+from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.software import earlier
 from parity.site import systems
 from parity.site.systems import System
@@ -193,16 +194,17 @@ def _placed(experiment: Trial, ran_on: Sequence[str], incident: Incident) -> Tri
 
 def _takes(experiment: Trial) -> dict[str, ListedNode]:
     """Return the nodes of the partition that take jobs. InfrastructureError where nobody knows them."""
-    nodes, why = listing.of_system(experiment.system)
-    if why:
-        raise InfrastructureError(why)
+    scheduled = of_scheduler.of_system(experiment.system)
+    if scheduled.unknown:
+        raise InfrastructureError(scheduled.unknown)
+    nodes = listing.of_system(experiment.system, scheduled)
     part = next(part for part in experiment.system.partitions if part.name == experiment.partition)
     return {node.name: node for node in nodes if node.state and node.state.takes
-            and (not node.state.queues or listing.queue_of(part) in ('', *node.state.queues))}
+            and (not node.state.queues or of_scheduler.queue_of(part) in ('', *node.state.queues))}
 
 
 def _why_not(system: System, name: str) -> str:
-    state = next((state for state in listing.states(system)[0] if node_name(state.name) == name), None)
+    state = next((state for state in of_scheduler.of_system(system).nodes if node_name(state.name) == name), None)
     if state is None:
         return f'{name} is not listed by the scheduler any more: there is nothing to measure on it'
     reason = f' ({state.reason})' if state.reason else ''

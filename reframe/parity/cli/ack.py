@@ -12,11 +12,12 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted, several
 from parity.base.text import refuse_in_words, visible
 from parity.judge.report import incidents as words
-from parity.judge.report import notify, show
+from parity.judge.report import show
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Fault, Incident
 from parity.judge.verdict import acks, incidents
 from parity.judge.verdict.model import Cell
+from parity.nightly import notify
 from parity.site import systems
 
 

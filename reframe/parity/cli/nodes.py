@@ -32,9 +32,11 @@ def nodes(system: str = SYSTEM):
     from parity.base import console
     from parity.judge.nodes import listing, words
     from parity.judge.store import changes, database
+    from parity.measure.scheduler import nodes as of_scheduler
     known = _system(system)
+    scheduled = of_scheduler.of_system(known)
     nights = database.sessions(known.name, changes.SESSIONS)
-    console.lines(words.lines(known, *listing.of_system(known), changes.steps(nights, '')))
+    console.lines(words.lines(known, listing.of_system(known, scheduled), scheduled, changes.steps(nights, '')))
 
 
 @app.command()
@@ -54,5 +56,8 @@ def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation:
     from parity.base import console
     from parity.judge.nodes import listing, words
     from parity.judge.store import changes, database
-    (found,), unknown = listing.of_system(known, name)
-    console.lines(words.of_node(known, found, unknown, changes.steps(database.sessions(known.name), '')))
+    from parity.measure.scheduler import nodes as of_scheduler
+    scheduled = of_scheduler.of_system(known)
+    listed, = listing.of_system(known, scheduled, name)
+    nights = database.sessions(known.name)
+    console.lines(words.of_node(known, listed, scheduled.unknown, changes.steps(nights, '')))

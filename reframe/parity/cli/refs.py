@@ -39,9 +39,12 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
     from parity.base import console
     from parity.judge.refs import accept as command
     from parity.judge.refs import table
+    from parity.measure.rfm import planning
+    from parity.site import systems
     if bool(cells) == everything:
         raise errors.UsageError('accept: name the cells, or --all' + (', not both' if everything else ''))
-    done = command.run(system, cells or [], command.reason(why, by, expires))
+    reason = command.reason(why, by, expires)
+    done = command.run(system, cells or [], reason, planning.of_system(systems.read(system).name))
     console.lines(table.accepted(system, done))
 
 
@@ -58,6 +61,7 @@ def lint(system: str = ANY_SYSTEM):
     """Print errors and warnings on accepted references. Exit code 2 for errors, else 0."""
     from parity.base import console
     from parity.judge.refs import lint, table
-    linted = lint.lint(system)
+    from parity.measure.rfm import planning
+    linted = lint.lint(system, planning.of_system)
     console.lines(table.linted(linted))
     return errors.USAGE if any(each.errors for each in linted) else errors.OK

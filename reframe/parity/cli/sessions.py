@@ -70,13 +70,14 @@ def prune(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bo
 @app.command()
 def merge(databases: list[str] = DATABASES, recover: str = RECOVER):
     """Add the sessions of other results databases to this one; those that are here already are left out."""
-    from parity.measure.session import recovery, retain
     if not databases and not recover:
         raise UsageError('name a results.db to merge, or a session that was killed: --recover ID')
     if recover:
+        from parity.measure.session import recovery
         print(f'parity: {recovery.take(recover)}')
+    from parity.judge.store import merging
     for name in databases or ():
-        added, known = retain.merge(Path(name))
+        added, known = merging.merge(Path(name))
         told = ', '.join(f'{count} of {system}' for system, count in sorted(added.items())) or 'none'
         print(f'parity: {name}: sessions added: {told}; {known} were here already')
 

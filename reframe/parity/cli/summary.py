@@ -23,6 +23,7 @@ def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
     Exit code: 0 printed, 2 usage, 3 nothing is stored."""
     from parity.base import console, times
     from parity.judge.report import export, summary
+    from parity.measure.scheduler import nodes
     from parity.site import systems
     try:
         seconds = times.seconds(since)
@@ -31,7 +32,7 @@ def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
     named = [systems.read(system).name] if system else export.measured()
     if not named:
         raise NothingMeasured('no session is stored; run: ci/nightly')
-    found = [summary.of(name, seconds) for name in named]
+    found = [summary.of(name, seconds, nodes.of_system(systems.read(name))) for name in named]
     if as_markdown:
         sys.stdout.write(summary.markdown(found))
     else:

@@ -33,16 +33,16 @@ def nightly(beat: Heartbeat | None) -> None:
     own, options = read(sys.argv[1:])
     from parity.base import paths
     from parity.base.figures import counted
-    from parity.judge.report import notify
+    from parity.measure.rfm import planning
     from parity.measure.session import runner
-    from parity.nightly import doctor, guard, run
-    from parity.site import plan, systems
+    from parity.nightly import doctor, guard, notify, run
+    from parity.site import systems
     doctor.demand_packages()
     runner.lock_results('ci/nightly', options)
     if beat:
         beat.write()
     command = ['-c', str(paths.root() / 'checks'), '-r', *options]
-    planned = plan.of_command(command)
+    planned = planning.of_command(command)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
     cells = counted(sum(cases.values()), 'cell')
     print(f'parity: {planned.system}: {counted(len(cases), "case")}, {cells} planned', flush=True)

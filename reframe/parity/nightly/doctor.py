@@ -25,11 +25,11 @@ from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE, InfrastructureErr
 from parity.base.figures import counted, figure, several
 from parity.base.findings import Diagnosis, lacking, mistake, note, ok, refuse
 from parity.judge.compare import pairs
-from parity.judge.report import notify
 from parity.judge.store import database
 from parity.judge.verdict import acks
 from parity.measure.probe import partitions
 from parity.measure.probe.login import TODO
+from parity.measure.rfm import planning
 from parity.measure.scheduler import placement
 from parity.measure.session import retain, runner
 from parity.measure.software import (
@@ -43,8 +43,8 @@ from parity.measure.software import (
     remedies,
     spack,
 )
-from parity.nightly import guard
-from parity.site import plan, systems
+from parity.nightly import guard, notify
+from parity.site import systems
 from parity.site.plan import Plan, none_can_run
 from parity.site.systems import System
 
@@ -77,7 +77,7 @@ def findings(name: str, options: Sequence[str] = (), planned: Plan | None = None
     for examination in (_launchers, _software, results, _filesystems):
         yield from _examined(examination, system)
     try:
-        planned = planned or plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *options])
+        planned = planned or planning.of_command(['-c', str(paths.root() / 'checks'), '-r', *options])
     except UsageError as err:
         yield mistake('settings', str(err))
         yield from _examined(partitions.examined, system, {part.name for part in system.partitions})

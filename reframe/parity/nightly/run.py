@@ -12,14 +12,15 @@ from parity.base.figures import counted
 from parity.base.text import node_name
 from parity.judge import report
 from parity.judge.report import answer
-from parity.judge.report.notify import Notifier
 from parity.judge.store import database, plan_file
 from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import judge
 from parity.judge.verdict.model import Cell, Coverage, Verdict
+from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.session import runner
 from parity.nightly import guard
 from parity.nightly.heartbeat import Heartbeat
+from parity.nightly.notify import Notifier
 from parity.site import selection, systems
 from parity.site.systems import System
 
@@ -130,8 +131,7 @@ def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list
     part = next(p for p in system.partitions if p.name == partition)
     if part.scheduler not in ('slurm', 'squeue') or not nodes:
         return [[]]
-    from parity.judge.nodes import listing  # it loads polars
-    known = {node_name(state.name): state.name for state in listing.states(system)[0]}
+    known = {node_name(state.name): state.name for state in of_scheduler.of_system(system).nodes}
     listed = ','.join(known.get(node, node) for node in nodes)
     others = part.extras.nodes is None or part.extras.nodes >= 2 * len(nodes)
     return [['-J', f'nodelist={listed}'], *([['-J', f'exclude={listed}']] if others else [])]

@@ -17,6 +17,14 @@ from parity.base import codes
 DISTRIBUTED = r' %part=\S+ %nid=(\S+)'
 #: The figure of one device: triad_gpu0, triad_gpu1.
 OF_DEVICE = r'_gpu\d+$'
+#: The variables by which a launcher takes the placement of ranks. They are no part of the work: binding and order
+#: are facts of their own, whichever launcher takes them.
+PLACING = frozenset({
+    'OMPI_MCA_hwloc_base_binding_policy', 'OMPI_MCA_rmaps_base_mapping_policy',                 # Open MPI 4
+    'PRTE_MCA_hwloc_default_binding_policy', 'PRTE_MCA_rmaps_default_mapping_policy',           # Open MPI 5
+    'HYDRA_BINDING', 'HYDRA_MAPPING', 'I_MPI_PIN_DOMAIN', 'I_MPI_PERHOST',                      # MPICH, Intel MPI
+    'SLURM_CPU_BIND', 'SLURM_DISTRIBUTION',
+})
 _DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 _REPEAT = re.compile(r' %\.repeat_no=\d+')
 #: Characters that would end a part of a case's name, or a column of a perflog.

@@ -1,19 +1,11 @@
 """The plan: every cell that a run must account for, known before it starts."""
 
-import json
-import os
-import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import model_validator
 
-from parity.base import paths, reasons
-from parity.base.errors import UsageError
+from parity.base import reasons
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 
@@ -116,45 +108,3 @@ def none_can_run(planned: Plan) -> str:
         return ''
     needs = {need for case in planned.cases for need in case.needs}
     return f'nothing can run: {not_offered(sorted(needs), planned.system)}'
-
-
-def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
-    """Return the plan of ``reframe ARGUMENTS``, with the answers to ``asked`` of the checks that it loads.
-    UsageError with ReFrame's words when it refuses the arguments."""
-    with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
-        file = Path(folder) / 'plan'
-        Path(f'{file}.asked').write_text(json.dumps([each.model_dump() for each in asked]))
-        # a debug log of its own: it must not overwrite that of the run
-        environ = {'RFM_CONFIG_FILES': str(paths.root() / 'reframe' / 'settings.py'), **os.environ,
-                   'PARITY_REFRAME_LOG': f'{file}.log', 'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1',
-                   'RFM_STAGE_DIR': f'{file}.stage', 'RFM_CLEAN_STAGEDIR': 'n'}
-        command = [sys.executable, '-m', 'parity.measure.rfm.capture', str(file), *arguments]
-        done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
-        try:
-            planned = json.loads(file.read_text())
-        except (OSError, ValueError):
-            lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-            telling = [line for line in lines if 'error' in line.lower()] or lines[-1:]
-            raise UsageError(f'reframe refuses: {" ".join(telling[:3]) or "no reason given"}') from None
-    return Plan(**planned)
-
-
-def of_cases(asked: Sequence[Asked], system: str = '') -> Plan:
-    """Return the plan of the checks that these cases are of, with an answer to each, in their order."""
-    each = [one.model_dump_json(include={*Asked.model_fields}) for one in asked]
-    different = list(dict.fromkeys(each))
-    loaded = of_command([*_files({one.check for one in asked}), '-r',
-                         *(['--system', system] if system else [])],
-                        [Asked.model_validate_json(one) for one in different])
-    answers = dict(zip(different, loaded.answers, strict=True))
-    return loaded.model_copy(update={'answers': [answers[one] for one in each]})
-
-
-def _files(checks: Collection[str]) -> list[str]:
-    """Return the options that load these checks: their own files, or all where one has none."""
-    folder, found = paths.root() / 'checks', {}
-    for file in folder.rglob('*.py'):
-        found |= dict.fromkeys(re.findall(r'^class (\w+)\(', file.read_text(), re.M), str(file))
-    return [word for file in ({found[name] for name in checks} if {*checks} <= {*found} else [str(folder)])
-            for word in ('-c', file)]

@@ -32,11 +32,13 @@ from parity.base.times import Time
 
 #: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
 SPACK = ('spack', 'spack-gpu')
+#: Schedulers whose jobs wait in a queue.
+QUEUED = ('slurm', 'squeue', 'pbs', 'pbspro')
 
 
 def names() -> list[str]:
     """Return every system, in the order ReFrame should try them: the catch-all `local` last."""
-    found = (f.parent.name for f in (paths.root() / 'systems').glob('*/system.yaml'))
+    found = (f.parent.name for f in (paths.site() / 'systems').glob('*/system.yaml'))
     return sorted(found, key=lambda name: (name == 'local', name))
 
 
@@ -55,8 +57,12 @@ def existing(name: str) -> Path:
     return file_of(name)
 
 
+def folder(name: str) -> Path:
+    return paths.site() / 'systems' / name
+
+
 def file_of(name: str) -> Path:
-    return paths.root() / 'systems' / name / 'system.yaml'
+    return folder(name) / 'system.yaml'
 
 
 def line(name: str, keys: tuple) -> str:
@@ -65,7 +71,7 @@ def line(name: str, keys: tuple) -> str:
 
 
 def references(name: str) -> Path:
-    return paths.root() / 'systems' / name / 'references'
+    return folder(name) / 'references'
 
 
 def reference_files(name: str) -> list[Path]:

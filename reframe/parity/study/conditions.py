@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from parity.base import paths, units
 from parity.base.errors import UsageError, unknown
 from parity.judge.store import costs
-from parity.site import plan, systems
+from parity.measure.rfm import planning
+from parity.site import systems
 from parity.site.identity import shared
 from parity.site.plan import CaseAnswer, LoadedCheck, Plan
 from parity.site.systems import System
@@ -159,7 +160,7 @@ def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
     """Yield the planned cases of each study on one system, by mode; or what is wrong with its files."""
     asked = [case.model_copy(update={'partition': ''}) if case.reason else case
              for of in each for case in of.cases]
-    loaded = plan.of_cases(asked, each[0].system)
+    loaded = planning.of_cases(asked, each[0].system)
     files, answers = {check.check: check.file for check in loaded.checks}, iter(loaded.answers)
     for of in each:
         here = list(itertools.islice(answers, len(of.cases)))

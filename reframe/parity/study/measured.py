@@ -17,7 +17,8 @@ from parity.judge.compare import resolve
 from parity.judge.compare.model import Measured, Side, differing
 from parity.judge.store import changes, database, history, plan_file
 from parity.judge.store.record import Session
-from parity.site import plan, systems
+from parity.measure.rfm import planning
+from parity.site import systems
 from parity.site.systems import Partition
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
@@ -135,7 +136,7 @@ def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, 
     names = [part.name for part in _partitions(found.system)]
     there = {id(case): case.model_copy(update={'partition': place}) for case in cases
              if (place := found.places.get(study.side(case))) in names}
-    answers = plan.of_cases([*there.values()], found.system).answers if there else ()
+    answers = planning.of_cases([*there.values()], found.system).answers if there else ()
     return {number: answer.reason for number, answer in zip(there, answers, strict=True)}
 
 

@@ -23,6 +23,7 @@ from parity.judge.refs.accepted import expired
 from parity.judge.refs.lint import lint
 from parity.judge.stats import bounds
 from parity.judge.verdict import judge
+from parity.measure.rfm import planning
 from parity.site.plan import LoadedCheck, Plan
 from stored import case
 
@@ -38,7 +39,7 @@ def history(results, tmp_path, monkeypatch):
     """Sessions of `local`, in a checkout of the test's own, which has no reference."""
     shutil.copytree(TOP / 'systems' / 'local', tmp_path / 'systems' / 'local', ignore=lambda *_: ['references'])
     monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
-    monkeypatch.setattr('parity.site.plan.of_command', lambda arguments: plan())
+    monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda arguments: plan())
     return stored.Stored()
 
 
@@ -66,7 +67,7 @@ def accepted(*cells: str, **options):
     """Accept these cells, all if none is named; returns the file as ReFrame reads it."""
     if not cells:
         propose.run('local')
-    accept.run('local', list(cells), accept.reason(**{'why': 'first values', 'by': 'ana', **options}))
+    accept.run('local', list(cells), accept.reason(**{'why': 'first values', 'by': 'ana', **options}), planning.of_system('local'))
     return yaml.safe_load(references().read_text())
 
 
@@ -224,7 +225,7 @@ def test_what_was_accepted_is_replaced_in_its_place_and_told_where_it_gets_worse
     assert found['default'].remarks[0].startswith('worse than the accepted value by 1')
     assert 'was 120 Gflop/s (-10 % .. none)' in '\n'.join(table.lines(propose.run('local')))
     propose.run('local', partition='default')
-    accept.run('local', [], accept.reason('x', 'ana'))
+    accept.run('local', [], accept.reason('x', 'ana'), planning.of_system('local'))
     assert references().read_text().startswith('# ours\n') and f'write:    # slow\n      {BY_HAND}   # by hand\n' in references().read_text()
 
 
@@ -241,7 +242,7 @@ def test_what_changed_since_it_was_proposed_is_not_accepted(history, change, say
     change(propose.run('local').files[0], history)
     before = references().exists() and references().read_text()
     with pytest.raises(UsageError, match=says):
-        accept.run('local', [], accept.reason('x', 'ana'))
+        accept.run('local', [], accept.reason('x', 'ana'), planning.of_system('local'))
     assert (references().exists() and references().read_text()) == before
 
 
@@ -266,7 +267,7 @@ def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeyp
                           ([made.planned(environ='')], 'never applied: no environment offers hpcc'),
                           ([made.planned('Other')], 'never applied: no case of the plan is of it')):
         with monkeypatch.context() as patch:
-            patch.setattr('parity.site.plan.of_command', lambda arguments, cases=planned: plan(*cases))
+            patch.setattr('parity.measure.rfm.planning.of_command', lambda arguments, cases=planned: plan(*cases))
             assert lint('local')[0].warnings == [f'{references()}:5: Toy/quick/hpl: {says}', f'{references()}:6: Toy/quick/latency: {says}']
     history.add(case(100.0, parity={'software': {'identity': 'new'}}))
     said, _, count = table.linted(lint('local'))
@@ -291,7 +292,7 @@ def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeyp
     (entry(BY_HAND, index='size, nodes'), ":2: unknown parameter 'nodes'"), ('Toy:\n  $index: [size]\n', ':1: Toy must be a mapping, with keys of size'),
 ])
 def test_what_a_run_would_refuse(history, monkeypatch, text, says):
-    monkeypatch.setattr('parity.site.plan.of_command', lambda arguments: plan(modes=('copy', '1')))
+    monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda arguments: plan(modes=('copy', '1')))
     references(text)
     linted, = lint('local')
     assert says in linted.errors[0] and str(references()) in linted.errors[0] and len(linted.errors) == 1

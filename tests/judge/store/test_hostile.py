@@ -15,10 +15,9 @@ from conftest import TOP, shell
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError
 from parity.base.files import Lock
-from parity.judge.report import notify
-from parity.judge.store import database, history
+from parity.judge.store import database, history, merging, writing
 from parity.judge.verdict import incidents, judge
-from parity.measure.session import recovery, retain
+from parity.nightly import notify
 from sessions import case, store
 
 NAMES = ['/NAME', '../../../NAME', 'a/b', '', 'a\x1b[2J', '*', 'a.b']
@@ -141,7 +140,7 @@ def test_a_database_that_could_not_take_a_session_is_refused_and_stays(results, 
     emptied(damage)
     before = paths.database().read_bytes()
     with pytest.raises(InfrastructureError, match=said):
-        recovery.make_usable()
+        writing.make_usable()
     assert paths.database().read_bytes() == before
 
 
@@ -158,18 +157,18 @@ def test_a_database_that_a_kill_left_without_a_version_gets_one_and_takes_sessio
     store(paths.database(), 'a')
     emptied(killed)
     store(tmp_path / 'other.db', 'b')
-    assert retain.merge(tmp_path / 'other.db') == ({'local': 1}, 0) and database.uuids() == ['a', 'b']
+    assert merging.merge(tmp_path / 'other.db') == ({'local': 1}, 0) and database.uuids() == ['a', 'b']
 
 
 def test_a_database_without_a_table_or_a_row_makes_room(results, tmp_path):
     store(paths.database(), 'a')
     emptied('DELETE FROM sessions', 'DELETE FROM testcases', 'DROP TABLE testcases', 'DROP TABLE metadata')
-    recovery.make_usable()
+    writing.make_usable()
     assert not paths.database().exists()
     store(tmp_path / 'victim.db', 'b')
     paths.database().symlink_to(tmp_path / 'victim.db')
     with pytest.raises(InfrastructureError, match='lies behind a link'):
-        recovery.make_usable()
+        writing.make_usable()
 
 
 def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site, monkeypatch):

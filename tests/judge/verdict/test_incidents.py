@@ -19,15 +19,16 @@ from nights import cell, start, verdict_of
 from parity.base import reasons
 from parity.judge import report
 from parity.judge.nodes import listing
-from parity.judge.report import answer, notify, summary
+from parity.judge.report import answer, summary
 from parity.judge.report import incidents as words
-from parity.judge.store import database
+from parity.judge.store import database, merging
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Change, Fault, Where
 from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import acks, incidents, judge
 from parity.judge.verdict.model import Attribution, CellText, Subsystem
 from parity.measure.session import retain
+from parity.nightly import notify
 from sessions import case, planned
 from stored import day
 
@@ -299,7 +300,7 @@ def test_merge_takes_incidents_under_new_numbers_once(slow, results, tmp_path, m
     with database.sqlite3.connect(other / 'results.db') as conn:
         conn.execute('ATTACH DATABASE ? AS other', (str(results / 'results.db'),))
         for _ in range(2):
-            retain._merge_incidents(conn)
+            merging._merge_incidents(conn)
     first, = table.of_system('local')
     assert first.number == 1 and first.uuid == '00000000-0:Toy.hpl@local:default+distro (quick)'
 

@@ -25,8 +25,8 @@ from parity.judge.report import answer, export, previous, summary
 from parity.judge.store import database, history, record
 from parity.judge.verdict import cells, incidents, judge
 from parity.measure.nodes import turns
-from parity.measure.scheduler.command import NodeState
 from parity.site import systems
+from parity.site.nodes import NodeState
 from parity.study import campaign, compared
 from parity.study import run as campaigns
 from stored import Stored

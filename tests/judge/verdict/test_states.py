@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 
 from commands import parity
-from parity.judge.report import notify
 from parity.judge.store import database
 from parity.judge.store import states as table
 from parity.judge.verdict import judge, states
 from parity.measure.session import retain
+from parity.nightly import notify
 from stored import case
 
 

@@ -10,13 +10,13 @@ from conftest import TOP, shell
 from parity.judge.verdict import judge
 from parity.measure.check.threaded import Threaded
 from parity.measure.check.workload import Metric
-from parity.site import plan
+from parity.measure.rfm import planning
 from replay import Replay, check
 
 
 def test_the_plan_knows_what_a_size_never_runs():
     asked = ['-n', '^(Tcp%|Fio|Blocks|Hpcc)', '-P', 'size=quick,acceptance']
-    cases = plan.of_command(['-c', str(TOP / 'checks'), '-r', *asked]).cases
+    cases = planning.of_command(['-c', str(TOP / 'checks'), '-r', *asked]).cases
     left_out = {(c.check, c.case.endswith('=quick')): {m.name: m.left_out for m in c.metrics if m.left_out} for c in cases}
     assert left_out['Tcp', True]['rate_2'] == 'size=quick runs 1 and 4 streams' and 'rate_4' not in left_out['Tcp', True]
     assert 'rate_10MiB_8' in left_out['Fio', True] and 'rate_4KiB_1' not in left_out['Fio', True]

@@ -47,7 +47,7 @@ def site(tmp_path, planned, monkeypatch):
 
     checkout = copied(tmp_path, 'reframe')
     belong_to(checkout, monkeypatch)
-    monkeypatch.setattr('parity.site.plan.of_command', restricted)
+    monkeypatch.setattr('parity.measure.rfm.planning.of_command', restricted)
     monkeypatch.setenv('PARITY_ROOT', str(checkout))
     for name in write.CARRIED:
         monkeypatch.delenv(name, raising=False)

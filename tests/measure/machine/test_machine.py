@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from parity.judge.verdict import judge
 from parity.measure import machine
 from parity.measure.machine.procfs import Tree, parse_dmi
 
@@ -215,7 +216,7 @@ def test_readings_and_the_share_of_stolen_time(server, tmp_path):
     assert before == {'time_s': before['time_s'], 'load_1min': 0.42, 'steal_jiffies': 35, 'total_jiffies': 1000, 'clock_mhz_min': 2300.0,
                       'clock_mhz_max': 2300.0, 'memory_available_bytes': 4 * GIB}
     after = machine.reading(plant(server, {'proc/stat': 'cpu  150 0 50 820 10 0 5 65 0 0'}))
-    assert machine.steal_share(before, after) == pytest.approx(0.3)
+    assert judge.steal_share(before, after) == pytest.approx(0.3)
     # unknown without counters, at the same instant, and across a boot
-    assert {machine.steal_share(nothing, after), machine.steal_share(after, after),
-            machine.steal_share(after, after | {'total_jiffies': 2000, 'steal_jiffies': 0})} == {None}
+    assert {judge.steal_share(nothing, after), judge.steal_share(after, after),
+            judge.steal_share(after, after | {'total_jiffies': 2000, 'steal_jiffies': 0})} == {None}

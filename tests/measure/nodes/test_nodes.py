@@ -22,11 +22,12 @@ from parity.judge.store import changes, database, history, record
 from parity.judge.store.incidents import Fault, Incident
 from parity.judge.store.record import Session
 from parity.measure.nodes import gate, measure, turns
+from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.scheduler import pbs, slurm
-from parity.measure.scheduler.command import NodeState
 from parity.measure.session import runner
 from parity.site import systems
 from parity.site.identity import case_name
+from parity.site.nodes import NodeState, Scheduled
 from parity.site.systems import Nightly
 
 RECORDED = TOP / 'tests' / 'recorded'
@@ -61,7 +62,7 @@ def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch
     assert [each.runs[0].nodes for each in of] == [('c3',), ('c3',), (address,)] and [[*each.nodes] for each in of] == [['c3'], ['c3'], [address]]
     system = systems.read('local')
     assert [(each.name, each.asked) for each in known_nodes(monkeypatch, NodeState(full, 'idle', takes=True), system=system)] == [(address, address), ('c3', full)]
-    assert [each.name for each in listing.of_system(system, full)[0]] == ['c3']
+    assert [each.name for each in listing.of_system(system, of_scheduler.of_system(system), full)] == ['c3']
     assert Fault(word='regressed', since=0, measured=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
 
 
@@ -79,8 +80,9 @@ def test_a_node_that_came_back_with_other_hardware_is_told_with_its_first_night(
 
 def known_nodes(monkeypatch, *states: NodeState, system=None) -> list[listing.ListedNode]:
     """Return the listing of a system whose scheduler has nodes in these states."""
-    monkeypatch.setattr(listing, 'states', lambda _: (states, ''))
-    return listing.of_system(system or systems.read('onebox'))[0]
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda _: Scheduled(tuple(states), ''))
+    system = system or systems.read('onebox')
+    return listing.of_system(system, of_scheduler.of_system(system))
 
 
 def rows(night: int, value: float, node: str, **other):
@@ -108,7 +110,7 @@ def test_a_node_stands_beside_its_peers_newest_figures(known, monkeypatch):
     assert found['p3'].parts['memory'].share == pytest.approx(0.5, rel=0.02)
     assert found['p6'].measured == start(0) and found['p1'].measured == start(3) and found['p7'].measured is None
     with pytest.raises(UsageError, match='unknown node .p9.; valid: p1, p2'):
-        listing.of_system(system, 'p9')
+        listing.of_system(system, only='p9')
 
 
 @pytest.mark.parametrize('slow, named', ((range(4, 12), True), (range(2, 11), False), (range(8, 12), False), ((5,), False), (range(4, 8), False), ((), False)))
@@ -169,7 +171,7 @@ def test_a_job_on_several_nodes_counts_for_each_by_its_best(known, monkeypatch):
 
 def test_turns_that_a_silent_scheduler_prevents_are_told(known, results, monkeypatch, capsys):
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1.0)})
-    monkeypatch.setattr(listing, 'states', lambda system: ([], 'scontrol: no answer'))
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda system: Scheduled(tuple([]), 'scontrol: no answer'))
     monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
     assert turns.by_turns(system, ['-r'], 'night-1', 3600.0) == 'scontrol: no answer'
     assert 'parity: nodes: the state of the nodes is not known: scontrol: no answer' in capsys.readouterr().out
@@ -186,7 +188,7 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     asked = []
     known[:] = [row for row in known if row['metric'] != 'exchange' and row['node'] != 'p3' and (row['node'] != 'p2' or row['session'] == 'night-0')]
     known += [rows(night, 50.0, 'p3') for night in (-3, -2, -1, 0)]
-    monkeypatch.setattr(listing, 'states', lambda system: (states, ''))
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda system: Scheduled(tuple(states), ''))
     monkeypatch.setattr(database, 'starts', lambda: {f'night-{night}': start(night) for night in range(-3, 2)})
     monkeypatch.setattr(history, 'rows', lambda _: frame(*known).cast({history.TEXT: pl.String}).lazy().with_columns(kind=pl.lit('')))
     monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
@@ -245,7 +247,7 @@ def test_a_node_has_had_its_turn_once_each_case_has_run_there(stored, monkeypatc
 def at_the_gate(monkeypatch, states: list[NodeState], *runs: dict) -> int:
     """Call the gate of the first node, or of p3; the session of its ``runs`` has the figures of night 1."""
     night = Session('night-1', start(1), 'onebox', 'reframe -c checks -r -n Stream --repeat=3', '4.10', selection='x')
-    monkeypatch.setattr(listing, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
+    monkeypatch.setattr(of_scheduler, 'of_system', lambda _: Scheduled(tuple(states), '' if states else 'scontrol is not on PATH'))
     monkeypatch.setattr(runner, 'lock_results', lambda *_: type('Lock', (), {'release': lambda self: None})())
     monkeypatch.setattr(runner, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
     monkeypatch.setattr(database, 'sessions', lambda *_: [night])

@@ -17,7 +17,7 @@ from commands import parity
 from conftest import TOP, shell
 from parity.base.errors import NothingMeasured, UsageError
 from parity.judge.store import database, history, imported
-from parity.measure.rfm import adopt
+from parity.site import directions
 
 HEAD = """
 import os
@@ -263,7 +263,7 @@ def test_a_direction_that_nothing_states_is_in_adopt_yaml_and_a_wrong_entry_is_n
 @pytest.mark.parametrize('unit, side', [('errors/s', 'lower'), ('retransmits/s', 'lower'), ('page_faults/s', 'lower'), ('drops', 'lower'),
                                         ('ns/day', 'higher'), ('defaults/s', 'higher'), ('s/step', 'lower'), ('frobs', '')])
 def test_a_unit_has_a_better_side(unit, side):
-    assert adopt.better('Any', 'metric', unit, (0, None, None)) == side
+    assert directions.better('Any', 'metric', unit, (0, None, None)) == side
 
 
 def test_exit_codes_faults_and_a_metric_called_passed(judged):

@@ -17,6 +17,7 @@ from parity.base import reasons, submission
 from parity.measure.machine import traffic
 from parity.measure.scheduler import command, placement, scheduled
 from parity.measure.scheduler.placement import Ran, Rank, RankLayout
+from parity.site import identity
 
 NODE = TOP / 'jobs' / 'programs' / 'node.sh'
 
@@ -150,7 +151,7 @@ def test_elsewhere_than_asked(asked, there, why):
 def test_each_launcher_is_asked_for_the_binding_and_the_order(binding, order):
     """Hydra binds to the cores of a node one after another, as Open MPI does by slots."""
     asked = placement.variables(RankLayout(2, 4, binding, order))
-    assert asked.keys() == placement.VARIABLES and all(asked.values())
+    assert asked.keys() == identity.PLACING and all(asked.values())
     assert (asked['HYDRA_BINDING'], asked['HYDRA_MAPPING']) == (binding, 'core')
     assert {*asked} >= {variable for variables in placement.BOUND_BY.values() for variable in variables}
 

@@ -14,7 +14,7 @@ import pytest
 import sessions as made
 from conftest import belong_to, copied, shell
 from jobs import HPCC, QUICK, one_at_a_time, sessions_of, verdict_of
-from parity.measure.rfm import store
+from parity.judge.store import writing
 from parity.nightly import guard
 
 LINE = '. ci/activate && reframe -c checks/ -r'
@@ -50,7 +50,7 @@ def store_impossible_nights() -> None:
         case = made.ran(name, display_name=name, unique_name='FileCopy_8', job_completion_time_unix=began, parity={'size': 'quick', 'metrics': metrics}, perfvalues={
             'local:default:rate': [1e6 + night, 0, None, None, 'MB/s', 'pass'], 'local:default:hangs': [0.0, 0, None, None, 'count', 'pass']})
         session = {'id': str(night), 'plan': {'system': 'local', 'cases': [], 'checks': [], 'problems': []}}
-        store.store(store.as_report(session, [case], began, began + 9))
+        writing.store(writing.as_report(session, [case], began, began + 9))
 
 
 def propose_and_accept(copy: Path) -> None:

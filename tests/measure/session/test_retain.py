@@ -14,7 +14,7 @@ from jobs import journal_of
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
-from parity.judge.store import database
+from parity.judge.store import database, merging
 from parity.measure.session import retain
 from sessions import store
 from stored import case as stored_case
@@ -117,11 +117,11 @@ def test_databases_of_several_machines_become_one_in_the_order_of_their_nights(r
         for uuid, age in days.items():
             store(file, uuid, age, 'ibm' if uuid == 'd' else 'cray')
     before = other.read_bytes()
-    assert retain.merge(other) == ({'cray': 4, 'ibm': 1}, 1) and retain.merge(other) == ({}, 6)
+    assert merging.merge(other) == ({'cray': 4, 'ibm': 1}, 1) and merging.merge(other) == ({}, 6)
     assert other.read_bytes() == before and database.partitions() == ['cray:default', 'ibm:default']
     assert database.uuids() == ['b', 'c', 'future', 'd', 'e', 'f', 'past', 'g', 'h']
     store(older, 'a', 10)
-    retain.merge(older)
+    merging.merge(older)
     assert database.uuids()[:2] == ['a', 'b'] and database.report('d')['session_info']['uuid'] == 'd'
 
 
@@ -130,10 +130,10 @@ def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
     for uuid, host, system in (('b', 'bob', 'local'), ('c', '', 'cray')):
         store(tmp_path / 'other.db', uuid, host=host, system=system)
     with pytest.raises(UsageError, match='system local was measured on bob, here on alice'):
-        retain.merge(tmp_path / 'other.db')
+        merging.merge(tmp_path / 'other.db')
     assert database.uuids() == ['a']
     store(tmp_path / 'same.db', 'd', host='alice')
-    assert retain.merge(tmp_path / 'same.db') == ({'local': 1}, 0)
+    assert merging.merge(tmp_path / 'same.db') == ({'local': 1}, 0)
 
 
 @pytest.mark.parametrize('name, said', [('nosuch.db', 'no such file'), ('text.db', "not a results database of ReFrame's"),
@@ -166,7 +166,7 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
     for uuid, blob in (('a', '{"x": '), ('b', '{"session_info": {}, "runs": 3}')):
         store(paths.database(), uuid, blob=blob)
     store(tmp_path / 'other.db', 'c')
-    assert retain.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
+    assert merging.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
     for uuid in 'ab':
         done = parity('verdict', '--session', uuid)
         assert done.returncode == 4 and f'session {uuid} cannot be read' in done.stderr, done.stderr

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from parity.base import paths, yamlfile
+from parity.base import yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
@@ -150,7 +150,7 @@ def between(baseline: str, candidate: str) -> list[Pair]:
 
 
 def file_of(system: str) -> Path:
-    return paths.root() / 'systems' / system / 'pairs.yaml'
+    return systems.folder(system) / 'pairs.yaml'
 
 
 def read(system: System) -> list[Pair]:

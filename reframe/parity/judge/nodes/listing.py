@@ -18,10 +18,11 @@ from parity.judge.stats import peers
 from parity.judge.stats.peers import RelativeSpeed
 from parity.judge.store import database, history, incidents
 from parity.judge.store.plan_file import CELL
-from parity.measure.scheduler import command, pbs, slurm
-from parity.measure.scheduler.command import NodeState, SchedulerError
 from parity.site import systems
-from parity.site.systems import Partition, System
+from parity.site.nodes import NodeState, Scheduled
+from parity.site.systems import System
+
+_NOT_ASKED = Scheduled()
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,13 @@ class ListedNode:
         return bool(self.state and not self.state.takes)
 
 
-def of_system(system: System, only: str = '') -> tuple[list[ListedNode], str]:
-    """Return the known nodes by name, without retired ones, and why their states are not known or ''.
+def of_system(system: System, scheduled: Scheduled = _NOT_ASKED, only: str = '') -> list[ListedNode]:
+    """Return the nodes by name that were measured or that are ``scheduled``, without retired ones.
 
     ``only``: that node alone, also a retired one; UsageError where it is unknown. Of all nodes and parts together
     at most one of 1/CHANCE listings names a node that is as its peers are."""
-    scheduled, unknown = states(system)
     rows, only = figures.of_system(system.name), node_name(only)
-    nodes = defaultdict(dict, {node_name(state.name): {'state': state} for state in scheduled})
+    nodes = defaultdict(dict, {node_name(state.name): {'state': state} for state in scheduled.nodes})
     last = rows.filter(figures.ON_ONE_NODE).group_by('node', maintain_order=True).last()
     for name, start, session in last.select('node', 'start', 'session').iter_rows():
         nodes[name] |= {'measured': start, 'session': session}
@@ -67,7 +67,7 @@ def of_system(system: System, only: str = '') -> tuple[list[ListedNode], str]:
         valid = ', '.join(sorted(nodes)) or 'none is known'
         raise UsageError(f'{system.name}: unknown node {only!r}; valid: {valid}')
     names = [only] if only else sorted(nodes.keys() - systems.gone(system, time.time()))
-    return [ListedNode(name, **nodes[name]) for name in names], unknown
+    return [ListedNode(name, **nodes[name]) for name in names]
 
 
 def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, dict[str, RelativeSpeed | None]]:
@@ -223,42 +223,32 @@ def _parts_of(name: str, newest: pl.DataFrame) -> dict[str, RelativeSpeed | None
     return parts
 
 
-def queue_of(partition: Partition) -> str:
-    """Return the queue that the partition's `access` names, or ''."""
-    kind = 'pbs' if partition.scheduler == 'pbs' else 'slurm'
-    return command.read(kind, partition.access).where.get('queue', '')
-
-
-def states(system: System) -> tuple[list[NodeState], str]:
-    """Return the nodes of the system's partitions as their scheduler sees them, or none and why."""
-    found: dict[str, NodeState] = {}
-    try:
-        for schedulers, asked in ((('slurm', 'squeue'), slurm.nodes), (('pbs',), pbs.nodes)):
-            queues = {queue_of(p) for p in system.partitions if p.scheduler in schedulers}
-            for node in asked() if queues else ():
-                if '' in queues or not node.queues or queues & set(node.queues):
-                    found[node.name] = node
-    except SchedulerError as err:
-        return [], str(err)
-    none = f'no partition of {system.name} has a node in a queue of Slurm or PBS'
-    return list(found.values()), '' if found else none
-
-
-def retired_problems(system: System, start: float, ran_on: set[str]) -> Iterator[str]:
-    """Yield a warning for each retired node that is none of the system's, or that ran at ``start`` (Unix time)."""
-    stated = [(node, ('retired', place, 'nodes', at)) for place, entry in enumerate(system.retired)
-              for at, node in enumerate(entry.nodes)]
+def unknown_retired(system: System, scheduled: Scheduled) -> Iterator[str]:
+    """Yield a warning for each retired node that was never measured and is not ``scheduled``."""
+    stated = _retired(system)
     if not stated:
         return
     rows = history.rows(database.starts()).filter(system=system.name).select('node').unique().collect()
-    known = {node for names in rows['node'] for node in names.split(',')} - {''}
-    if not known.issuperset(node for node, _ in stated):
-        known |= {node_name(state.name) for state in states(system)[0]}
-    gone = systems.gone(system, start)
+    known = {node_name(state.name) for state in scheduled.nodes}
+    for names in rows['node']:
+        known |= {*names.split(',')} - {''}
     for node, keys in stated:
         if node not in known:
-            yield (f'{systems.line(system.name, keys)}: unknown node {node}{near(node, sorted(known)) or ";"} '
+            hint = near(node, sorted(known)) or ';'
+            yield (f'{systems.line(system.name, keys)}: unknown node {node}{hint} '
                    f'valid: {several(sorted(known)) or "none is known"}')
-        elif node in ran_on and node in gone:
+
+
+def retired_again(system: System, start: float, ran_on: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each retired node that ran in the session that began at ``start`` (Unix time)."""
+    gone = systems.gone(system, start)
+    for node, keys in _retired(system):
+        if node in ran_on and node in gone:
             yield (f'{systems.line(system.name, keys)}: {node} ran again: take it out of retired:, or correct '
                    f'since: {gone[node].since}')
+
+
+def _retired(system: System) -> list[tuple[str, tuple]]:
+    """Return the nodes that system.yaml retires, each with its keys there."""
+    return [(node, ('retired', place, 'nodes', at))
+            for place, entry in enumerate(system.retired) for at, node in enumerate(entry.nodes)]

@@ -15,6 +15,7 @@ from parity.judge.nodes.listing import ListedNode
 from parity.judge.stats.peers import FEWEST
 from parity.judge.store.incidents import Change, of_system
 from parity.site import systems
+from parity.site.nodes import Scheduled
 from parity.site.systems import System
 
 _DAY = 86400
@@ -26,14 +27,15 @@ _NIGHTS, _RECENT = 14, 30
 _HARDWARE = ('processor', 'memory', 'microcode', 'firmware')
 
 
-def lines(system: System, nodes: list[ListedNode], unknown: str, changes: Iterable[Change] = ()) -> Iterator[Line]:
+def lines(system: System, nodes: list[ListedNode], scheduled: Scheduled,
+          changes: Iterable[Change] = ()) -> Iterator[Line]:
     """Yield which nodes are slower, out of service, unmeasured or of other hardware, then a line for each.
-    ``unknown``: why the scheduler does not tell their states; ``changes``: of its nights."""
+    ``changes``: of its nights."""
     now, incidents = time.time(), [one for one in of_system(system.name) if one.state != 'over']
-    yield from ((text, 'bold') for text in coverage(system.name, nodes, unknown))
+    yield from ((text, 'bold') for text in coverage(system.name, nodes, scheduled.unknown))
     yield from ((f'other hardware under the same name: {visible(fact.what)} since {fact.when}', 'yellow')
                 for fact in changes if fact.fact in _HARDWARE and fact.nodes and now - fact.since < _RECENT * _DAY)
-    yield from ((warning, 'yellow') for warning in listing.retired_problems(system, now, set()))
+    yield from ((warning, 'yellow') for warning in listing.unknown_retired(system, scheduled))
     if gone := systems.gone(system, now):
         yield f'retired: {several(sorted(gone))}'
     if not nodes:
@@ -53,7 +55,8 @@ def lines(system: System, nodes: list[ListedNode], unknown: str, changes: Iterab
 
 
 def coverage(system: str, nodes: Sequence[ListedNode], unknown: str = '') -> list[str]:
-    """Return the coverage, and what a person should look at. ``unknown``: of `lines`."""
+    """Return the coverage, and what a person should look at. ``unknown``: why the scheduler does not tell
+    their states."""
     text = [visible(f'the state of the nodes is not known: {unknown}')] if unknown else []
     if not nodes:
         return [f'{system}: no node is known and no undisturbed figure is stored; run ci/nightly --system '

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from parity.base import files, paths, yamlfile
+from parity.base import files, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import several
 from parity.base.text import refuse
 from parity.judge.refs import accepted, propose
 from parity.judge.refs.accepted import PROVENANCE
 from parity.judge.refs.propose import Proposal
-from parity.site import plan, systems
+from parity.site import systems
+from parity.site.plan import Plan
 
 #: What a new file begins with.
 _HEAD = '# Accepted values of {}: ReFrame applies them. `parity refs accept` adds to them, and so may you.\n'
@@ -51,13 +52,14 @@ def reason(why: str, by: str = '', expires: str = '') -> dict[str, Any]:
     return {'date': today, 'by': by, 'why': why, 'expires': until}
 
 
-def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, list[Proposal]]]:
-    """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted. Raises
+def run(system: str, cells: list[str], why: dict[str, Any], planned: Plan
+        ) -> list[tuple[Path, list[Proposal]]]:
+    """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted.
+    ``planned``: the system's plan, whose metrics and parameters the files may name. Raises
     UsageError for a cell that is not proposed, and where something changed since it was."""
     site = systems.read(system)
     waiting = {file.partition: file.proposals for file in propose.read(system)}
     chosen = _chosen(system, waiting, cells)
-    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
     _refuse(accepted.problems(site, planned))
     _refuse(_changed(system, chosen))
     new = {part: _with(system, part, found, why) for part, found in chosen.items()}

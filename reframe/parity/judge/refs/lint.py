@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from parity.base import paths
 from parity.judge.refs import accepted
 from parity.judge.refs.accepted import Accepted, Warned, expired_of
 from parity.judge.store.plan_file import parameters
@@ -22,12 +21,13 @@ class Linted(NamedTuple):
     warnings: list[str] = []
 
 
-def lint(system: str = '') -> list[Linted]:
-    """Lint one system, or all that have references. UsageError for an unknown one."""
+def lint(system: str, plan_of: Callable[[str], Plan]) -> list[Linted]:
+    """Lint one system, or all that have references (''). ``plan_of`` returns the plan of a system. UsageError for
+    an unknown one."""
     linted = []
     for name in [system] if system else [n for n in systems.names() if systems.references(n).is_dir()]:
         site = systems.read(name)
-        planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', name])
+        planned = plan_of(name)
         if wrong := accepted.problems(site, planned):
             linted.append(Linted(name, errors=wrong))
         else:

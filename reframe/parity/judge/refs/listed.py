@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, Field, StringConstraints
 
-from parity.base import files, paths, yamlfile
+from parity.base import files, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.judge.store.plan_file import NAME
+from parity.site import systems
 from parity.site.plan import Plan
 from parity.site.systems import System
 
@@ -53,7 +54,7 @@ class Listed:
     key: Callable[[Any], Hashable]               # what no two entries share
 
     def path(self, system: str) -> Path:
-        return paths.root() / 'systems' / system / f'{self.name}.yaml'
+        return systems.folder(system) / f'{self.name}.yaml'
 
     def read(self, system: str) -> list[Any]:
         """Return the entries of a system; none without a file. UsageError names file, line and key."""

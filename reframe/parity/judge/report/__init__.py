@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def of_session(verdict: Verdict) -> list[Path]:
     """Write results/report of a stored session, and return its files."""
     from parity.judge.report import previous
-    return write(verdict, paths.results() / 'report', paths.root(), previous.of_session(verdict))
+    return write(verdict, paths.results() / 'report', paths.site(), previous.of_session(verdict))
 
 
 def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | None = None) -> list[Path]:

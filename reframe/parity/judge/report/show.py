@@ -140,8 +140,8 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     own, given['-P'] = swept_apart(case, {value.partition('=')[0].rpartition('.')[2] for value in given['-P']})
     if size not in ('quick', OWN) and f'size={size}' not in given['-S'] + given['-P'] and not given['--mode']:
         given['-S'] += [f'size={size}']
-    given['-c'] = [path for path in given['-c']
-                   if not Path(paths.root(), path).resolve().is_relative_to(paths.root() / 'checks')]
+    top = paths.checkout() or paths.site()
+    given['-c'] = [path for path in given['-c'] if not Path(top, path).resolve().is_relative_to(top / 'checks')]
     if nodes:
         others = [value for value in given['-J'] if not _PLACES.match(value)]
         given['-J'] = [*others, f'nodelist={",".join(nodes)}']

@@ -28,6 +28,7 @@ from parity.judge.store.plan_file import CELL, NAME, cell_id
 from parity.judge.store.record import Session
 from parity.judge.verdict import budget, judge
 from parity.site import systems
+from parity.site.nodes import Scheduled
 from parity.site.plan import COUNTED_LABELS
 
 #: An alarm is false where it was over so many nights later or sooner by itself ...
@@ -50,8 +51,9 @@ class AlarmCounts(NamedTuple):
     allowed: float
 
 
-def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
-    """Return the first sentence on a system's last ``seconds``, and (label, text) for each part of the rest."""
+def of(system: str, seconds: float, scheduled: Scheduled) -> tuple[str, list[tuple[str, str]]]:
+    """Return the first sentence on a system's last ``seconds``, and (label, text) for each part of the rest.
+    ``scheduled``: its nodes now."""
     now = time.time()
     since = now - seconds
     every = [night for night in database.sessions(system) if not night.rerun_of]
@@ -63,11 +65,11 @@ def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
     days = ' to '.join(times.day(at) for at in (since, now))
     title = (f'{system}, {days}: {counted(len(nights), "session")}, {counted(len(new), "new incident")}, '
              f'{len(over)} over, {len(left)} not over.')
-    return title, list(_notes(system, since, every, nights, (new, over, left)))
+    return title, list(_notes(system, since, every, nights, (new, over, left), scheduled))
 
 
 def _notes(system: str, since: float, every: list[Session], nights: list[Session],
-           found: tuple[list[Incident], ...]) -> Iterator[tuple[str, str]]:
+           found: tuple[list[Incident], ...], scheduled: Scheduled) -> Iterator[tuple[str, str]]:
     new, over, left = found
     for label, own in (('new', new), ('over', over), ('not over', left)):
         for each in own if label == 'new' else [each for each in own if each not in new]:
@@ -80,7 +82,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
         return
     verdict = judge.newest(nights[-1].uuid)
     yield 'nights', _gaps(max(since + _DAY, every[0].start), nights)
-    yield from (('nodes', line) for line in _nodes(system, since))
+    yield from (('nodes', line) for line in _nodes(system, since, scheduled))
     yield 'node-hours', _node_hours(system, since)
     yield 'coverage', '; '.join(filter(None, _coverage(nights, verdict.coverage.line)))
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
@@ -98,7 +100,7 @@ def _gaps(first: float, nights: Sequence[Session]) -> str:
             + (f'; {killed} killed before the end' if killed else ''))
 
 
-def _nodes(system: str, since: float) -> Iterator[str]:
+def _nodes(system: str, since: float, scheduled: Scheduled) -> Iterator[str]:
     """Say how many of the nodes that were ever measured were measured in these days; then what is amiss with nodes
     now: slower than their peers, drained, down, unmeasured."""
     last = last_by_node(history.load(system, reruns=True, labelled=True, disturbed=True), 'start')
@@ -108,7 +110,7 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     oldest = sorted(last.items(), key=lambda each: each[1])
     away = [f'{name} (last {times.day(at)})' for name, at in oldest if at < since]
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
-    _, *amiss = words.coverage(system, listing.of_system(stated)[0])
+    _, *amiss = words.coverage(system, listing.of_system(stated, scheduled))
     yield from amiss
 
 

@@ -118,6 +118,17 @@ def writing() -> Iterator[sqlite3.Connection]:
         conn.execute('COMMIT')
 
 
+@contextlib.contextmanager
+def changing() -> Iterator[sqlite3.Connection]:
+    """Our database, open for writing; what sqlite refuses is infrastructure."""
+    try:
+        with opened() as conn:
+            conn.isolation_level = 'DEFERRED'
+            yield conn
+    except sqlite3.Error as err:
+        raise InfrastructureError(f'{paths.database()}: {err}; {TO_WRITE}') from None
+
+
 def query(sql: str, *values, errors: str = 'replace') -> list[tuple]:
     """Return the rows of an answer; none without a database, or without the table, as a full disk leaves one.
 

@@ -29,10 +29,8 @@ from unittest import mock
 from parity.base import csvfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import visible
-from parity.judge.store import database, plan_file, record
-from parity.measure.rfm import adopt, store
-from parity.measure.session import retain
-from parity.site import systems
+from parity.judge.store import database, merging, plan_file, record, writing
+from parity.site import directions, systems
 from parity.site.identity import case_name
 from parity.site.plan import OWN, PASSED
 
@@ -78,10 +76,10 @@ def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str,
             for text, in waiting.execute('SELECT json FROM reports'):
                 report = json.loads(text)
                 _plan(report, metrics)
-                store.store(report)
+                writing.store(report)
                 gc.collect(1)       # the command collects rarely; all that is loaded would take long
         if (made := Path(folder) / 'results.db').exists():
-            retain.merge(made)
+            merging.merge(made)
 
 
 def is_database(file: Path) -> bool:
@@ -213,7 +211,7 @@ def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
     check = case['name'].partition(' ')[0]
     for name, (value, *reference, unit, _) in case['perfvalues'].items():
         metric = name.rpartition(':')[2]
-        yield metric, value, unit, adopt.better(check, metric, unit, reference)
+        yield metric, value, unit, directions.better(check, metric, unit, reference)
 
 
 def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
@@ -273,7 +271,7 @@ def _day(case: Case) -> str:
 def _report(number: str, day: str, cases: list[Case]) -> Report:
     """A report of cases that ended on one day."""
     times = [case['job_completion_time_unix'] for case in cases]
-    report = store.as_report({}, cases, min(times), max(times), cmdline=f'parity import ({day})')
+    report = writing.as_report({}, cases, min(times), max(times), cmdline=f'parity import ({day})')
     report['session_info']['uuid'] = number
     return report
 

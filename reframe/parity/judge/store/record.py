@@ -17,8 +17,7 @@ from parity.base import codes, reasons
 from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.judge.store import plan_file
-from parity.measure.scheduler import placement, scheduled
-from parity.site import identity
+from parity.site import identity, systems
 from parity.site.identity import case_name
 from parity.site.plan import PASSED
 
@@ -213,12 +212,12 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
     kind, reason = _reason(status, raw, record, info) if status else (Kind.NONE, '')
     if kind is Kind.CANCELLED and info['time_end_unix'] >= record.get('until', float('inf')):
         status, kind = 'skipped', Kind.WINDOW
-        reason = f'{scheduled.OVER} while its job waited: it is left for the next night ({reason})'
+        reason = f'{reasons.WINDOW_ENDED} while its job waited: it is left for the next night ({reason})'
     nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _with_short_name(record.get('node'))
     changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
                         for key in ('changed', 'variant'))
     # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
-    unknown = not record.get('job') and raw.get('scheduler') in scheduled.QUEUED
+    unknown = not record.get('job') and raw.get('scheduler') in systems.QUEUED
     alike = _alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {})
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
@@ -375,8 +374,8 @@ def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
 
 #: Variables whose values nobody should read.
 _SECRET = re.compile('TOKEN|SECRET|PASSW|CREDENTIAL|_KEY', re.I)
-#: Variables that are no part of the work: binding and order are facts of their own, whichever launcher takes them.
-_NO_WORK = {'PARITY_SESSION', *placement.VARIABLES}
+#: Variables that are no part of the work.
+_NO_WORK = {'PARITY_SESSION', *identity.PLACING}
 #: Of the facts that must be alike, those that are the work itself.
 _WORK = {name: name for name in ('ranks', 'nodes', 'threads', 'profiled')} | {'sizes': 'input'}
 

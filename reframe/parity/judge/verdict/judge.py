@@ -22,7 +22,7 @@ from parity.judge.compare import pairs
 from parity.judge.compare.pairs import PairState
 from parity.judge.refs import accepted
 from parity.judge.stats import bounds
-from parity.judge.store import database, plan_file, record
+from parity.judge.store import database, journals, record
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Incident
 from parity.judge.store.plan_file import CELL, PLANNED, planned
@@ -30,8 +30,7 @@ from parity.judge.store.record import Key, Session
 from parity.judge.verdict import acks, budget, incidents, learning, model
 from parity.judge.verdict import cells as cellmaker
 from parity.judge.verdict.model import TOO_OFTEN, WORDS, Cell, CodeCoverage, Coverage, Verdict, names
-from parity.measure.session import recovery
-from parity.site import plan, systems
+from parity.site import systems
 from parity.site.identity import undistributed
 from parity.site.plan import OWN, Plan, PlannedCase
 from parity.site.systems import Retired, System
@@ -83,8 +82,11 @@ def _read(session: Session) -> _Contents:
     """Return what the session tells; raises InfrastructureError where parity cannot read it."""
     if session.lost:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
+    if not session.plan:
+        raise InfrastructureError(f'session {session.uuid}: it has no plan, as ReFrame alone stored it; '
+                                  'parity import makes history of it')
     try:
-        planned = Plan(**session.plan) if session.plan else plan.of_command(plan_file.words_again(session.cmdline))
+        planned = Plan(**session.plan)
         system = systems.read(planned.system)
         waived, expired = systems.waived(system, datetime.date.today())
         return _Contents(planned, system, _cells(planned, session, system, waived), _absent_programs(session),
@@ -214,7 +216,7 @@ def _warnings(session: Session) -> list[str]:
             *([] if session.plan else ['this session kept no plan: it was reconstructed from its command line']),
             *(f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])),
             *database.wrong_clocks(session), *(f'spack: {why}' for why in dict.fromkeys(newer)), *lacking,
-            *recovery.warnings()]
+            *journals.warnings()]
 
 
 def _references(cells: list[Cell]) -> list[str]:
@@ -245,9 +247,8 @@ def _session(session: Session, planned: Plan) -> model.JudgedSession:
     facts = dict(session.facts)
     loads = [run.load for run in session.runs if run.load[1]]
     if loads:
-        from parity.measure import machine
         facts['before'], facts['after'] = loads[0][0], loads[-1][1]
-        facts['steal_share'] = machine.steal_share(facts['before'], facts['after'])
+        facts['steal_share'] = steal_share(facts['before'], facts['after'])
     start, end = (datetime.datetime.fromtimestamp(unix).astimezone().isoformat(timespec='seconds')
                   for unix in (session.start, session.end))
     ran, waited = record.ran_and_waited(session.runs)
@@ -255,6 +256,16 @@ def _session(session: Session, planned: Plan) -> model.JudgedSession:
         uuid=session.uuid, system=planned.system, start=start, end=end, elapsed=session.elapsed,
         age=time.time() - session.end, run_time=ran, wait_time=waited, interrupted=session.interrupted,
         cmdline=session.cmdline, reframe=session.reframe, software=session.announcement, facts=facts)
+
+
+def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
+    """Return the part (0 to 1) of all CPU time between two readings that a hypervisor took away."""
+    values = [r.get(key) for key in ('steal_jiffies', 'total_jiffies') for r in (before, after)]
+    if None in values:
+        return None
+    steal, total = values[1] - values[0], values[3] - values[2]
+    # counters that went backwards belong to two boots
+    return steal / total if total > 0 and 0 <= steal <= total else None
 
 
 def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> str:
@@ -411,7 +422,7 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
     if any(entry.nodes for entry in system.retired):
         from parity.judge.nodes import listing  # it loads polars
         ran_on = {node for run in session.runs for node in run.nodes}
-        warnings += listing.retired_problems(system, session.start, ran_on)
+        warnings += listing.retired_again(system, session.start, ran_on)
     sizes, here = {OWN, *(row['size'] for row in tonight)}, set(map(_cell, tonight))
     lacking = [(row, night) for row, night in before if _cell(row) not in here
                and (row['size'] in sizes or incidents.row_name(row, system.name) in never_ran)]

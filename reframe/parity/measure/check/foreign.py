@@ -22,13 +22,13 @@ from parity.measure.check import watched
 from parity.measure.check.workload import TEST_BED, Workload
 from parity.measure.rfm import adopt, variables
 from parity.measure.scheduler import scheduled
-from parity.site import identity
+from parity.site import directions, identity
 from parity.site.plan import PASSED
 
 
 def install() -> None:
     """Have ReFrame adopt each foreign test of a file before it makes cases. UsageError for a wrong adopt.yaml."""
-    adopt.directions()
+    directions.stated()
     load = RegressionCheckLoader.load_from_module
 
     def load_from_module(loader, module):

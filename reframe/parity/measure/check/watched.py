@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parity.measure.scheduler import scheduled
+from parity.site import systems
 
 #: CPUs that others may take, where the partition states nothing (`extras: others_cpus`): 4 % of one, or 0.25 % of
 #: all that the job has, whichever is more. docs/disturbed.md has the measurements behind it.
@@ -40,7 +40,7 @@ _WATCH = ('[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/nul
 
 def begin(case) -> None:
     """Have the job watched; ``case`` is a ReFrame test whose other commands are all known."""
-    if not case.standalone and case.current_partition.scheduler.registered_name in ('local', *scheduled.QUEUED):
+    if not case.standalone and case.current_partition.scheduler.registered_name in ('local', *systems.QUEUED):
         case.stage_program('watch.py')
         case.prerun_cmds = [_WATCH, *case.prerun_cmds]
 

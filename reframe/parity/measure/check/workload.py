@@ -34,7 +34,7 @@ from parity.measure.check import sizing, watched
 from parity.measure.check.reader import Incomplete, Wrong
 from parity.measure.rfm import variables
 from parity.measure.scheduler import placement, scheduled
-from parity.site import identity
+from parity.site import identity, systems
 
 #: The feature of a partition that tries checks: its figures are never judged, proposed or compared.
 TEST_BED = 'test-bed'
@@ -191,7 +191,7 @@ class Workload(rfm.RegressionTestPlugin):
         says PASSED. Cases without a reference are `unreferenced` in the verdict: so is one that the command
         line made another, because references are accepted for a check as it is."""
         part = self.current_partition
-        file = paths.root() / 'systems' / part.fullname.split(':')[0] / 'references' / f'{part.name}.yaml'
+        file = systems.references(part.fullname.split(':')[0]) / f'{part.name}.yaml'
         if file.is_file() and not self.parity_changed():
             self.reference = {'$ref': str(file)}
 

@@ -12,6 +12,7 @@ from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.base.times import Time, seconds
 from parity.measure.scheduler import command
+from parity.site import systems
 from parity.site.systems import Name, Option, Partition, System
 
 #: Our word for each of ReFrame's backends. Others have no directives here.
@@ -65,7 +66,7 @@ class JobsFile(Strict):
 def settings_of(job: str, system: Name) -> Settings:
     """Return the settings of ``job`` on ``system``: those of its site, then those of all sites."""
     ours = yamlfile.read(paths.root() / 'jobs' / 'jobs.yaml', JobsFile)
-    file = paths.root() / 'systems' / system / 'jobs.yaml'
+    file = systems.folder(system) / 'jobs.yaml'
     site = yamlfile.read(file, JobsFile) if file.is_file() else JobsFile()
     stated: dict[str, Any] = {}
     for one in (ours.all, getattr(ours, job), site.all, getattr(site, job)):
@@ -134,7 +135,7 @@ def of(job: str, system: System, part: Partition, **given: Any) -> Request:
         'select': [o for o in options if pbs and not o.startswith('-')],
         'options': [o for o in options if o.startswith('-') or not pbs]})
     if found := [f'partition {part.name}: {why}' for why in (*_never(part, request), *_misread(request))]:
-        where = paths.root() / 'systems' / system.name
+        where = systems.folder(system.name)
         raise errors.UsageError('\n'.join(f'{where}: {request.name}: {why}' for why in found))
     return request
 

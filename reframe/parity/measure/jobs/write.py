@@ -21,6 +21,7 @@ from parity.base import errors, paths, reasons
 from parity.base.text import refuse
 from parity.measure.jobs import request
 from parity.measure.jobs.request import Request
+from parity.measure.rfm import planning
 from parity.measure.session import assemble
 from parity.site import plan, systems
 from parity.site.plan import PlannedCase
@@ -89,7 +90,7 @@ def of_command(name: str, system: str, words: Sequence[str],
 
 def _named(target: str, check: str) -> list[PlannedCase]:
     """Return the planned cases of a check or case, however its letters were typed. UsageError for none."""
-    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', target]).cases
+    planned = planning.of_system(target).cases
     wanted = check.replace(' ', '').lower()
     if found := [c for c in planned if wanted in (c.check.lower(), c.case.replace(' ', '').lower())]:
         return found
@@ -189,7 +190,7 @@ def _finalize(value: Any) -> Any:
 
 def rendered(job: str, system: str, request: Request, **values: Any) -> str:
     """Return the script of ``job``. UsageError with the line of a template or script that is wrong."""
-    folders = [str(paths.root() / 'systems' / system / 'jobs'), str(paths.root() / 'jobs')]
+    folders = [str(systems.folder(system) / 'jobs'), str(paths.root() / 'jobs')]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folders),
                                     jinja2.PrefixLoader({'parity': jinja2.FileSystemLoader(folders[1])})]),

@@ -214,16 +214,6 @@ def reading(root: Path | str = '/') -> dict[str, Any]:
     }
 
 
-def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
-    """Return the part (0 to 1) of all CPU time between two readings that a hypervisor took away."""
-    values = [r.get(key) for key in ('steal_jiffies', 'total_jiffies') for r in (before, after)]
-    if None in values:
-        return None
-    steal, total = values[1] - values[0], values[3] - values[2]
-    # counters that went backwards belong to two boots
-    return steal / total if total > 0 and 0 <= steal <= total else None
-
-
 #: v1 writes 'no limit' as the largest multiple of the page size: anything above 2^60 bytes is none.
 _NO_LIMIT = 1 << 60
 

@@ -12,6 +12,7 @@ from parity.judge.nodes.listing import ListedNode
 from parity.judge.store import database, plan_file
 from parity.judge.store.record import Run
 from parity.measure.nodes import measure
+from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.scheduler import slurm
 from parity.measure.session import runner
 from parity.site.systems import System
@@ -27,8 +28,10 @@ def gate(name: str, system: System, reservation: str = '') -> int:
     ``reservation``: of Slurm, in which its jobs run.
 
     Raises UsageError for an unknown node, InfrastructureError where another run measures."""
-    (node,), unknown = listing.of_system(system, name)
-    if why := unknown or _refusal(node, system, reservation):
+    known = of_scheduler.of_system(system)
+    node, = listing.of_system(system, known, name)
+    why = known.unknown or _refusal(node, system, reservation)
+    if why:
         return _not_measurable(name, why)
     nights = [night for night in database.sessions(system.name) if night.selection and not night.rerun_of]
     if not nights:

@@ -19,6 +19,7 @@ from parity.judge.nodes import figures, listing, words
 from parity.judge.nodes.listing import ListedNode
 from parity.judge.store import database, history
 from parity.measure.nodes import measure
+from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.scheduler import scheduled
 from parity.site.systems import ROTATES, System
 
@@ -36,7 +37,8 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
     its uuid. ``seconds``: left until its time limit."""
     if not system.nightly:
         return ''
-    nodes, unknown = listing.of_system(system)
+    known = of_scheduler.of_system(system)
+    nodes = listing.of_system(system, known)
     spent, costs = _costs(system, night)
     waiting, stopped = _without_turn(system, nodes, costs, night), ''
     left = min(seconds, float(os.environ.get(scheduled.UNTIL, 'inf')) - time.time())
@@ -58,10 +60,10 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
         _say(f'{hours}: no time is left for another node')
     if waiting:
         _say(f'left for the next night: {several([node.name for node in waiting])}')
-    nodes, later = listing.of_system(system)      # some may have gone down meanwhile
-    for line in words.coverage(system.name, nodes, later):
+    later = of_scheduler.of_system(system)        # some may have gone down meanwhile
+    for line in words.coverage(system.name, listing.of_system(system, later), later.unknown):
         _say(line)
-    return stopped or unknown
+    return stopped or known.unknown
 
 
 def _say(text: str) -> None:
@@ -121,4 +123,4 @@ def _cost(system: System, node: ListedNode, costs: Costs) -> dict[str, float]:
     for (partition, *_), seconds in costs.items():
         total[partition] += seconds
     return {p.name: total[p.name] for p in system.partitions if p.name in total and p.scheduler in ROTATES
-            and (not node.state.queues or listing.queue_of(p) in ('', *node.state.queues))}
+            and (not node.state.queues or of_scheduler.queue_of(p) in ('', *node.state.queues))}

@@ -1,47 +1,22 @@
-"""A ReFrame test that knows nothing of parity: its metrics, their better side, and its references.
+"""A ReFrame test that knows nothing of parity: its metrics, and its references. Names and units are ReFrame's."""
 
-Names and units are ReFrame's. Better is what checks/adopt.yaml says, else the side that a reference of one bound
-leaves open, else what the unit says: a time is lower, a rate higher."""
-
-import functools
 import inspect
 import numbers
-import re
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import reframe.utility.sanity as sn
 from reframe.utility import ScopedDict, osext
 
 from parity.base import codes, paths, reasons, units, yamlfile
 from parity.base.errors import unknown
-from parity.base.strict import Strict
+from parity.site import directions
 from parity.site.plan import OWN, PASSED
-
-_TIMES = r'(?:[pnumµμ]?s|(?:[mun]?sec(?:ond)?|(?:milli|micro|nano)second|min(?:ute)?|hr?|hour|day)s?)'
-_FAULTS = r'(?:.*[\W_])?(?:error|retrans(?:mit|mission)?|fault|failure|drop|loss|miss|timeout|collision)(?:e?s)?'
-_LOWER = re.compile(rf'(?:{_TIMES}|{_FAULTS})(?:/.+)?', re.I)
-_HIGHER = re.compile(rf'(?!{_FAULTS}/).+/(?:s|sec|seconds?|min|minute|h|hr|hour|day)|'
-                     r'[kmgtpe]?(?:flops|iops|hz|bps)', re.I)
-
-
-class Direction(Strict):
-    """The better side of a metric, where its unit and references do not say it."""
-
-    check: str                          # the class of a test that was not written for parity
-    metric: str
-    better: Literal['higher', 'lower']
-
-
-class Adopt(Strict):
-    """checks/adopt.yaml."""
-
-    directions: list[Direction]
 
 
 @dataclass(frozen=True)
@@ -54,28 +29,16 @@ class AdoptedMetric:
     unknown: str = ''       # why it is not
 
 
-def file() -> Path:
-    return paths.root() / 'checks' / 'adopt.yaml'
-
-
-@functools.cache
-def directions() -> dict[tuple[str, str], str]:
-    """Return what adopt.yaml says, by check and metric; {} without the file. UsageError for a wrong one."""
-    if not file().exists():
-        return {}
-    return {(each.check, each.metric): each.better for each in yamlfile.read(file(), Adopt).directions}
-
-
 def strange(loaded: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yield a problem of the plan for each entry of adopt.yaml that names no foreign check; all are loaded."""
     checks = {type(check).__name__: hasattr(check, 'parity_told') for check in loaded}
     foreign = [name for name, adopted in checks.items() if adopted]
-    for at, (check, metric) in enumerate(directions()):
+    for at, (check, metric) in enumerate(directions.stated()):
         if check not in foreign:
-            line = yamlfile.line_of(yamlfile.load(file())[1], ('directions', at, 'check'))
+            line = yamlfile.line_of(yamlfile.load(directions.file())[1], ('directions', at, 'check'))
             what = f'{check}: its own check says what is better of {metric}' if check in checks \
                 else unknown('check', check, foreign)
-            yield {'file': f'{paths.named(file())}:{line}', 'what': what, 'refuses': False}
+            yield {'file': f'{paths.named(directions.file())}:{line}', 'what': what, 'refuses': False}
 
 
 def references(check, partition: str | None = None) -> dict[str, tuple]:
@@ -110,21 +73,11 @@ def metrics(check, partition: str | None = None) -> tuple[AdoptedMetric, ...]:
 
 def _metric(check, name: str, unit: str, reference: tuple) -> AdoptedMetric:
     own = type(check).__name__
-    if said := better(own, name, unit, reference):
+    if said := directions.better(own, name, unit, reference):
         return AdoptedMetric(name, unit, said)
     why = (f'{_where(check, name)}: the unit {unit!r} is neither a time nor a rate; name '
            f'check {own}, metric {name} and better (higher, lower) in checks/adopt.yaml')
     return AdoptedMetric(name, unit, '', why)
-
-
-def better(check: str, metric: str, unit: str, reference: tuple) -> str:
-    """Return the better side of a metric; '' where nothing says it. ``reference``: value, lower, upper, ..."""
-    low, up = (*reference, None, None)[1:3]
-    if said := directions().get((check, metric)):
-        return said
-    if (low is None) != (up is None):
-        return 'higher' if up is None else 'lower'
-    return 'higher' if _HIGHER.fullmatch(unit) else 'lower' if _LOWER.fullmatch(unit) else ''
 
 
 def _where(check, metric: str) -> str:

@@ -82,19 +82,6 @@ class JobState:
     times: tuple[float, float] | None = None    # seconds in the queue, and seconds of run time
 
 
-@dataclass(frozen=True)
-class NodeState:
-    """A node as its scheduler sees it. ``reason``: why it takes no jobs, ``by`` whom and ``since`` when."""
-
-    name: str
-    state: str                          # the scheduler's own word: idle, mixed+drain, job-busy
-    takes: bool                         # it takes jobs, now or when its jobs have ended
-    queues: tuple[str, ...] = ()        # (): not known
-    reason: str = ''
-    by: str = ''
-    since: float | None = None          # Unix time
-
-
 def job_phase(states: list[JobState]) -> tuple[str, int | None]:
     """Return the phase of a job from its elements, and the highest exit code once all have ended."""
     phases = {s.phase for s in states}

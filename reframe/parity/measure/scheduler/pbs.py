@@ -13,12 +13,12 @@ from parity.measure.scheduler.command import (
     SIGNAL,
     Forgotten,
     JobState,
-    NodeState,
     SchedulerError,
     answer,
     run,
     seconds,
 )
+from parity.site.nodes import NodeState
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun

@@ -36,8 +36,6 @@ _PER_NODE = ('OMPI_MCA_rmaps_base_mapping_policy', 'PRTE_MCA_rmaps_default_mappi
 #: What a job runs once, before its ranks: it notes the cores of the node, and the CPUs that the job may use.
 NOTE_NODE = ('mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
              'grep Cpus_allowed_list /proc/self/status >ranks/allowed')
-#: All variables here. They ask for a case's binding and order, which are stored by themselves.
-VARIABLES = frozenset(_ASKED_BY)
 #: The variable by which an MPI's mpirun takes the binding, by the name that `mpirun --version` has.
 BOUND_BY = {
     'Open MPI': ('OMPI_MCA_hwloc_base_binding_policy', 'PRTE_MCA_hwloc_default_binding_policy'),

@@ -11,13 +11,12 @@ import signal
 import time
 from pathlib import Path
 
-from parity.base.reasons import Kind
+from parity.base.reasons import WINDOW_ENDED, Kind
 from parity.measure.scheduler import command, pbs, placement, slurm
+from parity.site.systems import QUEUED
 
 #: A measurement that begins again on another node is another measurement, and writes into the same output.
 _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
-#: Backends whose jobs wait in a queue: 'local' has none.
-QUEUED = tuple(_NEVER_AGAIN)
 #: The longest that a job waits for its nodes, where the partition states nothing (`extras: max_pending_time`).
 LONGEST_WAIT = '6h'
 
@@ -27,8 +26,6 @@ GRACE = 120.0
 
 #: The Unix time from which on no job starts: the end of a night's window (`nightly:` in system.yaml).
 UNTIL = 'PARITY_UNTIL'
-#: The reason of a case that was left out for it.
-OVER = 'the window of the night ended'
 
 #: How mpirun of an Open MPI without `tm` reaches the other nodes of a PBS job, where the site says nothing.
 _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" '
@@ -94,7 +91,7 @@ def begin(case) -> None:
         case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
     if until := float(os.environ.get(UNTIL, 0)):
         if (left := until - time.time()) <= 0:
-            case.skip_case(f'{OVER} before its job started: it is left for the next night', Kind.WINDOW)
+            case.skip_case(f'{WINDOW_ENDED} before its job started: it is left for the next night', Kind.WINDOW)
         if left < case.max_pending_time:        # ReFrame reads a time as seconds
             case.max_pending_time, case.parity['until'] = left, until
 

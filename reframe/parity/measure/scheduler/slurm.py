@@ -15,12 +15,12 @@ from parity.measure.scheduler.command import (
     SIGNAL,
     Forgotten,
     JobState,
-    NodeState,
     SchedulerError,
     answer,
     run,
     seconds,
 )
+from parity.site.nodes import NodeState
 
 #: CONFIGURING: a node boots for the job.
 PENDING = {'PENDING', 'CONFIGURING', 'EXPEDITING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT',

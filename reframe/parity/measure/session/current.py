@@ -23,8 +23,8 @@ from typing import Any
 from parity.base import codes, errors, files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.files import Lock
-from parity.judge.store import database, plan_file
-from parity.measure.rfm import patches, store
+from parity.judge.store import database, plan_file, writing
+from parity.measure.rfm import patches
 from parity.measure.scheduler.command import controller
 from parity.measure.session import recovery
 from parity.site.plan import Plan, none_can_run
@@ -60,7 +60,7 @@ def begin(argv: list[str]) -> None:
         _lock = lock_of(argv)
         database.demand_room()
         _lock.acquire()
-        recovery.make_usable()
+        writing.make_usable()
         recovery.recover_all()
         import concurrent.futures.thread  # noqa: F401  polars needs it at exit, when Python loads it no more
 
@@ -179,7 +179,7 @@ def _close(current: Current, pid: int, system: str) -> None:
         if not database.holds(current.id):
             if current.entered:
                 raise InfrastructureError(f'{paths.database()}: ReFrame did not store the session')
-            store.store(store.as_report({'id': current.id}, [], current.began, time.time(),
+            writing.store(writing.as_report({'id': current.id}, [], current.began, time.time(),
                                         cmdline=' '.join(sys.argv)))
         current.journal.unlink(missing_ok=True)
     except (ParityError, OSError) as err:

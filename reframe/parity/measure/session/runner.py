@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from parity.base import paths, reasons
 from parity.base.errors import UsageError
 from parity.base.files import Lock
-from parity.judge.store import database
+from parity.judge.store import database, journals, writing
 from parity.measure.session import current, progress, recovery
 
 #: Seconds between two looks at whether a session has ended.
@@ -38,13 +38,13 @@ def lock_results(what: str, options: list[str], study: str = '') -> Lock:
     database.demand_room()
     lock = Lock(paths.results() / '.nightly.lock', what)
     lock.acquire()
-    if in_use.held_elsewhere() and recovery.measures(study):
+    if in_use.held_elsewhere() and journals.measures(study):
         print(f'parity: a session of {study} is still running: waiting for its end', flush=True)
         while in_use.held_elsewhere():
             time.sleep(_PAUSE)
     in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
     in_use.release()
-    recovery.make_usable()
+    writing.make_usable()
     recovery.recover_all()
     return lock
 

@@ -20,6 +20,7 @@ from parity.base.errors import UsageError
 from parity.base.strict import Strict
 from parity.measure.software import fetch, launcher
 from parity.measure.software.spack import BUILTIN
+from parity.site import systems
 from parity.site.systems import System
 
 
@@ -35,7 +36,7 @@ def lock(system: str) -> AbstractContextManager[int]:
 
 def scope(system: str) -> Path:
     """Return the folder of a system's own files for Spack, which is a configuration scope."""
-    return paths.root() / 'systems' / system / 'spack'
+    return systems.folder(system) / 'spack'
 
 
 #: Files of a build from which Spack can make it again.

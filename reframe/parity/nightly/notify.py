@@ -20,10 +20,10 @@ from parity.base.text import visible
 from parity.judge.report import answer
 from parity.judge.report import incidents as words
 from parity.judge.store import incidents as table
+from parity.judge.store import writing
 from parity.judge.store.incidents import Incident
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.model import Verdict
-from parity.measure.rfm import store
 from parity.site import secrets, systems
 from parity.site.systems import Command, Notify
 
@@ -54,7 +54,7 @@ class Notifier:
         fails and raises nothing."""
         try:
             if not paths.database().exists():
-                store.make_database()
+                writing.make_database()
             known = table.of_system(self.system)
             if any(news_of(each, each.called) or news_of(each, each.notified) for each in known):
                 for why in self._called(known):

@@ -1,0 +1,139 @@
+"""`parity merge`: add the sessions of another results database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from parity.base import paths
+from parity.base.errors import UsageError
+from parity.judge.store import database, plan_file, record, writing
+from parity.judge.store.database import MALFORMED
+
+
+def merge(other: Path) -> tuple[dict[str, int], int]:
+    """Add the sessions of another results database. Returns how many of each system, and how many were here
+    already. Raises UsageError for a file that is no results database, or that measured another machine under a
+    name that is taken here; nothing is added then."""
+    if not other.is_file():
+        what = 'a folder' if other.is_dir() else 'no such file'
+        raise UsageError(f'{other}: {what}; name a results.db')
+    if other.resolve() == paths.database().resolve():
+        raise UsageError(f'{other} is the database of this checkout: name the results.db of another')
+    writing.make_usable()
+    writing.makedatabase.changing()
+    with database.changing() as conn:
+        if not _attached(conn, other):
+            raise UsageError(f"{other}: not a results database of ReFrame's, or of another version; name another")
+        ours = _measured(conn, 'main', plan_file.folder())
+        theirs = _measured(conn, 'other', plan_file.folder(other))
+        _demand_file_names(other, theirs)
+        _same_machines(other, ours, theirs)
+        new = [uuid for uuid in theirs if uuid not in ours]
+        began = _began(conn, 'other') | _began(conn, 'main')
+        _take_plans(conn, new, other)
+        for table, key, names in (
+                ('testcases', 'session_uuid',
+                 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'),
+                ('sessions', 'uuid', 'uuid, session_start_unix, session_end_unix, json_blob, report_file')):
+            conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
+                         f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
+        _put_in_order(conn, began)
+        _merge_incidents(conn)
+        conn.commit()
+    return dict(Counter(theirs[uuid][0] for uuid in new)), len(theirs) - len(new)
+
+
+def _attached(conn: sqlite3.Connection, other: Path) -> bool:
+    """Open the other database as `other`, read-only; return False if it is not ReFrame's, or of another
+    version."""
+    ours = conn.execute('SELECT schema_version FROM main.metadata').fetchone()
+    try:
+        conn.execute('ATTACH DATABASE ? AS other', (f'{other.resolve().as_uri()}?mode=ro',))
+        conn.execute('SELECT uuid FROM other.sessions LIMIT 1')
+        return conn.execute('SELECT schema_version FROM other.metadata').fetchone() == ours
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tuple[str, str]]:
+    """The system and the host of each session; '' for an unknown host. A damaged session tells neither."""
+    found = {}
+    for uuid, blob in conn.execute(f'SELECT uuid, json_blob FROM {name}.sessions'):
+        try:
+            session = record.of_report(plan_file.joined(json.loads(blob), plans))
+            found[uuid] = session.system or 'unknown', session.facts.get('machine', {}).get('hostname') or ''
+        except MALFORMED:
+            found[uuid] = 'unknown', ''
+    return found
+
+
+def _demand_file_names(other: Path, uuids: Iterable[str]) -> None:
+    """Raise UsageError for a session whose uuid must not become the name of a file."""
+    for uuid in uuids:
+        try:
+            plan_file.checked_uuid(uuid)
+        except MALFORMED as err:
+            raise UsageError(f'{other}: {err}; nothing is added') from None
+
+
+def _same_machines(other: Path, ours: dict[str, tuple[str, str]], theirs: dict[str, tuple[str, str]]) -> None:
+    """Raise UsageError for a system that is the one machine that it runs on (`local`) and is another one there."""
+    for system in sorted({system for system, _ in theirs.values()}):
+        here, there = (sorted({host for name, host in measured.values() if name == system and host})
+                       for measured in (ours, theirs))
+        if here and there and here != there:
+            raise UsageError(f'{other}: system {system} was measured on {", ".join(there)}, here on '
+                             f'{", ".join(here)}: that would be one history of two machines. Rename one: '
+                             f'copy systems/{system} to systems/NAME, and measure with --system NAME')
+
+
+def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None:
+    """Copy the plans of the sessions that are added. UsageError where one is lost: then nothing is added."""
+    for uuid in uuids:
+        blob, = conn.execute('SELECT json_blob FROM other.sessions WHERE uuid = ?', (uuid,)).fetchone()
+        try:
+            report = json.loads(blob)
+            if not plan_file.number(report):
+                continue
+            plan = plan_file.of_report(plan_file.joined(report, plan_file.folder(other)))
+        except MALFORMED:       # a damaged session is added as it is
+            continue
+        if 'lost' in plan:
+            raise UsageError(f'{plan["lost"]}; the folder sessions belongs beside {other.name}')
+        if plan:
+            plan_file.write(plan)
+
+
+def _merge_incidents(conn: sqlite3.Connection) -> None:
+    """Add the incidents of `other` under new numbers, and its last nights; of what is in both the newer stays."""
+    for table, columns, key, newer in (('parity_incidents', 'uuid, system, changed, json', 'uuid', 'changed'),
+                                       ('parity_nights', 'system, session, start', 'system', 'start'),
+                                       ('parity_states', 'session, system, start, cells', 'session', 'start')):
+        made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
+        if made is None:
+            continue
+        if not conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone():
+            conn.execute(made[0])
+        update = ', '.join(f'{name} = excluded.{name}' for name in columns.split(', ')[1:])
+        conn.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM other.{table} WHERE true '
+                     f'ORDER BY rowid ON CONFLICT ({key}) DO UPDATE SET {update} WHERE excluded.{newer} > {newer}')
+
+
+def _began(conn: sqlite3.Connection, name: str) -> dict[str, float]:
+    """Return each session's start by its uuid, with wrong clocks corrected."""
+    stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
+    return dict(zip([uuid for uuid, _ in stored], database.in_order([said for _, said in stored]), strict=True))
+
+
+def _put_in_order(conn: sqlite3.Connection, began: dict[str, float]) -> None:
+    """Sessions count as stored in the order of their rows: let them be those of one database."""
+    stored = [uuid for uuid, in conn.execute('SELECT uuid FROM main.sessions ORDER BY rowid')]
+    wanted = sorted(stored, key=began.__getitem__)
+    alike = next((i for i, pair in enumerate(zip(stored, wanted, strict=True)) if pair[0] != pair[1]), len(stored))
+    last, = conn.execute('SELECT MAX(rowid) FROM main.sessions').fetchone()
+    conn.executemany('UPDATE main.sessions SET rowid = ? WHERE uuid = ?',
+                     [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])

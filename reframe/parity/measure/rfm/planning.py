@@ -1,0 +1,70 @@
+"""The plan of a `reframe` command: what it would run, asked of ReFrame in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from parity.base import paths
+from parity.base.errors import UsageError
+from parity.site.plan import Asked, Plan
+
+
+def of_system(system: str, *options: str) -> Plan:
+    """Return the plan of all checks on a system."""
+    return of_command(['-c', str(paths.root() / 'checks'), '-r', *options, '--system', system])
+
+
+def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
+    """Return the plan of ``reframe ARGUMENTS``, with the answers to ``asked`` of the checks that it loads.
+    UsageError with ReFrame's words when it refuses the arguments."""
+    with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
+        file = Path(folder) / 'plan'
+        Path(f'{file}.asked').write_text(json.dumps([question.model_dump() for question in asked]))
+        # a debug log of its own: it must not overwrite that of the run
+        environ = {'RFM_CONFIG_FILES': str(paths.root() / 'reframe' / 'settings.py'), **os.environ,
+                   'PARITY_REFRAME_LOG': f'{file}.log', 'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1',
+                   'RFM_STAGE_DIR': f'{file}.stage', 'RFM_CLEAN_STAGEDIR': 'n'}
+        command = [sys.executable, '-m', 'parity.measure.rfm.capture', str(file), *arguments]
+        done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        try:
+            planned = json.loads(file.read_text())
+        except (OSError, ValueError):
+            lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+            telling = [line for line in lines if 'error' in line.lower()] or lines[-1:]
+            raise UsageError(f'reframe refuses: {" ".join(telling[:3]) or "no reason given"}') from None
+    return Plan(**planned)
+
+
+def of_cases(asked: Sequence[Asked], system: str = '') -> Plan:
+    """Return the plan of the checks that these cases are of, with an answer to each, in their order."""
+    texts = [question.model_dump_json(include={*Asked.model_fields}) for question in asked]
+    different = list(dict.fromkeys(texts))
+    arguments = [*_files({question.check for question in asked}), '-r']
+    if system:
+        arguments += ['--system', system]
+    loaded = of_command(arguments, [Asked.model_validate_json(text) for text in different])
+    answers = dict(zip(different, loaded.answers, strict=True))
+    return loaded.model_copy(update={'answers': [answers[text] for text in texts]})
+
+
+def _files(checks: Collection[str]) -> list[str]:
+    """Return the options that load these checks: their own files, or all where one has none."""
+    folder = paths.root() / 'checks'
+    file_of: dict[str, str] = {}
+    for file in folder.rglob('*.py'):
+        for name in re.findall(r'^class (\w+)\(', file.read_text(), re.M):
+            file_of[name] = str(file)
+    if not set(checks) <= file_of.keys():
+        return ['-c', str(folder)]
+    options = []
+    for file in sorted({file_of[name] for name in checks}):
+        options += ['-c', file]
+    return options
