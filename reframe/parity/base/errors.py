@@ -49,13 +49,19 @@ def run(command: Callable[[], None]) -> None:
     except ModuleNotFoundError as err:
         if str(err.name).partition('.')[0] in ('parity', 'None'):
             raise
-        sentence, code = f'{sys.prefix} has no Python package {err.name}: run ci/venv, which makes .venv anew', \
-            INFRASTRUCTURE
+        sentence, code = _absent(str(err.name).partition('.')[0]), INFRASTRUCTURE
     except KeyboardInterrupt:
         sentence, code = 'interrupted', INFRASTRUCTURE
     from parity.base.text import visible
     print(f'parity: {visible(sentence)}', file=sys.stderr)
     sys.exit(code)
+
+
+def _absent(package: str) -> str:
+    """Say what brings a Python package that is absent."""
+    from parity.base import paths
+    brings = "run ci/venv, which makes .venv anew" if paths.checkout() else "pip install 'parity[measure]'"
+    return f'{sys.prefix} has no Python package {package}: {brings}'
 
 
 def unread() -> NoReturn:

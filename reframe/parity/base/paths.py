@@ -1,4 +1,4 @@
-"""The places of the checkout and of the results, and the version of parity."""
+"""The places of the checkout, the site and the results (docs/files.md), and the version of parity."""
 
 from __future__ import annotations
 
@@ -15,18 +15,55 @@ from parity.base.errors import InfrastructureError, UsageError
 
 
 def root() -> Path:
-    """Return the top of the checkout: PARITY_ROOT, or the folder above the library with systems/ and checks/."""
+    """Return the top of the checkout: PARITY_ROOT, or the folder above the library with systems/ and checks/.
+
+    UsageError where parity stands alone: whatever measures needs a checkout."""
+    top = checkout()
+    if top is None:
+        raise UsageError('this needs a checkout of parity, with its checks: run it there, or let PARITY_ROOT name '
+                         'its top')
+    return top
+
+
+#: Where a checkout is, if this library is one's.
+ABOVE = Path(__file__).resolve().parents[3]
+
+
+def checkout() -> Path | None:
+    """Return the top of the checkout; None where parity was installed without one. UsageError where PARITY_ROOT
+    names none."""
     named = os.environ.get('PARITY_ROOT')
-    top = Path(named) if named else Path(__file__).resolve().parents[3]
-    if not (top / 'systems').is_dir():
-        raise UsageError(f'{top}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
-    return _resolved(str(top))
+    if named:
+        if not (Path(named) / 'systems').is_dir():
+            raise UsageError(f'{named}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
+        return _resolved(named)
+    return ABOVE if (ABOVE / 'systems').is_dir() and (ABOVE / 'checks').is_dir() else None
+
+
+def site() -> Path:
+    """Return the folder that holds systems/: PARITY_SITE (`--site`), else the checkout, else ~/.config/parity.
+
+    UsageError where PARITY_SITE names no folder."""
+    named = os.environ.get('PARITY_SITE')
+    if named:
+        if not Path(named).is_dir():
+            raise UsageError(f'{named}: no such folder; --site and PARITY_SITE name the one that holds systems/')
+        return _resolved(os.path.abspath(named))
+    return checkout() or _of_user('XDG_CONFIG_HOME', '.config')
+
+
+def _of_user(variable: str, default: str) -> Path:
+    """Return parity's folder below the one that the XDG base directory specification names."""
+    return Path(os.environ.get(variable) or Path.home() / default) / 'parity'
 
 
 def named(file: str | Path) -> str:
-    """Return a file's name as a message has it: from the top of the checkout on, where it lies there."""
+    """Return a file's name as a message has it: from the top of the checkout or the site on, if it lies there."""
     file = Path(file).absolute()
-    return str(file.relative_to(root()) if file.is_relative_to(root()) else file)
+    for top in (checkout(), site()):
+        if top and file.is_relative_to(top):
+            return str(file.relative_to(top))
+    return str(file)
 
 
 def programs() -> Path:
@@ -40,9 +77,15 @@ def _resolved(named: str) -> Path:
 
 
 def results() -> Path:
-    """Return the folder that every run writes to: results/ at the top, or ``PARITY_RESULTS``."""
+    """Return the folder that every run writes to: PARITY_RESULTS, else results/ of the site or the checkout, else
+    ~/.local/share/parity."""
     named = os.environ.get('PARITY_RESULTS')
-    folder = _resolved(os.path.abspath(named)) if named else root() / 'results'
+    if named:
+        folder = _resolved(os.path.abspath(named))
+    elif os.environ.get('PARITY_SITE') or checkout():
+        folder = site() / 'results'
+    else:
+        folder = _of_user('XDG_DATA_HOME', '.local/share')
     if folder.exists() and not folder.is_dir():
         raise InfrastructureError(f'{folder}: not a folder; PARITY_RESULTS names where results go')
     return folder
@@ -81,6 +124,8 @@ _OURS = ('reframe', 'checks', 'jobs/programs')
 
 def version() -> str:
     """Return '0.2.0 1a2b3c4d5e', with '+' and a digest where files are changed; outside git the version alone."""
+    if checkout() is None:
+        return __version__
     commit = _git('log', '-1', '--format=%h', '--abbrev=10', '--', *_OURS).decode().strip()
     if not commit:
         return __version__

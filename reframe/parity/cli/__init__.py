@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 import typer
@@ -45,6 +46,9 @@ class Commands(Group):
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   context_settings={'help_option_names': ['-h', '--help']})
 
+SITE = typer.Option('', '--site', metavar='DIR',
+                    help='The folder that holds systems/ and results/; by default PARITY_SITE, else the checkout, '
+                         'else ~/.config/parity.')
 ALL = typer.Option(False, '--all', help='List all cells, too.')
 SKIPPED = typer.Option(False, '--skipped', help='List the skipped cells, too.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
@@ -91,7 +95,8 @@ def _demand_one(session: str, system: str) -> None:
 
 
 @app.callback()
-def top(version: bool = typer.Option(False, '--version', callback=_version, is_eager=True,
+def top(site: str = SITE,
+        version: bool = typer.Option(False, '--version', callback=_version, is_eager=True,
                                      help='Print the version, and the commit of what measures and judges.')):
     """Find what got slower and what never ran, and compare one partition with another.
 
@@ -101,6 +106,8 @@ def top(version: bool = typer.Option(False, '--version', callback=_version, is_e
     parity compare onebox:physical onebox:virtual
     parity refs propose --system onebox         values to accept, after 10 nights
     """
+    if site:
+        os.environ['PARITY_SITE'] = os.path.abspath(site)
 
 
 @app.command()
