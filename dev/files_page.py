@@ -21,8 +21,8 @@ from parity.judge.compare.pairs import Pairs
 from parity.judge.refs.levels import Levels
 from parity.judge.verdict.acks import Acks
 from parity.measure.jobs.request import JobsFile
-from parity.measure.rfm.adopt import Adopt
 from parity.measure.software.environment import GpuFile
+from parity.site.directions import Adopt
 from parity.site.systems import LimitName, System
 from parity.study.published import Study
 
@@ -54,6 +54,17 @@ repeat at most a million characters. [Accepted values](references.md) have their
 A name has letters, digits, `_` and `-`. These are the codes:
 
     {codes}
+
+## Where they lie
+
+| what | the first of these that there is |
+|---|---|
+| the site: systems/ | `--site DIR`, `PARITY_SITE`, the checkout, `~/.config/parity` |
+| results | `PARITY_RESULTS`, `results/` of the site; for `~/.config/parity` it is `~/.local/share/parity` |
+| the checkout: checks/, jobs/, studies/, adopt.yaml in checks/ | `PARITY_ROOT`, the folder above the library |
+
+A checkout is needed to measure. To judge what is stored, `pip install` of the wheel is enough. adopt.yaml lies in the
+site then. `XDG_CONFIG_HOME` and `XDG_DATA_HOME` stand for `~/.config` and `~/.local/share`.
 """
 #: Python's types in plain words.
 _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float': 'number', 'Any': 'anything',

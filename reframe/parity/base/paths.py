@@ -54,7 +54,7 @@ def site() -> Path:
 
 def _of_user(variable: str, default: str) -> Path:
     """Return parity's folder below the one that the XDG base directory specification names."""
-    return Path(os.environ.get(variable) or Path.home() / default) / 'parity'
+    return _resolved(str(Path(os.environ.get(variable) or Path.home() / default) / 'parity'))
 
 
 def named(file: str | Path) -> str:
@@ -77,15 +77,15 @@ def _resolved(named: str) -> Path:
 
 
 def results() -> Path:
-    """Return the folder that every run writes to: PARITY_RESULTS, else results/ of the site or the checkout, else
-    ~/.local/share/parity."""
+    """Return the folder that every run writes to: PARITY_RESULTS, else results/ of the site; of ~/.config/parity
+    it is ~/.local/share/parity."""
     named = os.environ.get('PARITY_RESULTS')
     if named:
         folder = _resolved(os.path.abspath(named))
-    elif os.environ.get('PARITY_SITE') or checkout():
-        folder = site() / 'results'
-    else:
+    elif site() == _of_user('XDG_CONFIG_HOME', '.config'):
         folder = _of_user('XDG_DATA_HOME', '.local/share')
+    else:
+        folder = site() / 'results'
     if folder.exists() and not folder.is_dir():
         raise InfrastructureError(f'{folder}: not a folder; PARITY_RESULTS names where results go')
     return folder

@@ -3,8 +3,6 @@
 It is what checks/adopt.yaml says, else the side that a reference of one bound leaves open, else what the unit
 says: a time is lower, a rate higher."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path
@@ -35,7 +33,9 @@ class Adopt(Strict):
 
 
 def file() -> Path:
-    return paths.root() / 'checks' / 'adopt.yaml'
+    """Return checks/adopt.yaml of the checkout; adopt.yaml of the site where there is none."""
+    top = paths.checkout()
+    return top / 'checks' / 'adopt.yaml' if top else paths.site() / 'adopt.yaml'
 
 
 @functools.cache

@@ -50,6 +50,11 @@ def read(name: str) -> 'System':
     return system
 
 
+def is_name(text: str) -> bool:
+    """Return whether ReFrame takes this as the name of a system or a partition."""
+    return re.fullmatch(_NAME.strip('^$'), text) is not None
+
+
 def existing(name: str) -> Path:
     """Return the file that states a system. UsageError for an unknown one."""
     if name not in names():
@@ -126,7 +131,8 @@ def stated(argv: list[str]) -> str | None:
 
 
 #: ReFrame's rule for the names of systems, partitions and environments.
-Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]
+_NAME = r'^[A-Za-z0-9_-]+$'
+Name = Annotated[str, StringConstraints(pattern=_NAME)]
 #: What ends up in a job script as it stands: no quotes, no commands, no line breaks.
 Module = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.+/@:=-]*$')]
 Variable = Annotated[str, StringConstraints(pattern=r'^[A-Za-z_][A-Za-z0-9_]*$')]

@@ -255,22 +255,22 @@ def test_several_environments_each_have_their_own(history):
     assert {p.cell: p.index['$environ'] for _, p in propose.run('local').proposals if p.metric == 'hpl'} == {
         'Toy.hpl@local:default+distro': 'distro', 'Toy.hpl@local:default+spack': 'spack'}
     assert set(accepted()['Toy']['quick']) == {'distro', 'spack'}
-    assert {said.rpartition(': ')[2] for said in lint('local')[0].warnings} == {'no case of the plan is of it'}, 'none in spack'
+    assert {said.rpartition(': ')[2] for said in lint('local', planning.of_system)[0].warnings} == {'no case of the plan is of it'}, 'none in spack'
 
 
 def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeypatch):
     nights(history, quiet())
     accepted()
     history.add(case(1.0, partition='other', parity={'software': {'identity': 'new'}}))
-    assert list(table.linted(lint('local'))) == ['local: 2 references, no error, 0 warnings']
+    assert list(table.linted(lint('local', planning.of_system))) == ['local: 2 references, no error, 0 warnings']
     for planned, says in (([made.planned(), made.planned(environ='spack')], 'one value for distro and spack: put $environ into the $index'),
                           ([made.planned(environ='')], 'never applied: no environment offers hpcc'),
                           ([made.planned('Other')], 'never applied: no case of the plan is of it')):
         with monkeypatch.context() as patch:
             patch.setattr('parity.measure.rfm.planning.of_command', lambda arguments, cases=planned: plan(*cases))
-            assert lint('local')[0].warnings == [f'{references()}:5: Toy/quick/hpl: {says}', f'{references()}:6: Toy/quick/latency: {says}']
+            assert lint('local', planning.of_system)[0].warnings == [f'{references()}:5: Toy/quick/hpl: {says}', f'{references()}:6: Toy/quick/latency: {says}']
     history.add(case(100.0, parity={'software': {'identity': 'new'}}))
-    said, _, count = table.linted(lint('local'))
+    said, _, count = table.linted(lint('local', planning.of_system))
     assert said.endswith(f'its software changed since it was accepted on {datetime.date.today()}') and count.endswith('no error, 2 warnings')
 
 
@@ -294,7 +294,7 @@ def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeyp
 def test_what_a_run_would_refuse(history, monkeypatch, text, says):
     monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda arguments: plan(modes=('copy', '1')))
     references(text)
-    linted, = lint('local')
+    linted, = lint('local', planning.of_system)
     assert says in linted.errors[0] and str(references()) in linted.errors[0] and len(linted.errors) == 1
 
 
@@ -311,7 +311,7 @@ def test_a_reference_is_shown_with_its_provenance_and_an_expired_one_is_applied_
     assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')
     verdict = made.verdict_on(made.report([case(80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
     assert said in verdict.warnings and verdict.cells[0].verdict == 'regressed'
-    assert 'expired on 2026-01-31' in lint('local')[0].warnings[0] and 'expired 2026-01-31' in '\n'.join(table.shown('local'))
+    assert 'expired on 2026-01-31' in lint('local', planning.of_system)[0].warnings[0] and 'expired 2026-01-31' in '\n'.join(table.shown('local'))
     references(entry(BY_HAND))
     assert 'by hand' in '\n'.join(table.shown('local'))
 

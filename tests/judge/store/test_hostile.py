@@ -129,7 +129,7 @@ def emptied(*statements: str):
             conn.execute(statement)
 
 
-OLDER = "UPDATE metadata SET schema_version = '9.0'", 'has tables of version 9.0, this ReFrame stores version 1.0'
+OLDER = "UPDATE metadata SET schema_version = '9.0'", 'has tables of version 9.0, parity stores version 1.0'
 
 
 @pytest.mark.parametrize('damage, said', [

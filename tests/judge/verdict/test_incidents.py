@@ -374,7 +374,6 @@ def test_an_unknown_retired_node_is_a_warning_with_the_known_ones(site, stored):
     site.write_text(f'{site.read_text()}retired:\n- {{nodes: [c1, node33], reason: sent back, since: 2026-11-22}}\n')
     stored.add(case(job_nodelist=['node3']), case(name='Failed', result='fail', fail_phase='run', perfvalues={}, job_nodelist=['c1']))
     said = r'system.yaml:\d+: unknown node node33; did you mean .node3.\? valid: c1, node3$'
-    assert any(re.search(said, warning) for warning in judge.newest().warnings), judge.newest().warnings
     assert re.search(said, parity('nodes').stdout, re.M)
 
 

@@ -72,7 +72,7 @@ def test_a_node_that_came_back_with_other_hardware_is_told_with_its_first_night(
     found = changes.steps(database.sessions('local'), '')
     at = {fact.fact: fact for fact in found}
     assert set(at) == {'microcode', 'kernel'}
-    told = [str(line) for line in words.lines(systems.read('local'), [], '', [at['microcode'].model_copy(update={'since': time.time() - day * 86400}) for day in (3, 40)])]
+    told = [str(line) for line in words.lines(systems.read('local'), [], Scheduled(), [at['microcode'].model_copy(update={'since': time.time() - day * 86400}) for day in (3, 40)])]
     assert sum('other hardware under the same name: microcode 0x1 -> 0x2 on c3 since' in line for line in told) == 1, told
     said = parity('nodes', '--system', 'local').stdout
     assert said.count('other hardware') == (time.time() - at['microcode'].since < 30 * 86400), said

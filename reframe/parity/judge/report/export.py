@@ -51,7 +51,7 @@ def openmetrics() -> str:
             add('heartbeat_exit_code', 'How the last ci/nightly ended; absent while it runs, or where it died.',
                 code, system=system)
     if not families:
-        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+        raise database.nothing_stored()
     lines = [line for name in sorted(families) for line in _lines(name, *families[name])]
     return '\n'.join([*lines, '# EOF', ''])
 

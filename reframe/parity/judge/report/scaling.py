@@ -78,7 +78,7 @@ def of_check(check: str, by: str = '') -> list[ScalingSeries]:
     why = pl.concat_str('status', 'reason', separator=': ').str.strip_prefix(': ').alias('why')
     planned = history.rows(uuids).select('check', 'case', why).unique(maintain_order=True).collect()
     if not (checks := sorted({*planned['check']})):
-        raise NothingMeasured('no session is stored; run: reframe -c checks/ -r')
+        raise database.nothing_stored()
     if check not in checks:
         raise UsageError(unknown('check', check, checks))
     planned = planned.filter(check=check)

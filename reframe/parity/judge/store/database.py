@@ -43,6 +43,12 @@ TOLERANCE = 600.0
 _STEP = 1e-3
 
 
+def nothing_stored() -> NothingMeasured:
+    """Return the error of a database without a session, with the command that stores one."""
+    command = 'reframe -c checks/ -r' if paths.checkout() else 'parity import FILE'
+    return NothingMeasured(f'{paths.database()}: no session is stored; run: {command}')
+
+
 def demand_room() -> None:
     """Raise InfrastructureError where results/ or the database cannot be written, or lacks room for a session."""
     file, results = paths.database(), paths.results()
@@ -280,7 +286,7 @@ def uuid(session: str = '') -> str:
     nothing is stored, UsageError for a name that fits none or several."""
     known = uuids()
     if not known:
-        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+        raise nothing_stored()
     fitting = [u for u in known if u.startswith(session)] if session else [last() or known[-1]]
     if len(fitting) != 1:
         what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'

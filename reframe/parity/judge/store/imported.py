@@ -30,7 +30,7 @@ from parity.base import csvfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import visible
 from parity.judge.store import database, merging, plan_file, record, writing
-from parity.site import directions, systems
+from parity.site import described, directions, systems
 from parity.site.identity import case_name
 from parity.site.plan import OWN, PASSED
 
@@ -45,28 +45,31 @@ _CASES = 10_000
 _LONGEST = 1 << 20
 
 
-def run(file: Path, dry_run: bool, anywhere: bool = False) -> list[str]:
+def run(file: Path, dry_run: bool) -> list[str]:
     """Import a results.db, a perflog or a folder of these. Return sentences on what came in, and what not and why.
-    ``anywhere``: also cases of partitions that no system.yaml has.
+    Where the site describes no system at all, each that is met gets a system.yaml.
     UsageError for a file that is neither, NothingMeasured where nothing can come in."""
     stored = is_database(file)
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
         waiting.execute('CREATE TABLE reports (json)')
-        taken = _Import(anywhere)
+        taken = _Import(anywhere=not systems.names())
         for report in _stored(file, taken) if stored else _logged(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect(1)           # likewise
         left = [f'not imported: {each}' for each in taken.left()]
+        written: list[Path] = []
         if not taken.counts['cases']:
             raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
         if not dry_run:
+            written = [described.write(name, met) for name, met in taken.undescribed.items()]
             _store(waiting, taken.metrics)
         new, = waiting.execute('SELECT COUNT(*) FROM reports').fetchone()
     verb = 'would be imported' if dry_run else 'imported'
     here, cases, figures, old = (taken.counts[name] for name in ('here', 'cases', 'figures', 'old'))
     return [f'{file}: {verb}: {new} of {new + here} sessions, {here} are here already; in all {cases} cases with '
-            f'{figures} figures, {old} cases of these are here already', *left]
+            f'{figures} figures, {old} cases of these are here already',
+            *(f'{file}: written: it describes the system by what was imported' for file in written), *left]
 
 
 def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
@@ -109,6 +112,8 @@ class _Import:
         self._partitions = functools.cache(lambda name: {part.name for part in systems.read(name).partitions}
                                            if name in systems.names() else set())
         self._stored = set(database.uuids())
+        #: of each system without a system.yaml, the partitions with their schedulers
+        self.undescribed: dict[str, dict[str, str]] = defaultdict(dict)
 
     def leave(self, why: str, where: str) -> None:
         count, first = self._left.get(why, (0, where))
@@ -136,6 +141,11 @@ class _Import:
             case['perfvalues'] = {name: values for name, values in figures.items() if values}
             if stated and not case['perfvalues']:
                 why = f'case {case["name"]}, which has no valid figure'
+        if self._anywhere and not why:
+            if systems.is_name(case['system']) and systems.is_name(case['partition']):
+                self.undescribed[case['system']][case['partition']] = case.get('scheduler') or ''
+            else:
+                why = f'case of {case["system"]}:{case["partition"]}, whose name ReFrame would refuse'
         if why:
             self.leave(why, where)
         return not why

@@ -22,9 +22,9 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         what = 'a folder' if other.is_dir() else 'no such file'
         raise UsageError(f'{other}: {what}; name a results.db')
     if other.resolve() == paths.database().resolve():
-        raise UsageError(f'{other} is the database of this checkout: name the results.db of another')
+        raise UsageError(f'{other} is the database that it would be added to: name another')
     writing.make_usable()
-    writing.makedatabase.changing()
+    writing.make_database()
     with database.changing() as conn:
         if not _attached(conn, other):
             raise UsageError(f"{other}: not a results database of ReFrame's, or of another version; name another")

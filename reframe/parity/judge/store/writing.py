@@ -108,7 +108,7 @@ def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float
     began, ended = (time.strftime('%Y%m%dT%H%M%S%z', time.localtime(unix)) for unix in (start, end))
     return {
         'session_info': {
-            'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': str(paths.root()),
+            'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': str(paths.site()),
             'time_start_unix': start, 'time_end_unix': end, 'time_elapsed': end - start,
             'time_start': began, 'time_end': ended, **counts, **info},
         'runs': [{'run_index': 0, **counts, 'testcases': cases}],

@@ -84,7 +84,7 @@ def _read(session: Session) -> _Contents:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
     if not session.plan:
         raise InfrastructureError(f'session {session.uuid}: it has no plan, as ReFrame alone stored it; '
-                                  'parity import makes history of it')
+                                  'parity import FILE brings it in')
     try:
         planned = Plan(**session.plan)
         system = systems.read(planned.system)

@@ -1,0 +1,35 @@
+"""A first systems/NAME/system.yaml, of what stored nights tell of a system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from parity.base import files
+from parity.site import systems
+
+_HEAD = '''\
+# What the imported nights tell of this system. docs/files.md has the keys that may be added: requires, retired,
+# notify and more. A partition that is not here is not imported.
+'''
+
+
+def write(name: str, partitions: Mapping[str, str]) -> Path:
+    """Write the file of a system that is not described yet. ``partitions``: the scheduler of each, or ''."""
+    stated = {
+        'name': name,
+        'hostnames': [f'^{name}$'],
+        'requires': [],
+        'partitions': [{'name': partition, 'scheduler': _taken(scheduler), 'launcher': 'local'}
+                       for partition, scheduler in sorted(partitions.items())],
+    }
+    file = systems.file_of(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return files.write(file, _HEAD + yaml.safe_dump(stated, sort_keys=False))
+
+
+def _taken(scheduler: str) -> str:
+    """Return the scheduler as system.yaml takes it."""
+    return scheduler if scheduler in systems.SCHEDULERS else 'local'
