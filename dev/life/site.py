@@ -188,7 +188,7 @@ class Site:
 
     def acknowledge(self, number: int, days: int, why: str) -> None:
         until = _Days.real.fromtimestamp(_Days.now) + datetime.timedelta(days)
-        _quietly(lambda: ack.add(str(number), str(until), why, 'operator', ''))
+        _quietly(lambda: ack.run(str(number), str(until), why, 'operator', '', listed=False))
 
     def accept(self, chosen: Callable[[str], bool], why: str, since: str = '') -> int:
         """Accept what is proposed for the chosen cells, by name; return how many.

@@ -9,12 +9,12 @@ import typer
 from parity.base import errors
 from parity.base.errors import UsageError
 from parity.base.figures import counted
+from parity.cli.common import JSON
 
 #: The width of lines that go to no terminal.
 _WIDE = 200
 BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
-JSON = typer.Option(False, '--json', help='Print it as JSON.')
 LABEL = typer.Option(False, '--label', help='Compare also what is not like for like, and print what differs.')
 MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Ratios so near to 1 are equivalent.')
 

@@ -3,55 +3,83 @@
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
-import polars as pl
+import typer
 
-from parity.base import console
 from parity.base.errors import UsageError
 from parity.base.text import visible
-from parity.cli import ack
-from parity.judge.refs import levels
-from parity.judge.report import show
-from parity.judge.store import history
-from parity.judge.verdict import acks
-from parity.judge.verdict.model import Cell
-from parity.site import systems
+from parity.cli.common import BY, SYSTEM_OF_CELL, day, on, person, reason
+
+if TYPE_CHECKING:
+    from parity.judge.verdict.model import Cell
+
+CELL = typer.Argument('', metavar='CELL', help='The cell, as for parity show.')
+SINCE = typer.Option('', metavar='DATE', help='The first day of the level, such as 2026-11-20.')
+WHY = typer.Option('', '--why', metavar='TEXT', help='What changed that day.')
+LIST = typer.Option(False, '--list', help='List the levels begun by hand, and how those cells stand.')
 
 
-def add(wanted: str, since: str, why: str, by: str, system: str) -> None:
+def run(cell: str = CELL, since: str = SINCE, why: str = WHY, by: str = BY, system: str = SYSTEM_OF_CELL,
+        listed: bool = LIST) -> None:
+    """Begin a level of a cell by hand: from that day on it is judged by what it measures then.
+
+    \b
+    parity level triad@onebox:virtual --since 2026-11-20 --why 'new memory policy, as ordered'
+    parity level --list
+    """
+    if listed:
+        _list(system)
+    else:
+        _begin(cell, since, why, by, system)
+
+
+def _begin(wanted: str, since: str, why: str, by: str, system: str) -> None:
     """Write the level of a cell into its system's levels.yaml. UsageError for what cannot be one."""
+    from parity.judge.refs import levels
+    from parity.judge.report import show
+    from parity.site import systems
     if not wanted:
         raise UsageError('name the cell: parity level CELL --since DATE --why TEXT; '
                          'parity verdict --all names them')
     today = datetime.date.today()
-    day = ack.day('--since', since, today)
-    if day > today:
-        raise UsageError(f'--since {day}: that day has not come; today is {today}')
-    why, by = ack.reason(why), ack.person(by)
-    _, name, cell = show.find(ack.on(wanted, system))
-    if (first := _first(cell)) is None:
+    begin = day('--since', since, today)
+    if begin > today:
+        raise UsageError(f'--since {begin}: that day has not come; today is {today}')
+    why, by = reason(why), person(by)
+    _, name, cell = show.find(on(wanted, system))
+    first = _first_night(cell)
+    if first is None:
         raise UsageError(f'{name} has no undisturbed night yet: a level begins between two nights; '
                          'run: ci/nightly')
-    if day <= first:
-        raise UsageError(f'--since {day}: the nights of {name} begin on {first}; a level begins on a later day')
-    said = levels.Level(cell=name, since=day, why=why, by=by)
-    file = levels.write(cell.system, [said])
+    if begin <= first:
+        raise UsageError(f'--since {begin}: the nights of {name} begin on {first}; a level begins on a later day')
+    level = levels.Level(cell=name, since=begin, why=why, by=by)
+    file = levels.write(cell.system, [level])
     note = '' if cell.reference is None else ('; its accepted bounds judge it on, until you take its value out of '
                                               f'{systems.references(cell.system) / cell.partition}.yaml')
-    print(visible(f'parity: {name}, a level {said}{note}; {file}'))
+    print(visible(f'parity: {name}, a level {level}{note}; {file}'))
 
 
-def _first(cell: Cell) -> datetime.date | None:
+def _first_night(cell: Cell) -> datetime.date | None:
     """Return the day of the cell's first night."""
+    import polars as pl
+
+    from parity.judge.store import history
     own = history.load(cell.system, labelled=True)
     night = own.filter(pl.col(name) == getattr(cell, name) for name in history.CELL)['night'].min()
     return None if night is None else datetime.date.fromisoformat(night[:10])
 
 
-def listing(system: str) -> None:
+def _list(system: str) -> None:
     """Print the levels that a person began on every system, or on one, and how those cells stand."""
-    found = [level for name in ([systems.read(system).name] if system else systems.names())
-             for level in levels.read(name)]
+    from parity.base import console
+    from parity.judge.refs import levels
+    from parity.judge.report import show
+    from parity.judge.verdict import acks
+    from parity.site import systems
+    named = [systems.read(system).name] if system else systems.names()
+    found = [level for name in named for level in levels.read(name)]
     newest = acks.by_name(show.newest()) if found else {}
     said = [] if found else ['no level was begun by hand' + (f' on {system}' if system else '')]
     for level in found:

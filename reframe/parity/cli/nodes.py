@@ -1,63 +1,21 @@
-"""`parity nodes` and `parity node NAME`."""
+"""`parity nodes`: the nodes of a system."""
 
 from __future__ import annotations
 
 import typer
 
-from parity.base.errors import NothingMeasured, UsageError
+from parity.cli.common import system_or_newest
 
-app = typer.Typer()
-NAME = typer.Argument(metavar='NAME', help='The node, as its scheduler names it.')
 SYSTEM = typer.Option('', '--system', help='The system; by default that of the newest session.')
-GATE = typer.Option(False, '--gate', help='Measure the node now, and print whether it is as fast as its peers.')
-RESERVATION = typer.Option('', '--reservation', metavar='NAME',
-                           help='With --gate: the reservation of Slurm in which to measure it.')
 
 
-def _system(name: str):
-    from parity.base import paths
-    from parity.judge.store import database
-    from parity.site import systems
-    if not name:
-        newest = database.brief(database.last()) if database.last() else None
-        if newest is None:
-            raise NothingMeasured(f'{paths.database()}: no session is stored; name a system: --system NAME')
-        name = newest.system
-    return systems.read(name)
-
-
-@app.command()
-def nodes(system: str = SYSTEM):
+def run(system: str = SYSTEM) -> None:
     """List the nodes: last measured, speed beside their peers by part, state, incidents."""
     from parity.base import console
     from parity.judge.nodes import listing, words
     from parity.judge.store import changes, database
-    from parity.measure.scheduler import nodes as of_scheduler
-    known = _system(system)
-    scheduled = of_scheduler.of_system(known)
+    from parity.measure.scheduler import nodes
+    known = system_or_newest(system)
+    scheduled = nodes.of_system(known)
     nights = database.sessions(known.name, changes.SESSIONS)
     console.lines(words.lines(known, listing.of_system(known, scheduled), scheduled, changes.steps(nights, '')))
-
-
-@app.command()
-def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation: str = RESERVATION):
-    """Print the state and the history of a node; --gate measures it now, as before its return to service.
-
-    \b
-    parity node c3 --gate; echo $?
-
-    Exit code of --gate: 0 like its peers, 1 slower, 3 too few peers to say, 4 not measurable."""
-    known = _system(system)
-    if gate:
-        from parity.measure.nodes import gate as gates
-        return gates.gate(name, known, reservation)
-    if reservation:
-        raise UsageError('--reservation is only for --gate: add --gate, or leave it out')
-    from parity.base import console
-    from parity.judge.nodes import listing, words
-    from parity.judge.store import changes, database
-    from parity.measure.scheduler import nodes as of_scheduler
-    scheduled = of_scheduler.of_system(known)
-    listed, = listing.of_system(known, scheduled, name)
-    nights = database.sessions(known.name)
-    console.lines(words.of_node(known, listed, scheduled.unknown, changes.steps(nights, '')))

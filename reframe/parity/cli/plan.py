@@ -6,9 +6,10 @@ import json
 
 import typer
 
+from parity.cli.common import JSON
+
 HOURS = typer.Option(..., '--node-hours', min=0.001, metavar='N', help='Node-hours that a night may cost.')
 SYSTEM = typer.Option('', '--system', help='Plan for this system; for that of the newest session if not given.')
-JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 
 def run(node_hours: float = HOURS, system: str = SYSTEM, as_json: bool = JSON):

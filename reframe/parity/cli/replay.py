@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from parity.base.errors import OK, NothingMeasured, UsageError
+from parity.cli.common import JSON
 
 if TYPE_CHECKING:
     from parity.judge.stats import detect, replay
@@ -37,7 +38,6 @@ A_MONTH = typer.Option(1.0, '--a-month', min=0.01, max=100, metavar='N',
                        help='False alarms a month, of all series.')
 PAGE = typer.Option('', '--page', metavar='FILE',
                       help='Write a page: a map of the nights, a curve of each series.')
-JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 _DATE = re.compile('[0-9]{4}-[0-9]{2}-[0-9]{2}')
 

@@ -9,6 +9,7 @@ import typer
 
 from parity.base import errors
 from parity.base.figures import counted
+from parity.cli.common import JSON
 from parity.cli.group import Group
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ app = typer.Typer(cls=Group, no_args_is_help=True,
                   help='Build the benchmark codes with Spack, as spack.yaml lists them.')
 SYSTEM = typer.Option('local', '--system', help='The system of the builds.')
 ONLY = typer.Argument(None, metavar='CODE', help='Codes or packages; by default all.')
-JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 
 @app.command()

@@ -10,7 +10,7 @@ import typer
 
 from parity.base.errors import UsageError
 from parity.base.figures import counted
-from parity.cli.compare import JSON
+from parity.cli.common import JSON
 from parity.cli.group import Group
 
 app = typer.Typer(cls=Group, no_args_is_help=True)

@@ -14,11 +14,10 @@ import sessions
 from commands import parity, process
 from dev import coverage
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.cli import table
 from parity.judge.compare import join, pairs, resolve
 from parity.judge.compare.model import Measured, Side, Value
 from parity.judge.compare.terminal import rendered
-from parity.judge.report import answer
+from parity.judge.report import answer, table
 from parity.judge.stats.interval import FLOOR, half_width, part, ratio, sample
 from parity.judge.store import database, history, plan_file, record
 from parity.judge.verdict import judge

@@ -10,9 +10,8 @@ import pytest
 
 from commands import parity
 from parity.base.errors import UsageError
-from parity.cli import table
 from parity.judge.compare import pairs
-from parity.judge.report import answer
+from parity.judge.report import answer, table
 from parity.judge.verdict import judge
 from parity.site import systems
 from parity.site.plan import Plan

@@ -12,10 +12,9 @@ import nights as made
 import sessions
 from commands import parity
 from parity.base.errors import UsageError
-from parity.cli import table
 from parity.judge import report
 from parity.judge.compare.pairs import Pair
-from parity.judge.report import answer
+from parity.judge.report import answer, table
 from parity.judge.store import database, history, record
 from parity.judge.verdict import budget, judge
 from parity.judge.verdict import nights as by_series

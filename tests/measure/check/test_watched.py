@@ -14,9 +14,8 @@ from reframe.utility import import_module_from_file
 import sessions
 from conftest import TOP
 from nights import start
-from parity.cli import table
 from parity.judge.compare import resolve
-from parity.judge.report import answer, show
+from parity.judge.report import answer, show, table
 from parity.judge.store import history
 from parity.judge.verdict import incidents, judge
 from parity.measure.check import watched
