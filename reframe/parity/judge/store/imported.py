@@ -11,7 +11,6 @@ import functools
 import gc
 import hashlib
 import json
-import math
 import os
 import re
 import sqlite3
@@ -26,23 +25,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from parity.base import csvfile
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import visible
-from parity.judge.store import database, merging, plan_file, record, writing
+from parity.judge.store import database, merging, perflogs, plan_file, record, writing
 from parity.site import described, directions, systems
 from parity.site.identity import case_name
 from parity.site.plan import OWN, PASSED
 
 Report = dict[str, Any]
 Case = dict[str, Any]
-#: Columns that ReFrame writes for each metric, behind its name.
-_COLUMNS = ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')
-_ABSENT = ('None', 'null', '')
 #: Cases of a session that is made of perflogs: a day of more becomes several sessions.
 _CASES = 10_000
-#: Characters of a perflog's line.
-_LONGEST = 1 << 20
 
 
 def run(file: Path, dry_run: bool) -> list[str]:
@@ -69,7 +62,8 @@ def run(file: Path, dry_run: bool) -> list[str]:
     here, cases, figures, old = (taken.counts[name] for name in ('here', 'cases', 'figures', 'old'))
     return [f'{file}: {verb}: {new} of {new + here} sessions, {here} are here already; in all {cases} cases with '
             f'{figures} figures, {old} cases of these are here already',
-            *(f'{file}: written: it describes the system by what was imported' for file in written), *left]
+            *(f'{file}: written: it describes the system by what was imported' for file in written),
+            *taken.notes(), *left]
 
 
 def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
@@ -107,6 +101,7 @@ class _Import:
         self._anywhere = anywhere
         self.counts: Counter[str] = Counter()
         self._left: dict[str, tuple[int, str]] = {}
+        self._notes: dict[str, str] = {}
         #: of each case, those that it had in any session: those of a failed run are known, too
         self.metrics: dict[tuple, dict[str, dict[str, str]]] = defaultdict(dict)
         self._partitions = functools.cache(lambda name: {part.name for part in systems.read(name).partitions}
@@ -119,9 +114,16 @@ class _Import:
         count, first = self._left.get(why, (0, where))
         self._left[why] = count + 1, first
 
+    def note(self, what: str, where: str) -> None:
+        self._notes.setdefault(what, where)
+
     def left(self) -> list[str]:
         """A sentence for each reason to leave something."""
         return [visible(f'{count} x {why} (first: {where})') for why, (count, where) in self._left.items()]
+
+    def notes(self) -> list[str]:
+        """A sentence for what was taken in a way that may be wrong."""
+        return [visible(f'{what} (first: {where})') for what, where in self._notes.items()]
 
     def fits(self, case: Case, system: str, where: str) -> bool:
         """Leave in the case what parity can judge; return whether that is anything."""
@@ -265,13 +267,23 @@ def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator
                 yield text
 
 
-def _of_logs(file: Path, taken: _Import) -> Iterator[Case]:
+def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[Case]:
     """Yield the cases of perflogs that parity can judge."""
-    for log in sorted(file.rglob('*.log')) if file.is_dir() else [file]:
-        if log.is_file():
-            yield from _lines(log, taken)
-        else:
+    for log in perflogs.files(file):
+        if not log.is_file():
             taken.leave('file that is no regular file', str(log))
+            continue
+        yield from perflogs.joined(_fitting(log, taken, header))
+
+
+def _fitting(log: Path, taken: _Import, header: perflogs.Header | None) -> Iterator[Case]:
+    for line in perflogs.lines(log, header):
+        if line.guessed_zone:
+            taken.note('times have no zone: they are taken as those of this machine', line.where)
+        if line.case is None:
+            taken.leave(line.left, line.where)
+        elif taken.fits(line.case, line.case['system'], line.where):
+            yield line.case
 
 
 def _day(case: Case) -> str:
@@ -284,54 +296,6 @@ def _report(number: str, day: str, cases: list[Case]) -> Report:
     report = writing.as_report({}, cases, min(times), max(times), cmdline=f'parity import ({day})')
     report['session_info']['uuid'] = number
     return report
-
-
-def _lines(log: Path, taken: _Import) -> Iterator[Case]:
-    """The cases of a perflog that parity can judge."""
-    header: list[str] = []
-    with log.open(errors='replace') as opened:
-        for at, line in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
-            where, fields = f'{log}:{at}', line.removesuffix('\n').split('|')
-            if not line.endswith('\n'):
-                taken.leave('line without an end: it is cut, or still being written', where)
-            elif {'job_completion_time_unix', 'system'} <= {*fields}:
-                header = fields
-            elif not header:
-                taken.leave('line without a header (job_completion_time_unix, system, ...)', where)
-            elif 'parity' in header:
-                taken.leave("line of parity's own: parity merge takes its results.db", where)
-            elif len(fields) != len(header):
-                taken.leave('line whose number of fields is not that of its header', where)
-            elif not (case := _case(dict(zip(header, fields, strict=True)))):
-                taken.leave('line without time, name, partition or environ', where)
-            elif taken.fits(case, case['system'], where):
-                yield case
-
-
-def _case(said: dict[str, str]) -> Case | None:
-    """A line of a perflog as a case of ReFrame's report; None where it does not say which."""
-    name = said.get('display_name') or said.get('name')
-    ended = _number(said['job_completion_time_unix'])
-    if not (name and ended and said.get('partition') and said.get('environ')):
-        return None
-    place = f'{said["system"]}:{said["partition"]}'
-    values = {f'{place}:{metric}': [*(_number(said.get(f'{metric}_{column}', '')) for column in _COLUMNS[:4]),
-                                    said.get(f'{metric}_unit', ''), None]
-              for key in said if (metric := key.removesuffix('_value')) != key and said[key] not in _ABSENT}
-    result = said.get('result', 'pass')
-    nodes = said.get('job_nodelist', '')
-    return {'name': name, 'display_name': name, 'unique_name': said.get('unique_name') or name,
-            'system': said['system'], 'partition': said['partition'], 'environ': said['environ'], 'result': result,
-            'fail_phase': None if result == 'pass' else 'performance' if values else 'sanity', 'fail_reason': None,
-            'fixture': False, 'perfvalues': values, 'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
-            'jobid': said.get('jobid', ''), 'job_completion_time_unix': ended, 'filename': ''}
-
-
-def _number(text: str) -> float | None:
-    try:
-        return None if text in _ABSENT else csvfile.number(text, '')
-    except UsageError:
-        return math.nan
 
 
 def _finite(value: Any) -> bool:
@@ -375,10 +339,14 @@ def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> No
     planned = {}
     for case in cases:
         known = metrics.get(_key(case)) or {PASSED: {'unit': '', 'better': ''}}
-        case['parity'] = {'journal': number, 'subsystem': 'other', 'size': OWN, 'metrics': known}
+        if not case['result']:      # the perflog has no column of it: a test that has figures otherwise failed
+            failed = not case['perfvalues'] and PASSED not in known
+            case.update(result='fail' if failed else 'pass', fail_phase='sanity' if failed else None)
+        subsystem = perflogs.subsystem(case)
+        case['parity'] = {'journal': number, 'subsystem': subsystem, 'size': OWN, 'metrics': known}
         planned[_key(case)] = {
             'check': case['name'].partition(' ')[0], 'case': _key(case)[0],
-            'unique_name': case['unique_name'], 'subsystem': 'other', 'size': OWN,
+            'unique_name': case['unique_name'], 'subsystem': subsystem, 'size': OWN,
             'file': case.get('filename') or '', 'needs': [], 'system': case['system'],
             'partition': case['partition'], 'environ': case['environ'],
             'metrics': [{'name': name, **metric} for name, metric in known.items()]}

@@ -1,0 +1,257 @@
+"""Perflogs of ReFrame, as sites write them: each line becomes a case of ReFrame's report, or a reason to leave it.
+
+ReFrame writes a header from the logging format of the site, with whatever delimiter that has. A cell of the header
+is the text of the format around the names of attributes: ``jobid=jobid``, ``ref=perf_ref (l=perf_lower_thres)``.
+Figures stand in columns (``copy_value``, ``copy_unit``), or one a line (``perf_var``, ``perf_value``)."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parity.base import codes, csvfile
+from parity.base.errors import UsageError
+
+Case = dict[str, Any]
+DELIMITERS = '|,;\t'
+#: Characters of a perflog's line.
+_LONGEST = 1 << 20
+#: Columns that ReFrame writes for each performance variable, behind its name.
+_OF_FIGURE = ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')
+_ABSENT = ('', 'None', 'null')
+#: Columns whose values are lists: ReFrame joins them with commas, whatever the delimiter is.
+_LISTS = ('tags', 'modules', 'job_nodelist', 'nodelist')
+_TIMES = ('job_completion_time_unix', 'job_completion_time')
+#: A test as ReFrame announces it (RegressionTest.info): name, hash, @system:partition+environment.
+_INFO = re.compile(r'(?P<name>.+?)(?: /[0-9a-f]{8})?'
+                   r'(?: @(?P<system>[\w-]+):(?P<partition>[\w-]+)\+(?P<environ>[\w-]+))?')
+_ATTRIBUTES_OF_FIGURE = re.compile(r'\bperf_(?:var|value|ref|lower_thres|upper_thres|unit|result)\b')
+_ATTRIBUTE = re.compile(r'%\((.*?)\)s(.*?(?=%|$))')
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a perflog: its case, or why it is left."""
+
+    where: str
+    case: Case | None = None
+    left: str = ''
+    guessed_zone: bool = False
+
+
+class NotRead(ValueError):
+    """A line that is left, and why."""
+
+
+def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
+    """Yield every line below a header; a file may have several. ``header``: of a file that has none."""
+    with log.open(errors='replace') as opened:
+        for at, text in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
+            where = f'{log}:{at}'
+            if not text.endswith('\n'):
+                yield Line(where, left='line without an end: it is cut, or still being written')
+                continue
+            text = text.rstrip('\r\n')
+            stated = Header.read(text)
+            if stated:
+                header = stated
+            elif not header:
+                yield Line(where, left='line without a header (job_completion_time, system, ...)')
+            else:
+                try:
+                    values = header.values(text)
+                    ended = _time(values)
+                    yield Line(where, _case(values, ended.unix), guessed_zone=ended.guessed)
+                except NotRead as err:
+                    yield Line(where, left=str(err))
+
+
+def of_format(text: str) -> Header:
+    """Return the header that ReFrame writes for a logging `format`. UsageError for one that names no time."""
+    cells = ''
+    for name, literal in _ATTRIBUTE.findall(text):
+        if name == 'check_perfvalues':
+            raise UsageError('--format: %(check_perfvalues)s does not tell the performance variables of a line: '
+                             'only a header does')
+        cells += name.removeprefix('check_') + literal
+    header = Header.read(cells)
+    if not header:
+        raise UsageError(f'--format {text!r}: names no time; must have %(check_job_completion_time)s')
+    return header
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: the attributes that its text has, and the pattern that finds them."""
+
+    names: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    @classmethod
+    def of_cell(cls, cell: str) -> Column:
+        """Read a cell of a header: texts around the attributes of a figure, or before one other attribute."""
+        names = tuple(_ATTRIBUTES_OF_FIGURE.findall(cell))
+        if not names:
+            names = (_behind_a_text(cell),)
+        pattern, rest = '', cell
+        for name in names:
+            literal = rest[:rest.rindex(name) if len(names) == 1 else rest.index(name)]
+            pattern += f'{re.escape(literal)}(.*?)'
+            rest = rest[len(literal) + len(name):]
+        return cls(names, re.compile(pattern + re.escape(rest)))
+
+    def values(self, text: str) -> Iterator[tuple[str, str]]:
+        match = self.pattern.fullmatch(text)
+        if not match:
+            raise NotRead(f'line whose column {" ".join(self.names)} is of another format')
+        return zip(self.names, match.groups(), strict=True)
+
+
+def _behind_a_text(cell: str) -> str:
+    """Return the attribute of a cell such as ``jobid=jobid`` or ``reframe version``."""
+    if cell.endswith(tuple(f'_{column}' for column in _OF_FIGURE)):
+        return cell         # of a performance variable, whatever its name has
+    return re.split('=|^reframe ', cell)[-1]
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns of a perflog, and what parts them."""
+
+    delimiter: str
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Header | None:
+        """Return the header that a line is; None where it is none."""
+        for delimiter in DELIMITERS:
+            cells = [cell.strip() for cell in text.split(delimiter)]
+            if len(cells) > 1 and set(_TIMES) & set(cells):
+                return cls(delimiter, tuple(map(Column.of_cell, cells)))
+        return None
+
+    @property
+    def names(self) -> list[str]:
+        return [name for column in self.columns for name in column.names]
+
+    def values(self, text: str) -> dict[str, str]:
+        """Return the attributes of a line by name. Raises NotRead with the reason to leave it."""
+        if 'parity' in self.names:
+            raise NotRead("line of parity's own: parity merge takes its results.db")
+        values: dict[str, str] = {}
+        for column, field in zip(self.columns, self._fields(text), strict=True):
+            values.update(column.values(field))
+        return values
+
+    def _fields(self, text: str) -> list[str]:
+        """Split a line. What is too much belongs to the one list among the columns, if its commas part columns."""
+        fields = text.split(self.delimiter)
+        surplus = len(fields) - len(self.columns)
+        lists = [at for at, column in enumerate(self.columns) if column.names[:1] and column.names[0] in _LISTS]
+        if surplus > 0 and self.delimiter == ',' and len(lists) == 1:
+            at, = lists
+            whole = ','.join(fields[at:at + surplus + 1])
+            fields = [*fields[:at], whole, *fields[at + surplus + 1:]]
+        if len(fields) != len(self.columns):
+            raise NotRead('line whose number of fields is not that of its header')
+        return fields
+
+
+def _case(values: dict[str, str], ended: float | None) -> Case:
+    """Return a case of ReFrame's report. Raises NotRead for a line that does not say which."""
+    info = _INFO.fullmatch(values.get('info', ''))
+    told = {**(info.groupdict() if info else {}), **{key: value for key, value in values.items() if value}}
+    name = told.get('display_name') or told.get('name')
+    if not (name and ended is not None and all(told.get(key) for key in ('system', 'partition', 'environ'))):
+        raise NotRead('line without time, name, system, partition or environ')
+    figures = dict(_figures(values, f'{told["system"]}:{told["partition"]}'))
+    result = values.get('result')
+    fail_phase = None
+    if result not in (None, 'pass'):
+        fail_phase = 'performance' if figures else 'sanity'
+    nodes = values.get('job_nodelist', '')
+    tags = [tag for tag in re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"')) if tag]
+    return {'name': name, 'display_name': name, 'unique_name': values.get('unique_name') or name,
+            'system': told['system'], 'partition': told['partition'], 'environ': told['environ'],
+            'result': result or '', 'fail_phase': fail_phase, 'fail_reason': None, 'fixture': False,
+            'perfvalues': figures, 'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
+            'jobid': values.get('jobid', ''), 'job_completion_time_unix': ended, 'filename': '', 'tags': tags}
+
+
+def _figures(values: dict[str, str], place: str) -> Iterator[tuple[str, list[Any]]]:
+    """Yield each figure as ReFrame has it: value, reference, both thresholds, unit, result."""
+    name = values.get('perf_var')
+    if name and values.get('perf_value') not in (None, *_ABSENT):
+        yield f'{place}:{name}', _figure(values, 'perf')
+    for key in values:
+        name = key.removesuffix('_value')
+        if name not in (key, 'perf') and values[key] not in _ABSENT:
+            yield f'{place}:{name}', _figure(values, name)
+
+
+def _figure(values: dict[str, str], name: str) -> list[Any]:
+    *numbers, unit = [values.get(f'{name}_{column}', '') for column in _OF_FIGURE]
+    return [*map(number, numbers), unit, None]
+
+
+def number(text: str) -> float | None:
+    """Return a number of a perflog; None where it has none, NaN for what is no number."""
+    try:
+        return None if text in _ABSENT else csvfile.number(text, '')
+    except UsageError:
+        return math.nan
+
+
+class EndTime(NamedTuple):
+    """When a case ended (Unix time). ``guessed``: it had no zone, and is taken as this machine's."""
+
+    unix: float | None
+    guessed: bool = False
+
+
+def _time(values: dict[str, str]) -> EndTime:
+    unix = values.get('job_completion_time_unix', '')
+    if unix not in _ABSENT:
+        return EndTime(number(unix))
+    text = re.sub(r'Z$', '+00:00', values.get('job_completion_time', '').strip())
+    try:
+        ended = datetime.datetime.fromisoformat(text)
+        return EndTime(ended.timestamp(), guessed=ended.tzinfo is None)
+    except (ValueError, OverflowError):
+        return EndTime(None)
+
+
+def joined(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the cases, one for all lines in a row that tell of one run: each may have one of its figures."""
+    before: Case | None = None
+    for case in cases:
+        if before and _run(case) == _run(before) and not set(case['perfvalues']) & set(before['perfvalues']):
+            before['perfvalues'].update(case['perfvalues'])
+            continue
+        if before:
+            yield before
+        before = case
+    if before:
+        yield before
+
+
+def _run(case: Case) -> Sequence[Any]:
+    keys = ('name', 'system', 'partition', 'environ', 'jobid', 'job_completion_time_unix')
+    return [case[key] for key in keys]
+
+
+def files(place: Path) -> list[Path]:
+    """Return the perflogs of a folder; of a header that changed, ReFrame keeps the older file as NAME.log.h0."""
+    if not place.is_dir():
+        return [place]
+    return sorted(path for path in place.rglob('*.log*') if re.search(r'\.log(\.h\d+)?$', path.name))
+
+
+def subsystem(case: Case) -> str:
+    """Return the part of the machine that a tag of the case names, else `other`."""
+    return next((tag for tag in case.get('tags', ()) if tag in codes.SUBSYSTEMS), 'other')

@@ -1,0 +1,87 @@
+"""Perflogs in the formats of sites. tests/data/perflogs: written by ReFrame 4.10.4 with the logging formats of these suites, by
+one test with two figures, run twice; the last run of its second variant failed."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from conftest import TOP
+from parity.base.errors import UsageError
+from parity.judge.store import perflogs
+
+FOLDER = TOP / 'tests' / 'data' / 'perflogs'
+FORMATS = ('eessi', 'excalibur', 'cscs', 'tutorial')
+
+
+def cases(file, header=None):
+    return list(perflogs.joined(line.case for line in perflogs.lines(file, header) if line.case))
+
+
+@pytest.mark.parametrize('name', FORMATS)
+def test_each_line_of_a_suite_is_a_case(name):
+    read = cases(FOLDER / f'{name}.log')
+    assert [(case['name'], case['system'], case['partition'], case['environ']) for case in read] == [
+        (f'Speed %x={x}', 'tut', 'cpu', 'gnu') for x in (1, 2, 1, 2)]
+    figures = [{name.rpartition(':')[2]: (values[0], values[4]) for name, values in case['perfvalues'].items()} for case in read]
+    first, second = ({'copy': (100.0 + x, 'GB/s'), 'triad': (90.0 + x, 'GB/s')} for x in (1, 2))
+    assert figures == [first, second, first, {}]
+    began = datetime.datetime(2026, 11, 28, 23, 11, tzinfo=datetime.timezone.utc).timestamp()
+    assert all(abs(case['job_completion_time_unix'] - began) < 14 * 3600 for case in read)
+
+
+def test_tags_tell_the_part_of_the_machine():
+    for name in ('excalibur', 'tutorial'):
+        assert {perflogs.subsystem(case) for case in cases(FOLDER / f'{name}.log')} == {'memory'}
+    assert {perflogs.subsystem(case) for case in cases(FOLDER / 'cscs.log')} == {'other'}
+
+
+@pytest.mark.parametrize('printed, zone', [
+    ('2026-03-01T04:00:00+01:00', True), ('2026-03-01T03:00:00Z', True), ('2026-03-01 03:00:00+00:00', True), ('2026-03-01T03:00:00', False)])
+def test_a_time_has_a_zone_or_is_this_machines(tmp_path, printed, zone):
+    file = tmp_path / 'a.log'
+    file.write_text(f'job_completion_time;system;partition;environ;name;a_value\n{printed};s;p;e;Speed;1.5\n')
+    line, = perflogs.lines(file)
+    assert line.guessed_zone is not zone
+    if zone:
+        assert line.case['job_completion_time_unix'] == datetime.datetime(2026, 3, 1, 3, tzinfo=datetime.timezone.utc).timestamp()
+
+
+def test_a_file_has_two_formats_where_its_header_changes(tmp_path):
+    file = tmp_path / 'a.log'
+    file.write_text((FOLDER / 'eessi.log').read_text() + (FOLDER / 'tutorial.log').read_text())
+    assert len(cases(file)) == 8
+    (tmp_path / 'a.log.h0').write_text((FOLDER / 'cscs.log').read_text())
+    (tmp_path / 'a.log.gz').write_text('')
+    assert [path.name for path in perflogs.files(tmp_path)] == ['a.log', 'a.log.h0']
+
+
+def test_a_file_without_a_header_is_read_by_the_logging_format(tmp_path):
+    header, *rest = (FOLDER / 'cscs.log').read_text().splitlines(keepends=True)
+    file = tmp_path / 'a.log'
+    file.write_text(''.join(rest))
+    assert {line.left for line in perflogs.lines(file)} == {'line without a header (job_completion_time, system, ...)'}
+    stated = perflogs.of_format('%(check_job_completion_time)s|reframe %(version)s|%(check_info)s|jobid=%(check_jobid)s|num_tasks=%(check_num_tasks)s|'
+                                '%(check_perf_var)s=%(check_perf_value)s|ref=%(check_perf_ref)s (l=%(check_perf_lower_thres)s, u=%(check_perf_upper_thres)s)|%(check_perf_unit)s')
+    assert cases(file, stated) == cases(FOLDER / 'cscs.log')
+    for text, said in (('%(check_name)s|%(check_jobid)s', 'names no time'), ('%(check_job_completion_time)s|%(check_perfvalues)s', 'only a header')):
+        with pytest.raises(UsageError, match=said):
+            perflogs.of_format(text)
+
+
+@pytest.mark.parametrize('line, said', [
+    ('2026-03-01T03:00:00Z|s|p|e||1', 'without time, name'), ('yesterday|s|p|e|Speed|1', 'without time'), ('2026-03-01T03:00:00Z|s|p|e|Speed', 'number of fields'),
+    ('2026-03-01T03:00:00Z|s|p|e|Speed|1|2', 'number of fields')])
+def test_a_line_that_is_left_says_why(tmp_path, line, said):
+    file = tmp_path / 'a.log'
+    file.write_text(f'job_completion_time|system|partition|environ|name|a_value\n{line}\n')
+    read, = perflogs.lines(file)
+    assert said in read.left and read.case is None
+
+
+def test_a_name_of_a_figure_may_have_any_sign(tmp_path):
+    file = tmp_path / 'a.log'
+    file.write_text('job_completion_time_unix|system|partition|environ|name|n=4 bw/s_value|n=4 bw/s_unit\n1790000000|s|p|e|Speed|2.5|GB/s\n')
+    case, = cases(file)
+    assert case['perfvalues'] == {'s:p:n=4 bw/s': [2.5, None, None, None, 'GB/s', None]}
