@@ -34,6 +34,8 @@ from parity.site.plan import OWN, PASSED
 
 Report = dict[str, Any]
 Case = dict[str, Any]
+#: A perflog tells that a test failed, and not why.
+_NO_REASON = 'it failed; the perflog does not say why'
 #: Cases of a session that is made of perflogs: a day of more becomes several sessions.
 _CASES = 10_000
 
@@ -42,12 +44,11 @@ def run(file: Path, dry_run: bool) -> list[str]:
     """Import a results.db, a perflog or a folder of these. Return sentences on what came in, and what not and why.
     Where the site describes no system at all, each that is met gets a system.yaml.
     UsageError for a file that is neither, NothingMeasured where nothing can come in."""
-    stored = is_database(file)
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
         waiting.execute('CREATE TABLE reports (json)')
         taken = _Import(anywhere=not systems.names())
-        for report in _stored(file, taken) if stored else _logged(file, taken, waiting):
+        for report in _reports(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect(1)           # likewise
         left = [f'not imported: {each}' for each in taken.left()]
@@ -206,16 +207,7 @@ def cases(file: Path) -> tuple[Iterator[tuple[str, Case]], Callable[[], list[str
     The function beside says, at the end, what was left out and why."""
     taken = _Import(True)
 
-    def dated() -> Iterator[tuple[str, Case]]:
-        if not is_database(file):
-            yield from ((_day(case), case) for case in _of_logs(file, taken))
-            return
-        for where, blob in _blobs(file):
-            with taken.noting(where):
-                report, fitting = taken.fitting(where, blob)
-                day = f'{datetime.datetime.fromtimestamp(report["session_info"]["time_start_unix"]):%Y-%m-%d}'
-                yield from ((day, case) for case in fitting)
-    return dated(), taken.left
+    return _dated(file, taken), taken.left
 
 
 def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
@@ -238,25 +230,11 @@ def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
         raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
 
 
-def _stored(file: Path, taken: _Import) -> Iterator[bytes]:
-    """The new sessions of a results database."""
-    for where, blob in _blobs(file):
-        text = b''
-        with taken.noting(where):
-            report, fitting = taken.fitting(where, blob)
-            def made(cases: list[Case], report: Report = report) -> Report:
-                return {**report, 'runs': [{**report['runs'][0], 'testcases': cases}]}
-            if fitting:
-                text = taken.take(report['session_info']['uuid'], fitting, made)
-        if text:
-            yield text
-
-
-def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:
-    """A session for each system and day of the perflogs, of the lines that are not stored yet."""
-    for case in _of_logs(file, taken):
-        waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', (
-            _digest(case), case['system'], _day(case), case['job_completion_time_unix'], json.dumps(case)))
+def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:
+    """Yield a session for each system and day, of the cases that are not stored yet."""
+    for day, case in _dated(file, taken):
+        row = _digest(case, day), case['system'], day, case['job_completion_time_unix'], json.dumps(case)
+        waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', row)
     rows = waiting.execute('SELECT system, day, json, digest FROM lines ORDER BY day, system, ended, digest')
     for (system, day), lines in groupby(rows, key=lambda row: row[:2]):
         while part := [*islice(lines, _CASES)]:
@@ -265,6 +243,19 @@ def _logged(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator
             made = functools.partial(_report, number, day)
             if text := taken.take(number, [json.loads(row[2]) for row in part], made):
                 yield text
+
+
+def _dated(file: Path, taken: _Import) -> Iterator[tuple[str, Case]]:
+    """Yield each case that parity can judge, with its day: that on which its session began, or it ended."""
+    if not is_database(file):
+        yield from ((_day(case['job_completion_time_unix']), case) for case in _of_logs(file, taken))
+        return
+    for where, blob in _blobs(file):
+        with taken.noting(where):
+            report, fitting = taken.fitting(where, blob)
+            record.of_report({**report, 'runs': [{**report['runs'][0], 'testcases': fitting}]})
+            day = _day(report['session_info']['time_start_unix'])
+            yield from ((day, case) for case in fitting)
 
 
 def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[Case]:
@@ -286,14 +277,16 @@ def _fitting(log: Path, taken: _Import, header: perflogs.Header | None) -> Itera
             yield line.case
 
 
-def _day(case: Case) -> str:
-    return f'{datetime.datetime.fromtimestamp(case["job_completion_time_unix"]):%Y-%m-%d}'
+def _day(unix: float) -> str:
+    return f'{datetime.datetime.fromtimestamp(unix):%Y-%m-%d}'
 
 
 def _report(number: str, day: str, cases: list[Case]) -> Report:
-    """A report of cases that ended on one day."""
-    times = [case['job_completion_time_unix'] for case in cases]
-    report = writing.as_report({}, cases, min(times), max(times), cmdline=f'parity import ({day})')
+    """Return a report of the cases of one day."""
+    times = [case['job_completion_time_unix'] for case in cases if case['job_completion_time_unix'] is not None]
+    if not times:
+        times = [datetime.datetime.fromisoformat(day).timestamp()]
+    report = writing.as_report({}, cases, min(times), max(times), cmdline=record.IMPORTED)
     report['session_info']['uuid'] = number
     return report
 
@@ -322,14 +315,14 @@ def _digests(first: float, last: float) -> set[bytes]:
     return found
 
 
-def _digest(case: Case) -> bytes:
-    """The same for a case in a results database and in a perflog."""
+def _digest(case: Case, day: str = '') -> bytes:
+    """Return the same for a case in a results database and in a perflog. ``day``: of one that never ran."""
     figures = sorted((name.rpartition(':')[2], float(values[0])) for name, values in
                      (case.get('perfvalues') or {}).items() if _finite(values[0]))
     ended = case['job_completion_time_unix']
     return hashlib.sha256(json.dumps([
         case['system'], case['partition'], case['environ'], case.get('display_name') or case['name'],
-        None if ended is None else float(ended), figures]).encode()).digest()
+        day if ended is None else float(ended), figures]).encode()).digest()
 
 
 def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
@@ -341,7 +334,9 @@ def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> No
         known = metrics.get(_key(case)) or {PASSED: {'unit': '', 'better': ''}}
         if not case['result']:      # the perflog has no column of it: a test that has figures otherwise failed
             failed = not case['perfvalues'] and PASSED not in known
-            case.update(result='fail' if failed else 'pass', fail_phase='sanity' if failed else None)
+            case.update(result='fail' if failed else 'pass')
+        if case['result'] != 'pass' and case.get('fail_phase') is None:
+            case.update(fail_phase='run', fail_reason=_NO_REASON)
         subsystem = perflogs.subsystem(case)
         case['parity'] = {'journal': number, 'subsystem': subsystem, 'size': OWN, 'metrics': known}
         planned[_key(case)] = {

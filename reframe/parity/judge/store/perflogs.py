@@ -171,9 +171,7 @@ def _case(values: dict[str, str], ended: float | None) -> Case:
         raise NotRead('line without time, name, system, partition or environ')
     figures = dict(_figures(values, f'{told["system"]}:{told["partition"]}'))
     result = values.get('result')
-    fail_phase = None
-    if result not in (None, 'pass'):
-        fail_phase = 'performance' if figures else 'sanity'
+    fail_phase = 'performance' if figures and result not in (None, 'pass') else None
     nodes = values.get('job_nodelist', '')
     tags = [tag for tag in re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"')) if tag]
     return {'name': name, 'display_name': name, 'unique_name': values.get('unique_name') or name,

@@ -108,6 +108,10 @@ class Run:
         return {name: figure.value for name, figure in self.figures.items() if figure.value is not None}
 
 
+#: The command line of a session that `parity import` stored.
+IMPORTED = 'parity import'
+
+
 @dataclass(frozen=True)
 class Session:
     """One session. All but ``runs`` and ``plan`` is kept in the cache (parity.judge.store.database)."""
@@ -133,6 +137,11 @@ class Session:
     digest: int = 0             # CRC-32 of its report, as the database had it when it was read
     plan: dict[str, Any] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
+
+    @property
+    def is_imported(self) -> bool:
+        """Return whether `parity import` stored it."""
+        return self.cmdline.startswith(IMPORTED)
 
     @cached_property
     def attempts(self) -> dict[Key, list[Run]]:

@@ -410,7 +410,12 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
 
     The nights before have the same selection and size, but for cells whose incident is open: ``never_ran``, by
     name. Nothing lacks in a session that ci/nightly did not begin, nor in the confirmation of another."""
-    before = _before(session, system.name, never_ran) if session.selection else []
+    before = []
+    if session.selection:
+        before = _before(session, system.name, never_ran)
+    elif session.is_imported:
+        from parity.judge.verdict import vanished  # it loads polars
+        before = vanished.expected(session, system.name)
     other = _other_selection(session, system.name) if session.selection else None
     missing, gone = [], []
     if not before and not system.retired and not other:
@@ -430,7 +435,8 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
     for row, night in sorted(lacking, key=lambda each: _order(each[0])):
         retired = any(_retires(entry, row) for entry in holding)
         day = datetime.date.fromtimestamp(night.start)
-        reason = f'not in this plan; planned last on {day} (session {night.uuid[:8]})'
+        what = 'it did not run; it ran last' if night.is_imported else 'not in this plan; planned last'
+        reason = f'{what} on {day} (session {night.uuid[:8]})'
         (gone if retired else missing).append(
             Cell(**row, system=system.name, verdict='skipped' if retired else 'missing', reason=reason))
     if other:

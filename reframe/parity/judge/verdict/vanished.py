@@ -1,0 +1,41 @@
+"""Cells of imported nights that a night lacks. Nobody knows what a site planned: what ran in each of its nights,
+or every week, is expected again by the same rhythm."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise, takewhile
+from typing import Any
+
+from parity.judge.store import database
+from parity.judge.store.plan_file import CELL
+from parity.judge.store.record import Session
+
+#: Imported nights that are looked at: what was not measured in so many is forgotten.
+NIGHTS = 30
+#: A cell that ran on fewer of them has no rhythm.
+FEWEST = 3
+Row = dict[str, Any]
+
+
+def expected(session: Session, system: str) -> list[tuple[Row, Session]]:
+    """Return the cells that a night is expected to measure, each with the last night that did."""
+    from parity.judge.store import history  # it loads polars
+    earlier = takewhile(lambda night: night.uuid != session.uuid, database.sessions(system))
+    nights = [night for night in earlier if night.is_imported][-NIGHTS:]
+    places: dict[tuple, list[int]] = defaultdict(list)
+    newest: dict[tuple, Row] = {}
+    for place, night in enumerate(nights):
+        for row in history.planned(night.uuid).to_dicts():
+            cell = tuple(row[name] for name in CELL)
+            places[cell].append(place)
+            newest[cell] = row
+    return [(newest[cell], nights[ran[-1]]) for cell, ran in places.items() if is_due(ran, len(nights))]
+
+
+def is_due(ran: list[int], tonight: int) -> bool:
+    """Return whether a cell that ran on these nights, by their places, was never absent for as long as tonight."""
+    if len(ran) < FEWEST:
+        return False
+    pauses = [later - earlier for earlier, later in pairwise(ran)]
+    return tonight - ran[-1] >= max(pauses)

@@ -1,0 +1,52 @@
+"""Nights that a site stored before parity was there are judged as nights."""
+
+from __future__ import annotations
+
+import pytest
+
+from commands import parity
+from parity.judge.verdict import vanished
+
+DAY, BEGAN = 86400, 1790000000
+HEADER = 'job_completion_time_unix|result|system|partition|environ|name|a_value|a_unit'
+
+
+def perflog(file, *nights: str) -> str:
+    """A perflog: of each night the first letters of the tests that ran; a capital one failed."""
+    lines = [HEADER]
+    for at, letters in enumerate(nights):
+        for letter in letters:
+            value, result = ('None', 'fail') if letter.isupper() else (f'{100 + at % 3}', 'pass')
+            lines.append(f'{BEGAN + at * DAY}|{result}|local|default|builtin|Test_{letter.lower()}|{value}|GB/s')
+    file.write_text('\n'.join(lines) + '\n')
+    return str(file)
+
+
+def verdict(site, tmp_path, *nights: str):
+    done = parity('import', perflog(tmp_path / 'a.log', *nights))
+    assert done.returncode in (0, 1, 3, 4), done.stderr
+    return parity('verdict')
+
+
+def test_what_vanished_is_missing(site, results, tmp_path):
+    done = verdict(site, tmp_path, *['ab'] * 20, *['a'] * 4)
+    assert done.returncode == 3 and 'Test_b' in done.stdout, done.stdout + done.stderr
+    assert 'it ran last on' in parity('show', 'Test_b').stdout + parity('verdict', '--json').stdout
+
+
+def test_what_failed_is_failed(site, results, tmp_path):
+    done = verdict(site, tmp_path, *['ab'] * 20, 'aB')
+    assert done.returncode == 4 and 'the perflog does not say why' in done.stdout, done.stdout + done.stderr
+
+
+def test_a_weekly_test_is_missing_only_once_its_week_is_over(site, results, tmp_path):
+    weeks = ['ab', *['a'] * 6] * 4
+    assert verdict(site, tmp_path, *weeks).returncode == 0
+    done = verdict(site, tmp_path, *weeks, 'a')
+    assert done.returncode == 3, done.stdout
+
+
+@pytest.mark.parametrize('ran, tonight, due', [
+    ([0, 1, 2, 3], 4, True), ([0, 1, 2], 4, True), ([0, 7, 14], 20, False), ([0, 7, 14], 21, True), ([3, 4], 5, False), ([0, 1, 2, 9], 12, False)])
+def test_a_cell_is_due_by_its_own_rhythm(ran, tonight, due):
+    assert vanished.is_due(ran, tonight) is due
