@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PATHS = typer.Argument(None, metavar='FILE|DIR',
                        help='A CSV; perflogs or a results.db of ReFrame; results of asv, github-action-benchmark, '
-                            'Otava or Conbench; or a folder. '
+                            'Google Benchmark, Otava or Conbench; or a folder. '
                             'At most 10000 files, 256 MiB unpacked and 10000 columns.')
 FORMAT = typer.Option('', '--format', metavar='FORMAT',
-                      help='csv, perflog, reframe, asv, benchmark-action, otava or conbench; found by looking '
-                           'if not given.')
+                      help='csv, perflog, reframe, asv, benchmark-action, google-benchmark, otava or conbench; '
+                           'found by looking if not given.')
 SYSTEM = typer.Option('', '--system', help="Replay this system's stored nights instead of files.")
 SINCE = typer.Option('', '--since', metavar='DATE', help='With --system: begin with this date.')
 COLUMNS = typer.Option('', '--columns', metavar='KEY=NAME,...',

@@ -312,3 +312,25 @@ def test_a_bomb_is_not_unpacked_beyond_the_limit(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match='more than 1 MiB'):
         list(histories.of_paths([tmp_path / 'a.csv.gz'], {}, ANY))
     assert max(sizes) <= (1 << 20) + 1 and min(sizes) > 0
+
+
+def google(value: float, day: int, **more) -> dict:
+    first = {'name': 'copy/8', 'run_name': 'copy/8', 'run_type': 'iteration', 'real_time': 1 / value, 'cpu_time': 1.0, 'time_unit': 'ns', 'bytes_per_second': value}
+    return {'context': {'date': f'2026-01-{day:02}T03:00:00+01:00', 'library_version': 'v1.9.0', 'library_build_type': 'release'},
+            'benchmarks': [first | more, {**first, 'name': 'copy/8_mean', 'run_type': 'aggregate'}]}
+
+
+def test_a_folder_of_google_benchmark_is_a_history(tmp_path):
+    for day in range(1, 20):
+        (tmp_path / f'{day}.json').write_text(json.dumps(google(100.0 + day % 3, day)))
+    source, = histories.of_paths([tmp_path], {}, ANY)
+    assert sorted(source.history.names) == ['copy/8', 'copy/8: bytes_per_second'] and source.unknown == 0
+    assert source.form == 'results of Google Benchmark, a night a run of it'
+
+
+def test_a_file_of_google_benchmark_that_is_broken_is_named(tmp_path):
+    broken = google(1.0, 1)
+    del broken['benchmarks'][0]['real_time']
+    (tmp_path / '1.json').write_text(json.dumps(broken))
+    done = parity('replay', str(tmp_path))
+    assert done.returncode == 2 and f'{tmp_path}/1.json: this is no JSON of Google Benchmark' in done.stderr

@@ -26,7 +26,9 @@ from parity.site.identity import case_name
 from parity.site.plan import PASSED
 
 #: The formats that can be stated.
-FORMATS = ('csv', 'perflog', 'reframe', 'asv', 'benchmark-action', 'otava', 'conbench')
+FORMATS = ('csv', 'perflog', 'reframe', 'asv', 'benchmark-action', 'google-benchmark', 'otava', 'conbench')
+#: Formats whose files may lie in a folder, a page or a night each.
+_OF_PAGES = ('conbench', 'google-benchmark')
 #: Ends of the names of files that are looked for in a folder.
 _FILES = ('*.csv', '*.csv.gz', '*.js', '*.js.gz', '*.json', '*.json.gz')
 #: Units, without a prefix, of which less is better, and of which more is; words for the first.
@@ -89,8 +91,9 @@ def _format(path: Path) -> str:
         if (path / 'otava.yaml').is_file():
             return 'otava'
         pages = [*path.glob('*.json'), *path.glob('*.json.gz')]
-        if pages and trackers.recognised(pages[0], _head(pages[0])) == 'conbench':
-            return 'conbench'
+        form = trackers.recognised(pages[0], _head(pages[0])) if pages else ''
+        if form in _OF_PAGES:
+            return form
         return 'perflog' if next(path.rglob('*.log'), None) and not any(path.glob('*.csv*')) else ''
     files.demand_file(path)
     if imported.is_database(path):
@@ -120,10 +123,10 @@ def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Dire
         raise UsageError(f'{path}: no benchmarks.json is in it; name the results folder of asv')
     if form == 'otava' and path.is_dir():
         path = path / 'otava.yaml'
-    if path.is_dir() and form not in ('asv', 'conbench'):
+    if path.is_dir() and form not in ('asv', *_OF_PAGES):
         raise UsageError(f'{path}: this is a folder; name the file')
     read = {'asv': trackers.asv, 'benchmark-action': trackers.benchmark_action, 'otava': trackers.otava,
-            'conbench': trackers.conbench}[form]
+            'conbench': trackers.conbench, 'google-benchmark': trackers.google_benchmark}[form]
     return _source(str(path), read(path, reading), directions)
 
 

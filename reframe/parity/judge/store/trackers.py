@@ -1,4 +1,4 @@
-"""Read the results of other trackers of performance: asv, github-action-benchmark, Conbench and Otava."""
+"""Read the results of other trackers: asv, github-action-benchmark, Google Benchmark, Conbench and Otava."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def recognised(path: Path, raw: bytes) -> str:
     if path.suffix in ('.yaml', '.yml'):
         return 'otava'
     if raw.lstrip()[:1] in (b'{', b'['):
+        if b'"context"' in raw and b'"library_' in raw:
+            return 'google-benchmark'
         return 'benchmark-action' if b'"entries"' in raw else 'conbench'
     return ''
 
@@ -74,6 +76,28 @@ def benchmark_action(path: Path, reading: Reading) -> Rows:
     data = _json(path, raw.removeprefix(_SCRIPT))
     found = _made(path, what, lambda read: rows(read['entries']), data)
     return Rows('results of github-action-benchmark, a night a run of it', _frame(path, found))
+
+
+def google_benchmark(path: Path, reading: Reading) -> Rows:
+    """Read the JSON of Google Benchmark (--benchmark_out), or a folder of it: a night is a file, by its date.
+
+    Means and other aggregates are left out where the repetitions stand beside them."""
+    def rows(run: dict[str, Any]) -> Iterator[_Row]:
+        date = datetime.datetime.fromisoformat(run['context']['date']).timestamp() * 1000
+        for result in run['benchmarks']:
+            if result.get('run_type') == 'aggregate' or result.get('error_occurred'):
+                continue
+            name = result.get('run_name') or result['name']
+            yield name, '', _night(date), result['real_time'], result['time_unit'], 'lower'
+            for rate in ('bytes_per_second', 'items_per_second'):
+                if rate in result:
+                    unit = rate.replace('_per_second', '/s')
+                    yield f'{name}: {rate}', '', _night(date), result[rate], unit, 'higher'
+
+    what = "JSON of Google Benchmark, {'context': ..., 'benchmarks': [...]}"
+    pages = reading.listed(path.glob('*.json*')) if path.is_dir() else [path]
+    found = [row for file in pages for row in _made(file, what, rows, _json(file, reading.unpacked(file)))]
+    return Rows('results of Google Benchmark, a night a run of it', _frame(path, found))
 
 
 def conbench(path: Path, reading: Reading) -> Rows:
