@@ -20,6 +20,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -40,15 +41,23 @@ _NO_REASON = 'it failed; the perflog does not say why'
 _CASES = 10_000
 
 
-def run(file: Path, dry_run: bool) -> list[str]:
-    """Import a results.db, a perflog or a folder of these. Return sentences on what came in, and what not and why.
+@dataclass(frozen=True)
+class Imported:
+    """Sentences on what came in, and what not and why; the systems of all that the file has."""
+
+    sentences: list[str]
+    systems: set[str]
+
+
+def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imported:
+    """Import a results.db, a perflog or a folder of these. ``header``: of perflogs that have none.
     Where the site describes no system at all, each that is met gets a system.yaml.
     UsageError for a file that is neither, NothingMeasured where nothing can come in."""
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
         waiting.execute('CREATE TABLE reports (json)')
         taken = _Import(anywhere=not systems.names())
-        for report in _reports(file, taken, waiting):
+        for report in _reports(file, taken, waiting, header):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect(1)           # likewise
         left = [f'not imported: {each}' for each in taken.left()]
@@ -59,12 +68,15 @@ def run(file: Path, dry_run: bool) -> list[str]:
             written = [described.write(name, met) for name, met in taken.undescribed.items()]
             _store(waiting, taken.metrics)
         new, = waiting.execute('SELECT COUNT(*) FROM reports').fetchone()
+        met = {system for system, in waiting.execute('SELECT DISTINCT system FROM lines')}
     verb = 'would be imported' if dry_run else 'imported'
     here, cases, figures, old = (taken.counts[name] for name in ('here', 'cases', 'figures', 'old'))
-    return [f'{file}: {verb}: {new} of {new + here} sessions, {here} are here already; in all {cases} cases with '
-            f'{figures} figures, {old} cases of these are here already',
-            *(f'{file}: written: it describes the system by what was imported' for file in written),
-            *taken.notes(), *left]
+    sentences = [
+        f'{file}: {verb}: {new} of {new + here} sessions, {here} are here already; in all {cases} cases with '
+        f'{figures} figures, {old} cases of these are here already',
+        *(f'{file}: written: it describes the system by what was imported' for file in written),
+        *taken.notes(), *left]
+    return Imported(sentences, met)
 
 
 def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
@@ -230,9 +242,10 @@ def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
         raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
 
 
-def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterator[bytes]:
+def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
+             header: perflogs.Header | None) -> Iterator[bytes]:
     """Yield a session for each system and day, of the cases that are not stored yet."""
-    for day, case in _dated(file, taken):
+    for day, case in _dated(file, taken, header):
         row = _digest(case, day), case['system'], day, case['job_completion_time_unix'], json.dumps(case)
         waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', row)
     rows = waiting.execute('SELECT system, day, json, digest FROM lines ORDER BY day, system, ended, digest')
@@ -245,10 +258,10 @@ def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection) -> Iterato
                 yield text
 
 
-def _dated(file: Path, taken: _Import) -> Iterator[tuple[str, Case]]:
+def _dated(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[tuple[str, Case]]:
     """Yield each case that parity can judge, with its day: that on which its session began, or it ended."""
     if not is_database(file):
-        yield from ((_day(case['job_completion_time_unix']), case) for case in _of_logs(file, taken))
+        yield from ((_day(case['job_completion_time_unix']), case) for case in _of_logs(file, taken, header))
         return
     for where, blob in _blobs(file):
         with taken.noting(where):

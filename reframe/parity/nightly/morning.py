@@ -1,0 +1,39 @@
+"""The morning of a site whose nights ReFrame stored by itself: what was imported is judged, recorded and told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from parity.base import console
+from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, USAGE
+from parity.judge.report import answer
+from parity.judge.store import database
+from parity.judge.verdict import judge
+from parity.nightly import notify
+
+#: Of several systems the exit code is the first of these.
+_PRECEDENCE = (USAGE, REGRESSED, INFRASTRUCTURE, MISSING, OK)
+
+
+def judged(systems: Collection[str], earlier: Collection[str]) -> int:
+    """Judge the newest night of each system, print it, and tell the news. Return the exit code of them together.
+
+    ``earlier``: the sessions that were stored before. Each new night is recorded in its order; of a first import
+    the newest alone, as nobody waits for news of the past."""
+    codes = [_of_system(system, earlier) for system in sorted(systems)]
+    return min(codes, key=_PRECEDENCE.index, default=OK)
+
+
+def _of_system(system: str, earlier: Collection[str]) -> int:
+    stored = [night.uuid for night in database.sessions(system)]
+    new = [uuid for uuid in stored if uuid not in earlier]
+    if len(new) == len(stored):
+        new = new[-1:]
+    notice = notify.prepared(system)
+    verdict = judge.newest(system=system)
+    for uuid in new:
+        verdict = notice.recorded(judge.newest(uuid)) or verdict
+    console.lines(answer.lines(verdict))
+    if new:
+        notice.judged(verdict)
+    return verdict.exit_code
