@@ -11,12 +11,12 @@ from parity.judge.store import database
 from parity.judge.verdict import judge
 from parity.nightly import notify
 
-#: Of several systems the exit code is the first of these.
+#: Of several systems the exit code is the first one here.
 _PRECEDENCE = (USAGE, REGRESSED, INFRASTRUCTURE, MISSING, OK)
 
 
 def judged(systems: Collection[str], earlier: Collection[str]) -> int:
-    """Judge the newest night of each system, print it, and tell the news. Return the exit code of them together.
+    """Judge the newest night of each system, print it, and tell the news. Return the exit code of all.
 
     ``earlier``: the sessions that were stored before. Each new night is recorded in its order; of a first import
     the newest alone, as nobody waits for news of the past."""

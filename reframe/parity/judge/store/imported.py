@@ -345,7 +345,7 @@ def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> No
     planned = {}
     for case in cases:
         known = metrics.get(_key(case)) or {PASSED: {'unit': '', 'better': ''}}
-        if not case['result']:      # the perflog has no column of it: a test that has figures otherwise failed
+        if not case['result']:      # the perflog has no such column: a test that has figures otherwise failed
             failed = not case['perfvalues'] and PASSED not in known
             case.update(result='fail' if failed else 'pass')
         if case['result'] != 'pass' and case.get('fail_phase') is None:

@@ -206,7 +206,7 @@ def number(text: str) -> float | None:
 
 
 class EndTime(NamedTuple):
-    """When a case ended (Unix time). ``guessed``: it had no zone, and is taken as this machine's."""
+    """The end of a case (Unix time). ``guessed``: it had no zone, and is taken as this machine's."""
 
     unix: float | None
     guessed: bool = False

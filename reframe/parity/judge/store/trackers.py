@@ -79,7 +79,7 @@ def benchmark_action(path: Path, reading: Reading) -> Rows:
 
 
 def google_benchmark(path: Path, reading: Reading) -> Rows:
-    """Read the JSON of Google Benchmark (--benchmark_out), or a folder of it: a night is a file, by its date.
+    """Read the JSON of Google Benchmark (--benchmark_out), or a folder of files: a night is a file, by its date.
 
     Means and other aggregates are left out where the repetitions stand beside them."""
     def rows(run: dict[str, Any]) -> Iterator[_Row]:

@@ -13,7 +13,7 @@ from parity.judge.store.record import Session
 
 #: Imported nights that are looked at: what was not measured in so many is forgotten.
 NIGHTS = 30
-#: A cell that ran on fewer of them has no rhythm.
+#: A cell that ran on fewer nights has no rhythm.
 FEWEST = 3
 Row = dict[str, Any]
 
