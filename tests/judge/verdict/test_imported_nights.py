@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from commands import parity
@@ -69,3 +73,33 @@ def test_two_systems_in_one_file_are_judged_one_after_the_other(site, results, t
     (tmp_path / 'a.log').write_text('\n'.join([*lines, *others]) + '\n')
     done = parity('import', file)
     assert done.returncode == 0 and '40 x case of other:default, which no systems' in done.stdout
+
+
+def database(file, *nights: str) -> str:
+    """What ReFrame stores of such nights: a case that failed has figures without a value."""
+    with closing(sqlite3.connect(file)) as conn:
+        conn.execute('CREATE TABLE sessions (uuid, json_blob)')
+        for at, letters in enumerate(nights):
+            cases = []
+            for letter in letters:
+                failed = letter.isupper()
+                cases.append({
+                    'name': f'Test_{letter.lower()}', 'display_name': f'Test_{letter.lower()}', 'unique_name': f'Test_{letter.lower()}', 'system': 'local',
+                    'partition': 'default', 'environ': 'builtin', 'result': 'fail' if failed else 'pass', 'fail_phase': 'run' if failed else None,
+                    'fail_reason': 'error: no such file' if failed else None, 'job_completion_time_unix': BEGAN + at * DAY + 60.0, 'filename': 'a.py',
+                    'perfvalues': {'local:default:a': [None if failed else 100.0 + at % 3, 0, None, None, 'GB/s']}})
+            info = {'uuid': f'n{at}', 'time_start_unix': float(BEGAN + at * DAY), 'time_end_unix': BEGAN + at * DAY + 60.0, 'cmdline': 'reframe -r'}
+            conn.execute('INSERT INTO sessions VALUES (?, ?)', (f'n{at}', json.dumps({'session_info': info, 'runs': [{'testcases': cases}]})))
+        conn.commit()
+    return str(file)
+
+
+def test_a_failure_of_a_database_comes_in_with_its_reason(site, results, tmp_path):
+    done = parity('import', database(tmp_path / 'old.db', *['ab'] * 20, 'aB'))
+    assert done.returncode == 4 and 'no such file' in done.stdout and 'no number' not in done.stdout, done.stdout + done.stderr
+
+
+def test_several_sessions_of_a_day_are_one_night(site, results, tmp_path, monkeypatch):
+    monkeypatch.setattr(f'{__name__}.DAY', 3600)
+    done = parity('import', database(tmp_path / 'old.db', *['a', 'b'] * 3))
+    assert '6 of 6' not in done.stdout and 'in all 6 cases' in done.stdout and done.returncode == 0, done.stdout

@@ -154,7 +154,7 @@ class _Import:
             figures = {name: self._figure(f'{name.rpartition(":")[2]} of {case["name"]}', values, where)
                        for name, values in stated.items()}
             case['perfvalues'] = {name: values for name, values in figures.items() if values}
-            if stated and not case['perfvalues']:
+            if stated and not case['perfvalues'] and case['result'] == 'pass':
                 why = f'case {case["name"]}, which has no valid figure'
         if self._anywhere and not why:
             if systems.is_name(case['system']) and systems.is_name(case['partition']):
@@ -167,7 +167,9 @@ class _Import:
 
     def _figure(self, name: str, values: Any, where: str) -> list[Any]:
         """Return value, reference, thresholds and unit as ReFrame has them; [] for a value that is no number."""
-        value, *bounds, unit = ([*values] + [None] * 5)[:5] if isinstance(values, list) else [None] * 5
+        value, *bounds, unit = ([*values] + [None] * 5)[:5] if isinstance(values, list) else [math.nan] * 5
+        if value is None:       # of a case that failed
+            return []
         if not _finite(value):
             self.leave(f'figure {name} that is no number', where)
             return []
