@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
-import time
 from pathlib import Path
 
+import boot
 import kernel
+from boot import Signs
 from model import GUEST_MIB, STATE, Node
 
 PROGRAM = 'qemu-system-x86_64'
@@ -17,8 +17,8 @@ FILES = STATE / 'qemu'
 PROCESSORS = {'kvm': 'host', 'tcg': 'max'}
 SECONDS = {'kvm': 20, 'tcg': 300}
 BOOTED = 'parity: this guest boots'
-#: QEMU prints this if the processor cannot run a guest's kernel, and then waits for ever.
-GIVEN_UP = 'KVM internal error'
+#: QEMU prints an internal error if the processor cannot run a guest's kernel, and then waits for ever.
+SIGNS = Signs(ran=BOOTED, given_up='KVM internal error', telling=('KVM internal error', 'error', 'Error'))
 
 
 def guest(accelerator: str, node: Node, shared: str) -> list[str]:
@@ -37,34 +37,8 @@ def why_none_boots(accelerator: str) -> str | None:
         kernel.prepare(folder)
         # the parameter in quotes reaches the first program as one variable
         words = _machine(accelerator, folder, f'"trial={BOOTED}" quiet panic=-1', 256, 1)
-        said = folder / 'said'
-        with said.open('wb') as out:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            return _watched(process, said, SECONDS[accelerator])
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _watched(process: subprocess.Popen, said: Path, seconds: float) -> str | None:
-    deadline = time.monotonic() + seconds
-    while True:
-        ended = process.poll() is not None  # asked first: the text read afterwards is complete
-        text = said.read_text(errors='replace')
-        if BOOTED in text:
-            return None
-        if ended or GIVEN_UP in text:
-            return f'a guest does not boot: {_reason(text)}'
-        if time.monotonic() > deadline:
-            return f'a guest does not boot within {seconds} s'
-        time.sleep(0.05)
-
-
-def _reason(text: str) -> str:
-    lines = [' '.join(line.split()) for line in text.splitlines() if line.isprintable() and line.strip()]
-    return next((line for line in lines if GIVEN_UP in line or 'error' in line.lower()),
-                lines[-1] if lines else 'QEMU said nothing')
+        reason = boot.why_not(words, folder / 'output', SIGNS, SECONDS[accelerator])
+    return f'a guest does not boot: {reason}' if reason else None
 
 
 def _machine(accelerator: str, files: Path, parameters: str, mib: int, cpus: int) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import boot
 import newer
+from boot import Signs
 from errors import Ended, say
 from model import GUEST_MIB, STATE, Node
 
@@ -17,10 +17,10 @@ from model import GUEST_MIB, STATE, Node
 UNUSED = 'initcall_blacklist=raid6_select_algo,init_btrfs_fs,init_zswap'
 #: Every process of a trial ends with the first.
 CONFINED = ['unshare', '--pid', '--fork', '--kill-child', '--']
-#: The first program ended by itself: it ran.
-RAN = 'Attempted to kill init! exitcode=0x00000000'
 #: The kernel ended the first program: none can run.
 KILLED = 'Attempted to kill init! exitcode=0x0000000b'
+#: The first program ends by itself once it ran. Linux 7.2 may not end after that.
+SIGNS = Signs(ran='Attempted to kill init! exitcode=0x00000000', given_up=KILLED, telling=('userspace - ', KILLED))
 SECONDS = 20
 OTHERS = '--uml PATH takes a linux.uml that is there'
 
@@ -92,15 +92,8 @@ def why_none_boots(linux: Linux) -> str | None:
     Linux 6.1 as User-mode Linux cannot set the registers of a processor with AMX (PTRACE_SETREGSET: EFAULT).
     """
     with tempfile.TemporaryDirectory(prefix='parity-guest-') as place:
-        output = Path(place) / 'output'
         words = [*CONFINED, *linux.words(64, '/bin/true', place, 'trial'), 'con0=null,fd:1']
-        with output.open('wb') as out:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            reason = _watched(process, output)
-        finally:
-            process.kill()
-            process.wait()
+        reason = boot.why_not(words, Path(place) / 'output', SIGNS, SECONDS)
     return f'{linux.program} runs no program: {reason}' if reason else None
 
 
@@ -121,26 +114,3 @@ def _installed() -> Linux | None:
         return None
     linux = Linux(Path(program).resolve())
     return linux if linux.modules.is_dir() else None
-
-
-def _watched(process: subprocess.Popen, output: Path) -> str | None:
-    """Return None once the program ran, else the reason. Linux 7.2 may not end by itself after a panic."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        ended = process.poll() is not None  # asked first: the text read afterwards is complete
-        text = output.read_text(errors='replace')
-        if RAN in text:
-            return None
-        if KILLED in text or ended:
-            return _reason(text)
-        if time.monotonic() > deadline:
-            return f'its guest did not run /bin/true within {SECONDS} s'
-        time.sleep(0.05)
-
-
-def _reason(text: str) -> str:
-    lines = [' '.join(line.split()) for line in text.splitlines() if line.strip()]
-    for line in lines:
-        if line.startswith('userspace - ') or KILLED in line:
-            return line
-    return lines[-1] if lines else 'it ended and said nothing'
