@@ -51,7 +51,7 @@ def begun(process: subprocess.Popen, folder: Path) -> None:
 SECONDS = f'7777.{os.getpid()}'
 #: One test fails, one passes; each leaves a process behind, in a session of its own. A push leaves the third out.
 FAILS = f'''
-import subprocess, pytest
+import os, subprocess, pytest
 def leave():
     subprocess.Popen(['sleep', '{SECONDS}'], start_new_session=True)
 @pytest.mark.alone
@@ -60,6 +60,7 @@ def test_alone():
     assert False
 def test_beside():
     leave()
+    assert 'PARITY_CLUSTER' not in os.environ
 @pytest.mark.full
 def test_long():
     assert False
@@ -92,7 +93,7 @@ def begin(tmp_path_factory):
     def run(folder, text: str, workers: int) -> subprocess.Popen:
         (folder / 'test_planted.py').write_text(text)
         path = f'{copy}/.venv/bin:{os.environ["PATH"]}'
-        return start(copy / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder, env={**os.environ, 'PATH': path})
+        return start(copy / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder, env={**os.environ, 'PATH': path, 'PARITY_CLUSTER': '1'})
     return run
 
 
