@@ -213,6 +213,13 @@ def test_a_user_mode_linux_of_the_users_own_is_used_or_refused(lib, linux, monke
     assert refused.value.code == 4
 
 
+def test_a_guest_answers_system_calls_by_seccomp_where_it_can(lib, linux, monkeypatch, tmp_path):
+    monkeypatch.setattr(lib.uml, 'STATE', tmp_path)
+    kernel = lib.uml.Linux(linux(RUNS))
+    assert 'seccomp=auto' in kernel.words(64, '/bin/true', '/srv/x', 'v1')
+    assert 'seccomp=auto' in lib.uml.guest(made(lib, 1, 'uml').node('v1'), kernel)
+
+
 def test_a_kernel_with_its_own_c_library_starts_in_its_own_root(lib, linux):
     program = linux(RUNS)
     assert str(program) in lib.uml.Linux(program).words(64, '/bin/true', '/srv/x', 'v1')
