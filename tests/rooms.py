@@ -11,15 +11,23 @@ import pytest
 from parity.base import codes, yamlfile
 from parity.base.codes import Code
 from parity.base.errors import UsageError
-from parity.measure.check.reader import Incomplete, Wrong, room
+from parity.measure.check.reader import Incomplete, Refused, room, Unread, Wrong
 
-WORDS = {'incomplete': Incomplete, 'wrong': Wrong}
+WORDS = {kind.word: kind for kind in (Incomplete, Wrong, Unread)}
+#: How the sentence of an output that ends begins.
+WHERE = r'^(line \d+: |no title of )'
+
+
+def outputs(folder: Path) -> dict[str, Path]:
+    """The outputs of a code's folder by their names: the recorded ones, and in made/ those that nobody has run."""
+    files = (folder / 'outputs').glob('*.txt'), (folder / 'outputs').glob('made/*.txt')
+    return {str(file.relative_to(folder / 'outputs')): file for each in files for file in sorted(each)}
 
 
 @functools.cache
 def texts(code: Code) -> dict[str, str]:
-    """The recorded outputs by their names, with the carriage returns that a check meets."""
-    return {file.name: file.read_bytes().decode('utf-8', 'replace') for file in sorted((code.file.parent / 'outputs').glob('*.txt'))}
+    """The outputs by their names, with the carriage returns that a check meets."""
+    return {name: file.read_bytes().decode('utf-8', 'replace') for name, file in outputs(code.file.parent).items()}
 
 
 @functools.cache
@@ -27,7 +35,7 @@ def expected(file: Path) -> dict:
     """An expected.yaml. Raises UsageError, with the line, for an output that is not there or not named."""
     stated, root = yamlfile.load(file)
     data = {'outputs': {}} | {key: value for key, value in (stated or {}).items() if value is not None}
-    there = {f.name for f in (file.parent / 'outputs').glob('*.txt')}
+    there = outputs(file.parent).keys()
     for name in data['outputs']:
         if name not in there:
             raise UsageError(f'{file}:{yamlfile.line_of(root, ("outputs", name))}: no output {name!r}; valid: {", ".join(sorted(there))}')
@@ -51,6 +59,12 @@ def figures(code: Code, name: str):
 def good(code: Code) -> list[str]:
     """The outputs that have figures."""
     return [name for name, of in of_code(code)['outputs'].items() if 'figures' in of]
+
+
+def refusal(said: dict) -> tuple[str, str]:
+    """The word and the sentence with which an output is refused."""
+    (word, why), = ((word, why) for word, why in said.items() if word in WORDS)
+    return word, why
 
 
 def problem(code: Code) -> str:
@@ -77,8 +91,8 @@ def reader(code: Code, name: str):
 
 
 def outcome(read, text):
-    """(figures, facts), or None where ``read`` refuses the text in one of the two ways allowed."""
+    """(figures, facts), or None where ``read`` refuses the text in one of the ways allowed."""
     try:
         return read(text)
-    except (Incomplete, Wrong):
+    except Refused:
         return None

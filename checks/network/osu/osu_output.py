@@ -1,31 +1,76 @@
-"""OSU Micro-Benchmarks 7 (Panda et al., Ohio State): point to point and collectives, as the checks ask for them.
-Latencies and bandwidths stand alone: an altered digit is not noticed. A table without a
-row or with a cut one is. So is a bandwidth of mbw_mr that is not the message rate times the size."""
+"""OSU Micro-Benchmarks 5 to 7 (Panda et al., Ohio State): point to point and collectives.
+
+Latencies and bandwidths stand alone: an altered digit is not noticed. A table without a row or with a cut one is.
+So is a bandwidth of mbw_mr that is not the message rate times the size, and with -f a mean that is not between the
+minimum and the maximum."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
-from parity.check import Incomplete, Lines, Read, Sweep, Wrong, by_pair, half, number, table
+from parity.check import (
+    COUNT,
+    FIGURE,
+    Columns,
+    Incomplete,
+    Output,
+    Program,
+    Read,
+    Sweep,
+    Unread,
+    Wrong,
+    by_pair,
+    half,
+    number,
+    ordered,
+)
+from parity.measure.check.columns import Row, demand_first
 
-# Title of a benchmark -> its name, the heading of its figures.
-_LATENCY, _BANDWIDTH, _RATES = 'Avg Latency(us)', 'Bandwidth (MB/s)', 'MB/s Messages/s'
-_BENCHMARKS = {
-    'Latency Test': ('latency', _LATENCY),
-    'Bandwidth Test': ('bw', _BANDWIDTH),
-    'Bi-Directional Bandwidth Test': ('bibw', _BANDWIDTH),
-    'Multiple Bandwidth / Message Rate Test': ('mbw_mr', _RATES),
-    'Allreduce Latency Test': ('allreduce', _LATENCY),
-    'All-to-All Personalized Exchange Latency Test': ('alltoall', _LATENCY),
-    'Broadcast Latency Test': ('bcast', _LATENCY),
-    'Barrier Latency Test': ('barrier', _LATENCY),
+PROGRAM = Program('OSU', title=r'# OSU (?P<library>\S+) (?P<benchmark>\S.*) v(?P<version>\d[\d.]*)',
+                  tried=('5.0', '7.5'), alone=r'This test requires (?:exactly|at least) two processes.*')
+
+LATENCY, BANDWIDTH, RATES, BARRIER = 'latency', 'bandwidth', 'rates', 'barrier'
+
+
+class Benchmark(NamedTuple):
+    """A benchmark that is read: its name, and what its table has."""
+
+    name: str
+    kind: str
+
+
+#: The title of a benchmark, without `Test` at its end.
+BENCHMARKS = {
+    'Latency': Benchmark('latency', LATENCY),
+    'Bandwidth': Benchmark('bw', BANDWIDTH),
+    'Bi-Directional Bandwidth': Benchmark('bibw', BANDWIDTH),
+    'Multiple Bandwidth / Message Rate': Benchmark('mbw_mr', RATES),
+    'Allreduce Latency': Benchmark('allreduce', LATENCY),
+    'All-to-All Personalized Exchange Latency': Benchmark('alltoall', LATENCY),
+    'Broadcast Latency': Benchmark('bcast', LATENCY),
+    'Barrier Latency': Benchmark('barrier', BARRIER),
 }
-_TITLE = r'# OSU MPI(\S*) (.+ Test) v(\d[\d.]*)'
-_ROW, _WIDTH = r'(\d+) +(\d+\.\d\d)', 28
-_RATES_ROW, _RATES_WIDTH = rf'{_ROW} +(\d+\.\d\d)', 46
-_SMALL = 8                                                   # bytes; of fewer, 0.00 MB/s is a slow network
+
+#: The columns by what a table has. OSU 5 to 7.3 heads a latency between two ranks otherwise; -f adds the shortest
+#: and the longest, -c whether the data arrived.
+AVERAGE, ONLY, SHORTEST, LONGEST = 'Avg Latency(us)', 'Latency (us)', 'Min Latency(us)', 'Max Latency(us)'
+ONE_WAY, OF_PAIRS, MESSAGES, VALID = 'Bandwidth (MB/s)', 'MB/s', 'Messages/s', 'Validation'
+_CHECKED = {VALID: 'Pass|Fail'}
+_TIMES = dict.fromkeys((AVERAGE, ONLY, SHORTEST, LONGEST), FIGURE)
+TABLES = {
+    LATENCY: Columns('# Size', {**_TIMES, 'Iterations': COUNT, **_CHECKED}),
+    BANDWIDTH: Columns('# Size', {ONE_WAY: FIGURE, **_CHECKED}),
+    RATES: Columns('# Size', {OF_PAIRS: FIGURE, MESSAGES: FIGURE, **_CHECKED}),
+}
+SMALL = 8               # bytes; of fewer, 0.00 MB/s is a slow network
+NUMBER = 4              # bytes of what the older allreduce adds up: its table begins there
+FLOATS = r'# Datatype: MPI_(FLOAT|INT)\.?'
+ONE_BARRIER = rf' +(?P<mean>{FIGURE})'
+ALL_BARRIERS = rf'{ONE_BARRIER} +(?P<least>{FIGURE}) +(?P<most>{FIGURE}) +{COUNT}'
+COMPLAINTS = r'^(DATA VALIDATION ERROR|This test requires|Invalid option)'
 
 
 def read(text: str, max_size: int | None = None, min_size: int = 1, devices: Sequence[str] = ()) -> Read:
@@ -37,59 +82,132 @@ def read(text: str, max_size: int | None = None, min_size: int = 1, devices: Seq
     rocm; none: the host's memory holds them.
 
     Facts: benchmark and version; device, the runtime; first_size and last_size (bytes) but for barrier; pairs and
-    window of mbw_mr."""
-    out = Lines(text, fold=False)
-    out.refuse('^(DATA VALIDATION ERROR|This test requires|Invalid option)')
-    device, title, version = _title(out, devices)
-    name, heading = _BENCHMARKS[title]
-    ran: dict[str, int | str] = {'benchmark': name, 'version': version, **({'device': device} if device else {})}
-    if name == 'barrier':
-        out.one('# ' + re.escape(heading), heading)
-        return {'barrier': float(out.figure(r'(?=.{17}$) +(\d+\.\d\d)'))}, ran
-    rates = name == 'mbw_mr'
-    row, width = (_RATES_ROW, _RATES_WIDTH) if rates else (_ROW, _WIDTH)
-    rows = table(out, f'# Size {heading}', row, width, max_size, min_size)
-    ran |= {'first_size': min(rows), 'last_size': max(rows)}
-    figures = {size: number(row[2], f'{size} B', zero=heading != _LATENCY and size < _SMALL)
-               for size, row in rows.items()}
-    values = {f'{name}_{size}': float(figure) for size, figure in figures.items()}
-    if rates:
-        values |= {f'message_rate_{size}': _rate(row[3], size, figures[size]) for size, row in rows.items()}
-        ran |= {'pairs': out.count(r'# \[ pairs: (\S+) \] .*'),
-                'window': out.count(r'# .* \[ window size: (\S+) \]')}
-    return values, ran
+    window of mbw_mr; validated, of -c."""
+    out = PROGRAM.output(text, fold=False)
+    out.refuse(COMPLAINTS)
+    device = _device(out, devices)
+    benchmark = _benchmark(out)
+    facts: dict[str, int | str] = {'benchmark': benchmark.name, 'version': out.version}
+    if device:
+        facts['device'] = device
+    if benchmark.kind != RATES:
+        PROGRAM.demand_tried(out.version, benchmark.name)
+    facts |= PROGRAM.untried(out.version)
+    if benchmark.kind == BARRIER:
+        return {'barrier': _barrier(out)}, facts
+    rows = TABLES[benchmark.kind].rows(out, max_size)
+    demand_first(out, rows, _first(out, benchmark, rows, min_size))
+    facts |= {'first_size': min(rows), 'last_size': max(rows)}
+    if _validated(rows):
+        facts['validated'] = 'yes'
+    if benchmark.kind == RATES:
+        facts['pairs'] = out.count(r'# \[ pairs: (\S+) \] .*')
+        facts['window'] = out.count(r'# .* \[ window size: (\S+) \]')
+    return _figures(benchmark, rows), facts
 
 
-def _title(out: Lines, devices: Sequence[str]) -> tuple[str, str, str]:
-    """The runtime that holds the buffers, the title, OSU's version; osu_mbw_mr of 7.0 to 7.3 repeats its title."""
-    titles = {match.groups() for match in out.every(_TITLE)}
-    if not titles:
-        raise Incomplete(f'line {out.end}: the output ends without "# OSU MPI ... Test v..."')
-    (accelerator, title, version), *more = titles
-    if more:
-        raise Wrong(f'{len(titles)} benchmarks in one output')
-    valid = {f'-{device.upper()}': device for device in devices} or {'': ''}
-    if accelerator not in valid or title not in _BENCHMARKS:
-        memory = f'devices ({", ".join(devices)})' if devices else 'the host'
-        raise Wrong(f'"{title[:80]}" of OSU MPI{accelerator[:20]} is not read; read are, with buffers in the '
-                    f'memory of {memory}: {", ".join(name for name, _ in _BENCHMARKS.values())}')
-    return valid[accelerator], title, version
+def _device(out: Output, devices: Sequence[str]) -> str:
+    """Return the runtime that holds the buffers; '' for the host's memory."""
+    valid = {f'MPI-{device.upper()}': device for device in devices} or {'MPI': ''}
+    library = out.title['library']
+    if library in valid:
+        return valid[library]
+    if not library.startswith('MPI-') and library != 'MPI':
+        raise Unread(_no_check(f'{library} {out.title["benchmark"]}'))
+    memory = f'devices ({", ".join(devices)})' if devices else 'the host'
+    raise Unread(f'OSU {library[:20]} is not read: read is MPI with buffers in the memory of {memory}')
 
 
-def _rate(token: str, size: int, bandwidth: Decimal) -> float:
+def _benchmark(out: Output) -> Benchmark:
+    """Return the benchmark that ran."""
+    title = ' '.join(out.title['benchmark'].split())
+    benchmark = BENCHMARKS.get(title.removesuffix(' Test'))
+    if not benchmark:
+        raise Unread(_no_check(title))
+    return benchmark
+
+
+def _no_check(title: str) -> str:
+    """Return the sentence on a benchmark that no check runs."""
+    names = ', '.join(benchmark.name for benchmark in BENCHMARKS.values())
+    return f'"{title[:80]}" of OSU has no check; read are {names}'
+
+
+def _first(out: Output, benchmark: Benchmark, rows: dict[int, Row], asked: int) -> int:
+    """Return the size at which the table must begin: an allreduce of numbers begins at those of 4 B."""
+    of_numbers = out.version.partition('.')[0] in ('5', '6') or out.maybe(FLOATS)
+    if benchmark.name == 'allreduce' and of_numbers and min(rows) == NUMBER:
+        return NUMBER
+    return asked
+
+
+def _validated(rows: dict[int, Row]) -> bool:
+    """Return whether OSU compared the data that arrived (-c). Raise Wrong where they differed."""
+    for size, row in rows.items():
+        if row.get(VALID) == 'Fail':
+            raise Wrong(f'{size} B: the data that arrived are not those that were sent (Validation: Fail)')
+    return all(VALID in row for row in rows.values())
+
+
+def _figures(benchmark: Benchmark, rows: dict[int, Row]) -> dict[str, float]:
+    """Return the figure of each size, and its message rate where there is one."""
+    figures: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for size, row in rows.items():
+        if benchmark.kind == LATENCY:
+            figure = _latency(size, row)
+        else:
+            token = row.get(ONE_WAY) or row[OF_PAIRS]
+            figure = number(token, f'{size} B', zero=size < SMALL)
+        figures[f'{benchmark.name}_{size}'] = float(figure)
+        if MESSAGES in row:
+            rates[f'message_rate_{size}'] = _message_rate(size, row, figure)
+    return figures | rates
+
+
+def _latency(size: int, row: Row) -> Decimal:
+    """Return the mean latency, which lies between the shortest and the longest."""
+    mean = number(row.get(AVERAGE) or row[ONLY], f'{size} B')
+    if SHORTEST in row:
+        ordered(f'{size} B', number(row[SHORTEST], f'{size} B'), mean, number(row[LONGEST], f'{size} B'))
+    return mean
+
+
+def _message_rate(size: int, row: Row, bandwidth: Decimal) -> float:
     """Messages/s, which OSU makes of the bandwidth: both are the same within their last digits."""
-    rate = number(token, f'messages/s of {size} B')
-    if abs(float(bandwidth) - float(rate) * size / 1e6) > (half(bandwidth) + half(rate) * size / 1e6) * (1 + 1e-6):
+    rate = number(row[MESSAGES], f'messages/s of {size} B')
+    megabytes = size / 1e6
+    unsure = half(bandwidth) + half(rate) * megabytes
+    if abs(float(bandwidth) - float(rate) * megabytes) > unsure * (1 + 1e-6):
         raise Wrong(f'{size} B: {bandwidth} MB/s are not {rate} messages/s')
     return float(rate)
 
 
+def _barrier(out: Output) -> float:
+    """Return the mean time of a barrier (us), which ends where its heading does."""
+    heading = out.one(r'(# Avg Latency\(us\))( .*)?', '# Avg Latency(us)')
+    line = out.one(r' {3}.*', 'the figure of a barrier')[0]
+    row = ALL_BARRIERS if heading[2] else ONE_BARRIER
+    figures = re.fullmatch(row, line, re.ASCII)
+    if not figures or figures.end('mean') != heading.end(1) or len(line) != heading.end():
+        if out.lines[-1] == line:
+            raise Incomplete(f'line {out.end}: the output ends within a row: {line[:80]!r}')
+        raise Wrong(f'{line[:80]!r} has not the figure of a barrier below its heading')
+    mean = number(figures['mean'], 'the barrier')
+    if heading[2]:
+        shortest, longest = number(figures['least'], 'the shortest'), number(figures['most'], 'the longest')
+        ordered('the barrier', shortest, mean, longest)
+    return float(mean)
+
+
 def read_pairs(text: str, size: int) -> Sweep:
     """Read one benchmark between all pairs of nodes at messages of ``size`` bytes, the last of every table."""
-    own = {pair: read(each, size, size) for pair, each in by_pair(text).items()}
-    benchmarks = {facts['benchmark'] for _, facts in own.values()}
+    figures: dict[tuple[str, str], float] = {}
+    benchmarks = set()
+    for pair, own in by_pair(text).items():
+        curve, facts = read(own, size, size)
+        benchmarks.add(facts['benchmark'])
+        figures[pair] = curve[f'{facts["benchmark"]}_{size}']
     if len(benchmarks) != 1:
         raise Wrong('the pairs ran different benchmarks')
-    benchmark, = benchmarks
-    return Sweep({pair: figures[f'{benchmark}_{size}'] for pair, (figures, _) in own.items()},
-                 benchmark == 'latency')
+    return Sweep(figures, benchmarks == {'latency'})

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 
+from parity.base import units
+
 #: The sign for an absent number.
 NOTHING = '—'
 
@@ -22,8 +24,7 @@ _RATE = re.compile(r'([kKMGTPE]?)([Bb]/s|bit/s|(?i:flop/s|flops|ops?/s|up/s)|Hz)
 _TIME = re.compile(r'([pnuµμm]?)(s)')
 _SIZE = re.compile(r'((?:[KMGTPE]i)?)(B|B/s)')
 
-_BYTES = {'B': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9, 'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'TiB': 2 ** 40}
-_AMOUNT = re.compile(rf'(\d+(?:\.\d+)?)\s?({"|".join(_BYTES)})?')
+_PLAIN = re.compile(r'\d+(\.\d+)?', re.ASCII)
 
 # A figure leaves its unit at five digits or below a tenth; it then stops between 1 and 1000.
 _LARGE = 10_000
@@ -78,8 +79,10 @@ def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
 
 def amount(text: str) -> tuple[float, str] | None:
     """Return a parameter as a number and its unit: '64KiB' is (65536.0, 'B'), '4' is (4.0, ''); else None."""
-    found = _AMOUNT.fullmatch(text)
-    return (float(found[1]) * _BYTES.get(found[2], 1), 'B' if found[2] else '') if found else None
+    if _PLAIN.fullmatch(text):
+        return float(text), ''
+    bytes_ = units.size(text, kilo=1000) if text.endswith('B') else None
+    return None if bytes_ is None else (float(bytes_), 'B')
 
 
 def moved(value: float, unit: str) -> tuple[float, str]:

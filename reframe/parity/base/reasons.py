@@ -47,6 +47,8 @@ class Kind(str, Enum):
     PLACEMENT = 'placement'         # the ranks ran elsewhere than asked
     ENDED = 'ended'                 # the program, badly, after its whole output
     STOPPED = 'stopped'             # the run, before the case ended
+    LAUNCH = 'launch'               # each rank started alone
+    UNREAD = 'unread'               # the output is none that parity reads
     # of a skip
     WINDOW = 'window'               # of the night: it ended before the job began
     NO_PROGRAM = 'no_program'

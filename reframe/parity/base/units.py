@@ -1,8 +1,10 @@
-"""Units by the rules of Prometheus: names in full, figures in base units."""
+"""Units by the rules of Prometheus: names in full, figures in base units. And sizes as people and programs write
+them: 4k, 1M, 64KiB."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from functools import cache
 
 _SMALL = {'p': 1e-12, 'n': 1e-9, 'u': 1e-6, 'µ': 1e-6, 'μ': 1e-6, 'm': 1e-3}
@@ -49,6 +51,23 @@ def factor(unit: str, other: str) -> float | None:
     """Return what brings figures in a unit to another one; None where they are not of one kind."""
     (name, one), (wanted, two) = base_unit(unit), base_unit(other)
     return one / two if name == wanted else None
+
+
+_SIZE = re.compile(r'(?P<number>\d{1,15}(?:\.\d{1,6})?) ?(?:(?P<prefix>[kmgtpe])(?P<binary>i?))?b?',
+                   re.ASCII | re.IGNORECASE)
+
+
+def size(text: str, kilo: int = 1024, kibi: int = 1024) -> int | None:
+    """Return a size in bytes, or a count: 4k, 1M, 64KiB, 1 GiB, 512mb; None where the text is none.
+
+    ``kilo`` is what k and KB stand for, ``kibi`` what KiB stands for: most programs count both in 1024."""
+    match = _SIZE.fullmatch(text)
+    if not match:
+        return None
+    step = kibi if match['binary'] else kilo
+    power = ' kmgtpe'.index((match['prefix'] or ' ').lower())
+    value = Decimal(match['number']) * step ** power
+    return int(value) if value == int(value) else None
 
 
 def _part(unit: str) -> tuple[str, float]:

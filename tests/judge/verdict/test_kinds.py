@@ -43,7 +43,10 @@ ENDS = {
     'Wrong': ('wrong', 'the residual is 130'), 'Wide': ('skipped', 'nodes: needs 8, onebox:physical has 4'),
     'Full': ('skipped', 'io_budget: night: 2 GB'), 'Small': ('skipped', 'size=quick runs files of 4 KB'),
     'Twice': ('skipped', '1 core: the same as threads=one'), 'Solo': ('skipped', 'one rank: nobody to send to'),
-    'Other': ('skipped', 'memory: a node needs 2 GB and has 1 GB')}
+    'Other': ('skipped', 'memory: a node needs 2 GB and has 1 GB'),
+    'Alone': ('failed', '4 ranks started alone'), 'Unread': ('failed', 'two runs in one file, lines 1 and 60')}
+#: Kinds that no sentence of an older version tells.
+KINDS = {'Alone': {'kind': 'launch'}, 'Unread': {'kind': 'unread'}}
 NODE = {'Node': 'p4', 'Taken': 'p2'}
 BLOCKS = 'size=quick runs blocks of 1MB'
 
@@ -86,7 +89,7 @@ def case(name: str, night: int, **other: Any) -> dict[str, Any]:
 def ended(name: str, night: int, **other: Any) -> dict[str, Any]:
     status, why = ENDS[name]
     return case(name, night, result='skip' if status == 'skipped' else 'fail', fail_phase='sanity', perfvalues={},
-                parity={'status': status, 'reason': why, **other})
+                parity={'status': status, 'reason': why, **KINDS.get(name, {}), **other})
 
 
 def planned(name: str, environ: str = 'distro', why: str = '') -> dict[str, Any]:

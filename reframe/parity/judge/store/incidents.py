@@ -250,7 +250,9 @@ class Incident(Strict):
 NOT_BEGUN = 'not begun'
 _HOW_FAILED = {NOT_BEGUN: 'did not run', Kind.LIMIT.value: 'reached its limit of time or memory',
                Kind.CANCELLED.value: 'was cancelled', Kind.ENDED.value: 'failed after its whole output',
-               Kind.PLACEMENT.value: 'ranks placed otherwise than asked'}
+               Kind.PLACEMENT.value: 'ranks placed otherwise than asked',
+               Kind.LAUNCH.value: 'each rank started alone',
+               Kind.UNREAD.value: 'printed what parity does not read'}
 
 
 def how_failed(key: list[str]) -> str:

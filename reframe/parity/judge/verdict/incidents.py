@@ -239,7 +239,7 @@ class Failures:
 
     def node(self, cell: Cell) -> str:
         """Return the node on which no case ended well, where that is why the cell has no figure."""
-        if cell.verdict not in ('failed', 'missing') or cell.kind is Kind.PLACEMENT:
+        if cell.verdict not in ('failed', 'missing') or cell.kind in _OF_NO_NODE:
             return ''
         nodes = _one_node(cell) or cell.ran_on
         return next((node for node in nodes if (node, _on_node(cell)) in self._dead), '')
@@ -257,15 +257,19 @@ class Failures:
         """Return the case or the check that failed; '' where all of its partition does."""
         if cell.kind is Kind.LIMIT:
             return cell.case
-        if cell.kind is Kind.PLACEMENT:     # the launcher of a partition binds all ranks by one rule
+        if cell.kind in (Kind.PLACEMENT, Kind.LAUNCH):      # a partition has one launcher
             return ''
         everything = cell.partition not in self._fine and self._checks[cell.partition] > 1
         return '' if everything else cell.check
 
 
+#: Kinds of failures that no node is to blame for.
+_OF_NO_NODE = (Kind.PLACEMENT, Kind.LAUNCH, Kind.UNREAD)
+
+
 def _how_failed(cell: Cell) -> str:
     """Return how a case failed: the last word of the key of its like."""
-    if cell.kind in (Kind.LIMIT, Kind.ENDED, Kind.PLACEMENT):
+    if cell.kind in (Kind.LIMIT, Kind.ENDED, *_OF_NO_NODE):
         return cell.kind.value
     if not cell.ran_on:
         return table.NOT_BEGUN

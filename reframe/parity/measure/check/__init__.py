@@ -2,13 +2,18 @@
 
 from parity.base.codes import Code
 from parity.base.reasons import Kind
+from parity.measure.check.columns import COUNT, FIGURE, Columns, table
 from parity.measure.check.gpu import Devices, Gpu
 from parity.measure.check.mpi import Mpi
+from parity.measure.check.program import Output, Program
 from parity.measure.check.reader import (
     KERNEL_FIGURES,
+    Alone,
     Incomplete,
     Lines,
     Read,
+    Refused,
+    Unread,
     Wrong,
     agree,
     document,
@@ -16,6 +21,7 @@ from parity.measure.check.reader import (
     kernel,
     kernel_rate,
     model,
+    near,
     number,
     options,
     ordered,
@@ -23,7 +29,6 @@ from parity.measure.check.reader import (
     sealed,
     sections,
     size,
-    table,
     whole,
 )
 from parity.measure.check.storage import Budget, Room, Storage

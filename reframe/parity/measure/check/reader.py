@@ -1,8 +1,9 @@
 r"""Read what a program printed: needed lines once, finite numbers, figures that agree with each other.
 
-    out = Lines(text)
+    out = PROGRAM.output(text)                               # the lines from its title on: parity.check.program
+    out.ends_with("Finished : .*", "Finished")               # Incomplete without it: the output was cut
     out.refuse('Failed Validation')                          # Wrong, with the line
-    out.one(r'Solution Validates!')                          # Incomplete without it, Wrong if it stands twice
+    out.one(r'Solution Validates!')                          # Wrong if it stands twice
     threads = out.count(r'Number of Threads counted = (\S+)')
     rate, seconds = out.figure(r'Rate = (\S+)'), out.figure(r'Time = (\S+)', places=6)
     agree(rate, seconds, work, 'copy')
@@ -16,11 +17,12 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from parity.base import units
 from parity.base.codes import Code
 
 if TYPE_CHECKING:
@@ -32,18 +34,41 @@ Model = TypeVar('Model', bound='BaseModel')
 
 _NUMBER = re.compile(r'[-+]?\d{1,40}(\.\d{0,40})?([eE][-+]?\d{1,3})?', re.ASCII)
 _WHOLE = re.compile(r'\d{1,18}', re.ASCII)
-_SIZE = re.compile(r'(\d{1,15})([kmgtp]?)', re.ASCII | re.IGNORECASE)
 _TERMINAL = re.compile(r'\x1b\[[0-?]*[ -/]*[@-~]')       # commands to a terminal, such as colours
-_LEAST = 4096           # some programs print no end: a table that stops below this many bytes was cut
 _SINGLE = 1e-5          # beyond rounding: old codes compute their rates with constants in single precision
 
 
-class Incomplete(ValueError):
+class Refused(ValueError):
+    """The output has no figures that parity takes. ``word`` is the kind, in `parity parse` and expected.yaml."""
+
+    word = ''
+
+
+class Incomplete(Refused):
     """The output ends before its result, or lacks a part: infrastructure."""
 
+    word = 'incomplete'
 
-class Wrong(ValueError):
+
+class Wrong(Refused):
     """The program ran to its end and its answer is bad: failed verification, bad residual."""
+
+    word = 'wrong'
+
+
+class Unread(Refused):
+    """The output tells of no fault, but it is none that parity reads. The message names what it is."""
+
+    word = 'unread'
+
+
+class Alone(Unread):
+    """The ranks of a run started alone: each took itself for the only one."""
+
+
+def without_colours(text: str) -> str:
+    """Return ``text`` without commands to a terminal."""
+    return _TERMINAL.sub('', text) if '\x1b' in text else text
 
 
 class Lines:
@@ -52,10 +77,10 @@ class Lines:
     end go, and tabs become blanks, for tables whose columns have a fixed width."""
 
     def __init__(self, text: str | list[str], first: int = 1, fold: bool = True):
-        self.first, self.lines = first, text
-        if isinstance(text, str):
-            self.lines = [' '.join(line.split()) if fold else line.rstrip(' \r').expandtabs()
-                          for line in _TERMINAL.sub('', text).split('\n')]
+        self.first = first
+        self.lines = text if isinstance(text, list) else _split(text, fold)
+        #: The program said that it was done: a line that lacks was never there.
+        self.ended = False
 
     @property
     def end(self) -> int:
@@ -64,25 +89,43 @@ class Lines:
 
     def matches(self, pattern: str) -> list[tuple[int, re.Match[str]]]:
         """Number and match of every line that is ``pattern``."""
-        matches = map(re.compile(pattern, re.ASCII).fullmatch, self.lines)
-        return [(at, match) for at, match in enumerate(matches, self.first) if match]
+        fits = re.compile(pattern, re.ASCII).fullmatch
+        found = []
+        for at, line in enumerate(self.lines, self.first):
+            match = fits(line)
+            if match:
+                found.append((at, match))
+        return found
 
     def every(self, pattern: str) -> list[re.Match[str]]:
+        """Every line that is ``pattern``."""
         return [match for _, match in self.matches(pattern)]
 
     def maybe(self, pattern: str, what: str = '') -> re.Match[str] | None:
         """The line that is ``pattern``, None without one; raises Wrong for several."""
         found = self.matches(pattern)
-        if len(found) > 1:
-            where = f'in lines {found[0][0]} and {found[1][0]}'
-            raise Wrong(f'{len(found)} lines "{what or _plain(pattern)}", {where}')
-        return found[0][1] if found else None
+        if not found:
+            return None
+        (first, match), *more = found
+        if more:
+            second = more[0][0]
+            raise Wrong(f'{len(found)} lines "{what or _plain(pattern)}", in lines {first} and {second}')
+        return match
 
     def one(self, pattern: str, what: str = '') -> re.Match[str]:
         """The one line that is ``pattern``, which a message calls ``what``."""
         match = self.maybe(pattern, what)
-        if not match:
-            raise Incomplete(f'line {self.end}: the output ends without "{what or _plain(pattern)}"')
+        if match:
+            return match
+        what = what or _plain(pattern)
+        if self.ended:
+            raise Unread(f'no line "{what}" in lines {self.first} to {self.end}')
+        raise Incomplete(f'line {self.end}: the output ends without "{what}"')
+
+    def ends_with(self, pattern: str, what: str = '') -> re.Match[str]:
+        """The one line with which the program ends its output: without it, the output was cut."""
+        match = self.one(pattern, what)
+        self.ended = True
         return match
 
     def count(self, pattern: str, zero: bool = False) -> int:
@@ -93,7 +136,7 @@ class Lines:
         """The number in the one line that is ``pattern``: its group 1."""
         return number(self.one(pattern)[1], _plain(pattern), zero, places)
 
-    def refuse(self, pattern: str, error: type[Incomplete | Wrong] = Wrong) -> None:
+    def refuse(self, pattern: str, error: type[Refused] = Wrong) -> None:
         """Raise ``error`` with the first line that has ``pattern`` anywhere."""
         search = re.compile(pattern, re.ASCII).search
         for at, line in enumerate(self.lines, self.first):
@@ -102,19 +145,30 @@ class Lines:
 
     def part(self, begin: str, end: str) -> Lines:
         """The lines between the one line that is ``begin`` and the one line that is ``end``."""
-        self.one(begin), self.one(end)
-        start, stop = self.matches(begin)[0][0], self.matches(end)[0][0]
+        self.one(begin)
+        self.one(end)
+        start = self.matches(begin)[0][0]
+        stop = self.matches(end)[0][0]
         if stop < start:
             raise Incomplete(f'line {stop}: "{_plain(end)}" stands before "{_plain(begin)}"')
-        return Lines(self.lines[start + 1 - self.first:stop - self.first], start + 1)
+        inner = self.lines[start + 1 - self.first:stop - self.first]
+        return Lines(inner, start + 1)
+
+
+def _split(text: str, fold: bool) -> list[str]:
+    lines = without_colours(text).split('\n')
+    if fold:
+        return [' '.join(line.split()) for line in lines]
+    return [line.rstrip(' \r').expandtabs() for line in lines]
 
 
 def number(token: str, what: str, zero: bool = False, places: int | None = None) -> Decimal:
     """A finite number above zero, or zero where ``zero`` allows it, with the digits printed. ``places``: how many
     decimals the program always prints; a figure with others was cut or altered."""
     value = _finite(token, what)
-    if value < 0 or not (value or zero):
-        raise Wrong(f'{what} is {token[:40]}: it must {"not be negative" if zero else "be above zero"}')
+    if value < 0 or (value == 0 and not zero):
+        least = 'not be negative' if zero else 'be above zero'
+        raise Wrong(f'{what} is {token[:40]}: it must {least}')
     if places is not None and value.as_tuple().exponent != -places:
         raise Wrong(f'{what} is {token[:40]!r}, not a figure with {places} decimals')
     return value
@@ -124,9 +178,18 @@ def whole(token: str, what: str, zero: bool = False) -> int:
     """A whole number above zero, or zero where ``zero`` allows it."""
     if not _WHOLE.fullmatch(token):
         raise Wrong(f'{what} is {token[:40]!r}, not a count')
-    if not (int(token) or zero):
+    count = int(token)
+    if count == 0 and not zero:
         raise Wrong(f'{what} is 0')
-    return int(token)
+    return count
+
+
+def size(token: str, what: str) -> int:
+    """Bytes (or a count) of a figure of the command line, such as 8, 4k, 2m, 1g: powers of two."""
+    count = units.size(token)
+    if count is None:
+        raise Wrong(f'the command line has {token[:40]!r} as {what}: a size such as 4k, 2m or 1g was expected')
+    return count
 
 
 def half(value: Decimal) -> float:
@@ -137,11 +200,20 @@ def half(value: Decimal) -> float:
 def agree(rate: Decimal, seconds: Decimal, work: float, what: str, unsure: float = 0.0) -> None:
     """Raise Wrong unless ``work`` over ``seconds`` is ``rate``, within the last digits of both. ``unsure``: by how
     much the true work may differ from ``work``."""
+    longest = float(seconds) + half(seconds)
     shortest = float(seconds) - half(seconds)
-    least = (work - unsure) / (float(seconds) + half(seconds))
-    most = (work + unsure) / shortest if shortest > 0 else math.inf
-    if not least * (1 - _SINGLE) - half(rate) <= float(rate) <= most * (1 + _SINGLE) + half(rate):
+    least = (work - unsure) / longest * (1 - _SINGLE) - half(rate)
+    most = math.inf
+    if shortest > 0:
+        most = (work + unsure) / shortest * (1 + _SINGLE) + half(rate)
+    if not least <= float(rate) <= most:
         raise Wrong(f'{what}: {rate} in {seconds} s is not the work of {work:.6g}')
+
+
+def near(what: str, value: Decimal, expected: float, slack: float = 0.0) -> None:
+    """Raise Wrong unless a printed figure is what the other figures make, within its last digit and ``slack``."""
+    if abs(float(value) - expected) > slack + half(value) + 1e-9 * abs(expected):
+        raise Wrong(f'{what} is {value}, {expected:.6g} by the other figures')
 
 
 def same(what: str, one: Any, other: Any) -> None:
@@ -161,13 +233,17 @@ def sealed(text: str, begin: str, seal: str, last: str = '') -> tuple[Lines, re.
     1 of ``seal`` is the CRC-32 of the lines from ``begin`` on, of which the last ends in ``last``; raises
     Incomplete where it does not fit."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])
-    first, told = out.one(begin), out.one(seal)[1]
-    (start, _), (end, _) = out.matches(begin)[0], out.matches(seal)[0]
+    first = out.one(begin)
+    told = out.one(seal)[1]
+    start = out.matches(begin)[0][0]
+    end = out.matches(seal)[0][0]
     own = out.lines[start - 1:end - 1]
-    raw = ('\n'.join(own) + last).encode('utf-8', 'surrogatepass')
-    if end < start or told != f'{zlib.crc32(raw):08x}':
+    raw = '\n'.join(own) + last
+    checksum = f'{zlib.crc32(raw.encode("utf-8", "surrogatepass")):08x}'
+    if end < start or told != checksum:
         raise Incomplete(f'line {end}: the checksum does not fit the lines above')
-    return Lines(out.lines[:start - 1]), first, Lines(own[1:], start + 1)
+    above = Lines(out.lines[:start - 1])
+    return above, first, Lines(own[1:], start + 1)
 
 
 #: The end of a line of our kernels: seconds and rate, of which ``rate`` makes one of the other's.
@@ -186,7 +262,8 @@ def kernel(text: str, name: str, head: str, row: str) -> Printed:
     """Read the output of the kernel ``name``: its first line gives ``head``, every other line is a ``row``. Raises
     Incomplete if its beginning, its end or a result is absent, or its checksum does not fit. Raises Wrong for a
     wrong result and for a foreign line."""
-    above, first, out = sealed(text, rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)', last='\n')
+    begin, seal = rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)'
+    above, first, out = sealed(text, begin, seal, last='\n')
     for at, match in out.matches(r'(.*) wrong ([1-9]\d*)'):
         raise Wrong(f'line {at}: {match[2]} threads computed a wrong result: {match[1][:80]!r}')
     rows = [match.groupdict() for match in out.every(row)]
@@ -198,7 +275,8 @@ def kernel(text: str, name: str, head: str, row: str) -> Printed:
 
 def kernel_rate(row: dict[str, str], work: float) -> float:
     """The rate of a row (10^9/s), which its ``work`` and its seconds make; raises Wrong where they do not."""
-    told, seconds = number(row['rate'], 'a rate'), number(row['seconds'], 'seconds', places=6)
+    told = number(row['rate'], 'a rate')
+    seconds = number(row['seconds'], 'seconds', places=6)
     agree(told, seconds, work / 1e9, '10^9/s')
     return float(told)
 
@@ -206,20 +284,19 @@ def kernel_rate(row: dict[str, str], work: float) -> float:
 def sections(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], str]]:
     """Every line ``begin``, with the text below it to its line ``end``, which has the same groups and ``exit``.
     Raises Incomplete where an end is absent or the exit code is not 0, Wrong for an end of another block."""
-    opened, own = None, []
+    opened: re.Match[str] | None = None
+    own: list[str] = []
     for at, line in enumerate(out.lines, out.first):
-        if match := re.fullmatch(begin, line):
+        begins, ends = re.fullmatch(begin, line), re.fullmatch(end, line)
+        if begins:
             if opened:
                 raise Incomplete(f'line {at}: {opened[0]} has no end')
-            opened, own = match, []
-        elif match := re.fullmatch(end, line):
-            if not opened or match.groups()[:-1] != opened.groups():
+            opened, own = begins, []
+        elif ends:
+            if not opened or ends.groups()[:-1] != opened.groups():
                 raise Wrong(f'line {at}: the end of what has not begun: {line[:80]!r}')
-            if match['exit'] != '0':
-                words = [each.strip()[:160] for each in own if each.strip()]
-                said = next((each for each in reversed(words) if not each.startswith('srun: ')),
-                            words[-1] if words else 'it printed nothing')
-                raise Incomplete(f'line {at}: {opened[0]}: exit code {match["exit"]}: {said}')
+            if ends['exit'] != '0':
+                raise Incomplete(f'line {at}: {opened[0]}: exit code {ends["exit"]}: {_last_words(own)}')
             yield opened, '\n'.join(own)
             opened = None
         elif opened:
@@ -228,89 +305,49 @@ def sections(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], 
         raise Incomplete(f'line {out.end}: {opened[0]} has no end')
 
 
-def table(out: Lines, heading: str, row: str, width: int, last: int | None = None, first: int = 1
-          ) -> dict[int, re.Match[str]]:
-    """Return each ``row`` below the line with the words ``heading``, by its message size (bytes), group 1. Each
-    has ``width`` characters, and its figures, the other groups, end where those of the first row do: a row that
-    lost digits or exchanged them differs. ``first`` and ``last`` are the sizes that were asked for. Raises
-    Incomplete for a table that begins late, or ends early, Wrong for a row or a size that does not fit."""
-    words = ' *' + ' +'.join(map(re.escape, heading.split()))
-    out.one(words, heading)
-    found: dict[int, re.Match[str]] = {}
-    before, columns = None, []
-    for at in range(out.matches(words)[0][0], len(out.lines)):
-        line = out.lines[at]
-        if not re.match(r' *[-+.\d]| {3}', line):
-            continue                                # a line of the job
-        match = re.fullmatch(row, line, re.ASCII)
-        ends = [end for _, end in match.regs[2:]] if match else []
-        if not match or len(line) != width or ends != (columns := columns or ends):
-            if not any(out.lines[at + 1:]):
-                raise Incomplete(f'line {at + 1}: the output ends within a row: {line[:80]!r}')
-            raise Wrong(f'line {at + 1}: {line[:80]!r} is no row of the table')
-        size = int(match[1])
-        if size != (2 * before or 1) if before is not None else size & (size - 1):
-            raise Wrong(f'line {at + 1}: {size} B is not the size that follows: powers of two without a gap')
-        found[size], before = match, size
-    _table_ended(out, before, last)
-    if (begins := min(found)) > first:
-        raise Incomplete(f'line {out.end}: the table begins at {begins} B, not at {first} B')
-    if 0 < begins < first:
-        raise Wrong(f'the table begins at {begins} B, before {first} B')
-    return found
+def _last_words(lines: list[str]) -> str:
+    """Return the last line with words, of the program rather than of srun."""
+    spoken = [line.strip()[:160] for line in lines if line.strip()]
+    if not spoken:
+        return 'it printed nothing'
+    own = [words for words in spoken if not words.startswith('srun: ')]
+    return (own or spoken)[-1]
 
 
-def _table_ended(out: Lines, ends: int | None, last: int | None) -> None:
-    if ends is None:
-        raise Incomplete(f'line {out.end}: the output ends without a row in its table')
-    if ends < (_LEAST if last is None else last):
-        wanted = f', not at {last} B' if last else ' already'
-        raise Incomplete(f'line {out.end}: the table ends at {ends} B{wanted}')
-    if last is not None and ends > last:
-        raise Wrong(f'the table goes on to {ends} B, beyond {last} B')
+def options(words: Sequence[str], letters: str, long: Sequence[str],
+            refused: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Option -> value, '' for a flag, of the words after the program; ``letters`` as getopt has them.
 
-
-def options(words: Sequence[str], letters: str, long: Sequence[str]) -> dict[str, str]:
-    """Option -> value, '' for a flag, of the words after the program; ``letters`` as getopt has them. Raises Wrong
-    for any other option: with it, figures may mean something else."""
+    Raise Unread for any other option: with it, figures may mean something else. ``refused`` has the names of
+    known ones: 'D:' -> 'a run with a time limit'."""
+    refused = refused or {}
+    known_letters = letters + ''.join(refused)
     try:
-        found, others = getopt.getopt(words, letters, long)
+        found, others = getopt.getopt(words, known_letters, long)
     except getopt.GetoptError as err:
-        valid = [*(f'-{letter}' for letter in letters.replace(':', '')), *(f'--{name}' for name in long)]
-        raise Wrong(f'the command line: {err}; parity reads runs with {", ".join(valid)}') from None
+        flags = [f'-{letter}' for letter in letters.replace(':', '')]
+        names = [f'--{name}' for name in long]
+        raise Unread(f'the command line: {err}; parity reads runs with {", ".join([*flags, *names])}') from None
+    for name, _ in found:
+        why = refused.get(name[1:]) or refused.get(f'{name[1:]}:')
+        if why:
+            raise Unread(f'{why} ({name}) is not read')
     if others:
         raise Wrong(f'the command line has {others[0][:60]!r} where an option should be')
     return {name.lstrip('-'): value for name, value in found}
 
 
-def size(token: str, what: str) -> int:
-    """Bytes (or a count) of a figure such as 8, 4k, 2m, 1g: powers of two."""
-    match = _SIZE.fullmatch(token)
-    if not match:
-        raise Wrong(f'the command line has {token[:40]!r} as {what}: a size such as 4k, 2m or 1g was expected')
-    return int(match[1]) << 10 * ' kmgtp'.index(match[2].lower() or ' ')
-
-
 def document(text: str) -> dict[str, Any]:
     """Return the one JSON object that begins with a line ``{``. Raises Incomplete if there is none, or it is not
     whole. Raises Wrong for several objects, a key with two values, and a number that is not finite."""
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in found and found[name] != value:
-                raise Wrong(f'{name[:40]!r} stands twice in one object')
-            found[name] = value
-        return found
-
     lines = text.replace('\r\n', '\n').split('\n')
     if '{' not in lines:
         raise Incomplete(f'line {len(lines)}: the output ends without a line "{{", where its JSON begins')
     start = lines.index('{')
     body = '\n'.join(lines[start:])
     decoder = json.JSONDecoder(
-        object_pairs_hook=unique, parse_constant=lambda token: _finite(token, 'a value'),
-        parse_float=lambda token: float(_finite(token, 'a value')),
-        parse_int=lambda token: int(_finite(token, 'a value')))
+        object_pairs_hook=_unique, parse_constant=_value, parse_int=_whole_value,
+        parse_float=lambda token: float(_value(token)))
     try:
         values, end = decoder.raw_decode(body)
     except json.JSONDecodeError as err:
@@ -322,6 +359,24 @@ def document(text: str) -> dict[str, Any]:
     return values
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object, of which each key has one value."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and found[name] != value:
+            raise Wrong(f'{name[:40]!r} stands twice in one object')
+        found[name] = value
+    return found
+
+
+def _value(token: str) -> Decimal:
+    return _finite(token, 'a value')
+
+
+def _whole_value(token: str) -> int:
+    return int(_value(token))
+
+
 def model(kind: type[Model], values: dict[str, Any]) -> Model:
     """``values`` of a JSON document as the pydantic model ``kind``. Raises Incomplete where a value is absent,
     Wrong where it is another than the model allows, with its place."""
@@ -330,11 +385,11 @@ def model(kind: type[Model], values: dict[str, Any]) -> Model:
         return kind.model_validate(values)
     except ValidationError as err:
         first = err.errors()[0]
-        where = ''.join(f'[{at}]' if isinstance(at, int) else f'.{at}' for at in first['loc']).lstrip('.')
-        if first['type'] == 'missing':
-            raise Incomplete(f'{where} is absent') from None
-        why = first['msg'].removeprefix('Value error, ')
-        raise Wrong(f'{where} is {str(first["input"])[:40]!r}: {why}') from None
+    where = ''.join(f'[{at}]' if isinstance(at, int) else f'.{at}' for at in first['loc']).lstrip('.')
+    if first['type'] == 'missing':
+        raise Incomplete(f'{where} is absent')
+    why = first['msg'].removeprefix('Value error, ')
+    raise Wrong(f'{where} is {str(first["input"])[:40]!r}: {why}')
 
 
 def room(code: Code) -> ModuleType:

@@ -31,10 +31,11 @@ from parity.base.limits import measured
 from parity.base.reasons import Kind
 from parity.measure import machine
 from parity.measure.check import sizing, watched
-from parity.measure.check.reader import Incomplete, Wrong
+from parity.measure.check.program import Program
+from parity.measure.check.reader import Alone, Incomplete, Unread, Wrong
+from parity.site import identity, systems
 from parity.measure.rfm import variables
 from parity.measure.scheduler import placement, scheduled
-from parity.site import identity, systems
 
 #: The feature of a partition that tries checks: its figures are never judged, proposed or compared.
 TEST_BED = 'test-bed'
@@ -337,8 +338,8 @@ class Workload(rfm.RegressionTestPlugin):
         return self.current_partition.scheduler.registered_name == 'local'
 
     def parse(self, text):
-        """The figures in ``text``, the program's standard output, by metric name. Raises Incomplete or
-        Wrong."""
+        """The figures in ``text``, the program's standard output, by metric name. Raises Incomplete,
+        Wrong or Unread."""
         raise NotImplementedError(f'{type(self).__name__} declares no parse(): write one that returns its figures')
 
     @sanity_function
@@ -360,7 +361,12 @@ class Workload(rfm.RegressionTestPlugin):
             values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()
         except Wrong as err:
             self._parity_refuse('wrong', str(err))
+        except Alone as err:
+            self._parity_refuse('failed', str(err), Kind.LAUNCH)
+        except Unread as err:
+            self._parity_refuse('failed', f'{self._parity_exit()}{err}', Kind.UNREAD)
         except Incomplete as err:
+            self._parity_alone()
             self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: {err}')
         except placement.Misplaced as err:
             self._parity_refuse('failed', str(err), Kind.PLACEMENT)
@@ -378,6 +384,16 @@ class Workload(rfm.RegressionTestPlugin):
         self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)
                                for m in self._parity_expected()}
         return True
+
+    def _parity_alone(self):
+        """Refuse a run whose ranks started alone, where they say so on standard error."""
+        program = getattr(sys.modules[type(self).__module__], 'PROGRAM', None)
+        if not isinstance(program, Program):
+            return
+        try:
+            program.refuse_alone(self._parity_text(self.stderr))
+        except Alone as err:
+            self._parity_refuse('failed', str(err), Kind.LAUNCH)
 
     def _parity_watched(self):
         """Note who else had the CPUs of the job, whether its clock was right, and what it left running."""

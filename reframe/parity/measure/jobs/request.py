@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, PositiveInt, StringConstraints
 
-from parity.base import errors, paths, submission, yamlfile
+from parity.base import errors, paths, submission, units, yamlfile
 from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.base.times import Time, seconds
@@ -19,7 +19,6 @@ from parity.site.systems import Name, Option, Partition, System
 SCHEDULERS = {**command.KINDS, 'local': 'plain'}
 #: Jobs that start the measurements and wait for them: one core beside other work, not a measured node.
 DRIVERS = ('nightly', 'campaign')
-_BYTES = {'M': 1 << 20, 'G': 1 << 30}
 #: All jobs. `workload` has no settings of its own: it asks for what its check asks for.
 JOBS = ('build', 'nightly', 'campaign', 'workload')
 #: A word in a scheduler's directive: an account, a queue, a QOS, a reservation.
@@ -145,7 +144,7 @@ def _never(part: Partition, request: Request) -> Iterator[str]:
     have = part.extras
     if have.cores and request.cores > have.cores:
         yield f'{counted(request.cores, "core")} can never be had: a node has {have.cores}; ask for fewer'
-    wanted = int(request.memory[:-1]) * _BYTES[request.memory[-1]] if request.memory else 0
+    wanted = units.size(request.memory) if request.memory else 0
     if have.memory_bytes and wanted > have.memory_bytes:
         yield (f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB; '
                'ask for less')

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parity.base import units
 from parity.base.errors import INFRASTRUCTURE
 from parity.measure.scheduler.command import (
     SIGNAL,
@@ -153,7 +154,6 @@ _AVAILABLE = {'free', 'busy', 'job-busy', 'job-exclusive', 'resv-exclusive'}
 _UNREACHABLE = {'down', 'state-unknown', 'unresolvable'}
 #: Resources of a chunk that are no property of a node.
 _OF_THE_JOB = ('mpiprocs', 'ompthreads', 'mpiexec')
-_BYTES = {'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'pb': 1 << 50}
 
 
 @dataclass(frozen=True)
@@ -227,5 +227,4 @@ def _offers(have: str, want: str) -> bool:
 
 def size(text: str) -> int | None:
     """Return ``527672492kb`` in bytes, or a number; None for a word."""
-    found = re.fullmatch(r'(\d+)([kmgtp]?b)?', text.strip().lower())
-    return int(found[1]) * _BYTES[found[2] or 'b'] if found else None
+    return units.size(text.strip())
