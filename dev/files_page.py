@@ -39,6 +39,8 @@ FILES = (
     ('systems/NAME/levels.yaml', Levels, 'Levels that a person began. `parity level` writes it.'),
     ('systems/NAME/spack/gpu.yaml', GpuFile,
      'The GPU codes. The other files in that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
+    ('checks/SUBSYSTEM/CODE/code.yaml', codes.Code,
+     'A benchmark code: where its programs come from, and what its figures mean.'),
     ('checks/adopt.yaml', Adopt,
      'The better side of metrics of tests that were not written for parity.'),
     ('studies/NAME/study.yaml', Study, 'A published experiment, and its tables.'),
@@ -119,7 +121,9 @@ def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
             stated |= _source(base)
-    for name in model.model_fields:
+    for name, info in model.model_fields.items():
+        if info.exclude:        # parity sets it
+            continue
         yield name, *(text.replace('|', '\\|') for text in stated[name])
 
 
@@ -159,7 +163,7 @@ def _kind(node: ast.expr, known: dict[str, Any]) -> str:
         if name == 'Literal':
             words = known[inner[0].id] if isinstance(inner[0], ast.Name) else [value.value for value in inner]
             return (', ' if len(words) > 8 else ' or ').join(f'`{word}`' for word in words)
-        if name == 'list':
+        if name in ('list', 'tuple'):
             return f'list of {_kind(inner[0], known)}'
         if name == 'dict':
             return f'mapping of {_kind(inner[0], known)} to {_kind(inner[1], known)}'
@@ -180,10 +184,12 @@ def _default(node: ast.expr | None) -> str:
                     None if ast.unparse(node.func) == 'Field' else ast.Constant(None))
     if node is None:
         return '**required**'
-    value = ast.literal_eval(node)
-    if value in (None, '', [], {}):
+    if isinstance(node, ast.Call):
         return ''
-    return f'`{", ".join(value) if isinstance(value, list) else str(value).lower()}`'
+    value = ast.literal_eval(node)
+    if value in (None, '', [], (), {}):
+        return ''
+    return f'`{", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value).lower()}`'
 
 
 _CODES = '''\

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import io
 import json
 import math
@@ -178,7 +176,7 @@ def test_parity_parse_reads_standard_input_and_escapes_what_it_quotes():
     assert done.returncode == 1 and done.stdout == '-: wrong: line 1: Failed Validation \ufffd]31m\ufffd\n'
 
 
-# ---- CODE
+# ---- code.yaml
 
 def test_spack_yaml_has_the_lines_of_the_codes():
     specs = yaml.safe_load((TOP / 'spack.yaml').read_text())['spack']['specs']
@@ -219,38 +217,25 @@ def site(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('was, now, line, said', [
-    ("binaries=('xhpl',)", 'binaries=(XHPL,)', True, "(XHPL,): must be a literal"),
-    ("binaries=('xhpl',)", "binarys=('xhpl',)", True, "CODE: unknown 'binarys'; valid are: name, spack, binaries"),
-    ("Code('HPL'", "Code('IOR'", True, "'IOR' is the code of "), ("Code('HPL', ", 'Code(', True, "missing 1 required"),
-    ('CODE = Code(', 'HPL = Code(', False, "must state CODE = Code('NAME', ...)"), ('CODE = Code(', 'CODE = dict(', True, 'must state CODE = Code'),
-    ('import', 'import import', True, 'invalid syntax')])
+    ('binaries: [xhpl]', 'binaries: xhpl', 3, "binaries: 'xhpl' must be a list"), ('binaries: [xhpl]', 'binarys: [xhpl]', 3, "binarys: no such key; did you mean 'binaries'?"),
+    ('name: HPL', 'feature: hpl', 1, 'name: '), ('blas: true', 'blas: perhaps', 6, "blas: 'perhaps' must be true or false"), ('name: HPL', 'name: [', 3, "expected ','")])
 def test_a_bad_code_is_named_with_file_and_line(site, was, now, line, said):
-    file = site / 'checks/compute/hpl/hpl.py'
+    file = site / 'checks/compute/hpl/code.yaml'
     text = file.read_text()
-    at = text[:text.index(was)].count('\n') + 1
+    assert was in text
     file.write_text(text.replace(was, now, 1))
     done = parity('parse', 'stream', '-')
-    where = r'ior\.py:\d+' if 'IOR' in now else rf'hpl\.py:{at if line else 1}'
-    assert done.returncode == 2 and re.search(where, done.stderr) and said in done.stderr
+    assert done.returncode == 2 and f'hpl/code.yaml:{line}: {said}' in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize('was, now', [
-    ("binaries=('xhpl',)", "binaries=(\n'xhpl',\n)"), ("binaries=('xhpl',)", "\n# its program\nbinaries=('xhpl',)"), ('"""', '"""\nCODE is stated below.\n')])
-def test_a_code_is_read_as_python_reads_it(site, was, now):
-    file = site / 'checks/compute/hpl/hpl.py'
-    plain = codes._read(file)[0]
-    file.write_text(file.read_text().replace(was, now, 1))
-    assert codes._read(file)[0] == plain
+def test_a_check_without_a_code_yaml_is_named(site):
+    (site / 'checks/compute/hpl/code.yaml').unlink()
+    assert 'checks/compute/hpl/code.yaml: No such file' in parity('parse', 'stream', '-').stderr
 
 
 def test_two_folders_of_one_name_are_named(site):
     shutil.copytree(site / 'checks/compute/hpl', site / 'checks/storage/hpl')
     assert "'HPL' is the code of" in parity('parse', 'stream', '-').stderr
-
-
-def test_each_field_of_code_has_its_meaning_beside_or_above_it():
-    told = re.findall(r'(#:.*\n)? {4}(\w+): .*?=?.*?(# .*)?\n', inspect.getsource(codes.Code).partition('@property')[0])
-    assert {name for above, name, beside in told if above or beside} == {field.name for field in dataclasses.fields(codes.Code)}
 
 
 @pytest.mark.parametrize('text, said', [(None, 'expected.yaml: No such file'), ('outputs: {a.txt: {wrong: bad}}\n', 'no output with figures'), ('outputs: {a.txt: {figures: {}}}\n', 'no `mutations:`'),
@@ -260,14 +245,14 @@ def test_a_folder_that_states_too_little_is_named_in_one_line(tmp_path, text, sa
     (tmp_path / 'outputs' / 'a.txt').write_text('')
     if text is not None:
         (tmp_path / 'expected.yaml').write_text(text)
-    why = rooms.problem(codes.Code('A', file=tmp_path / 'a.py'))
+    why = rooms.problem(codes.Code(name='A', file=tmp_path / 'a.py'))
     assert said in why and '\n' not in why
 
 
 def test_a_recorded_output_keeps_its_carriage_returns(tmp_path):
     (tmp_path / 'outputs').mkdir()
     (tmp_path / 'outputs' / 'a.txt').write_bytes(b'10 %\rRate = 5\r\n\xff')
-    assert rooms.texts(codes.Code('A', file=tmp_path / 'a.py')) == {'a.txt': '10 %\rRate = 5\r\n\ufffd'}
+    assert rooms.texts(codes.Code(name='A', file=tmp_path / 'a.py')) == {'a.txt': '10 %\rRate = 5\r\n\ufffd'}
 
 
 def test_an_expected_output_that_is_not_there_and_one_that_is_not_expected_are_named(tmp_path):

@@ -9,13 +9,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
-
-CODE = Code('ecTrans', executable='ectrans-benchmark-dp', other_names=('ectrans-benchmark-cpu-dp',),
-            package='ectrans-utils', requires=('mpirun',),
-            smoke_args=('-t', '21', '-g', 'F16', '-n', '1'), expect='===-=== END   OF TIMING STATISTICS ===-===',
-            units={'.*': 's'}, parts={'memory-bound codes': ('Ectrans',)},
-            headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'}, scales={'Ectrans': 'strong'})
+from parity.check import Incomplete, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
 
 # latitudes between equator and pole, twice as many along each: the grids of 128x64, 256x128 and 512x256 points
 GRIDS = {'42': 32, '85': 64, '170': 128}

@@ -8,13 +8,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same
-
-CODE = Code('GROMACS', spack='gromacs@2024.6 +mpi', binaries=('gmx_mpi',), executable='gmx_mpi', package='gromacs',
-            requires=('mpirun',), optional=True, smoke_args=('--version',),
-            version=r'^GROMACS version: +(\d{4}(?:\.\d+)?)', min_version=(2019,),
-            units={'speed': 'ns/day'}, parts={'compute': ('Gromacs',)},
-            headlines={r'Gromacs\.speed': 'GROMACS, water'})
+from parity.check import Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same
 
 BOX, MOLECULES = 1.86206, 216       # spc216.gro, which GROMACS brings: nm along each edge, molecules
 ATOMS_A_RANK = 2500                 # at least; GROMACS still scales with some hundred

@@ -10,18 +10,7 @@ import reframe as rfm
 from hpcc_output import read
 from reframe.core.builtins import run_after, run_before
 
-from parity.check import Code, Metric, Mpi, Wrong
-
-CODE = Code('hpcc', executable='hpcc', package='hpcc', requires=('mpirun',), blas=True,
-            files=('hpccinf.txt',), expect='Success=1',
-            version=r'VersionMajor=(\d+)\nVersionMinor=(\d+)\nVersionMicro=(\d+)',
-            units={'hpl_residual': '', 'hpl_time': 's', '(hpl|dgemm_.*|fft_.*)': 'Gflop/s',
-                   'randomaccess_.*': 'GUP/s', 'beff_.*latency.*': 'us', '(ptrans|stream_.*|beff_.*)': 'GB/s'},
-            parts={'memory': (r'Hpcc\.(stream|randomaccess)_',),
-                   'memory-bound codes': (r'Hpcc\.(hpl|fft_|ptrans)',),
-                   'compute': (r'Hpcc\.dgemm_',), 'within a node': (r'Hpcc\.beff_',)},
-            headlines={r'Hpcc\.hpl': 'HPL (hpcc)'},
-            scales={r'Hpcc.*\.(hpl|ptrans|randomaccess_mpi|fft_mpi)$': 'weak'})
+from parity.check import Metric, Mpi, Wrong
 
 STREAM = [Metric(f'stream_{how}_{kernel}', 'GB/s', 'higher', limit='memory_bandwidth')
           for how in ('single', 'star') for kernel in ('copy', 'scale', 'add', 'triad')]

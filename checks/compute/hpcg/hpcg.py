@@ -7,13 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from parity.base.codes import CACHE_MULTIPLE
-from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, half, same
-
-CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), requires=('mpirun',),
-            smoke_args=('--nx=16', '--rt=0'),
-            units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'},
-            parts={'memory-bound codes': ('Hpcg',)},
-            headlines={r'Hpcg\.gflops': 'HPCG'}, scales={'Hpcg': 'weak'})
+from parity.check import Lines, Metric, Mpi, Read, Wrong, agree, half, same
 
 # points along the edge of each rank's cube, more where caches would hold them, up to LARGEST; seconds; by size
 SIZES = {'quick': (32, 10), 'nightly': (104, 60), 'acceptance': (104, 1800)}

@@ -10,13 +10,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from parity.base import paths
-from parity.check import Code, Metric, Mpi, Wrong
-
-CODE = Code('HPL', spack='hpl@2.3', binaries=('xhpl',), requires=('mpirun',), files=('HPL.dat',), blas=True,
-            version=r'^HPLinpack (2\.\d+)',
-            stand_in='hpcc', stands_for=('hpl',), units={'gflops.*': 'Gflop/s', 'seconds': 's'},
-            parts={'memory-bound codes': ('Hpl',)},
-            headlines={r'Hpl\.gflops': 'HPL'}, scales={r'Hpl.*\.gflops$': 'weak'})
+from parity.check import Metric, Mpi, Wrong
 
 # share of memory, and seconds, by size
 SIZES = {'quick': (0.20, 15), 'nightly': (0.50, 120), 'acceptance': (0.80, 7200)}

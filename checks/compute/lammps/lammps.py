@@ -8,15 +8,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same, whole
-
-CODE = Code('LAMMPS', spack='lammps@20250722.3 ~kspace', binaries=('lmp',), executable='lmp', package='lammps',
-            requires=('mpirun',), optional=True, files=('melt.in',),
-            smoke_args=('-in', 'melt.in', '-log', 'none', '-var', 'edge', '4', '-var', 'steps', '1',
-                    '-var', 'every', '1'),
-            version=r'^LAMMPS \(\d+ \w+ (\d{4})', min_version=(2020,),
-            units={'atom_steps': 'Matom-step/s'}, parts={'compute': ('Lammps',)},
-            headlines={r'Lammps\.atom_steps': 'LAMMPS, melt'}, scales={'Lammps': 'weak'})
+from parity.check import Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same, whole
 
 ATOMS_A_RANK = 16000        # at least; two ranks have the 32,000 atoms of LAMMPS's own benchmark
 STEPS = {'quick': 200, 'nightly': 4000, 'acceptance': 40000}

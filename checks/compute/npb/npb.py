@@ -6,16 +6,7 @@ from npb_output import ROUTINES, check, read, receive_seconds
 from npb_sizes import class_of, memory_bytes, most_ranks
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Metric, Mpi
-
-CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,D,W', binaries=('{names}.{classes}.x',),
-            requires=('mpirun',), units={'mops_.*': 'Mop/s', 'seconds': 's', '.*_com.*tion': 's'},
-            parts={'memory-bound codes': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',),
-                   'compute': ('Npb%benchmark=ep',)},
-            headlines={r'Npb%benchmark=ep\.mops_total': 'NPB EP',
-                       r'Npb%benchmark=cg\.mops_total': 'NPB CG'},
-            scales={r'Npb.*\.(mops_total|seconds)$': 'strong'})
-
+from parity.check import Metric, Mpi
 
 #: Of LU with profile=yes: how long a rank is in MPI_Recv.
 RECEIVES = Metric('receive_seconds', 's', 'lower', zero=True)

@@ -11,13 +11,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import KERNEL_FIGURES, Code, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
-
-CODE = Code('ops', requires=('cc',), feature='cc',
-            units={'lowest_over_median': '', 'dips': 'count', '.*': 'Gop/s'},
-            parts={'compute': ('Ops',)},
-            headlines={r'Ops%threads=all\.double': 'double precision, all cores',
-                       r'Ops%threads=one\.double': 'double precision, one core'}, scales={r'Ops\.': 'weak'})
+from parity.check import KERNEL_FIGURES, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
 # seconds of each kind, samples of a second; by size
 SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}

@@ -9,13 +9,8 @@ from statistics import median
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, kernel_rate, printed
-
-CODE = Code('GPU products', requires=('cc',), feature='cc',
-            units={'.*lowest_over_median': '', 'int8.*': 'Gop/s', '.*': 'Gflop/s'},
-            parts={'compute': ('GpuGemm',)},
-            headlines={r'GpuGemm\.double_matrix_gpu0': 'GPU double precision',
-                       r'GpuGemm\.half_matrix_gpu0': 'GPU half precision'})
+from parity.check import Code, Gpu, Incomplete, KERNEL_FIGURES, kernel_rate, Metric, printed, Read, Wrong
+from parity.check import printed
 
 #: Multiply-adds one by one, and by matrix units.
 KINDS = ('double', 'single', 'half', 'double_matrix', 'tf32_matrix', 'half_matrix', 'bf16_matrix', 'int8_matrix')

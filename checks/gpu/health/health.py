@@ -8,25 +8,10 @@ import zlib
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import (
-    KERNEL_FIGURES,
-    Code,
-    Gpu,
-    Incomplete,
-    Metric,
-    Read,
-    Wrong,
-    document,
-    kernel_rate,
-    model,
-    printed,
-)
+from parity.check import KERNEL_FIGURES, Gpu, Incomplete, Metric, Read, Wrong, document, kernel_rate, model
+from parity.check import printed
 from parity.measure.machine import gpu
 from parity.measure.machine.gpu import Report
-
-CODE = Code('GPU health', requires=('cc',), feature='cc', units={'clock_gpu.*': 'MHz'},
-            parts={'compute': ('GpuHealth',)},
-            headlines={r'GpuHealth\.clock_gpu0': 'GPU clock under load'})
 
 SECONDS = {'quick': 10, 'nightly': 60, 'acceptance': 600}
 _ROW = (r'(?:sample \d+ of )?single device (?P<device>\d+) program ours operations (?P<operations>\d+) '

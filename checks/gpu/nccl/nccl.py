@@ -5,11 +5,8 @@ NCCL is taken where the loader finds it or parity's environment has its wheel.""
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate, printed
-
-CODE = Code('GPU collectives', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
-            parts={'within a node': ('GpuCollective',)},
-            headlines={r'GpuCollective\.allreduce_gpu0': 'GPU all-reduce'})
+from parity.check import Code, Gpu, KERNEL_FIGURES, kernel_rate, Metric, printed, Read, Wrong
+from parity.check import printed
 
 #: How often a byte crosses the links of a device, of n: NCCL's bus bandwidth (nccl-tests, doc/PERFORMANCE.md).
 BUS = {'allreduce': 2, 'allgather': 1}

@@ -9,10 +9,7 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.base import codes
 from parity.check import Code, Devices, room
-
-CODE = Code('OSU on GPUs', feature='osu-gpu', units={'(bw|bibw)_.*': 'MB/s', '.*': 'us'},
-            parts={'network': ('GpuOsu.*%where=between',), 'within a node': ('GpuOsu.*%where=within',)},
-            headlines={r'GpuOsuBandwidth%where=between%benchmark=bw\.bandwidth_1MiB': '1 MiB between two GPUs'})
+from parity.check import room
 
 osu = room(codes.named('osu'))
 RUNTIMES = ('cuda', 'rocm')

@@ -7,11 +7,8 @@ from statistics import median
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate, printed
-
-CODE = Code('GPU transfers', requires=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
-            parts={'within a node': ('GpuTransfer',)},
-            headlines={r'GpuTransfer\.to_device_gpu0': 'host to GPU'})
+from parity.check import Code, Gpu, KERNEL_FIGURES, kernel_rate, Metric, printed, Read, Wrong
+from parity.check import printed
 
 WAYS = ('to_device', 'from_device', 'to_device_all', 'from_device_all')
 # bytes, how often; by size

@@ -4,13 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from parity.base.codes import CACHE_MULTIPLE
-from parity.check import Code, Incomplete, Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
-
-CODE = Code('BabelStream', spack='babelstream@5.0 +omp', smoke_args=('--list',), gpu=True,
-            binaries=('omp-stream +omp', 'cuda-stream +cuda', 'hip-stream +hip'), units={'.*': 'MB/s'},
-            parts={'memory': ('BabelStream',)},
-            headlines={r'BabelStream%threads=all\.triad': 'BabelStream Triad, all cores'},
-            scales={'BabelStream': 'strong'})
+from parity.check import Incomplete, Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
 
 ARRAYS = {'Copy': 2, 'Mul': 2, 'Add': 3, 'Triad': 3, 'Dot': 2}      # arrays read or written by each kernel
 # how often each kernel runs; by size

@@ -14,14 +14,7 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base.codes import CACHE_MULTIPLE
 from parity.base.figures import amount, figure
-from parity.check import KERNEL_FIGURES, Code, Kernel, Metric, Read, Wrong, kernel, kernel_rate
-
-CODE = Code('blocks', requires=('cc',), feature='cc', units={'latency_.*': 'ns', '.*': 'GB/s'},
-            parts={'memory': ('Blocks',)},
-            headlines={r'Blocks%threads=all%order=sequential\.read_1MB': 'read, 1 MB, all cores',
-                       r'Blocks%threads=all%order=random\.read_64B': 'read, 64 B at random',
-                       r'Blocks%threads=one%order=sequential\.read_1MB': 'read, 1 MB, one core'},
-            scales={r'Blocks.*\.(read|write|update)_': 'weak'})
+from parity.check import KERNEL_FIGURES, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
 BLOCKS = {'1B': 1, '8B': 8, '64B': 64, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7}
 # blocks that are run, seconds of each; by size

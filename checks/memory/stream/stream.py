@@ -6,15 +6,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, variable
 
-from parity.check import Code, Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
-
-CODE = Code('STREAM', binaries=('stream_c.exe',), stand_in='hpcc',
-            stands_for=('stream_star_',), units={'.*_(mean|min|max)': 's', '.*': 'MB/s'},
-            spack='stream@git.6703f7504a38a8da96b353cadafa64d3c2d7a2d3=5.10 +openmp stream_array_size=80000000',
-            parts={'memory': ('Stream',)},
-            headlines={r'Stream%threads=all\.triad': 'STREAM Triad, all cores',
-                       r'Stream%threads=one\.triad': 'STREAM Triad, one core'},
-            scales={'Stream': 'strong'})
+from parity.check import Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
 
 ARRAYS = {'Copy': 2, 'Scale': 2, 'Add': 3, 'Triad': 3}       # arrays read or written by each kernel
 TIMES = ('mean', 'min', 'max')                              # of the repetitions but the first

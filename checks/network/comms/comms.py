@@ -9,10 +9,7 @@ is dropped, and a mean of the others is judged. Tessera measured two networks so
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, number, sealed, whole
-
-CODE = Code('comms', requires=('python3', 'mpirun'), units={'time_.*': 'us', 'bandwidth_.*': 'MB/s'},
-            parts={'network': ('Comms%where=between',), 'within a node': ('Comms%where=within',)})
+from parity.check import Lines, Metric, Mpi, Read, Wrong, number, sealed, whole
 
 DECADES = {'1B': 1, '10B': 10, '100B': 100, '1KB': 1000, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6,
            '10MB': 10**7}

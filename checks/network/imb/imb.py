@@ -8,11 +8,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, number, ordered, table
-
-CODE = Code('IMB', spack='intel-mpi-benchmarks@2021.7 ~ext ~io ~nbc ~p2p ~rma ~mt', binaries=('IMB-MPI1',),
-            requires=('mpirun',), smoke_args=('-list',), units={'.*_time_.*': 'us', '.*_bandwidth_.*': 'MB/s'},
-            parts={'network': ('Imb.*%where=between',), 'within a node': ('Imb.*%where=within',)})
+from parity.check import Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, number, ordered, table
 
 LARGEST = 1 << 24
 JUDGED = {'8B': 8, '1MiB': 1 << 20, '16MiB': LARGEST}

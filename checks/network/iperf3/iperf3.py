@@ -10,15 +10,9 @@ from iperf3_output import THREADING, of_path, read_ends
 from iperf3_output import read as read
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Incomplete, Metric, Paired, Sweep, Wrong, by_pair
+from parity.check import Incomplete, Metric, Paired, Sweep, Wrong, by_pair
 
 # its JSON before 3.9 lacks what is checked
-CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='iperf3', package='iperf3',
-            requires=('python3',), smoke_args=('--version',), version=r'^iperf (\d+\.\d+)', min_version=(3, 9),
-            units={'.*rate': 'MB/s', 'rtt_.*|jitter': 'us', 'window': 'B', 'loss': '%'},
-            parts={'network': ('Tcp%where=between', 'TcpPairs'), 'within a node': ('Tcp%where=within',)},
-            headlines={r'Tcp%where=between%protocol=tcp\.rate_4': 'TCP between two nodes, 4 streams',
-                       r'Tcp%where=within%protocol=tcp\.rate_4': 'TCP within a node, 4 streams'})
 
 
 STREAMS = (1, 2, 4, 8)

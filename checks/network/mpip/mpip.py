@@ -10,11 +10,9 @@ import statistics
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from parity.check import Code, Incomplete, Lines, Metric, Read, Wrong, number, ordered, whole
+from parity.check import Incomplete, Lines, Metric, Read, Wrong, number, ordered, whole
 
 OPTIONS = '-k 0 -e'                # of the variable MPIP
-CODE = Code('mpiP', spack='mpip@3.5 ~bfd ~demangling', binaries=('../lib/libmpiP.so',),
-            units={'.*_seconds_.*': 's', 'mpi_share': '%'})
 PROFILE = ('*.mpiP', 'MPIP=-k0,-e')        # the names of its reports, and the variable that it needs
 #: What a profiled case measures beside its own figures.
 METRICS = (

@@ -12,23 +12,6 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Code, Kind, Metric, Mpi, Paired, Wrong
 from parity.measure.scheduler import placement
 
-CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', requires=('mpirun',), smoke_args=('-h',), gpu=True,
-            binaries=('../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency',
-                      '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bw',
-                      '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bibw',
-                      '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_mbw_mr',
-                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_allreduce',
-                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_alltoall',
-                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_bcast',
-                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_barrier'),
-            stand_in='pingpong', stands_for=('latency_', 'bandwidth_'),
-            units={'message_rate_.*': '1/s', '(bw|bibw|mbw_mr)_.*': 'MB/s', '.*': 'us'},
-            parts={'network': ('Osu.*%where=(between|all-nodes)', 'Pairs'), 'within a node':
-            ('Osu.*%where=within',)},
-            headlines={r'OsuLatency%where=between%benchmark=latency\.latency_8B': '8 B between two nodes',
-                       r'OsuBandwidth%where=between%benchmark=bw\.bandwidth_1MiB': '1 MiB between two nodes',
-                       r'OsuLatency%where=within%benchmark=latency\.latency_8B': '8 B within a node'})
-
 LARGEST = 1 << 20
 JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}
 COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')

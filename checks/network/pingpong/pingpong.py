@@ -9,13 +9,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, number, same, table
-
-CODE = Code('pingpong', requires=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'},
-            parts={'network': ('Pingpong%where=between',), 'within a node': ('Pingpong%where=within',)},
-            headlines={r'Pingpong%where=between\.latency_8B': '8 B between two nodes',
-                       r'Pingpong%where=between\.bandwidth': '1 MiB between two nodes',
-                       r'Pingpong%where=within\.latency_8B': '8 B within a node'})
+from parity.check import Lines, Metric, Mpi, Read, Wrong, agree, number, same, table
 
 LARGEST = 1 << 20
 # times to and fro of messages up to 16 KiB, and of larger ones; by size

@@ -15,10 +15,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, variable
 
-from parity.check import Code, Incomplete, Lines, Metric, Paired, Read, Wrong, number, same, sealed, sections
-
-CODE = Code('shared link', requires=('python3',), units={'rtt_.*': 'us', 'alone|sum': 'MB/s'},
-            parts={'network': ('Shared',)})
+from parity.check import Incomplete, Lines, Metric, Paired, Read, Wrong, number, same, sealed, sections
 
 # seconds of a transfer, by size
 SIZES = {'quick': 4, 'nightly': 10, 'acceptance': 60}

@@ -17,11 +17,6 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Budget, Code, Kind, Metric, Workload, Wrong
 from parity.measure.scheduler import placement
 
-CODE = Code('filecopy', executable='python3', units={'.*seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
-            parts={'storage': ('FileCopy',)},
-            headlines={r'FileCopy%mode=large-copy%clients=one%sync=durable\.rate': 'large copy, durable'})
-
-
 # bytes of the large file, number of small files, iterations; by size
 SIZES = {'quick': (64 << 20, 300, 3), 'nightly': (1 << 30, 4000, 10), 'acceptance': (8 << 30, 20000, 35)}
 

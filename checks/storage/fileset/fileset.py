@@ -16,12 +16,7 @@ from fileset_output import read
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base.figures import amount, figure
-from parity.check import Budget, Code, Kind, Metric, Mpi, Wrong
-
-CODE = Code('fileset', executable='python3', requires=('mpirun',),
-            units={'seconds': 's', 'rate': 'Mb/s', 'file_rate': 'files/s', 'ns_per_byte': 'ns/byte'},
-            parts={'storage': ('Fileset',)})
-
+from parity.check import Budget, Kind, Metric, Mpi, Wrong
 
 BYTES = {'1B': 1, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7, '100MB': 10**8,
          '1GB': 10**9}

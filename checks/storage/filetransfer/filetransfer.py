@@ -15,10 +15,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Budget, Code, Incomplete, Metric, Paired, Read, Wrong, by_pair, number, same, sealed
-
-CODE = Code('filetransfer', executable='python3', parts={'storage': ('FileTransfer',)},
-            units={'seconds|pair_.*': 's', 'rate|worst|read|written|disk': 'MB/s'})
+from parity.check import Budget, Incomplete, Metric, Paired, Read, Wrong, by_pair, number, same, sealed
 
 # bytes of a file, by size; most pairs
 SIZES = {'quick': 64 << 20, 'nightly': 1 << 30, 'acceptance': 8 << 30}

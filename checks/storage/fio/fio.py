@@ -14,14 +14,9 @@ from fio_output import read
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from parity.base.figures import amount
-from parity.check import Code, Metric, Room, Workload, Wrong
+from parity.check import Metric, Room, Workload, Wrong
 
 # fio 3 is the first that counts in nanoseconds
-CODE = Code('fio', spack='fio@3.37', binaries=('fio',), executable='fio', package='fio', requires=('python3',),
-            smoke_args=('--version',), version=r'^fio-(\d+\.\d+)', min_version=(3, 0),
-            units={'.*_rate': 'MiB/s', '.*_iops': 'op/s', '.*': 'us'}, parts={'storage': ('Fio',)},
-            headlines={r'Fio%access=random%operation=read\.rate_4KiB_1': '4 KiB random read',
-                       r'Fio%access=sequential%operation=write\.rate_1MiB_1': '1 MiB sequential write'})
 
 
 MIB = 1 << 20

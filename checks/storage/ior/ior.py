@@ -12,15 +12,7 @@ import reframe as rfm
 from ior_output import read
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Metric, Storage, Wrong
-
-CODE = Code('IOR', spack='ior@4.0.0', binaries=('ior',), smoke_args=('-b', '1k', '-t', '1k', '-o', 'file'),
-            requires=('mpirun',), version=r'^IOR-(4\.0)\.',
-            units={'(write|read)_iops': 'op/s', '(write|read)_seconds': 's', '(write|read).*': 'MiB/s'},
-            parts={'storage': ('Ior',)},
-            headlines={r'Ior%api=POSIX%access=file-per-process%span=2\.write': 'IOR write, two nodes',
-                       r'Ior%api=POSIX%access=file-per-process%span=1\.write': 'IOR write, one node'})
-
+from parity.check import Metric, Storage, Wrong
 
 MIB = 1 << 20
 # bytes that a node writes, repetitions; by size

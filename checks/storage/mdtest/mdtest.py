@@ -9,13 +9,7 @@ import reframe as rfm
 from mdtest_output import read
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Kind, Metric, Storage, Wrong
-
-CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), smoke_args=('-n', '1', '-d', 'folder'),
-            requires=('mpirun',), version=r'^mdtest-(4\.0)\.', units={'.*': 'op/s'},
-            parts={'storage': ('Mdtest',)},
-            headlines={r'Mdtest%directories=unique%clients=all%span=1\.file_create': 'mdtest create, one node'})
-
+from parity.check import Kind, Metric, Storage, Wrong
 
 KIB = 1024
 # files and directories of each rank, iterations; by size

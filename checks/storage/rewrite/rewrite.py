@@ -11,13 +11,9 @@ from rewrite_output import TOOLS, name_of
 from rewrite_output import read as read
 
 from parity.base.figures import amount
-from parity.check import Code, Metric, Room, Workload, Wrong
+from parity.check import Metric, Room, Workload, Wrong
 
 # 3.489 is the oldest release whose report was recorded
-CODE = Code('IOZone', feature='iozone', spack='iozone@3_506', binaries=('iozone',), executable='iozone',
-            package='iozone3', requires=('python3',), smoke_args=('-v',), version=r'Revision: (\d+)\.(\d+)',
-            min_version=(3, 489), stand_in='fio', stands_for=('rewrite_',),
-            units={'.*_rate': 'MiB/s', '.*_iops': 'op/s', '.*': 'us'}, parts={'storage': ('Rewrite',)})
 
 MIB = 1 << 20
 _BLOCK = r'[1-9]\d{0,6}(B|KiB|MiB)'

@@ -1,49 +1,46 @@
-"""The benchmark codes. Each has a folder, checks/<subsystem>/<code>/, whose <code>.py states `CODE = Code(...)`.
-CODE holds literals only: listing the codes imports no check."""
+"""The benchmark codes. Each has a folder, checks/<subsystem>/<code>/, whose code.yaml says where its programs come
+from. Listing the codes runs no check."""
 
-from __future__ import annotations
-
-import ast
 import itertools
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-from parity.base import paths
+from pydantic import Field
+
+from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
+from parity.base.strict import Strict
 
 #: The folders below checks/ of codes, and what a tag of a foreign test names.
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
 #: Programs that belong to no code and may be needed beside one: an MPI, Python, a C compiler with OpenMP.
 TOOLS = {'mpirun': 'mpi', 'python3': 'python', 'cc': 'cc'}
-#: A statement of a check's file that a code needs, up to the next one.
-_STATED = re.compile(r'^(?:CODE|PROFILE)\b.*\n?(?:[ \t)].*\n?|\n)*', re.M)
+#: What a folder says of its code.
+STATED = 'code.yaml'
 
 #: Each array at least so many times the last-level caches used in a run (McCalpin's run rules,
 #: https://www.cs.virginia.edu/stream/ref.html).
 CACHE_MULTIPLE = 4
 
 
-@dataclass(frozen=True)
-class Code:
-    """A benchmark code. Only ``name`` must be stated. A pattern is matched from the start of a cell's name
-    (Npb%benchmark=mg%....mops_total)."""
+class Code(Strict):
+    """A benchmark code. A pattern is matched from the start of a cell's name (Npb%benchmark=mg%....mops_total)."""
 
     name: str                           # in reports
     spack: str = ''                     # the line of spack.yaml, if Spack builds it
     #: What it brings below the view's bin/. `{variant}` stands for each value of a variant; `NAME +variant` is
     #: there only with the variant.
     binaries: tuple[str, ...] = ()
-    executable: str = ''                # the program on PATH; without it and ``requires``: only of Spack
+    executable: str = ''                # the program on PATH; without it and `requires`: only of Spack
     other_names: tuple[str, ...] = ()   # of the executable in other versions; the first that is there runs
     package: str = ''                   # Debian's package of the executable
-    requires: tuple[str, ...] = ()      # the TOOLS that a check needs, too: mpirun, python3, cc
-    smoke_args: tuple[str, ...] = ()    # of a short trial, in a folder that has only ``files``
+    requires: tuple[str, ...] = ()      # the tools that a check needs, too: mpirun, python3, cc
+    smoke_args: tuple[str, ...] = ()    # of a short trial, in a folder that has only `files`
     files: tuple[str, ...] = ()         # the files beside the check that the trial needs
     expect: str = ''                    # a line that standard output, or a file that the trial writes, must have
     version: str = ''                   # the regular expression of the version there; its groups are the numbers
@@ -53,18 +50,21 @@ class Code:
     stand_in: str = ''                  # the name of another code, which measures the same
     stands_for: tuple[str, ...] = ()    # the beginnings of that code's metrics that do
     #: For `parity parse`: the expression of a metric's name -> its unit; the first that fits counts.
-    units: dict[str, str] = field(default_factory=dict, hash=False)
+    units: dict[str, str] = {}
     #: Pattern -> the parts of a machine that move the cell.
-    parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    parts: dict[str, tuple[str, ...]] = {}
     #: Pattern -> the name of the figure on a first screen.
-    headlines: dict[str, str] = field(default_factory=dict, hash=False)
+    headlines: dict[str, str] = {}
     #: Pattern -> strong or weak, for `parity scaling`: all ranks or threads make the figure together, on one
     #: problem (strong) or on one that grows with them (weak).
-    scales: dict[str, str] = field(default_factory=dict, hash=False)
+    scales: dict[str, str] = {}
     optional: bool = False              # an application: only a system that names it in `requires` must have it
     feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
-    profiles: bool = False              # by every(): the file states PROFILE, of a library that profiles MPI
-    file: Path = Path()                 # by every()
+    profiles: bool = False              # a library that profiles MPI: the check's file states PROFILE
+    file: Path = Field(default=Path(), exclude=True)    # of the check: parity sets it
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def room(self) -> str:
@@ -115,6 +115,13 @@ def check_of(folder: Path) -> Path:
     return folder / f'{folder.name}.py'
 
 
+@cache
+def stated_beside(file: str) -> Code | None:
+    """Return the code whose folder a check's file is in; None where that folder states none."""
+    stated = Path(file).parent / STATED
+    return _read(check_of(stated.parent)) if stated.is_file() else None
+
+
 def is_code(folder: Path) -> bool:
     """Return whether a folder checks/<subsystem>/<name>/ is a code's: its <name>.py uses parity."""
     return uses_parity(check_of(folder))
@@ -131,8 +138,8 @@ def uses_parity(file: Path) -> bool:
 def every() -> tuple[Code, ...]:
     """Return all codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/.
 
-    A folder without a check is no code. Raise UsageError, with file and line, for a check without a CODE of
-    literals, and for a name that two codes have."""
+    A folder without a check is no code. Raise UsageError, with file and line, for a check without a code.yaml, and
+    for a name that two codes have."""
     return _every(os.environ.get('PARITY_ROOT'))
 
 
@@ -160,11 +167,11 @@ def _below(checks: Path) -> tuple[Code, ...]:
     for folder in _folders(checks):
         if not is_code(folder):
             continue
-        code, line = _read(check_of(folder))
+        code = _read(check_of(folder))
         for other in found.values():
             if code.name == other.name or code.room == other.room:
-                raise UsageError(f'{code.file}:{line}: {code.name!r} is the code of {other.file} already; each '
-                                 'folder must have a name and a CODE of its own')
+                raise UsageError(f'{folder / STATED}: {code.name!r} is the code of {other.file.parent} already; '
+                                 'each folder must have a name and a code of its own')
         found[code.name] = code
     return tuple(found.values())
 
@@ -199,47 +206,11 @@ def _names(files: list[Path], folder: Path) -> tuple[str, ...]:
     return tuple(str(file.relative_to(folder)) for file in files)
 
 
-def _read(file: Path) -> tuple[Code, int]:
-    """Return a file's CODE and its line."""
-    try:
-        SourceFileLoader(file.stem, str(file)).get_code(file.stem)      # Python has compiled most files before
-    except SyntaxError as err:
-        raise UsageError(f'{file}:{err.lineno}: {err.msg}') from None
-    try:
-        tree = ast.parse(_statements(file.read_text('utf-8', 'replace')))
-    except SyntaxError:     # a statement was cut: it has lines that are not indented
-        tree = ast.parse(file.read_bytes())
-    stated = {target.id: node.value for node in tree.body if isinstance(node, ast.Assign)
-              for target in node.targets if isinstance(target, ast.Name)}
-    call = stated.get('CODE')
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != 'Code':
-        raise UsageError(f"{file}:{call.lineno if call else 1}: must state CODE = Code('NAME', ...)")
-    known = [f.name for f in fields(Code) if f.name not in ('file', 'profiles')]
-    for key in call.keywords:
-        if key.arg not in known:
-            raise UsageError(f'{file}:{key.value.lineno}: CODE: unknown {key.arg!r}; '
-                             f'valid are: {", ".join(known)}')
-    for node in (*call.args, *(key.value for key in call.keywords)):
-        try:
-            ast.literal_eval(node)
-        except ValueError:
-            raise UsageError(f'{file}:{node.lineno}: {ast.unparse(node)}: must be a literal: CODE is read without '
-                             'running the file') from None
-    try:
-        code = Code(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
-    except TypeError as err:
-        raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
-    code = replace(code, file=file, profiles='PROFILE' in stated)
-    return replace(code, feature=code.feature or code.room), call.lineno
-
-
-def _statements(text: str) -> str:
-    """Return the text with the statements that a code needs alone, on their lines: to parse all takes long."""
-    found, at = '', 0
-    for stated in _STATED.finditer(text):
-        found += '\n' * text.count('\n', at, stated.start()) + stated[0]
-        at = stated.end()
-    return found
+def _read(check: Path) -> Code:
+    """Return what the folder of a check says of its code."""
+    stated = yamlfile.read(check.parent / STATED, Code)
+    code = stated.model_copy(update={'file': check})
+    return code.model_copy(update={'feature': stated.feature or code.room})
 
 
 def group_of(cell: str, subsystem: str) -> str:

@@ -156,7 +156,8 @@ def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
     """Refuse a key or value with a character that a script must not hold, also one written as an escape.
 
     The file's own characters count, too: YAML takes U+0085 for a line break and folds it into a space."""
-    if root is None or not strange(text) and '\\' not in text:
+    escapes = '\\' in text and '"' in text      # only between such quotes
+    if root is None or not (escapes or strange(text)):
         return
     seen, left = set(), [((), root)]
     while left:
@@ -253,7 +254,7 @@ def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str
 #: By the beginning of pydantic's name for the error.
 _WORDS = {
     'string_type': 'must be text; put it in quotes',
-    'list_type': 'must be a list, such as [a, b]',
+    'list_type': 'must be a list, such as [a, b]', 'tuple_type': 'must be a list, such as [a, b]',
     'dict_type': 'must be a mapping of keys to values', 'model_type': 'must be a mapping of keys to values',
     'bool_': 'must be true or false', 'int_': 'must be a whole number', 'float_': 'must be a number',
     'finite_number': 'must be a finite number', 'date_': 'must be a date, such as 2027-01-31',

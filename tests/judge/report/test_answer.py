@@ -28,7 +28,7 @@ def said(verdict) -> list[str]:
 
 def headline(monkeypatch, **patterns: str) -> None:
     """Let one code name these figures of the toy check for a first screen."""
-    monkeypatch.setattr(codes, 'every', lambda: (codes.Code('Toy', headlines=patterns),))
+    monkeypatch.setattr(codes, 'every', lambda: (codes.Code(name='Toy', headlines=patterns),))
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ def test_a_kind_that_a_session_states_wins_over_its_sentence(name):
     """A session of before states none: its reason tells."""
     status, why = ENDS[name]
     kind, = {run.kind for run in record.of_report(made.report([ended(name, 0)], [planned(name)])).runs}
-    assert kind is reasons.kind(status, why)
+    assert kind.value == KINDS[name]['kind'] if name in KINDS else kind is reasons.kind(status, why)
     stated, = record.of_report(made.report([ended(name, 0, kind='same')], [planned(name)])).runs
     assert stated.kind is Kind.SAME and stated.reason == why
     later, = record.of_report(made.report([ended(name, 0, kind='of a later version')], [planned(name)])).runs

@@ -50,7 +50,7 @@ class Point(NamedTuple):
 
 class ScalingSeries(NamedTuple):
     """A metric of a case over the sizes. ``kind``: strong for one problem on all sizes, weak for one that grows
-    with them, '' where the code does not tell (`scales` of its CODE)."""
+    with them, '' where the code does not tell (`scales` of its code.yaml)."""
 
     place: str
     environ: str

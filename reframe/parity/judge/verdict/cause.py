@@ -234,7 +234,7 @@ def _partitions(found: list[CellFigure], partition: str, every: set[str]) -> Whe
 
 
 #: A part of a machine; the groups that each have a slower cell; those whose slower cells support it; and those of
-#: which one was judged and none is slower. A group is a part that a code names for its cells (CODE, parts), else a
+#: which one was judged and none is slower. A group is a part that a code names for its cells (`parts`), else a
 #: subsystem. The first rule that fits counts.
 RULES = (
     ('memory', ['memory'], ['memory-bound codes', 'within a node'], ['compute', 'network']),

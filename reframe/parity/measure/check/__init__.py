@@ -1,6 +1,5 @@
-"""All that a check imports: Code, Metric, the mixins, and the reader of outputs."""
+"""All that a check imports: Metric, the mixins, and the reader of outputs."""
 
-from parity.base.codes import Code
 from parity.base.reasons import Kind
 from parity.measure.check.columns import COUNT, FIGURE, Columns, table
 from parity.measure.check.gpu import Devices, Gpu

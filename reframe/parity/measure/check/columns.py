@@ -37,8 +37,8 @@ class Columns:
     def rows(self, out: Lines, last: int | None = None) -> dict[int, Row]:
         """Return the figures of each message size (bytes), by the name of their column.
 
-        ``last`` is the last size that was asked for. Raise Incomplete for a table that ends early, Wrong for a row
-        or a size that does not fit, Unread for a column that is not read."""
+        ``last`` is the last size that was asked for. Raise Incomplete for a table that ends early, and Wrong for a
+        row or a size that does not fit. Raise Unread for a column that is not read."""
         at, columns = self._heading(out)
         rows: dict[int, Row] = {}
         before = None
@@ -83,7 +83,7 @@ class Columns:
         return re.match(rf' *{re.escape(self.first)}( |$)', line) is not None
 
     def _columns(self, heading: str) -> list[Column]:
-        """Return the columns of a heading but for the first; none where one of them is not read."""
+        """Return the columns of a heading but for the first; none where one is not read."""
         names = '|'.join(map(re.escape, sorted(self.others, key=len, reverse=True)))
         begin = heading.index(self.first) + len(self.first)
         columns = []

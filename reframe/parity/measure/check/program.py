@@ -46,7 +46,7 @@ _QUOTED = 80                # characters of a line in a message
 
 
 class Title(NamedTuple):
-    """Where a title stands: its line's number, the place of the line in the text, and what stands before it."""
+    """A title: the number of its line, the place of the line in the text, and what stands before it there."""
 
     line: int
     begin: int
@@ -69,7 +69,7 @@ class Output(Lines):
 
 @dataclass(frozen=True)
 class Program:
-    """How a program begins its output, and which of its versions were tried."""
+    """A program: what its output begins with, and which of its versions were tried."""
 
     name: str                       # in messages
     title: str                      # the expression of its title; a blank in it fits several

@@ -87,8 +87,9 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_declare(self):
         self._rfm_display_name = variables.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem, *self.parity_size_tags()}
-        if not self.needs and (code := getattr(sys.modules[type(self).__module__], 'CODE', None)):
-            self.needs = frozenset({code.feature or Path(self.prefix).name})
+        code = codes.stated_beside(sys.modules[type(self).__module__].__file__)
+        if code and not self.needs:
+            self.needs = frozenset({code.feature})
         self.parity_claim()
 
     def beyond_memory(self, partition):

@@ -126,7 +126,7 @@ def prepared(code: Code) -> Iterator[str]:
 
 
 def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Probed:
-    """Run a code's program as its `CODE` says, in a folder of its own."""
+    """Run a code's program as its code.yaml says, in a folder of its own."""
     with prepared(code) as folder:
         silent = not (code.expect or code.version)        # that it runs for a while is all that can be asked
         ran = attempt([path, *code.smoke_args], env, *([SECONDS] if silent else []), cwd=folder)
