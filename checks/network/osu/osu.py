@@ -6,7 +6,7 @@ is where the eager protocol ends in most MPIs, 1 MiB is bandwidth.
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from osu_output import read, read_pairs
+from osu_output import PROGRAM, read, read_pairs  # noqa: F401
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Code, Kind, Metric, Mpi, Paired, Wrong

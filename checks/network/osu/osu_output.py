@@ -1,8 +1,8 @@
 """OSU Micro-Benchmarks 5 to 7 (Panda et al., Ohio State): point to point and collectives.
 
 Latencies and bandwidths stand alone: an altered digit is not noticed. A table without a row or with a cut one is.
-So is a bandwidth of mbw_mr that is not the message rate times the size. With -f, a mean lies between the minimum and
-the maximum."""
+So is a bandwidth of mbw_mr that is not the message rate times the size. With -f, a mean lies between the minimum
+and the maximum."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ server's own cache cannot be seen from a client: the case's facts say so.
 import math
 
 import reframe as rfm
-from ior_output import read
+from ior_output import PROGRAM, read  # noqa: F401
 from reframe.core.builtins import parameter, run_after
 
 from parity.check import Metric, Storage, Wrong

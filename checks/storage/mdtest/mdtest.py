@@ -6,7 +6,7 @@ same kernel made it remembers: these figures are labelled `cached`.
 """
 
 import reframe as rfm
-from mdtest_output import read
+from mdtest_output import PROGRAM, read  # noqa: F401
 from reframe.core.builtins import parameter, run_after
 
 from parity.check import Kind, Metric, Storage, Wrong

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from parity.base.figures import counted
@@ -65,6 +66,11 @@ class Output(Lines):
     def version(self) -> str:
         """The version that the title names; '' where it names none."""
         return self.title.groupdict().get('version') or ''
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the version: 4.0.1rc1 has 4, 0 and 1."""
+        return _numbers(self.version)
 
 
 @dataclass(frozen=True)
@@ -192,19 +198,13 @@ def _like(label: str) -> str:
 
 
 def _without_frames(lines: list[str]) -> list[str]:
-    """Return the lines with what Open MPI warns of in frames made blank."""
+    """Return the lines with what Open MPI warns of in frames made blank; a last frame may lack its end."""
     kept = list(lines)
-    begin = None
-    for at, line in enumerate(lines):
-        if line.rstrip() != _FRAME:
-            continue
-        if begin is None or at - begin > _LONGEST_FRAME:
-            begin = at
-        elif lines[begin + 1].startswith(_FRAMED):
-            kept[begin:at + 1] = [''] * (at + 1 - begin)
-            begin = None
-        else:
-            begin = at
+    edges = [at for at, line in enumerate(lines) if line.rstrip() == _FRAME]
+    for edge, close in pairwise([*edges, len(lines) - 1]):
+        framed = ''.join(lines[edge + 1:edge + 2]).startswith(_FRAMED)
+        if kept[edge] and framed and close - edge <= _LONGEST_FRAME:
+            kept[edge:close + 1] = [''] * (close + 1 - edge)
     return kept
 
 

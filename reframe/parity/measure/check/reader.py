@@ -17,7 +17,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -128,6 +128,10 @@ class Lines:
         self.ended = True
         return match
 
+    def value(self, name: str, mark: str = ' : ') -> str:
+        """What stands behind ``name`` and the mark in the one line that begins so."""
+        return self.one(f'{re.escape(name)}{mark}(.*)', name)[1]
+
     def count(self, pattern: str, zero: bool = False) -> int:
         """The count in the one line that is ``pattern``: its group 1."""
         return whole(self.one(pattern)[1], _plain(pattern), zero)
@@ -190,6 +194,15 @@ def size(token: str, what: str) -> int:
     if count is None:
         raise Wrong(f'the command line has {token[:40]!r} as {what}: a size such as 4k, 2m or 1g was expected')
     return count
+
+
+def by_heading(headings: Sequence[str], row: Sequence[str], needed: Collection[str]) -> dict[str, str]:
+    """Return the words of a row by their headings. Raise Unread where a column that is needed has none."""
+    words = dict(zip(headings, row, strict=True))
+    for name in needed:
+        if name not in words:
+            raise Unread(f'a table without the column {name}: it has {" ".join(headings)[:160]}')
+    return words
 
 
 def half(value: Decimal) -> float:
