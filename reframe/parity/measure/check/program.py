@@ -145,8 +145,9 @@ class Program:
             return
         with_blanks = self.alone.replace(' ', r'[ \t]+')
         alone = re.findall(rf'{with_blanks}[ \t\r]*$', text, re.ASCII | re.MULTILINE)
-        if len(alone) > 1 and len(alone) >= titles:
-            raise Alone(f"{len(alone)} ranks started alone: the launcher's MPI is not the program's; "
+        ranks = titles or len(alone)
+        if 1 < ranks <= len(alone):
+            raise Alone(f"{ranks} ranks started alone: the launcher's MPI is not the program's; "
                         'try srun --mpi=pmix')
 
     def _no_title(self, text: str) -> str:
