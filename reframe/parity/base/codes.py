@@ -71,6 +71,10 @@ class Code(Strict):
         """The folder's name, by which `parity parse` knows the code; below gpu/ behind `gpu-`."""
         return f'gpu-{self.file.stem}' if self.file.parent.parent.name == 'gpu' else self.file.stem
 
+    def unit(self, metric: str) -> str:
+        """Return the unit of a metric that `parity parse` prints."""
+        return next((unit for names, unit in self.units.items() if re.fullmatch(names, metric)), '')
+
     @property
     def programs(self) -> tuple[str, ...]:
         """The programs that must start where Spack did not build them, as below a view's bin/. `*` stands for each

@@ -136,6 +136,8 @@ def _narrow(side: Side, against: Side) -> None:
 
 _NEEDED = ('benchmark', 'metric', 'value')
 _OPTIONAL = ('unit', 'direction', 'subsystem', 'session')
+#: Columns of a history, which a table of `parity parse --csv` has, too.
+_OF_HISTORY = ('series', 'night', 'kind', 'run')
 _DIRECTIONS = ('higher', 'lower')
 
 
@@ -163,7 +165,7 @@ def of_file(file: str) -> Side:
 
 def _of_csv(file: str, raw: bytes) -> list[Measured]:
     cells: dict[tuple[str, str], Measured] = {}
-    for line, fields in CsvTable(raw, file, _NEEDED, _OPTIONAL).rows():
+    for line, fields in CsvTable(raw, file, _NEEDED, (*_OPTIONAL, *_OF_HISTORY)).rows():
         row = {'session': '-', 'unit': '', **fields}
         if empty := [name for name in ('benchmark', 'metric', 'session') if not row[name]]:
             raise UsageError(f'{file}:{line}: {empty[0]} must not be empty')

@@ -55,6 +55,13 @@ class Title(NamedTuple):
     match: re.Match[str]
 
 
+class RunText(NamedTuple):
+    """The text of a run in a file, and the number of its first line."""
+
+    line: int
+    text: str
+
+
 class Output(Lines):
     """The lines of one run of a program, from its title on."""
 
@@ -98,13 +105,12 @@ class Program:
         own = _own_lines(text[title.begin:], title.before)
         return Output('\n'.join(_without_frames(own)), title, fold)
 
-    def runs(self, text: str) -> list[str]:
-        """Return the text of each run in a file that has several."""
+    def runs(self, text: str) -> list[RunText]:
+        """Return the text of each run in a file that has several, with the number of its first line."""
         text = without_colours(text)
         titles = _without_repeats(text, list(self._titles(text)))
-        begins = [title.begin for title in titles]
-        ends = [*begins[1:], len(text)]
-        return [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        ends = [title.begin for title in titles[1:]] + [len(text)]
+        return [RunText(title.line, text[title.begin:end]) for title, end in zip(titles, ends, strict=True)]
 
     def untried(self, version: str) -> dict[str, str]:
         """Return the fact `note` for a version whose output was not tried."""
