@@ -11,20 +11,21 @@ import io
 import sys
 import textwrap
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from parity.base import codes
-from parity.judge.compare.pairs import Pairs
-from parity.judge.refs.levels import Levels
-from parity.judge.verdict.acks import Acks
-from parity.measure.jobs.request import JobsFile
-from parity.measure.software.environment import GpuFile
 from parity.site.directions import Adopt
-from parity.site.systems import LimitName, System
+from parity.base import codes, yamlfile
+from parity.judge.compare.pairs import Pairs
+from parity.measure.jobs.request import JobsFile
 from parity.study.published import Study
+from parity.judge.refs.levels import Levels
+from parity.measure.rfm.adopt import Adopt
+from parity.measure.software.environment import GpuFile
+from parity.site.systems import LimitName, System
+from parity.judge.verdict.acks import Acks
 
 #: Every file, its model and its purpose.
 FILES = (
@@ -203,9 +204,44 @@ This page is generated from checks/<subsystem>/<code>/ (`python -m dev.files_pag
 '''
 
 
+_FORMS = '''
+## Versions and modes
+
+Each row is an output in the code's folder, and a test reads it. `read` gives figures. A version that is not listed
+is read where its own figures confirm each other, with the note `version 7.6: not tried`. All else is refused by
+name: `unread` in `parity parse`, and `failed` in a night. Nobody ran the outputs that are `made`.
+
+| code | output | what parity says | from |
+|---|---|---|---|
+'''
+
+
 def codes_page() -> str:
-    """Return the table of the codes."""
-    return _CODES + ''.join(f'| {" | ".join(_row(code))} |\n' for code in codes.every())
+    """Return the table of the codes, and that of the outputs that are read and refused."""
+    page = _CODES
+    for code in codes.every():
+        page += _line(_row(code))
+    page += _FORMS
+    for code in codes.every():
+        for row in _forms(code):
+            page += _line(row)
+    return page
+
+
+def _line(cells: Sequence[str]) -> str:
+    escaped = [cell.replace('|', '\\|') for cell in cells]
+    return f'| {" | ".join(escaped)} |\n'
+
+
+def _forms(code: codes.Code) -> Iterator[tuple[str, ...]]:
+    """Yield a row of each output whose form is named: and what expected.yaml says."""
+    expected, _ = yamlfile.load(code.file.parent / 'expected.yaml')
+    for name, said in expected['outputs'].items():
+        if 'form' not in said:
+            continue
+        words = [f'{word}: {said[word]}' for word in ('unread', 'wrong', 'incomplete') if word in said]
+        made = 'made' if name.startswith('made/') else 'a run'
+        yield code.room, said['form'], words[0] if words else 'read', made
 
 
 def _row(code: codes.Code) -> tuple[str, str, str, str]:

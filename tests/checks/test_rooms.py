@@ -18,7 +18,7 @@ from commands import parity
 from conftest import TOP
 from parity.base import codes
 from parity.base.errors import UsageError
-from parity.measure.check.reader import room
+from parity.measure.check.reader import Refused, room
 from parity.measure.check.workload import Workload
 from replay import Replay, check
 from rooms import EVERY, WORDS, outcome
@@ -55,6 +55,21 @@ def test_a_recorded_output_has_its_figures_or_is_refused_with_the_reason(code, n
     assert figures == rooms.figures(code, name)
     assert all(isinstance(value, float) or value == int(value) for value in figures.values())
     assert {key: facts.get(key) for key in said.get('facts', {})} == said.get('facts', {})
+
+
+def test_each_row_of_the_page_has_its_output_and_the_parser_says_its_words():
+    page = (TOP / 'docs' / 'codes.md').read_text().partition('## Versions and modes')[2]
+    rows = [re.split(r'(?<!\\) \| ', line[2:-2]) for line in page.splitlines() if line.startswith('| ')][1:]
+    assert rows
+    for room_name, form, words, _ in rows:
+        code = codes.named(room_name)
+        names = [name for name, said in rooms.of_code(code)['outputs'].items() if said.get('form') == form.replace(r'\|', '|')]
+        assert len(names) == 1, (room_name, form)
+        text, read = rooms.texts(code)[names[0]], rooms.reader(code, names[0])
+        try:
+            assert read(text)[0] and words == 'read'
+        except Refused as err:
+            assert f'{err.word}: {err}' == words.replace(r'\|', '|')
 
 
 def test_a_figure_may_differ_from_the_stated_one_in_its_last_digits_only():

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, NonNegativeFloat, NonNegativeInt
 
+from parity.base import units
 from parity.check import Incomplete, Read, Wrong, document, model
 
 #: What is kept of a group's options, its own and those of all.
@@ -135,9 +136,9 @@ def read(text: str) -> Read:
 def _figures(name: str, told: _Direction, options: dict[str, str]) -> dict[str, float]:
     """The metrics of one direction: its time, bytes and operations make its rates, and are what was asked for."""
     count, size, latency = told.total_ios, told.io_bytes, told.clat_ns
-    block = re.fullmatch('([0-9]{1,12})([kmg]?)', options.get('bs', ''))
-    if block and size != count * (int(block[1]) << 10 * ' kmg'.index(block[2] or ' ')):
-        raise Wrong(f'{name}: {count} operations of bs={block[0]} are not {size} bytes')
+    block = _block_bytes(options)
+    if block and size != count * block:
+        raise Wrong(f'{name}: {count} operations of bs={options["bs"][:40]} are not {size} bytes')
     asked = re.fullmatch('([0-9]{1,9})(s|ms)?', options.get('runtime', ''))
     least = int(asked[1]) * (1 if asked[2] == 'ms' else 1000) if asked and options.get('time_based') == '1' else 1
     if told.runtime < 0.95 * least:
@@ -159,6 +160,18 @@ def _figures(name: str, told: _Direction, options: dict[str, str]) -> dict[str, 
     _mean(name, latency, told.lat_ns)
     return {'rate': bytes_per_second / (1 << 20), 'iops': iops, 'mean': latency.mean / 1000,
             **{figure: value / 1000 for figure, value in percentiles.items()}}
+
+
+def _block_bytes(options: dict[str, str]) -> int | None:
+    """Return the size of a block; None for several, such as a range.
+
+    By default fio counts k and KB in 1024, and KiB in 1000. With kb_base=1000 it is the other way round."""
+    as_others = options.get('kb_base') == '1000'
+    kilo, kibi = (1000, 1024) if as_others else (1024, 1000)
+    block = options.get('bs', '')
+    if block.lower().endswith('i'):         # 4Ki is no 4KiB: fio reads its k alone
+        block = block[:-1]
+    return units.size(block, kilo, kibi)
 
 
 def _mean(name: str, latency: _Latency, whole: _Whole) -> None:

@@ -36,7 +36,7 @@ ROWS = {'Directory creation': 'dir_create', 'Directory stat': 'dir_stat', 'Direc
 
 
 class Asked(NamedTuple):
-    """What the command line asked for."""
+    """The command line: its options, and their sizes."""
 
     options: dict[str, str]
     items: int

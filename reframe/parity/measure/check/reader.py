@@ -129,7 +129,7 @@ class Lines:
         return match
 
     def value(self, name: str, mark: str = ' : ') -> str:
-        """What stands behind ``name`` and the mark in the one line that begins so."""
+        """The text behind ``name`` and the mark in the one line that begins so."""
         return self.one(f'{re.escape(name)}{mark}(.*)', name)[1]
 
     def count(self, pattern: str, zero: bool = False) -> int:
