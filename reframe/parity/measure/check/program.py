@@ -184,19 +184,37 @@ def _several_runs(titles: list[Title]) -> str:
 
 
 def _own_lines(text: str, before: str) -> list[str]:
-    """Return the lines of the text without what stands before each; a line without it is not the program's."""
+    """Return the lines of the text without what stands before each; a line without it is not the program's.
+
+    Raise Unread where most lines are without it: it is not known then which are the program's."""
     lines = text.split('\n')
     parts = _BEFORE.fullmatch(before)
     if not parts['time'] and not parts['label']:
         return lines
-    time = rf'(?:{_TIME})' if parts['time'] else ''
-    label = rf'(?:{_like(parts["label"])})' if parts['label'] else ''
-    alike = re.compile(rf'{time}{parts["gap"]}{label} ?', re.ASCII)
+    alike = _alike(parts, before)
     own = []
+    others = 0
     for line in lines:
         match = alike.match(line)
         own.append(line[match.end():] if match else '')
+        others += bool(line.strip()) and not match
+    labelled = sum(map(bool, own))
+    if others > labelled:
+        raise Unread(f'the title begins with {before!r}, {others} lines below it do not')
     return own
+
+
+def _alike(parts: re.Match[str], before: str) -> re.Pattern[str]:
+    """Return the expression of what stands before a line as it stands ``before`` the title."""
+    expression = ''
+    if parts['time']:
+        expression = rf'(?:{_TIME}){parts["gap"]}'
+    if parts['label']:
+        blank = ' ?' if before.endswith(' ') else ''
+        expression += rf'(?:{_like(parts["label"])}){blank}'
+    elif parts['gap']:
+        expression += '?'       # of an empty line, blanks at the end may have gone
+    return re.compile(expression, re.ASCII)
 
 
 def _like(label: str) -> str:
