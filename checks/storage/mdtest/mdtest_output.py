@@ -121,6 +121,7 @@ def _demand_as_asked(out: Output, asked: Asked, tasks: int, nodes: int) -> None:
     if map_of_tasks:
         several = '0' in map_of_tasks[1]
         same('Nodemap of nodes and tasks', (several, len(map_of_tasks[1])), (nodes > 1, tasks))
+    same('nodes', min(nodes, tasks), nodes)
     total = out.one(r'(\d+) tasks, (\d+) files/directories', 'tasks, ... files/directories')
     same('tasks, files/directories', total.groups(), (str(tasks), str(tasks * asked.items)))
     iterations = out.count(r'SUMMARY rate(?: \(in ops/sec\))?: \(of (\S+) iterations\)')
