@@ -11,6 +11,7 @@ from parity.check import Metric, Mpi, Wrong
 
 LARGEST = 1 << 24
 JUDGED = {'8B': 8, '1MiB': 1 << 20, '16MiB': LARGEST}
+BANDWIDTHS = ('1MiB', '16MiB')
 # most repetitions of a message size; IMB makes fewer where 40 MB have passed
 ITERATIONS = {'quick': 200, 'nightly': 1000, 'acceptance': 4000}
 
@@ -22,7 +23,7 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
     benchmark = parameter(['PingPong', 'Sendrecv', 'Exchange'])
     where = parameter(['within', 'between'])
     metrics = (Metric('time_8B', 'us', 'lower'),
-               *(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in list(JUDGED)[1:]))
+               *(Metric(f'bandwidth_{size}', 'MB/s', 'higher') for size in BANDWIDTHS))
 
     @property
     def two_ranks(self):
@@ -37,15 +38,19 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
     def place(self):
         self.place_where()
         self.executable = self.program('IMB-MPI1')
-        self.executable_opts = [f'-npmin {self.num_tasks}', f'-iter {ITERATIONS[self.size]}',
-                                f'-msglog 0:{LARGEST.bit_length() - 1}', self.benchmark]
+        iterations, power = ITERATIONS[self.size], LARGEST.bit_length() - 1
+        self.executable_opts = [f'-npmin {self.num_tasks}', f'-iter {iterations}', f'-msglog 0:{power}']
+        self.executable_opts.append(self.benchmark)
 
     def parse(self, text):
-        values, facts = read(text, LARGEST)
-        if (facts['benchmark'], facts['processes']) != (self.benchmark, self.num_tasks):
-            raise Wrong(f'ran {facts["benchmark"]} of {facts["processes"]} processes, '
-                        f'asked for {self.benchmark} of {self.num_tasks}')
-        self.note({**facts, 'curve': values})
-        of = self.benchmark.lower()
-        return {'time_8B': values.get(f'{of}_time_8'),
-                **{f'bandwidth_{name}': values.get(f'{of}_bandwidth_{JUDGED[name]}') for name in list(JUDGED)[1:]}}
+        curve, facts = read(text, LARGEST)
+        ran = f'{facts["benchmark"]} of {facts["processes"]} processes'
+        asked = f'{self.benchmark} of {self.num_tasks}'
+        if ran != f'{asked} processes':
+            raise Wrong(f'ran {ran}, asked for {asked}')
+        self.note({**facts, 'curve': curve})
+        name = self.benchmark.lower()
+        figures = {'time_8B': curve.get(f'{name}_time_8')}
+        for size in BANDWIDTHS:
+            figures[f'bandwidth_{size}'] = curve.get(f'{name}_bandwidth_{JUDGED[size]}')
+        return figures

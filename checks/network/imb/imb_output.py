@@ -54,6 +54,7 @@ UNCONFIRMED = (
     'Allgather', 'Allgatherv', 'Allreduce', 'Alltoall', 'Alltoallv', 'Barrier', 'Bcast', 'Gather', 'Gatherv',
     'Reduce', 'Reduce_local', 'Reduce_scatter', 'Reduce_scatter_block', 'Scatter', 'Scatterv')
 MEGABYTE, MEBIBYTE = 1e6, float(1 << 20)
+MICROSECONDS = 1e6      # of a second
 
 
 def read(text: str, max_size: int | None = None) -> Read:
@@ -91,6 +92,7 @@ def _benchmark(out: Output) -> str:
         raise Unread(f'{name} is not read: its table has times alone, which nothing confirms')
     if name not in BENCHMARKS:
         raise Unread(f'{name[:40]!r} is not read; valid are {", ".join(BENCHMARKS)}')
+    out.one(f'# {name}')            # of the list of benchmarks to run
     return name
 
 
@@ -100,12 +102,14 @@ def _figures(name: str, rows: dict[int, Row], messages: int) -> dict[str, float]
     firsts: dict[str, float] = {}
     bandwidths: dict[str, float] = {}
     for size, row in rows.items():
-        bandwidth = number(row[RATE], f'MB/s of {size} B', zero=True)
+        what = f'MB/s of {size} B'
+        bandwidth = number(row[RATE], what, zero=True)
         if MESSAGE_RATE in row:
             firsts[f'{name}_rate_{size}'] = _message_rate(size, row, bandwidth, unit)
         else:
             time = _time(size, row)
-            agree(bandwidth, time, messages * size * MEGABYTE / unit, f'MB/s of {size} B')
+            megabytes = messages * size / unit
+            agree(bandwidth, time, megabytes * MICROSECONDS, what)
             firsts[f'{name}_time_{size}'] = float(time)
         bandwidths[f'{name}_bandwidth_{size}'] = float(bandwidth) * unit / MEGABYTE
     return firsts | bandwidths
@@ -120,7 +124,8 @@ def _unit(rows: dict[int, Row], messages: int) -> float:
         if MESSAGE_RATE in row:
             _message_rate(size, row, bandwidth, MEBIBYTE)
         else:
-            agree(bandwidth, _time(size, row), messages * size * MEGABYTE / MEBIBYTE, '')
+            megabytes = messages * size / MEBIBYTE
+            agree(bandwidth, _time(size, row), megabytes * MICROSECONDS, '')
     except Wrong:
         return MEGABYTE
     return MEBIBYTE
@@ -131,7 +136,9 @@ def _time(size: int, row: Row) -> Decimal:
     what = f'time of {size} B'
     if TIME in row:
         return number(row[TIME], what)
-    least, mean, most = number(row[SHORTEST], what), number(row[MEAN], what), number(row[LONGEST], what)
+    least = number(row[SHORTEST], what)
+    mean = number(row[MEAN], what)
+    most = number(row[LONGEST], what)
     ordered(f'times of {size} B', least, mean, most)
     return most
 
@@ -139,8 +146,9 @@ def _time(size: int, row: Row) -> Decimal:
 def _message_rate(size: int, row: Row, bandwidth: Decimal, unit: float) -> float:
     """Return the messages a second, of which IMB makes the bandwidth."""
     rate = number(row[MESSAGE_RATE], f'messages/s of {size} B')
-    expected = float(rate) * size / unit
-    unsure = half(bandwidth) + half(rate) * size / unit
+    megabytes = size / unit
+    expected = float(rate) * megabytes
+    unsure = half(bandwidth) + half(rate) * megabytes
     if abs(float(bandwidth) - expected) > unsure * (1 + 1e-6):
         raise Wrong(f'{size} B: {bandwidth} MB/s are not {rate} messages/s')
     return float(rate)

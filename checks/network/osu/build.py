@@ -11,8 +11,12 @@ OLD, NEWEST_CUDA = [7, 4], 12
 def valid_cuda(spec: str, cudas: list[str]) -> str:
     """Return the CUDA that is valid where the spec compiles with none of these versions or ranges; else ''."""
     version = re.match(r'[\w-]*@=?([\d.]*)', spec)[1]
-    old = [*map(int, re.findall(r'\d+', version))] <= OLD
-    return f'cuda@:{NEWEST_CUDA}' if '+cuda' in spec and old and not any(map(_compiles, cudas)) else ''
+    numbers = [int(number) for number in re.findall(r'\d+', version)]
+    if '+cuda' not in spec or numbers > OLD:
+        return ''
+    if any(map(_compiles, cudas)):
+        return ''
+    return f'cuda@:{NEWEST_CUDA}'
 
 
 def _compiles(cuda: str) -> bool:

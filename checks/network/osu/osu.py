@@ -31,10 +31,12 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         if (self.benchmark, self.where, self.order) == ('mbw_mr', 'between', 'cyclic'):
             self.skip_case('cyclic order puts both ranks of a pair on one node')
         self.place_osu()
-        folder, many = ('collective' if self.benchmark in COLLECTIVES else 'pt2pt'), self.iterations[self.size]
-        many = collective_iterations(many, self.num_tasks) if folder == 'collective' else many
+        folder, iterations = 'pt2pt', self.iterations[self.size]
+        if self.benchmark in COLLECTIVES:
+            folder = 'collective'
+            iterations = collective_iterations(iterations, self.num_tasks)
         self.executable = self.program(f'../libexec/osu-micro-benchmarks/mpi/{folder}/osu_{self.benchmark}')
-        self.executable_opts = [f'-i {many}', self.options]
+        self.executable_opts = [f'-i {iterations}', self.options]
         if self.benchmark == 'alltoall':
             self.buffers()
 
@@ -47,10 +49,12 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
 
     def buffers(self):
         """OSU would end alltoall's table early where a rank needs more than 512 MiB: -M allows it."""
-        each, memory = alltoall_bytes(self.num_tasks, LARGEST), self.extra('memory_bytes')
-        if memory and each * self.num_tasks_per_node > memory / 2:
-            self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {each / 1e9:.3g} GB a node')
-        self.executable_opts.append(f'-M {2 * each}')
+        rank_bytes = alltoall_bytes(self.num_tasks, LARGEST)
+        node_bytes = rank_bytes * self.num_tasks_per_node
+        memory = self.extra('memory_bytes')
+        if memory and node_bytes > memory / 2:
+            self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {rank_bytes / 1e9:.3g} GB a node')
+        self.executable_opts.append(f'-M {2 * rank_bytes}')
 
     def parse(self, text):
         values, facts = read(text, self.largest, devices=self.runtimes)
@@ -60,8 +64,12 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         return self.judged(values)
 
     def judged(self, curve):
-        sizes = {m.name: JUDGED.get(m.name.rpartition('_')[2]) for m in self.metrics}
-        return {name: curve.get(f'{self.benchmark}_{size}') for name, size in sizes.items() if size}
+        figures = {}
+        for metric in self.metrics:
+            size = JUDGED.get(metric.name.rpartition('_')[2])
+            if size:
+                figures[metric.name] = curve.get(f'{self.benchmark}_{size}')
+        return figures
 
 
 @rfm.simple_test
@@ -97,7 +105,8 @@ class OsuAtOnce(OsuBandwidth):
         return int(self.nodes) if 'nodes' in self.parity_changed() else None
 
     def place_osu(self):
-        nodes = self.node_count() or (self.extra('nodes') or 1) // 2 * 2
+        even = (self.extra('nodes') or 1) // 2 * 2
+        nodes = self.node_count() or even
         self.not_taken('ranks_a_node', 'order')
         if nodes < 4 or nodes % 2:
             self.skip_case(f'nodes: needs an even number from 4 on, {self.current_partition.fullname} has '
@@ -150,8 +159,9 @@ class Pairs(rfm.RunOnlyRegressionTest, Paired):
 
     def parse(self, text):
         sweep = read_pairs(text, self.bytes)
-        self.note({'slowest': ' '.join(sweep.slowest()[1]),
-                   'pairs': {' '.join(pair): figure for pair, figure in sweep.figures.items()}})
+        _, slowest = sweep.slowest()
+        pairs = {' '.join(pair): figure for pair, figure in sweep.figures.items()}
+        self.note({'slowest': ' '.join(slowest), 'pairs': pairs})
         return sweep.metrics()
 
 

@@ -96,7 +96,7 @@ def read(text: str, max_size: int | None = None, min_size: int = 1, devices: Seq
     if benchmark.kind == BARRIER:
         return {'barrier': _barrier(out)}, facts
     rows = TABLES[benchmark.kind].rows(out, max_size)
-    demand_first(out, rows, _first(out, benchmark, rows, min_size))
+    demand_first(out, rows, _first(out, benchmark, min_size))
     facts |= {'first_size': min(rows), 'last_size': max(rows)}
     if _validated(rows):
         facts['validated'] = 'yes'
@@ -133,11 +133,11 @@ def _no_check(title: str) -> str:
     return f'"{title[:80]}" of OSU has no check; read are {names}'
 
 
-def _first(out: Output, benchmark: Benchmark, rows: dict[int, Row], asked: int) -> int:
+def _first(out: Output, benchmark: Benchmark, asked: int) -> int:
     """Return the size at which the table must begin: an allreduce of numbers begins at those of 4 B."""
-    of_numbers = out.version.partition('.')[0] in ('5', '6') or out.maybe(FLOATS)
-    if benchmark.name == 'allreduce' and of_numbers and min(rows) == NUMBER:
-        return NUMBER
+    of_numbers = out.numbers < (7,) or out.maybe(FLOATS)
+    if benchmark.name == 'allreduce' and of_numbers:
+        return max(NUMBER, asked)
     return asked
 
 
@@ -167,9 +167,12 @@ def _figures(benchmark: Benchmark, rows: dict[int, Row]) -> dict[str, float]:
 
 def _latency(size: int, row: Row) -> Decimal:
     """Return the mean latency, which lies between the shortest and the longest."""
-    mean = number(row.get(AVERAGE) or row[ONLY], f'{size} B')
+    what = f'{size} B'
+    mean = number(row.get(AVERAGE) or row[ONLY], what)
     if SHORTEST in row:
-        ordered(f'{size} B', number(row[SHORTEST], f'{size} B'), mean, number(row[LONGEST], f'{size} B'))
+        shortest = number(row[SHORTEST], what)
+        longest = number(row[LONGEST], what)
+        ordered(what, shortest, mean, longest)
     return mean
 
 
@@ -177,8 +180,9 @@ def _message_rate(size: int, row: Row, bandwidth: Decimal) -> float:
     """Messages/s, which OSU makes of the bandwidth: both are the same within their last digits."""
     rate = number(row[MESSAGES], f'messages/s of {size} B')
     megabytes = size / 1e6
+    expected = float(rate) * megabytes
     unsure = half(bandwidth) + half(rate) * megabytes
-    if abs(float(bandwidth) - float(rate) * megabytes) > unsure * (1 + 1e-6):
+    if abs(float(bandwidth) - expected) > unsure * (1 + 1e-6):
         raise Wrong(f'{size} B: {bandwidth} MB/s are not {rate} messages/s')
     return float(rate)
 

@@ -38,16 +38,19 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         self.direct_asked = self.api == 'POSIX' and self.span == 1
         block, repetitions, *direct = self.room_of_blocks(size, repetitions)
         self.executable = self.program('ior')
-        self.executable_opts = [
-            f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
-            *(['-F'] if self.access == 'file-per-process' else []), *direct,
-            *(['-C -Q 1'] if self.span > 1 else [])]       # the offset is in nodes
+        self.executable_opts = [f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r',
+                                '-o "$folder/data"']
+        if self.access == 'file-per-process':
+            self.executable_opts.append('-F')
+        self.executable_opts += direct
+        if self.span > 1:
+            self.executable_opts.append('-C -Q 1')      # the offset is in nodes
 
     def room_of_blocks(self, size, repetitions):
         """Take room for what all ranks write. Words of the script: a rank's bytes, repetitions, direct I/O."""
-        ranks, other = self.num_tasks, self.bytes_without_direct(size) if self.span == 1 else size
-        direct, without = (max(1, math.ceil(each / self.num_tasks_per_node / MIB)) * MIB * ranks
-                           for each in (size, other))
+        ranks = self.num_tasks
+        without = self.whole_blocks(self.bytes_without_direct(size) if self.span == 1 else size)
+        direct = self.whole_blocks(size)
         if not self.direct_asked:
             plan = self.plan_bytes([without, direct], repetitions, self.on)
             self.take_room(plan.repetition_bytes, ranks)
@@ -55,22 +58,35 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         first, second = self.plan_direct(direct, without, repetitions)
         self.take_room_for_direct(first.repetition_bytes, second.repetition_bytes, ranks)
         self.prerun_cmds.append('odirect=(); [ "$direct" = 0 ] || odirect=(--posix.odirect)')
-        return [f'"$((bytes / {ranks}))"', f'"$((direct ? {first.repetitions} : {second.repetitions}))"',
-                '"${odirect[@]}"']
+        block = f'"$((bytes / {ranks}))"'
+        repetitions = f'"$((direct ? {first.repetitions} : {second.repetitions}))"'
+        return [block, repetitions, '"${odirect[@]}"']
+
+    def whole_blocks(self, node_bytes):
+        """Return the bytes of all ranks, of which each writes whole MiB, for so many bytes of a node."""
+        blocks = max(1, math.ceil(node_bytes / self.num_tasks_per_node / MIB))
+        return blocks * MIB * self.num_tasks
 
     def parse(self, text):
         values, facts = read(text)
         if self.span > 1 and (facts['reorder'], facts['task_offset']) != ('constant task offset', 1):
             raise Wrong('every rank reads what it wrote itself: no -C')
         direct = self.direct_asked and self.took_direct()
+        self.demand_as_asked(facts, 'yes' if direct else 'no')
+        self.note({**facts, **self.caches_known()})
+        one_kernel = self.span == 1 or self.one_kernel_has_it()
+        memory = self.extra('memory_bytes') or math.inf
+        size = facts['aggregate_bytes']
+        if one_kernel and not direct and size < 2 * memory:
+            nodes = self.node_count()
+            self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
+                       f'no direct I/O with {self.api} on {nodes} nodes')
+        return values
+
+    def demand_as_asked(self, facts, direct):
+        """Raise Wrong for another run than the case asked for."""
         names = ('api', 'access', 'nodes', 'tasks', 'fsync', 'direct')
-        ran, asked = tuple(facts[name] for name in names), (
-            self.api, self.access, self.node_count(), self.num_tasks, 'yes', 'yes' if direct else 'no')
+        ran = tuple(facts[name] for name in names)
+        asked = (self.api, self.access, self.node_count(), self.num_tasks, 'yes', direct)
         if ran != asked:
             raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
-        self.note({**facts, **self.caches_known()})
-        memory, size = self.extra('memory_bytes') or math.inf, facts['aggregate_bytes']
-        if (self.span == 1 or self.one_kernel_has_it()) and not direct and size < 2 * memory:
-            self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
-                       f'no direct I/O with {self.api} on {self.node_count()} nodes')
-        return values

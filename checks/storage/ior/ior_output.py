@@ -158,18 +158,24 @@ def _accesses(out: Output, asked: dict[str, str]) -> list[str]:
 
 def _summary(out: Output, access: str) -> Row:
     """Return the row of an access in the summary, by the headings of its columns."""
-    headings = out.one(r'Operation Max\(MiB\)( \S+)+ RefNum', 'Operation Max(MiB) ...')[0].split()
+    heading = out.one(r'Operation Max\(MiB\)( \S+)+ RefNum', 'Operation Max(MiB) ...')[0]
+    headings = heading.split()
+    row = out.one(_row(access, headings), f'{access} in the summary')[0]
+    return by_heading(headings, row.split(), SUMMARY)
+
+
+def _row(access: str, headings: list[str]) -> str:
+    """Return the expression of a row of an access below these headings."""
     figures = len(headings) - 1
-    row = out.one(rf'{access}( \S+){{{figures}}}', f'{access} in the summary')
-    return by_heading(headings, row[0].split(), SUMMARY)
+    return rf'{access}( \S+){{{figures}}}'
 
 
 def _rows(out: Output, access: str, repetitions: int) -> list[Row]:
     """Return the rows of an access, one of each repetition, by the headings of their columns."""
-    headings = out.one(r'access bw\(MiB/s\)( \S+)+ iter', 'access bw(MiB/s) ...')[0].split()
-    figures = len(headings) - 1
+    heading = out.one(r'access bw\(MiB/s\)( \S+)+ iter', 'access bw(MiB/s) ...')[0]
+    headings = heading.split()
     rows = []
-    for line in out.every(rf'{access}( \S+){{{figures}}}'):
+    for line in out.every(_row(access, headings)):
         rows.append(by_heading(headings, line[0].split(), ROW))
     numbers = [row['iter'] for row in rows]
     if numbers != list(map(str, range(repetitions))):

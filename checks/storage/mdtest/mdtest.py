@@ -23,8 +23,8 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
     directories = parameter(['shared', 'unique'])
     clients = parameter(['one', 'half', 'all'])
     span = parameter([1, 2])
-    metrics = tuple(Metric(f'{kind}_{what}', '1/s', 'higher') for kind, whats in (
-        ('file', ('create', 'stat', 'read', 'remove')), ('dir', ('create', 'stat', 'remove'))) for what in whats)
+    metrics = tuple(Metric(name, '1/s', 'higher') for name in (
+        'file_create', 'file_stat', 'file_read', 'file_remove', 'dir_create', 'dir_stat', 'dir_remove'))
 
     def node_count(self):
         return self.at_least(self.span)
@@ -34,26 +34,31 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
         self.not_taken('ranks_a_node')
         nodes = self.take_nodes()
         cores = self.extra('cores') or 1
-        each = {'one': 1, 'half': cores // 2, 'all': cores}[self.clients]
-        if self.clients != 'one' and each < 2:
+        on_a_node = {'one': 1, 'half': cores // 2, 'all': cores}[self.clients]
+        if self.clients != 'one' and on_a_node < 2:
             self.skip_case(f'{cores} cores: the same as clients=one', Kind.SAME)
-        self.place_ranks(each * nodes, nodes)
+        self.place_ranks(on_a_node * nodes, nodes)
         self.items, iterations = SIZES[self.size]
-        items, one = self.items, 4 * KIB * self.items * self.num_tasks
-        self.iterations = iterations = self.plan_bytes([one], iterations, self.on).repetitions
-        self.take_room(one, 2 * items * self.num_tasks)
+        all_items = self.items * self.num_tasks
+        plan = self.plan_bytes([4 * KIB * all_items], iterations, self.on)
+        self.iterations = plan.repetitions
+        self.take_room(4 * KIB * all_items, 2 * all_items)
         self.executable = self.program('mdtest')
-        self.executable_opts = [f'-n {items} -i {iterations}', f'-w {KIB} -e {KIB}', '-d "$folder"',
-                                *(['-u'] if self.directories == 'unique' else []),
-                                *(['-N 1'] if self.span > 1 else [])]          # in nodes
+        self.executable_opts = [f'-n {self.items} -i {self.iterations}', f'-w {KIB} -e {KIB}', '-d "$folder"']
+        if self.directories == 'unique':
+            self.executable_opts.append('-u')
+        if self.span > 1:
+            self.executable_opts.append('-N 1')         # in nodes
 
     def parse(self, text):
         values, facts = read(text)
         ran = (facts['tasks'], facts['nodes'], facts['items'], facts['iterations'])
-        if ran != (asked := (self.num_tasks, self.node_count(), self.items, self.iterations)):
+        asked = (self.num_tasks, self.node_count(), self.items, self.iterations)
+        if ran != asked:
             raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for {asked}')
         self.note({**facts, **self.caches_known()})
-        alone = self.span == 1 or self.one_kernel_has_it()
-        self.label(['file_stat', 'file_read', 'dir_stat'] if alone else ['file_read'], 'cached',
-                   'the kernel that made the files remembers them')
+        remembered = ['file_read']
+        if self.span == 1 or self.one_kernel_has_it():
+            remembered = ['file_stat', 'file_read', 'dir_stat']
+        self.label(remembered, 'cached', 'the kernel that made the files remembers them')
         return values

@@ -145,10 +145,11 @@ def _rates(out: Output, row: str, name: str, count: int) -> Rates:
     for at, token in enumerate(tokens):
         figures.append(float(number(token, f'rate of {name}', zero=at == 3, places=3)))
     rates = Rates(*figures)
-    if not possible(rates, count, of_all=out.numbers < (4,)):
-        raise Wrong(f'{name}: maximum {rates.most}, minimum {rates.least}, mean {rates.mean} and deviation '
-                    f'{rates.deviation} cannot be of {count} rates')
-    return rates
+    if possible(rates, count, of_all=out.numbers < (4,)):
+        return rates
+    most, least, mean, deviation = rates
+    raise Wrong(f'{name}: maximum {most}, minimum {least}, mean {mean} and deviation {deviation} cannot be of '
+                f'{count} rates')
 
 
 def possible(rates: Rates, count: int, of_all: bool = False) -> bool:

@@ -44,6 +44,8 @@ _FRAME = '-' * 74
 _FRAMED = ('WARNING: ', 'By default, for Open MPI', 'No OpenFabrics connection', 'A process has executed')
 _LONGEST_FRAME = 40         # lines
 _QUOTED = 80                # characters of a line in a message
+_SHOWN = 4                  # titles in a message
+_COUNTS = {2: 'two', 3: 'three'}
 
 
 class Title(NamedTuple):
@@ -109,8 +111,12 @@ class Program:
         """Return the text of each run in a file that has several, with the number of its first line."""
         text = without_colours(text)
         titles = _without_repeats(text, list(self._titles(text)))
-        ends = [title.begin for title in titles[1:]] + [len(text)]
-        return [RunText(title.line, text[title.begin:end]) for title, end in zip(titles, ends, strict=True)]
+        begins = [title.begin for title in titles]
+        ends = [*begins[1:], len(text)]
+        texts = []
+        for title, end in zip(titles, ends, strict=True):
+            texts.append(RunText(title.line, text[title.begin:end]))
+        return texts
 
     def untried(self, version: str) -> dict[str, str]:
         """Return the fact `note` for a version whose output was not tried."""
@@ -118,10 +124,11 @@ class Program:
 
     def demand_tried(self, version: str, what: str) -> None:
         """Raise Unread for a version that was not tried: nothing in the output confirms ``what``."""
-        if not self.was_tried(version):
-            first, last = self.tried
-            raise Unread(f'{self.name} {version[:40]}: {what} is read of {first} to {last}, '
-                         'because nothing in the output confirms it')
+        if self.was_tried(version):
+            return
+        first, last = self.tried
+        raise Unread(f'{self.name} {version[:40]}: {what} is read of {first} to {last}, because nothing in the '
+                     'output confirms it')
 
     def was_tried(self, version: str) -> bool:
         """Return whether ``version`` is one of the first to the last that was tried."""
@@ -177,10 +184,12 @@ def _without_repeats(text: str, titles: list[Title]) -> list[Title]:
 
 def _several_runs(titles: list[Title]) -> str:
     """Return the sentence on a file with several runs."""
-    count = {2: 'two', 3: 'three'}.get(len(titles), str(len(titles)))
-    shown = [str(title.line) for title in titles[:4]]
-    last = '...' if len(titles) > 4 else shown.pop()
-    return f'{count} runs in one file, lines {", ".join(shown)} and {last}'
+    many = len(titles)
+    count = _COUNTS.get(many, many)
+    lines = [str(title.line) for title in titles[:_SHOWN]]
+    last = '...' if many > _SHOWN else lines.pop()
+    before = ', '.join(lines)
+    return f'{count} runs in one file, lines {before} and {last}'
 
 
 def _own_lines(text: str, before: str) -> list[str]:
@@ -227,9 +236,10 @@ def _without_frames(lines: list[str]) -> list[str]:
     kept = list(lines)
     edges = [at for at, line in enumerate(lines) if line.rstrip() == _FRAME]
     for edge, close in pairwise([*edges, len(lines) - 1]):
-        framed = ''.join(lines[edge + 1:edge + 2]).startswith(_FRAMED)
-        if kept[edge] and framed and close - edge <= _LONGEST_FRAME:
-            kept[edge:close + 1] = [''] * (close + 1 - edge)
+        first = lines[edge + 1] if edge < close else ''
+        length = close - edge
+        if kept[edge] and first.startswith(_FRAMED) and length <= _LONGEST_FRAME:
+            kept[edge:close + 1] = [''] * (length + 1)
     return kept
 
 

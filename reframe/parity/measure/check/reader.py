@@ -278,7 +278,8 @@ def kernel(text: str, name: str, head: str, row: str) -> Printed:
     begin, seal = rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)'
     above, first, out = sealed(text, begin, seal, last='\n')
     for at, match in out.matches(r'(.*) wrong ([1-9]\d*)'):
-        raise Wrong(f'line {at}: {match[2]} threads computed a wrong result: {match[1][:80]!r}')
+        result, threads = match.groups()
+        raise Wrong(f'line {at}: {threads} threads computed a wrong result: {result[:80]!r}')
     rows = [match.groupdict() for match in out.every(row)]
     if len(rows) < len(out.lines):
         raise Wrong(f'{len(out.lines) - len(rows)} lines of {name} are no results')
