@@ -91,6 +91,25 @@ def test_an_output_of_two_runs_is_refused(code, name):
     assert outcome(rooms.reader(code, name), 2 * rooms.texts(code)[name]) is None
 
 
+#: Codes whose output has a title, and a line with which it ends.
+ENDED = [(code, name) for code, name in GOOD if hasattr(room(code), 'PROGRAM') and 'ends' in rooms.of_code(code)['mutations']]
+
+
+@pytest.mark.parametrize('code, name', ENDED, ids=named)
+def test_ends_without_is_said_only_of_an_output_that_ends(code, name):
+    text, read = rooms.texts(code)[name], rooms.reader(code, name)
+    last = max(re.finditer(rooms.of_code(code)['mutations']['ends'], text), key=lambda match: match.end()).end()
+    end = text.count('\n', 0, last)
+    lines = text.split('\n')
+    for at in range(len(lines)):
+        if at == end or lines[at] == '-' * 74:      # half a frame of Open MPI's hides what follows
+            continue
+        try:
+            read('\n'.join(lines[:at] + lines[at + 1:]))
+        except Refused as err:
+            assert 'ends without' not in str(err), lines[at]
+
+
 @pytest.mark.parametrize('code', EVERY, ids=named)
 @pytest.mark.parametrize('text', ['', 'srun: error: node01: task 0: Killed\n'])
 def test_no_output_to_speak_of_is_incomplete(code, text):

@@ -29,7 +29,7 @@ from parity.check import (
 )
 from parity.measure.check.columns import Row, demand_first
 
-PROGRAM = Program('OSU', title=r'# OSU (?P<library>\S+) (?P<benchmark>\S.*) v(?P<version>\d[\d.]*)',
+PROGRAM = Program('OSU', title=r'# OSU (?P<library>\S+) (?P<benchmark>\S.*) v(?P<version>\d+(?:\.\d+)+)',
                   tried=('5.0', '7.5'), alone=r'This test requires (?:exactly|at least) two processes.*')
 
 LATENCY, BANDWIDTH, RATES, BARRIER = 'latency', 'bandwidth', 'rates', 'barrier'
