@@ -2,14 +2,19 @@
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from npb_output import ROUTINES, check, read, receive_seconds
+from npb_output import PROGRAM, ROUTINES, check, read, receive_seconds  # noqa: F401
 from npb_sizes import class_of, memory_bytes, most_ranks
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Metric, Mpi
 
+
+def _seconds(name):
+    return Metric(name, 's', 'lower', zero=True)
+
+
 #: Of LU with profile=yes: how long a rank is in MPI_Recv.
-RECEIVES = Metric('receive_seconds', 's', 'lower', zero=True)
+RECEIVES = _seconds('receive_seconds')
 #: The same of its other calls.
 CALLS = {'send_seconds': ('Send',), 'nonblocking_seconds': ('Irecv', 'Wait')}
 
@@ -31,23 +36,25 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('init')
     def profile_receives(self):
         if self.profile and self.benchmark == 'lu':
-            calls = (Metric(name, 's', 'lower', zero=True) for name in CALLS)
-            self.metrics = (*self.metrics, RECEIVES, *calls)
+            self.metrics += (RECEIVES, *(_seconds(name) for name in CALLS))
 
     @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare_routines(self):
         if self.timers:
-            self.metrics = (*self.metrics, *(Metric(name, 's', 'lower', zero=True) for name in ROUTINES))
+            self.metrics += tuple(_seconds(name) for name in ROUTINES)
 
     @run_after('setup')
     def place(self):
         if self.timers and self.benchmark != 'bt':
             self.skip_case('timers=yes: only those of BT are read')
-        self.env_vars.update({'NPB_TIMER_FLAG': 'on'} if self.timers else {})
-        there, have = self.ranks_on(int(self.nodes)), int(self.nodes) * (self.extra('memory_bytes') or 0)
+        if self.timers:
+            self.env_vars['NPB_TIMER_FLAG'] = 'on'
+        nodes = int(self.nodes)
+        there = self.ranks_on(nodes)
+        have = nodes * (self.extra('memory_bytes') or 0)
         self.letter = self.npb_class or class_of(self.size, self.benchmark, there, have)
         try:
-            count = most_ranks(self.benchmark, there, self.letter, int(self.nodes))
+            count = most_ranks(self.benchmark, there, self.letter, nodes)
         except ValueError as none:
             self.skip_case(str(none))
         need = memory_bytes(self.benchmark, self.letter, count)
@@ -67,6 +74,6 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
         if RECEIVES in self.metrics:
             calls = self.parity['profile']['calls']
             values[RECEIVES.name] = receive_seconds(calls, self.letter, self.num_tasks)
-            values |= {name: sum(call['mean_seconds'] for call in calls if call['call'] in of)
-                       for name, of in CALLS.items()}
+            for name, names in CALLS.items():
+                values[name] = sum(call['mean_seconds'] for call in calls if call['call'] in names)
         return values

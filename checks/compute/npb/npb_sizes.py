@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from npb_output import BENCHMARKS, CLASSES, PROBLEMS, Problem
+from npb_problems import BENCHMARKS, CLASSES, PROBLEMS, Problem
 
 CLASS_BY_SIZE = {'quick': 'A', 'nightly': 'B', 'acceptance': 'D'}
 D_RANKS = 16        # class D is 16 to 21 times the work of C: with fewer ranks a benchmark takes hours
@@ -36,9 +36,10 @@ def most_ranks(benchmark: str, available: int, npb_class: str = '', nodes: int =
     the class: cells of three points at least (BT, LU, SP), a batch for each rank (EP), keys for 128
     ranks (IS, class S). Raises ValueError for an unknown benchmark or class, or when no number fits."""
     _demand_known(benchmark, npb_class)
+    least = _IS_LEAST.get(npb_class, 1) if benchmark == 'is' else 1
     if available >= 1:
         most = min(available, _most(benchmark, npb_class))
-        for ranks in range(most, _IS_LEAST.get(npb_class, 1) - 1 if benchmark == 'is' else 0, -1):
+        for ranks in range(most, least - 1, -1):
             if ranks % nodes == 0 and _allowed(benchmark, ranks, npb_class):
                 return ranks
     evenly = f', as many on each of {nodes} nodes' if nodes > 1 else ''
@@ -89,47 +90,69 @@ def _grid(ranks: int) -> tuple[int, int]:
 
 def _most(benchmark: str, npb_class: str) -> float:
     if benchmark == 'ep' and npb_class:
-        return PROBLEMS['ep', npb_class].size[0] >> 17     # EP/ep_data.f90: 2^16 pairs a batch
-    return {'is': _IS_MOST.get(npb_class, 1024), 'mg': _MG_MOST}.get(benchmark, math.inf)
+        pairs = PROBLEMS['ep', npb_class].size[0] // 2
+        return pairs >> 16                      # EP/ep_data.f90: 2^16 pairs a batch
+    if benchmark == 'is':
+        return _IS_MOST.get(npb_class, 1024)
+    return _MG_MOST if benchmark == 'mg' else math.inf
 
 
 def _bt(p: Problem, ranks: int) -> int:
     """BT/bt_data.f90, alloc_space."""
     cells = math.isqrt(ranks)
-    m = p.size[0] // cells + 1
-    volume = 5 * m ** 3 + 5 * (m + 4) ** 3 + (5 + 25) * (m + 1) ** 3 + 6 * (m + 2) ** 3
-    surface = 5 * (m + 1) ** 2
-    lines = (6 + 2 * 5) * (m + 4) + 2 * 25 * (m + 4) + 2 * 25 * (m + 2)
-    buffers = 2 * (m * m * (cells - 1) * 60 + 1)
-    return _REAL * (cells * (volume + surface) + buffers + lines) + _INTEGER * 21 * cells
+    side = p.size[0] // cells + 1
+    volume = 5 * side ** 3
+    volume += 5 * (side + 4) ** 3
+    volume += (5 + 25) * (side + 1) ** 3
+    volume += 6 * (side + 2) ** 3
+    surface = 5 * (side + 1) ** 2
+    lines = (6 + 2 * 5) * (side + 4)
+    lines += 2 * 25 * (side + 4)
+    lines += 2 * 25 * (side + 2)
+    buffer = side ** 2 * (cells - 1) * 60 + 1
+    reals = cells * (volume + surface) + lines + 2 * buffer
+    return _REAL * reals + _INTEGER * 21 * cells
 
 
 def _sp(p: Problem, ranks: int) -> int:
     """SP/sp_data.f90, alloc_space."""
     cells = math.isqrt(ranks)
-    m = p.size[0] // cells + 1
-    odd = m // 2 * 2 + 1
-    volume = 5 * (odd + 4) ** 2 * (m + 4) + 8 * (m + 2) ** 3 + (5 + 5 + 15) * odd ** 2 * m
-    buffers = 2 * (m * m * (cells - 1) * 120 + 1)
-    return _REAL * (cells * volume + buffers + 16 * (m + 4)) + _INTEGER * 21 * cells
+    side = p.size[0] // cells + 1
+    odd = side // 2 * 2 + 1
+    volume = 5 * (odd + 4) ** 2 * (side + 4)
+    volume += 8 * (side + 2) ** 3
+    volume += (5 + 5 + 15) * odd ** 2 * side
+    buffer = side ** 2 * (cells - 1) * 120 + 1
+    lines = 16 * (side + 4)
+    reals = cells * volume + lines + 2 * buffer
+    return _REAL * reals + _INTEGER * 21 * cells
 
 
 def _lu(p: Problem, ranks: int) -> int:
     """LU/lu_data.f90, alloc_space, with the subdomain of LU/proc_grid.f90."""
+    wide, narrow = _grid(ranks)
     nz = p.size[0]
-    nx, ny = (-(-nz // side) for side in _grid(ranks))
-    grid = 3 * 5 * (nx + 4) * (ny + 4) * nz + 5 * (nx + 2) * (ny + 2) * nz
-    return _REAL * (grid + 4 * 25 * nx + 2 * (ny + 2) * (nz + 2) + 2 * 5 * 2 * ny * nz)
+    nx = math.ceil(nz / wide)
+    ny = math.ceil(nz / narrow)
+    reals = 3 * 5 * (nx + 4) * (ny + 4) * nz
+    reals += 5 * (nx + 2) * (ny + 2) * nz
+    reals += 4 * 25 * nx
+    reals += 2 * (ny + 2) * (nz + 2)
+    reals += 2 * 5 * 2 * ny * nz
+    return _REAL * reals
 
 
 def _cg(p: Problem, ranks: int) -> int:
     """CG/cg_data.f90, alloc_space: every rank has the whole row pointers and random vector."""
     rows = 2 ** (int(math.log2(ranks)) // 2)
+    columns = ranks // rows
     n, nonzeros = p.size[0], p.nonzeros
-    nz = (n * (nonzeros + 1) // ranks * (nonzeros + 1) + nonzeros
-          + n * (nonzeros + 2 + ranks // 256) // (ranks // rows))
-    integers = 3 * nz + (n + 1) + (2 * n + 1)
-    return _INTEGER * integers + _REAL * ((n + 1) + 2 * nz + 6 * (n // rows + 2))
+    elements = n * (nonzeros + 1) // ranks * (nonzeros + 1) + nonzeros
+    elements += n * (nonzeros + 2 + ranks // 256) // columns
+    integers = 3 * elements + 3 * n + 2
+    vector = n // rows + 2
+    reals = 2 * elements + n + 1 + 6 * vector
+    return _INTEGER * integers + _REAL * reals
 
 
 def _ft(p: Problem, ranks: int) -> int:
@@ -140,19 +163,32 @@ def _ft(p: Problem, ranks: int) -> int:
 
 def _mg(p: Problem, ranks: int) -> int:
     """MG/mg_data.f90, alloc_space."""
-    log_size, log_ranks = p.size[0].bit_length() - 1, ranks.bit_length() - 1
-    lm = log_size - log_ranks // 3
-    nm = 2 + 2 ** lm
-    nv = nm * (2 + 2 ** (log_size - (log_ranks + 1) // 3)) * (2 + 2 ** (log_size - (log_ranks + 2) // 3))
-    nr = 8 * (nv + nm ** 2 + 5 * nm + 14 * log_size - 7 * lm) // 7
-    return _REAL * (2 * nr + nv + 4 * 2 * nm * nm)
+    log_size = p.size[0].bit_length() - 1
+    log_ranks = ranks.bit_length() - 1
+    log_x = log_size - log_ranks // 3
+    log_y = log_size - (log_ranks + 1) // 3
+    log_z = log_size - (log_ranks + 2) // 3
+    nx, ny, nz = 2 ** log_x + 2, 2 ** log_y + 2, 2 ** log_z + 2
+    volume = nx * ny * nz
+    levels = volume + nx ** 2 + 5 * nx + 14 * log_size - 7 * log_x
+    all_levels = 8 * levels // 7
+    buffers = 4 * 2 * nx ** 2
+    return _REAL * (2 * all_levels + volume + buffers)
 
 
 def _is(p: Problem, ranks: int) -> int:
     """IS/is.c, alloc_space: three arrays of keys, larger than their share because keys are not even."""
     share = p.size[0] // ranks
-    bounds = ((256, 3), (512, 5), (1024, 8), (math.inf, 13))
-    return _INTEGER * (3 * next(halves for below, halves in bounds if ranks < below) * share // 2 + 4 * ranks)
+    if ranks < 256:
+        halves = 3
+    elif ranks < 512:
+        halves = 5
+    elif ranks < 1024:
+        halves = 8
+    else:
+        halves = 13
+    keys = 3 * halves * share // 2
+    return _INTEGER * (keys + 4 * ranks)
 
 
 def _ep(p: Problem, ranks: int) -> int:
