@@ -80,6 +80,8 @@ def read(text: str) -> Read:
     _demand_workers(out, model)
     rate = out.figure(r'Mop/s total = (\S+)', places=2)
     seconds = out.figure(r'Time in seconds = (\S+)', zero=True, places=2)
+    if model == SERIAL and not seconds:
+        raise Unread('a serial run of 0.00 s: nothing in the output confirms its rate')
     work = million_operations(benchmark, npb_class)
     agree(rate, seconds, work, f'Mop/s of {benchmark.upper()} class {npb_class}')
     figures = {'mops_total': float(rate), 'seconds': float(seconds) or work / float(rate)}
@@ -194,6 +196,9 @@ def _active(out: Output, total: int) -> int:
 
 def _routines(out: Output) -> dict[str, float]:
     """Return the mean seconds of BT's routines over its ranks. Raise Wrong where timers contradict each other."""
+    numbers = [int(row[1]) for row in out.every(r'timer (\d{1,9})\(.*')]
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise Wrong('the timers do not follow one another')
     seconds = {}
     for routine, timer in ROUTINES.items():
         seconds[routine] = _timer(out, timer)
