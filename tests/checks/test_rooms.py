@@ -206,8 +206,8 @@ def test_parity_parse_refuses(arguments, said):
 
 
 def test_parity_parse_reads_standard_input_and_escapes_what_it_quotes():
-    done = parity('parse', 'stream', '-', stdin='Failed Validation \x1b]31m\udcff\n')
-    assert done.returncode == 1 and done.stdout == '-: wrong: line 1: Failed Validation \ufffd]31m\ufffd\n'
+    done = parity('parse', 'stream', '-', stdin='STREAM version $Revision: 5.10 $\nFailed Validation \x1b]31m\udcff\n')
+    assert done.returncode == 1 and done.stdout == '-: wrong: line 2: Failed Validation \ufffd]31m\ufffd\n'
 
 
 # ---- code.yaml

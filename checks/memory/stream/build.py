@@ -31,5 +31,9 @@ def array_elements(llc_bytes: float, memory_bytes: float) -> int:
     """Return the elements of each array: CACHE_MULTIPLE times the last-level caches, in whole millions. Return 0
     where all arrays need more than _MEMORY_SHARE of the memory."""
     by_cache = math.ceil(CACHE_MULTIPLE * llc_bytes / _ELEMENT)
-    elements = -(-max(by_cache, _MILLION) // _MILLION) * _MILLION
-    return elements if ARRAYS * _ELEMENT * elements <= _MEMORY_SHARE * memory_bytes else 0
+    millions = math.ceil(max(by_cache, _MILLION) / _MILLION)
+    elements = millions * _MILLION
+    arrays_bytes = ARRAYS * _ELEMENT * elements
+    if arrays_bytes > _MEMORY_SHARE * memory_bytes:
+        return 0
+    return elements
