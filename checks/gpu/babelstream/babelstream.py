@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from parity.base import codes
-from parity.check import Code, Gpu, Incomplete, kernel_rate, Lines, Metric, printed, Read, room, sections, Wrong
+from parity.check import Code, Gpu, Incomplete, kernel_rate, Lines, Metric, printed, Read, room, sections, Unread, Wrong
 from parity.check import printed
 from parity.check import room
 
@@ -40,10 +40,13 @@ class Streams(rfm.RunOnlyRegressionTest, Gpu):
         if ran != {(self.elements, self.times)}:
             raise Wrong(f'ran elements, times {sorted(ran)}, asked for {(self.elements, self.times)}')
         self.note(facts)
-        figures = self.by_device({name: {f'{kernel}_gpu': values[f'{kernel}_gpu{at}'] for kernel in ARRAYS}
-                                  for at, name in enumerate(devices)})
-        if any(one['llc_bytes'] for one in devices.values()):       # LARGE is beyond every cache
-            self.label_cached(figures, 8 * self.elements, max(one['llc_bytes'] or 0 for one in devices.values()))
+        by_device = {}
+        for at, name in enumerate(devices):
+            by_device[name] = {f'{kernel}_gpu': values[f'{kernel}_gpu{at}'] for kernel in ARRAYS}
+        figures = self.by_device(by_device)
+        largest_cache = max(one['llc_bytes'] or 0 for one in devices.values())
+        if largest_cache:                           # LARGE is beyond every cache
+            self.label_cached(figures, 8 * self.elements, largest_cache)
         return figures
 
 
@@ -68,33 +71,56 @@ class GpuBabelStream(Streams):
 
 def read(text: str) -> Read:
     """copy, mul, add, triad, dot of each device, in the order of the text: best rates in GB/s (10^9 bytes).
+
     Facts: program; devices, by UUID, else by place: elements (of an array), times, clocks and caches."""
-    if any(line.startswith('parity-devices') for line in text.splitlines()):
-        return _babelstream(text)
+    lines = Lines(text)
+    if lines.every('parity-device.*'):
+        return _babelstream(lines)
+    if lines.every('BabelStream'):
+        raise Unread('BabelStream on one device, outside a check of parity: read it as `parity parse babelstream`')
+    return _ours(text)
+
+
+def _ours(text: str) -> Read:
+    """The figures of our kernels: five rows a device."""
     found, facts = printed(text, _ROW)
-    values = {}
+    figures = {}
     for at, (name, rows) in enumerate(found.items()):
-        if [row['kernel'] for row in rows] != list(ARRAYS):
-            raise Wrong(f'device {name} has results of {", ".join(row["kernel"] for row in rows)}')
-        if len(asked := {(row['elements'], row['times']) for row in rows}) > 1:
-            raise Wrong(f'device {name}: results of arrays {sorted(asked)}')
+        _demand_kernels(name, rows)
+        elements, times = int(rows[0]['elements']), int(rows[0]['times'])
         for row in rows:
-            values[f'{row["kernel"]}_gpu{at}'] = kernel_rate(row, 8 * ARRAYS[row['kernel']] * int(row['elements']))
-        facts['devices'][name] |= {word: int(rows[0][word]) for word in ('elements', 'times')}
-    return values, {**facts, 'program': 'gpu.c'}
+            kernel = row['kernel']
+            figures[f'{kernel}_gpu{at}'] = kernel_rate(row, 8 * ARRAYS[kernel] * elements)
+        facts['devices'][name] |= {'elements': elements, 'times': times}
+    return figures, {**facts, 'program': 'gpu.c'}
 
 
-def _babelstream(text: str) -> Read:
-    """The same of the outputs of one process a device."""
-    out = Lines(text)
-    count, values, devices = out.count(r'parity-devices-end (\d+)'), {}, {}
-    for at, (begin, own) in enumerate(sections(out, _BEGIN, _END)):
-        if begin[2] in devices:
-            raise Wrong(f'device {begin[2]}: twice')
-        rates, facts = room(codes.named('babelstream')).read(own)
-        values |= {f'{kernel}_gpu{at}': rate / 1000 for kernel, rate in rates.items()}     # it prints MB/s
-        devices[begin[2]] = {'elements': facts['array_bytes'] // 8, 'times': facts['times'], 'llc_bytes': None}
-        program = f'BabelStream {facts["version"]} {facts["implementation"]}'
+def _demand_kernels(device: str, rows: list[dict[str, str]]) -> None:
+    """Raise Wrong unless the rows of a device are the five kernels over arrays of one size."""
+    kernels = [row['kernel'] for row in rows]
+    if kernels != list(ARRAYS):
+        raise Wrong(f'device {device} has results of {", ".join(kernels)}')
+    arrays = {(row['elements'], row['times']) for row in rows}
+    if len(arrays) > 1:
+        raise Wrong(f'device {device}: results of arrays {sorted(arrays)}')
+
+
+def _babelstream(out: Lines) -> Read:
+    """The figures of one process of BabelStream a device."""
+    count = out.count(r'parity-devices-end (\d+)')
+    parser = room(codes.named('babelstream')).read
+    figures, devices, programs = {}, {}, set()
+    for begin, own in sections(out, _BEGIN, _END):
+        device = begin[2]
+        if device in devices:
+            raise Wrong(f'device {device}: twice')
+        rates, facts = parser(own)
+        for kernel, rate in rates.items():
+            figures[f'{kernel}_gpu{len(devices)}'] = rate / 1000        # it prints MB/s
+        devices[device] = {'elements': facts['array_bytes'] // 8, 'times': facts['times'], 'llc_bytes': None}
+        programs.add(f'BabelStream {facts["version"]} {facts["implementation"]}')
     if len(devices) != count:
         raise Incomplete(f'line {out.end}: {len(devices)} devices, the last line has {count}')
-    return values, {'devices': devices, 'program': program}
+    if len(programs) > 1:
+        raise Wrong(f'the devices ran different programs: {", ".join(sorted(programs))}')
+    return figures, {'devices': devices, 'program': programs.pop()}

@@ -1,12 +1,14 @@
 """BabelStream 5.0 with OpenMP (Deakin et al., 2018): four kernels and a dot product, arrays sized at run time."""
 
+import math
+
 import reframe as rfm
+from babelstream_output import ARRAYS, PROGRAM, read  # noqa: F401
 from reframe.core.builtins import run_after
 
 from parity.base.codes import CACHE_MULTIPLE
-from parity.check import Incomplete, Lines, Metric, Read, Threaded, Wrong, agree, number, ordered
+from parity.check import Metric, Threaded, Wrong
 
-ARRAYS = {'Copy': 2, 'Mul': 2, 'Add': 3, 'Triad': 3, 'Dot': 2}      # arrays read or written by each kernel
 # how often each kernel runs; by size
 TIMES = {'quick': 20, 'nightly': 100, 'acceptance': 1000}
 LEAST, STEP = 32_000_000, 1_000_000                                 # elements: 256 MB, and a size printed exactly
@@ -21,38 +23,29 @@ class BabelStream(rfm.RunOnlyRegressionTest, Threaded):
     @run_after('setup')
     def place(self):
         self.spread_threads()
-        most = (self.extra('memory_bytes') or 80 * LEAST) // 80 // STEP * STEP
-        by_caches = -(-CACHE_MULTIPLE * int(self.extra('llc_bytes') or 0) // 8 // STEP) * STEP
-        self.elements = max(STEP, min(max(LEAST, by_caches), most))
+        self.elements = elements(int(self.extra('llc_bytes') or 0), self.extra('memory_bytes'))
         self.executable = self.program('omp-stream')
         # it tells a failed validation on standard error, and exits with 0
         self.executable_opts = [f'-s {self.elements} -n {TIMES[self.size]} 2>&1']
 
     def parse(self, text):
         values, facts = read(text)
-        if (ran := (facts['array_bytes'], facts['times'])) != (asked := (8 * self.elements, TIMES[self.size])):
+        ran = (facts['array_bytes'], facts['times'])
+        asked = (8 * self.elements, TIMES[self.size])
+        if ran != asked:
             raise Wrong(f'ran array bytes, times {ran}, asked for {asked}')
         self.note(facts)
         self.label_cached([m.name for m in self.metrics], facts['array_bytes'], self.extra('llc_bytes'))
         return {kernel: rate / 1000 for kernel, rate in values.items()}     # BabelStream prints MB/s
 
 
-def read(text: str) -> Read:
-    """copy, mul, add, triad, dot: best rates in MB/s (10^6 bytes), which the least times make.
-    Facts: version, implementation, times, array_bytes (to 0.1 MB)."""
-    out = Lines(text)
-    out.refuse('terminate called', Incomplete)
-    out.refuse('Validation failed')
-    out.one('Precision: double')
-    times = out.count(r'Running (?:Classic )?kernels (\S+) times.*')
-    megabytes = out.figure(r'Array size: (\S+) MB(?: .*)?', places=1)
-    out.one(r'Function (MBytes/sec|MB/s) Min \(sec\) Max Average')
-    values = {}
-    for name, arrays in ARRAYS.items():
-        row = out.one(rf'{name} (\S+\.\d{{3}}) (\S+\.\d{{5}}) (\S+\.\d{{5}}) (\S+\.\d{{5}})', name)
-        rate, least, most, average = (number(token, name) for token in row.groups())
-        ordered(f'times of {name}', least, average, most)
-        agree(rate, least, arrays * float(megabytes), f'MB/s of {name}', arrays * 0.05)
-        values[name.lower()] = float(rate)
-    return values, {'version': out.one(r'Version: (\S+)')[1], 'implementation': out.one('Implementation: (.+)')[1],
-                    'times': times, 'array_bytes': int(megabytes * 10**6)}
+def elements(llc_bytes, memory_bytes):
+    """Return the elements of an array, in whole STEPs: by the caches, within a tenth of the memory.
+
+    Where the memory is unknown, it is LEAST."""
+    caches = math.ceil(CACHE_MULTIPLE * llc_bytes / 8 / STEP) * STEP
+    if not memory_bytes:
+        return LEAST
+    most = memory_bytes // 80 // STEP * STEP
+    wanted = max(LEAST, caches)
+    return max(STEP, min(wanted, most))

@@ -1,7 +1,7 @@
 """STREAM 5.10 in C, with and without OpenMP: the table of four rates.
 
-The bytes of a kernel over its least time are its rate. The mean and the longest time stand once. So do the threads:
-an output of OpenMP that lost exactly the three lines about them is one without OpenMP."""
+The bytes of a kernel over its least time are its rate. The mean and the longest time stand once. So do the
+threads: an output of OpenMP that lost exactly the three lines about them is one without OpenMP."""
 
 from __future__ import annotations
 
