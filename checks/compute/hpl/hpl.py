@@ -5,7 +5,7 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from hpl_output import check, read, results
+from hpl_output import PROGRAM, check, read, results  # noqa: F401
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
@@ -34,8 +34,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare_lines(self):
         if self.dat:
-            self.metrics = (*self.metrics, *(Metric(f'gflops_{which}', 'Gflop/s', 'higher', limit='peak_flops')
-                                             for which in ('median', 'worst')))
+            for which in ('median', 'worst'):
+                self.metrics += (Metric(f'gflops_{which}', 'Gflop/s', 'higher', limit='peak_flops'),)
 
     @run_after('setup')
     def place(self):
@@ -43,7 +43,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
         self.executable = self.program('xhpl')
         if self.dat and {self.n, self.nb} != {'0'}:
             self.skip_case(f'dat={self.dat} has its own N and NB: leave out n and nb')
-        needed, there = 8 * int(self.n) ** 2, int(self.nodes) * (self.extra('memory_bytes') or 0)
+        needed = 8 * int(self.n) ** 2
+        there = int(self.nodes) * (self.extra('memory_bytes') or 0)
         if needed > there > 0:
             self.skip_case(f'memory: N = {self.n} takes {needed / 1e9:.3g} GB of {there / 1e9:.3g} GB')
 
@@ -53,7 +54,12 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
             self.stage('HPL.dat', self.given())
             return
         self.problem = self.dense_problem(*SIZES[self.size])
-        if given := {name: value for name in ('n', 'nb') if (value := int(getattr(self, name)))}:
+        given = {}
+        if self.n != '0':
+            given['n'] = int(self.n)
+        if self.nb != '0':
+            given['nb'] = int(self.nb)
+        if given:
             self.problem = replace(self.problem, **given, why=f'as asked for: {given}; {self.problem.why}')
         self.derive('hpl', self.problem)
         self.stage('HPL.dat', self.problem.into(Path(self.prefix, 'HPL.dat').read_text()))
@@ -70,8 +76,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
         if self.dat:
             check(text, self.given())
         else:
-            ran, asked = (lines[0].n, lines[0].nb, lines[0].p, lines[0].q), self.problem
-            if len(lines) != 1 or ran != (asked.n, asked.nb, asked.p, asked.q):
-                raise Wrong(f'ran N, NB, P, Q {ran}, asked for {asked.n, asked.nb, asked.p, asked.q}')
+            asked = (self.problem.n, self.problem.nb, self.problem.p, self.problem.q)
+            if len(lines) != 1 or lines[0].problem != asked:
+                raise Wrong(f'ran N, NB, P, Q {lines[0].problem}, asked for {asked}')
         self.note({'lines': [vars(line) for line in lines]})
         return values
