@@ -7,7 +7,7 @@ are of one rank while the others idle, `star` figures are a rank's while all ran
 from pathlib import Path
 
 import reframe as rfm
-from hpcc_output import read
+from hpcc_output import PROGRAM, read  # noqa: F401
 from reframe.core.builtins import run_after, run_before
 
 from parity.check import Metric, Mpi, Wrong
@@ -46,7 +46,8 @@ class Hpcc(rfm.RunOnlyRegressionTest, Mpi):
     def place(self):
         self.place_ranks()
         if self.num_tasks == 1:
-            self.leave_out([m.name for m in self.metrics if m.name.startswith('beff_')], 'one rank')
+            network = [metric.name for metric in self.metrics if metric.name.startswith('beff_')]
+            self.leave_out(network, 'one rank')
 
     @run_before('run')
     def write_input(self):
@@ -63,7 +64,8 @@ class Hpcc(rfm.RunOnlyRegressionTest, Mpi):
             raise Wrong(f'ran {facts["processes"]} processes, asked for {self.num_tasks}')
         self.note(facts)
         vector = 8 * facts['stream_vector_length']
-        single, star = [m.name for m in STREAM[:4]], [m.name for m in STREAM[4:]]
+        single = [metric.name for metric in STREAM[:4]]
+        star = [metric.name for metric in STREAM[4:]]
         self.label_cached(single, vector, self.extra('llc_one_bytes') or self.extra('llc_bytes'))
         self.label_cached(star, vector * self.num_tasks, self.extra('llc_bytes'))
         return values

@@ -1,4 +1,4 @@
-"""HPCC 1.5.0: HPL, DGEMM, PTRANS, RandomAccess, FFT, STREAM, latency and bandwidth in one output.
+"""HPCC 1.4 and 1.5: HPL, DGEMM, PTRANS, RandomAccess, FFT, STREAM, latency and bandwidth in one output.
 
 The text is a whole hpccoutf.txt, alone or inside a job's output. hpcc prints its figures twice: in the section
 that measured them, and in the summary (six digits), whose figures are taken. Latencies have about three digits in
@@ -8,133 +8,247 @@ their section: a smaller change of the summary is not noticed.
 alone at the same time; ``mpi`` is all ranks together. Three peculiarities of hpcc:
 - stream_single is never below stream_star: hpcc keeps the best time of the star run as a start.
 - fft_mpi uses the largest power of two of the ranks.
-- ptrans is the lowest of five repetitions."""
+- ptrans is the lowest of five repetitions, on HPL's grid."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from decimal import Decimal
 
-from parity.check import Incomplete, Lines, Read, Wrong, agree, half, number
+from parity.check import Incomplete, Lines, Program, Read, Unread, Wrong, agree, half, near, number, same
 
+PROGRAM = Program('HPCC', title=r'This is the DARPA/DOE HPC Challenge Benchmark version (?P<version>\d\S*) .*',
+                  tried=('1.4', '1.5'), alone='CommWorldProcs=1')
+
+END = r'End of HPC Challenge tests\.'
 THRESHOLD = 16                  # HPL's bound of scaled residuals; a looser one in the input does not excuse
-_SIXTH = 3e-5                   # by how much a product of five figures of six digits is unsure
-_NO_MEMORY = 'Memory allocation failed|Failed to allocate|Malloc fails'
-_FAILED = (r'FAILED|\bFailed\b|\(failed\)|ILLEGAL|BYPASS|without checking'
-           r'|Node\(s\) with error (?!0$)')
+SIXTH = 3e-5                    # by how much a product of five figures of six digits is unsure
+REPETITIONS = 5                 # of PTRANS
+NO_MEMORY = 'Memory allocation failed|Failed to allocate|Malloc fails'
+HPL_COMPLAINTS = 'HPL (ERROR|WARNING) from process'
+FAILED = (r'FAILED|\bFailed\b|\(failed\)|ILLEGAL|BYPASS|without checking'
+          r'|Node\(s\) with error (?!0$)')
 
-_HPL_ROW = r'W[RC]\S+' + r' (\S+)' * 6
-_HPL_RESIDUAL = r'\|\|Ax-b\|\|_oo/\(eps\S+= (\S+) \.{6} PASSED'
-_PTRANS_ROW = r'WALL' + r' \S+' * 7 + r' PASSED (\S+) \S+'
-_RANDOM = (('Single', r'Single GUP/s (\S+)'), ('Star', r'Average GUP/s (\S+)'),
-           ('MPI', r'(\S+) Billion\(10\^9\) Updates per second \[GUP/s\]'))
-_PINGPONG = (('latency', 'Latency_usec', 'Latency min / avg / max: #msecs', 3),
-             ('bandwidth', 'Bandwidth_GBytes', 'Bandwidth min / avg / max: #MByte/s', -3))
-_RING = r'On {} ordered ring: latency= (\S+) msec, bandwidth= (\S+) MB/s'
-# metric: (key of the summary, section, its line, group of the line, power of ten from its unit to the metric's)
-_METRICS = {
-    'hpl': ('HPL_Tflops', 'HPL', _HPL_ROW, 6, 0),
-    'hpl_time': ('HPL_time', 'HPL', _HPL_ROW, 5, 0),
-    'dgemm_single': ('SingleDGEMM_Gflops', 'SingleDGEMM', r'Single DGEMM Gflop/s (\S+)', 1, 0),
-    'dgemm_star': ('StarDGEMM_Gflops', 'StarDGEMM', r'Average Gflop/s (\S+)', 1, 0),
-    'ptrans': ('PTRANS_GBs', 'PTRANS', _PTRANS_ROW, 1, 0),
-    **{f'randomaccess_{kind}{how.lower()}': (f'{how}{name}_GUPs', f'{how}{name}', line, 1, 0)
-       for kind, name in (('', 'RandomAccess'), ('lcg_', 'RandomAccess_LCG')) for how, line in _RANDOM},
-    'fft_single': ('SingleFFT_Gflops', 'SingleFFT', r'Single FFT Gflop/s (\S+)', 1, 0),
-    'fft_star': ('StarFFT_Gflops', 'StarFFT', r'Average Gflop/s (\S+)', 1, 0),
-    'fft_mpi': ('MPIFFT_Gflops', 'MPIFFT', r'Gflop/s: (\S+)', 1, 0),
-    **{f'stream_{how.lower()}_{kernel.lower()}':
-       (f'{how}STREAM_{kernel}', f'{how}STREAM', rf'{line} {kernel} GB/s (\S+)', 1, 0)
-       for how, line in (('Single', 'Single STREAM'), ('Star', 'Average'))
-       for kernel in ('Copy', 'Scale', 'Add', 'Triad')},
-    **{f'beff_pingpong_{what}_{which.lower()}':
-       (f'{which}PingPong{key}', 'LatencyBandwidth', line.replace('#', r'(\S+) / (\S+) / (\S+) '), group, up)
-       for what, key, line, up in _PINGPONG for group, which in enumerate(('Min', 'Avg', 'Max'), 1)},
-    **{f'beff_ring_{metric}_{what}':
-       (f'{order}OrderedRing{key}', 'LatencyBandwidth', _RING.format(order.lower()), group, up)
-       for group, (what, key, _, up) in enumerate(_PINGPONG, 1)
-       for metric, order in (('natural', 'Naturally'), ('random', 'Randomly'))},
+HPL_ROW = r'W[RC]\S+' + r' (\S+)' * 6
+HPL_RESIDUAL = r'\|\|Ax-b\|\|_oo/\(eps\S+= (\S+) \.{6} PASSED'
+PTRANS_ROW = r'WALL' + r' \S+' * 7 + r' PASSED (\S+) \S+'
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What hpcc prints twice: by its key in the summary, and in a line of its section."""
+
+    key: str
+    section: str
+    line: str                   # the expression of the line
+    group: int = 1              # of the expression
+    power: int = 0              # of ten, from the section's unit to that of the metric
+
+
+def _randomaccess() -> dict[str, Printed]:
+    """Two generators of random numbers, each in three ways."""
+    lines = {'Single': r'Single GUP/s (\S+)', 'Star': r'Average GUP/s (\S+)',
+             'MPI': r'(\S+) Billion\(10\^9\) Updates per second \[GUP/s\]'}
+    metrics = {}
+    for how, line in lines.items():
+        name = how.lower()
+        section = f'{how}RandomAccess'
+        metrics[f'randomaccess_{name}'] = Printed(f'{section}_GUPs', section, line)
+        metrics[f'randomaccess_lcg_{name}'] = Printed(f'{section}_LCG_GUPs', f'{section}_LCG', line)
+    return metrics
+
+
+def _stream() -> dict[str, Printed]:
+    """STREAM's four kernels, by one rank and by all."""
+    metrics = {}
+    for kernel in ('Copy', 'Scale', 'Add', 'Triad'):
+        name = kernel.lower()
+        metrics[f'stream_single_{name}'] = Printed(
+            f'SingleSTREAM_{kernel}', 'SingleSTREAM', rf'Single STREAM {kernel} GB/s (\S+)')
+        metrics[f'stream_star_{name}'] = Printed(
+            f'StarSTREAM_{kernel}', 'StarSTREAM', rf'Average {kernel} GB/s (\S+)')
+    return metrics
+
+
+def _network() -> dict[str, Printed]:
+    """Ping-pong between pairs of ranks, and rings of all ranks: latency (printed in ms), bandwidth (in MB/s)."""
+    metrics = {}
+    three = r'(\S+) / (\S+) / (\S+)'
+    latency, bandwidth = rf'Latency min / avg / max: {three} msecs', rf'Bandwidth min / avg / max: {three} MByte/s'
+    for group, which in enumerate(('Min', 'Avg', 'Max'), 1):
+        name = which.lower()
+        metrics[f'beff_pingpong_latency_{name}'] = Printed(
+            f'{which}PingPongLatency_usec', 'LatencyBandwidth', latency, group, power=3)
+        metrics[f'beff_pingpong_bandwidth_{name}'] = Printed(
+            f'{which}PingPongBandwidth_GBytes', 'LatencyBandwidth', bandwidth, group, power=-3)
+    for name, order in (('natural', 'Naturally'), ('random', 'Randomly')):
+        ring = rf'On {order.lower()} ordered ring: latency= (\S+) msec, bandwidth= (\S+) MB/s'
+        metrics[f'beff_ring_{name}_latency'] = Printed(
+            f'{order}OrderedRingLatency_usec', 'LatencyBandwidth', ring, 1, power=3)
+        metrics[f'beff_ring_{name}_bandwidth'] = Printed(
+            f'{order}OrderedRingBandwidth_GBytes', 'LatencyBandwidth', ring, 2, power=-3)
+    return metrics
+
+
+HPL_METRICS = {
+    'hpl': Printed('HPL_Tflops', 'HPL', HPL_ROW, 6),
+    'hpl_time': Printed('HPL_time', 'HPL', HPL_ROW, 5),
 }
-# fact: (key of the summary, section, its line, group of the line)
-_FACTS = {
-    'processes': ('CommWorldProcs', 'MPIRandomAccess', r'Running on (\S+) processors.*', 1),
-    **{fact: (f'HPL_{key}', 'HPL', _HPL_ROW, group)
-       for group, (fact, key) in enumerate((('n', 'N'), ('nb', 'NB'), ('p', 'nprow'), ('q', 'npcol')), 1)},
-    'stream_vector_length': ('STREAM_VectorSize', 'StarSTREAM', r'Array size = (\S+), Offset = \d+', 1),
+METRICS = HPL_METRICS | {
+    'dgemm_single': Printed('SingleDGEMM_Gflops', 'SingleDGEMM', r'Single DGEMM Gflop/s (\S+)'),
+    'dgemm_star': Printed('StarDGEMM_Gflops', 'StarDGEMM', r'Average Gflop/s (\S+)'),
+    'ptrans': Printed('PTRANS_GBs', 'PTRANS', PTRANS_ROW),
+    'fft_single': Printed('SingleFFT_Gflops', 'SingleFFT', r'Single FFT Gflop/s (\S+)'),
+    'fft_star': Printed('StarFFT_Gflops', 'StarFFT', r'Average Gflop/s (\S+)'),
+    'fft_mpi': Printed('MPIFFT_Gflops', 'MPIFFT', r'Gflop/s: (\S+)'),
+    **_randomaccess(), **_stream(), **_network(),
 }
+FACTS = {
+    'processes': Printed('CommWorldProcs', 'MPIRandomAccess', r'Running on (\S+) processors.*'),
+    'n': Printed('HPL_N', 'HPL', HPL_ROW, 1),
+    'nb': Printed('HPL_NB', 'HPL', HPL_ROW, 2),
+    'p': Printed('HPL_nprow', 'HPL', HPL_ROW, 3),
+    'q': Printed('HPL_npcol', 'HPL', HPL_ROW, 4),
+    'stream_vector_length': Printed('STREAM_VectorSize', 'StarSTREAM', r'Array size = (\S+), Offset = \d+'),
+}
+#: In units of the summary; the metric is in Gflop/s.
+TERA = {'HPL_Tflops'}
 
 
 def read(text: str) -> Read:
     """The metrics of one complete and verified run; ``hpl_residual`` has no unit.
 
     Gflop/s, GB/s, GUP/s (10^9 updates a second), us of latencies, s of hpl_time. With one process there is no
-    network, and the ``beff_`` metrics are left out.
+    network, and the ``beff_`` metrics are left out. Where HPL ran on fewer processes than hpcc, its metrics are.
 
-    Facts: processes, HPL's n, nb, p and q, elements of a STREAM array.
+    Facts: processes, HPL's n, nb, p and q, elements of a STREAM array, version; left_out: HPL's grid if small.
 
     Compare n, nb, p and q with what was asked: hpcc runs a problem of its own, and reports success,
     when it cannot read hpccinf.txt."""
-    out = Lines(text)
-    own = out.part('This is the DARPA/DOE HPC Challenge Benchmark.*', r'End of HPC Challenge tests\.')
-    out.refuse(_NO_MEMORY, Incomplete)
-    out.refuse('HPL (ERROR|WARNING) from process')
-    own.refuse(_FAILED)
-    parts = {name: own.part(f'Begin of {name} section\\.', f'End of {name} section\\.')
-             for name in ('Summary', *dict.fromkeys(row[1] for row in _METRICS.values()))}
-    if (success := parts['Summary'].one(r'Success=(.*)')[1]) != '1':
+    out = PROGRAM.output(text)
+    whole_job = Lines(text)                 # hpcc complains above its report, which the job prints at its end
+    whole_job.refuse(NO_MEMORY, Incomplete)
+    whole_job.refuse(HPL_COMPLAINTS)
+    out.ends_with(END, 'End of HPC Challenge tests.')
+    own = _part(out, 'This is the DARPA/DOE HPC Challenge Benchmark.*', END)
+    own.refuse(FAILED)
+    sections = _sections(own)
+    success = sections['Summary'].one(r'Success=(.*)')[1]
+    if success != '1':
         raise Wrong(f'hpcc reports failure: Success={success[:40]}')
-    ran = {fact: _fact(parts, *row) for fact, row in _FACTS.items()}
-    if ran['p'] * ran['q'] != ran['processes']:
-        raise Wrong(f'HPL ran on a grid of {ran["p"]} x {ran["q"]}, hpcc on {ran["processes"]} processes')
-    network = parts.pop('LatencyBandwidth')
-    if ran['processes'] > 1:
-        parts['LatencyBandwidth'] = network.part('Detailed benchmark results:', 'Benchmark conditions:')
-    values = {metric: _figure(parts, *row) for metric, row in _METRICS.items() if row[1] in parts}
-    return values | {'hpl_residual': _verified(parts, ran['n'])}, ran
+    _demand_version(sections['Summary'], out.version)
+    facts: dict[str, int | str] = {}
+    for name, printed in FACTS.items():
+        facts[name] = _count(sections, printed)
+    _demand_verified(sections)
+    residual = _residual(sections, int(facts['n']))
+    figures = {'hpl_residual': residual}
+    for metric, printed in METRICS.items():
+        if printed.section in sections:
+            figures[metric] = _figure(sections, printed)
+    grid = _small_grid(sections, facts)
+    if grid:
+        for metric in ('hpl_residual', *HPL_METRICS):
+            del figures[metric]
+        facts['left_out'] = grid
+    return figures, {**facts, 'version': out.version, **PROGRAM.untried(out.version)}
 
 
-def _verified(parts: dict[str, Lines], n: int) -> float:
-    """HPL's residual, once hpcc says that all passed and rates are those of the work."""
-    parts['HPL'].one('1 tests completed and passed residual checks,')
-    parts['PTRANS'].one(r'5 tests completed and passed residual checks\.')
-    parts['StarSTREAM'].one('Solution Validates.*')
-    summary = parts['Summary']
+def _part(lines: Lines, begin: str, end: str) -> Lines:
+    """Return the lines between two lines of an output that has its end."""
+    part = lines.part(begin, end)
+    part.ended = True
+    return part
+
+
+def _sections(own: Lines) -> dict[str, Lines]:
+    """Return the sections by their names; that of the network only where there are several processes."""
+    sections = {}
+    for name in ('Summary', *(printed.section for printed in METRICS.values())):
+        if name not in sections:
+            sections[name] = _part(own, rf'Begin of {name} section\.', rf'End of {name} section\.')
+    network = sections.pop('LatencyBandwidth')
+    if _count(sections, FACTS['processes']) > 1:
+        sections['LatencyBandwidth'] = _part(network, 'Detailed benchmark results:', 'Benchmark conditions:')
+    return sections
+
+
+def _demand_version(summary: Lines, version: str) -> None:
+    """Raise Wrong unless the summary tells the version of the title."""
+    numbers = [summary.count(rf'Version{name}=(\S+)', zero=True) for name in ('Major', 'Minor', 'Micro')]
+    same('version', version, '.'.join(map(str, numbers)))
+
+
+def _small_grid(sections: dict[str, Lines], facts: dict[str, int | str]) -> str:
+    """Return what to say where HPL ran on fewer processes than hpcc; '' if it ran on all."""
+    p, q, processes = int(facts['p']), int(facts['q']), int(facts['processes'])
+    if p * q == processes:
+        return ''
+    if p * q > processes:
+        raise Wrong(f'HPL ran on a grid of {p} x {q}, hpcc on {processes} processes')
+    same('processes of HPL', p * q, sections['Summary'].count(r'HPLMaxProcs=(\S+)'))
+    return f'HPL: on {p} x {q} of {processes} processes'
+
+
+def _demand_verified(sections: dict[str, Lines]) -> None:
+    """Raise Unread unless hpcc says that all passed, and Wrong for rates that are not those of the work."""
+    sections['HPL'].one('1 tests completed and passed residual checks,')
+    sections['PTRANS'].one(rf'{REPETITIONS} tests completed and passed residual checks\.')
+    sections['StarSTREAM'].one('Solution Validates.*')
+    summary = sections['Summary']
+    n = summary.count(r'HPL_N=(\S+)')
     work = 2 / 3 * n ** 3 + 3 / 2 * n ** 2
     agree(summary.figure(r'HPL_Tflops=(\S+)'), summary.figure(r'HPL_time=(\S+)'), work / 1e12, 'Tflop/s of HPL')
     for kind in ('MPIRandomAccess', 'MPIRandomAccess_LCG'):
-        agree(summary.figure(rf'{kind}_GUPs=(\S+)'), summary.figure(rf'{kind}_time=(\S+)'),
-              summary.count(rf'{kind}_ExeUpdates=(\S+)') / 1e9, f'GUP/s of {kind}')
-    residual = parts['HPL'].figure(_HPL_RESIDUAL, zero=True, places=7)
+        rate = summary.figure(rf'{kind}_GUPs=(\S+)')
+        seconds = summary.figure(rf'{kind}_time=(\S+)')
+        updates = summary.count(rf'{kind}_ExeUpdates=(\S+)')
+        agree(rate, seconds, updates / 1e9, f'GUP/s of {kind}')
+
+
+def _residual(sections: dict[str, Lines], n: int) -> float:
+    """Return the scaled residual of HPL, which the norms in the summary make."""
+    residual = sections['HPL'].figure(HPL_RESIDUAL, zero=True, places=7)
     if residual >= THRESHOLD:
         raise Wrong(f'the scaled residual of HPL is {residual}, not below {THRESHOLD}')
-    rest, eps, a, x, b = (float(summary.figure(rf'HPL_{key}=(\S+)', zero=key == 'RnormI'))
-                          for key in ('RnormI', 'eps', 'AnormI', 'XnormI', 'BnormI'))
-    if abs(float(residual) * (scale := eps * (a * x + b) * n) - rest) > half(residual) * scale + _SIXTH * rest:
-        raise Wrong(f'the scaled residual of HPL is {residual}, {rest / scale:.5g} by the norms in the summary')
+    summary = sections['Summary']
+    rest = float(summary.figure(r'HPL_RnormI=(\S+)', zero=True))
+    eps, a, x, b = [float(summary.figure(rf'HPL_{key}=(\S+)')) for key in ('eps', 'AnormI', 'XnormI', 'BnormI')]
+    by_norms = rest / (eps * (a * x + b) * n)
+    near('the scaled residual of HPL', residual, by_norms, slack=SIXTH * by_norms)
     return float(residual)
 
 
-def _fact(parts: dict[str, Lines], key: str, section: str, line: str, group: int) -> int:
-    found, told = parts['Summary'].count(rf'{key}=(\S+)'), parts[section].one(line)[group]
-    if str(found) != told:
-        raise Wrong(f'{key} is {found} in the summary, {told[:40]} in section {section}')
-    return found
+def _count(sections: dict[str, Lines], printed: Printed) -> int:
+    """Return a count that stands in the summary and in its section."""
+    count = sections['Summary'].count(rf'{printed.key}=(\S+)')
+    in_section = sections[printed.section].one(printed.line)[printed.group]
+    if str(count) != in_section:
+        raise Wrong(f'{printed.key} is {count} in the summary, {in_section[:40]} in section {printed.section}')
+    return count
 
 
-def _figure(parts: dict[str, Lines], key: str, section: str, line: str, group: int, up: int) -> float:
-    """The summary's figure (%g: six digits, trailing zeros cut), once it rounds what the section's does."""
-    found = parts['Summary'].figure(rf'{key}=(\S+)').scaleb(3 if key == 'HPL_Tflops' else 0)
-    told = number(_row(parts[section], section, line)[group], f'{key} in section {section}', zero=True).scaleb(up)
-    sixth = Decimal(5).scaleb(found.adjusted() - 6)
-    if abs(found - told) > (float(sixth) + half(told)) * 1.01:
-        raise Wrong(f'{key} is {found} in the summary, {told} in section {section}')
-    return float(found)
+def _figure(sections: dict[str, Lines], printed: Printed) -> float:
+    """Return the summary's figure (%g: six digits, trailing zeros cut), once it rounds what the section's does."""
+    figure = sections['Summary'].figure(rf'{printed.key}=(\S+)')
+    if printed.key in TERA:
+        figure = figure.scaleb(3)
+    row = _row(sections[printed.section], printed)
+    what = f'{printed.key} in section {printed.section}'
+    in_section = number(row[printed.group], what, zero=True).scaleb(printed.power)
+    sixth = Decimal(5).scaleb(figure.adjusted() - 6)
+    rounded = float(sixth) + half(in_section)
+    if abs(figure - in_section) > rounded * 1.01:
+        raise Wrong(f'{printed.key} is {figure} in the summary, {in_section} in section {printed.section}')
+    return float(figure)
 
 
-def _row(part: Lines, section: str, line: str):
-    """The one line; of PTRANS that of the lowest of five repetitions."""
-    if section != 'PTRANS':
-        return part.one(line)
-    rows = part.every(line)
-    if len(rows) != 5:
-        raise Incomplete(f'line {part.end}: section PTRANS ends with {len(rows)} of 5 WALL rows')
+def _row(part: Lines, printed: Printed) -> re.Match[str]:
+    """Return the line of the section; of PTRANS that of the lowest of its repetitions."""
+    if printed.section != 'PTRANS':
+        return part.one(printed.line)
+    rows = part.every(printed.line)
+    if len(rows) != REPETITIONS:
+        raise Unread(f'section PTRANS has {len(rows)} of {REPETITIONS} WALL rows')
     return min(rows, key=lambda row: number(row[1], 'a PTRANS rate'))
