@@ -69,12 +69,12 @@ def test_a_new_check_by_the_letter(checkout):
     """Without HPCG's lines the page is followed: what it types is what parity has."""
     room, was = checkout / 'checks' / 'compute' / 'hpcg', (TOP / 'checks' / 'compute' / 'hpcg')
     shutil.copytree(was / 'outputs', room / 'outputs')
-    for name in ('code.yaml', 'hpcg.py', 'expected.yaml'):
+    for name in ('code.yaml', 'hpcg.py', 'hpcg_output.py', 'expected.yaml'):
         (room / name).unlink()
     lines = (TOP / 'spack.yaml').read_text()
     (checkout / 'spack.yaml').write_text(lines.replace('  - hpcg@3.1\n', ''))
     follow(DOCS / 'new-check.md', checkout)
-    for name in ('code.yaml', 'hpcg.py', 'expected.yaml'):
+    for name in ('code.yaml', 'hpcg.py', 'hpcg_output.py', 'expected.yaml'):
         assert (room / name).read_text() == (was / name).read_text()
     assert (checkout / 'spack.yaml').read_text() == lines
     site = checkout / 'systems' / 'example-slurm' / 'system.yaml'

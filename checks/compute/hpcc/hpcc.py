@@ -53,7 +53,8 @@ class Hpcc(rfm.RunOnlyRegressionTest, Mpi):
     def write_input(self):
         self.problem = self.dense_problem(*SIZES[self.size])
         self.derive('hpl', self.problem)
-        self.stage('hpccinf.txt', self.problem.into(Path(self.prefix, 'hpccinf.txt').read_text()))
+        template = Path(self.prefix, 'hpccinf.txt').read_text()
+        self.stage('hpccinf.txt', self.problem.into(template))
 
     def parse(self, text):
         values, facts = read(text)

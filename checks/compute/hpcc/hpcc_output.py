@@ -16,7 +16,20 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-from parity.check import Incomplete, Lines, Program, Read, Unread, Wrong, agree, half, near, number, same
+from parity.check import (
+    Incomplete,
+    Lines,
+    Program,
+    Read,
+    Refused,
+    Unread,
+    Wrong,
+    agree,
+    half,
+    near,
+    number,
+    same,
+)
 
 PROGRAM = Program('HPCC', title=r'This is the DARPA/DOE HPC Challenge Benchmark version (?P<version>\d\S*) .*',
                   tried=('1.4', '1.5'), alone='CommWorldProcs=1')
@@ -37,7 +50,7 @@ PTRANS_ROW = r'WALL' + r' \S+' * 7 + r' PASSED (\S+) \S+'
 
 @dataclass(frozen=True)
 class Printed:
-    """What hpcc prints twice: by its key in the summary, and in a line of its section."""
+    """A figure that hpcc prints twice: by its key in the summary, and in a line of its section."""
 
     key: str
     section: str
@@ -75,7 +88,8 @@ def _network() -> dict[str, Printed]:
     """Ping-pong between pairs of ranks, and rings of all ranks: latency (printed in ms), bandwidth (in MB/s)."""
     metrics = {}
     three = r'(\S+) / (\S+) / (\S+)'
-    latency, bandwidth = rf'Latency min / avg / max: {three} msecs', rf'Bandwidth min / avg / max: {three} MByte/s'
+    latency = rf'Latency min / avg / max: {three} msecs'
+    bandwidth = rf'Bandwidth min / avg / max: {three} MByte/s'
     for group, which in enumerate(('Min', 'Avg', 'Max'), 1):
         name = which.lower()
         metrics[f'beff_pingpong_latency_{name}'] = Printed(
@@ -127,9 +141,8 @@ def read(text: str) -> Read:
     Compare n, nb, p and q with what was asked: hpcc runs a problem of its own, and reports success,
     when it cannot read hpccinf.txt."""
     out = PROGRAM.output(text)
-    whole_job = Lines(text)                 # hpcc complains above its report, which the job prints at its end
-    whole_job.refuse(NO_MEMORY, Incomplete)
-    whole_job.refuse(HPL_COMPLAINTS)
+    _refuse_in_job(text, NO_MEMORY, Incomplete)
+    _refuse_in_job(text, HPL_COMPLAINTS, Wrong)
     out.ends_with(END, 'End of HPC Challenge tests.')
     own = _part(out, 'This is the DARPA/DOE HPC Challenge Benchmark.*', END)
     own.refuse(FAILED)
@@ -153,6 +166,17 @@ def read(text: str) -> Read:
             del figures[metric]
         facts['left_out'] = grid
     return figures, {**facts, 'version': out.version, **PROGRAM.untried(out.version)}
+
+
+def _refuse_in_job(text: str, complaint: str, error: type[Refused]) -> None:
+    """Raise ``error`` with the first line that has the complaint, above the report too: the job prints it last."""
+    match = re.search(complaint, text, re.ASCII)
+    if not match:
+        return
+    begin = text.rfind('\n', 0, match.start()) + 1
+    number_of_line = text.count('\n', 0, begin) + 1
+    line = ' '.join(text[begin:begin + 1000].partition('\n')[0].split())
+    raise error(f'line {number_of_line}: {line[:160]}')
 
 
 def _part(lines: Lines, begin: str, end: str) -> Lines:
@@ -214,7 +238,10 @@ def _residual(sections: dict[str, Lines], n: int) -> float:
         raise Wrong(f'the scaled residual of HPL is {residual}, not below {THRESHOLD}')
     summary = sections['Summary']
     rest = float(summary.figure(r'HPL_RnormI=(\S+)', zero=True))
-    eps, a, x, b = [float(summary.figure(rf'HPL_{key}=(\S+)')) for key in ('eps', 'AnormI', 'XnormI', 'BnormI')]
+    eps = float(summary.figure(r'HPL_eps=(\S+)'))
+    a = float(summary.figure(r'HPL_AnormI=(\S+)'))
+    x = float(summary.figure(r'HPL_XnormI=(\S+)'))
+    b = float(summary.figure(r'HPL_BnormI=(\S+)'))
     by_norms = rest / (eps * (a * x + b) * n)
     near('the scaled residual of HPL', residual, by_norms, slack=SIXTH * by_norms)
     return float(residual)

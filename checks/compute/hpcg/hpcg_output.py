@@ -48,9 +48,11 @@ def read(text: str) -> Read:
 
 def _report(out: Output) -> Lines:
     """Return the report as paths, in which way it was written."""
-    if not out.version:
-        return Lines([line.strip() for line in out.lines], out.first)
-    return Lines(_paths(out.lines), out.first)
+    if out.version:
+        paths = _paths(out.lines)
+    else:
+        paths = [line.strip() for line in out.lines]
+    return Lines(paths, out.first)
 
 
 def _paths(lines: list[str]) -> list[str]:
@@ -90,9 +92,11 @@ def _rating(report: Lines, seconds: Decimal) -> Decimal:
 
 def _bandwidth(report: Lines, seconds: Decimal, rated_seconds: Decimal) -> Decimal:
     """Return the GB/s read and written. Both times make the same bytes."""
-    read, written, total = [six_digits(report.figure(rf'GB/s Summary::Raw {what} B/W=(\S+)'))
-                            for what in ('Read', 'Write', 'Total')]
-    if abs(read + written - total) > half(read) + half(written) + half(total):
+    read = _raw(report, 'Read')
+    written = _raw(report, 'Write')
+    total = _raw(report, 'Total')
+    rounded = half(read) + half(written) + half(total)
+    if abs(read + written - total) > rounded:
         raise Wrong(f'{read} GB/s read and {written} GB/s written are not {total} GB/s')
     rated = report.figure(r'GB/s Summary::Total with .* overhead=(\S+)')
     moved = float(total) * float(seconds)
@@ -100,6 +104,10 @@ def _bandwidth(report: Lines, seconds: Decimal, rated_seconds: Decimal) -> Decim
     if abs(moved / moved_with_overhead - 1) > MOVED:
         raise Wrong(f'{total} GB/s moved {moved:.6g} GB, with the overhead {moved_with_overhead:.6g} GB')
     return total
+
+
+def _raw(report: Lines, what: str) -> Decimal:
+    return six_digits(report.figure(rf'GB/s Summary::Raw {what} B/W=(\S+)'))
 
 
 def six_digits(figure: Decimal) -> Decimal:

@@ -60,11 +60,19 @@ def read(text: str) -> Read:
     lines = _results(out)
     best = max(lines, key=lambda line: line.gflops)
     rates = [line.gflops for line in lines]
-    figures = {'gflops': best.gflops, 'gflops_median': median(rates), 'gflops_worst': min(rates)}
-    figures |= {'seconds': best.seconds, 'residual': best.residual}
-    facts = {'variant': best.variant, 'n': best.n, 'nb': best.nb, 'p': best.p, 'q': best.q}
-    facts |= {'processes': best.p * best.q, 'tests': len(lines), 'version': out.version}
-    return figures, facts | PROGRAM.untried(out.version)
+    figures = {
+        'gflops': best.gflops,
+        'gflops_median': median(rates),
+        'gflops_worst': min(rates),
+        'seconds': best.seconds,
+        'residual': best.residual,
+    }
+    facts = {name: getattr(best, name) for name in ('variant', 'n', 'nb', 'p', 'q')}
+    facts['processes'] = best.p * best.q
+    facts['tests'] = len(lines)
+    facts['version'] = out.version
+    facts |= PROGRAM.untried(out.version)
+    return figures, facts
 
 
 def results(text: str) -> list[HplResult]:
@@ -110,7 +118,9 @@ def _results(out: Output) -> list[HplResult]:
 
 def _result(row: re.Match[str], residual: re.Match[str]) -> HplResult:
     """Return a result, whose rate is the work over the seconds and whose residual passed."""
-    sizes = {name: whole(row[name], name.upper()) for name in ('n', 'nb', 'p', 'q')}
+    sizes = {}
+    for name in ('n', 'nb', 'p', 'q'):
+        sizes[name] = whole(row[name], name.upper())
     seconds = number(row['seconds'], 'Time', zero=True, places=2)
     gflops = _gflops(row['gflops'])
     n = sizes['n']
@@ -142,15 +152,22 @@ def _residual(line: str, residual: re.Match[str]) -> float:
 def _demand_listed(out: Output, ran: list[HplResult]) -> None:
     """Raise Wrong unless the lines are of all the values that HPL lists above them."""
     for name in ('N', 'NB', 'P', 'Q'):
-        listed = set(_listed(out, name, r'[\d ]+'))
-        sizes = {str(getattr(line, name.lower())) for line in ran}
-        is_whole = len(listed) < MOST_LISTED
-        if not listed <= sizes or (is_whole and listed != sizes):
-            raise Wrong(f'{name}: {" ".join(sorted(listed))[:60]} is listed, {" ".join(sorted(sizes))[:60]} ran')
+        _demand_sizes(name, _listed(out, name, r'[\d ]+'), ran)
     counts = [len(_listed(out, name, '.+')) for name in VARIANTS]
     variants = prod(counts)
     if max(counts) < MOST_LISTED and len(ran) % variants:
         raise Wrong(f'{len(ran)} tests; HPL lists {variants} variants')
+
+
+def _demand_sizes(name: str, listed: list[str], ran: list[HplResult]) -> None:
+    """Raise Wrong unless the sizes that ran are those listed; a list of MOST_LISTED may go on."""
+    sizes = {str(getattr(line, name.lower())) for line in ran}
+    lacking = set(listed) - sizes
+    others = sizes - set(listed)
+    if lacking or (others and len(set(listed)) < MOST_LISTED):
+        asked = ' '.join(sorted(set(listed)))
+        found = ' '.join(sorted(sizes))
+        raise Wrong(f'{name}: {asked[:60]} is listed, {found[:60]} ran')
 
 
 def _listed(out: Output, name: str, values: str) -> list[str]:

@@ -215,8 +215,11 @@ def _routines(out: Output) -> dict[str, float]:
 def _timer(out: Output, timer: str) -> Decimal:
     """Return the mean of a timer, which lies between the least and the most of the ranks."""
     row = out.one(rf'timer \d+\( ?{timer} ?\) : (\S+) (\S+) (\S+)', f'timer ({timer})')
-    least, most, mean = [number(token, f'timer {timer}', zero=True, places=4) for token in row.groups()]
-    ordered(f'timer {timer}', least, mean, most)
+    what = f'timer {timer}'
+    least = number(row[1], what, zero=True, places=4)
+    most = number(row[2], what, zero=True, places=4)
+    mean = number(row[3], what, zero=True, places=4)
+    ordered(what, least, mean, most)
     return mean
 
 

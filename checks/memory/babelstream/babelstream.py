@@ -23,7 +23,8 @@ class BabelStream(rfm.RunOnlyRegressionTest, Threaded):
     @run_after('setup')
     def place(self):
         self.spread_threads()
-        self.elements = elements(int(self.extra('llc_bytes') or 0), self.extra('memory_bytes'))
+        caches = int(self.extra('llc_bytes') or 0)
+        self.elements = elements(caches, self.extra('memory_bytes'))
         self.executable = self.program('omp-stream')
         # it tells a failed validation on standard error, and exits with 0
         self.executable_opts = [f'-s {self.elements} -n {TIMES[self.size]} 2>&1']

@@ -62,16 +62,20 @@ def _refuse_other_modes(out: Output) -> None:
 def _demand_rows(out: Output) -> None:
     """Raise Unread unless the rows are those of BabelStream, in its order."""
     names = [row[1] for row in out.every(rf'([A-Z][a-z]+) {ROW}')]
-    if names != list(ARRAYS):
-        raise Unread(f'an edited table: its rows are {", ".join(names)[:80]}; those of BabelStream are '
-                     f'{", ".join(ARRAYS)}')
+    if names == list(ARRAYS):
+        return
+    rows = ', '.join(names)[:80]
+    kernels = ', '.join(ARRAYS)
+    raise Unread(f'an edited table: its rows are {rows}; those of BabelStream are {kernels}')
 
 
 def _rate(out: Output, name: str, megabytes: Decimal) -> float:
     """Return the best rate (MB/s) of a kernel over arrays of so many MB."""
     row = out.one(f'{name} {ROW}', name)
-    rate, shortest = number(row[1], name), number(row[2], name)
-    longest, mean = number(row[3], name), number(row[4], name)
+    rate = number(row[1], name)
+    shortest = number(row[2], name)
+    longest = number(row[3], name)
+    mean = number(row[4], name)
     ordered(f'times of {name}', shortest, mean, longest)
     arrays = ARRAYS[name]
     moved = arrays * float(megabytes)

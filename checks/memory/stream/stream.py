@@ -20,8 +20,8 @@ class Stream(rfm.RunOnlyRegressionTest, Threaded):
     @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare(self):
         if self.times:
-            for kernel in [metric.name for metric in self.metrics]:
-                self.metrics += tuple(Metric(f'{kernel}_{time}', 's', 'lower') for time in TIMES)
+            for kernel in ARRAYS:
+                self.metrics += tuple(Metric(f'{kernel.lower()}_{time}', 's', 'lower') for time in TIMES)
 
     @run_after('setup')
     def place(self):
