@@ -4,8 +4,7 @@ import math
 from pathlib import Path
 
 import reframe as rfm
-from lammps_output import MELT, ROWS, read
-from lammps_output import PROGRAM as PROGRAM
+from lammps_output import MELT, PROGRAM, ROWS, read  # noqa: F401
 from reframe.core.builtins import run_after, run_before
 
 from parity.check import Metric, Mpi, Wrong
