@@ -1,7 +1,7 @@
 """GROMACS: the log (-g) of one run of molecular dynamics, of parity's water or of any other input.
 
-Wall time, steps and time step make the speed. Of the water the energies are checked, too: at the beginning they are
-those of the box, then they are conserved."""
+Wall time, steps and time step make the speed. Of the water the energies are checked, too: at the beginning they
+are those of the box, then they are conserved."""
 
 import re
 from dataclasses import dataclass
@@ -66,9 +66,9 @@ class Run:
 def read(text: str) -> Read:
     """speed is GROMACS's own figure.
 
-    Facts: version, input, atoms, ranks, threads, steps. ``input`` is `water` for parity's own, else the integrator,
-    the time step and the kind of Coulomb forces. Of the water: energy (kJ/mol a molecule, at the beginning), drift
-    (kJ/mol/ps an atom), temperature (K, on average)."""
+    Facts: version, input, atoms, ranks, threads, steps. ``input`` is `water` for parity's own, else the
+    integrator, the time step and the kind of Coulomb forces. Of the water: energy (kJ/mol a molecule, at the
+    beginning), drift (kJ/mol/ps an atom), temperature (K, on average)."""
     if re.search(SCREEN, text) and 'version:' not in text and 'Performance:' in text:
         raise Unread('what mdrun prints on its screen; its log (mdrun -g, md.log) is read')
     out = PROGRAM.output(text)

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from fio_output import read
+from fio_output import PROGRAM, read  # noqa: F401
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from parity.base.figures import amount
@@ -68,13 +68,21 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
 
     def not_run(self):
         if self.blocks:
-            small = [f'_{name}_' for name, size in self.block_bytes.items() if size % LEAST_DIRECT]
-            return {m.name: f'direct I/O takes blocks of {LEAST_DIRECT} bytes' for m in self.metrics
-                    if m.name.startswith('direct') and any(each in m.name for each in small)}
+            return self.not_direct()
         blocks, jobs, *_ = SIZES[self.size]
         run = self.of(blocks, jobs)
         why = f'size={self.size} runs blocks of {", ".join(blocks)}; jobs: {", ".join(map(str, jobs))}'
         return {m.name: why for m in self.metrics if m not in run}
+
+    def not_direct(self):
+        """The metrics of blocks that direct I/O does not take, and why."""
+        why = f'direct I/O takes blocks of {LEAST_DIRECT} bytes'
+        left_out = {}
+        for name, size in self.block_bytes.items():
+            if size % LEAST_DIRECT:
+                mine = [m.name for m in self.metrics if m.name.startswith('direct') and f'_{name}_' in m.name]
+                left_out |= dict.fromkeys(mine, why)
+        return left_out
 
     @run_after('setup')
     def place(self):
@@ -103,19 +111,24 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
         common = {'filename': '${folder}/data', 'ioengine': 'psync', 'direct': '${direct}', 'overwrite': 1,
                   'end_fsync': 1, 'time_based': 1, 'runtime': f'{self.milliseconds}ms', 'group_reporting': 1,
                   'rw': self.rw()}
-        lines = ['[global]', *(f'{key}={value}' for key, value in common.items())]
+        lines = ['[global]']
+        lines += [f'{key}={value}' for key, value in common.items()]
         for name, (block, jobs, more) in self.groups().items():
-            lines += [f'[{name}]', 'stonewall', 'new_group', f'bs={block}', f'numjobs={jobs}',
-                      f'size=${{part_{jobs}}}', f'offset_increment=${{part_{jobs}}}', *more]
+            part = f'${{part_{jobs}}}'
+            lines += [f'[{name}]', 'stonewall', 'new_group', f'bs={block}', f'numjobs={jobs}']
+            lines += [f'size={part}', f'offset_increment={part}', *more]
         self.stage('case.fio', '\n'.join(lines) + '\n')
 
     def groups(self):
         """Return the bytes of a block, the jobs and more options of each group that runs, by its name."""
-        both = [(name, jobs) for name in self.block_bytes for jobs in self.numbers]
         more = ['direct=0', 'invalidate=0'] if self.blocks else []
-        found = {f'{name}_{jobs}': (self.block_bytes[name], jobs, more) for name, jobs in both}
-        return found | {f'direct_{name}_{jobs}': (self.block_bytes[name], jobs, []) for name, jobs in both
-                        if self.blocks and not self.block_bytes[name] % LEAST_DIRECT}
+        groups, direct = {}, {}
+        for name, size in self.block_bytes.items():
+            for jobs in self.numbers:
+                groups[f'{name}_{jobs}'] = (size, jobs, more)
+                if self.blocks and not size % LEAST_DIRECT:
+                    direct[f'direct_{name}_{jobs}'] = (size, jobs, [])
+        return groups | direct
 
     def rw(self):
         return f'{"rand" if self.access == "random" else ""}{WORDS[self.operation]}'
@@ -123,25 +136,41 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
     def parse(self, text):
         values, facts = read(text)
         direct = self.took_direct()
-        asked = {name: (self.rw(), str(block), str(jobs), '0' if more else str(int(direct)))
-                 for name, (block, jobs, more) in self.groups().items()}
-        ran = {name: tuple(options.get(key) for key in ('rw', 'bs', 'numjobs', 'direct'))
-               for name, options in facts['groups'].items()}
-        if ran != asked:
-            raise Wrong(f'ran rw, bs, numjobs, direct {ran}, asked for {asked}')
-        size, *others = {int(options['size']) * (1 if self.blocks else int(options['numjobs']))
-                         for options in facts['groups'].values()}
-        if others:
-            raise Wrong(f'the runs had files of {sorted([size, *others])} bytes: it is one file')
+        self.compare_asked(facts['groups'], direct)
+        size = self.file_bytes(facts['groups'])
         self.note({**facts, **self.caches_known(), 'bytes': size, 'figures': values})
         ways = {'mixed': ('read', 'write')}.get(self.operation, (self.operation,))
         if self.blocks:
             return self.of_blocks(values, ways, direct, size)
         self.label_memory(direct, size)
-        rates = {f'rate_{name}': sum(values[f'{name}_{way}_rate'] for way in ways) for name in asked}
-        prefix = {way: f'{way}_' if len(ways) > 1 else '' for way in ways}
-        return rates | {f'{prefix[way]}{p}_{block}': values[f'{block}_1_{way}_{p}']
-                        for way in ways for p in ('p50', 'p99') for block in self.block_bytes}
+        rates = {f'rate_{name}': sum(values[f'{name}_{way}_rate'] for way in ways) for name in self.groups()}
+        latencies = {}
+        for way in ways:
+            prefix = f'{way}_' if len(ways) > 1 else ''
+            for block in self.block_bytes:
+                for p in ('p50', 'p99'):
+                    latencies[f'{prefix}{p}_{block}'] = values[f'{block}_1_{way}_{p}']
+        return rates | latencies
+
+    def compare_asked(self, ran, direct):
+        """Raise Wrong unless the groups that ran are those that were asked for."""
+        asked = {}
+        for name, (block, jobs, more) in self.groups().items():
+            asked[name] = (self.rw(), str(block), str(jobs), '0' if more else str(int(direct)))
+        keys = ('rw', 'bs', 'numjobs', 'direct')
+        ran = {name: tuple(map(options.get, keys)) for name, options in ran.items()}
+        if ran != asked:
+            raise Wrong(f'ran rw, bs, numjobs, direct {ran}, asked for {asked}')
+
+    def file_bytes(self, groups):
+        """The bytes of the file that all groups share; with `blocks`, of a job's part."""
+        sizes = set()
+        for options in groups.values():
+            jobs = 1 if self.blocks else int(options['numjobs'])
+            sizes.add(int(options['size']) * jobs)
+        if len(sizes) > 1:
+            raise Wrong(f'the runs had files of {sorted(sizes)} bytes: it is one file')
+        return sizes.pop()
 
     def of_blocks(self, values, ways, direct, size):
         """Rate and mean latency of each group; labels those of the page cache."""
