@@ -6,8 +6,7 @@ On one machine its loopback, else between two nodes, and between every two nodes
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from iperf3_output import THREADING, of_path, read_ends
-from iperf3_output import read as read
+from iperf3_output import PROGRAM, THREADING, of_path, read, read_ends  # noqa: F401
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Incomplete, Metric, Paired, Sweep, Wrong, by_pair
@@ -20,6 +19,10 @@ STREAMS = (1, 2, 4, 8)
 OF_PATH = (*(Metric(name, 'B', 'higher') for name in ('window', 'window_mean', 'advertised', 'sent', 'mtu')),
            *(Metric(f'rtt_{which}', 'us', 'lower') for which in ('idle', 'min', 'mean', 'max')),
            Metric('retransmits', '1/GB', 'lower', zero=True), Metric('link', 'MB/s', 'higher'))
+# figures of a path that are absent where they were not measured
+NOT_MEASURED = {'rtt_idle': 'while other pairs send no path is idle',
+                'advertised': 'iperf3 before 3.11 does not give it',
+                'link': 'the kernel does not say how fast the link is'}
 SENT = 1.1          # times what was offered, at most: the last datagram may be whole
 BUSY = 80           # % of a core, above which nodes that share it disturb each other
 # streams that are run, seconds of each run; by size
@@ -79,8 +82,10 @@ class Tcp(Iperf3):
 
     def not_run(self):
         by = f'streams={self.streams}' if self.streams else f'size={self.size}'
-        why, run = f'{by} runs {" and ".join(map(str, self.numbers))} streams', self.of(self.numbers)
-        return {m.name: why for m in self.of(STREAMS) if m not in run}
+        numbers = ' and '.join(map(str, self.numbers))
+        run = self.of(self.numbers)
+        left_out = [m.name for m in self.of(STREAMS) if m not in run]
+        return dict.fromkeys(left_out, f'{by} runs {numbers} streams')
 
     @run_after('setup')
     def place(self):
@@ -99,32 +104,48 @@ class Tcp(Iperf3):
             self.executable_opts = ['tcp.py', *self.command(self.runs, seconds, *options)]
 
     def parse(self, text):
-        found = read_ends(text if self.where == 'within' else ''.join(by_pair(text).values()), self.runs)
+        own = text if self.where == 'within' else ''.join(by_pair(text).values())
+        found = read_ends(own, self.runs)
         self.variant(threading=found.threading)
-        self.note({'runs': {name: {**found.facts[name], **found.metrics[name]} for name in found.metrics},
-                   'round_trips': found.trips, 'seconds': max(found.facts[run]['seconds'] for run in self.runs)})
-        if self.length and (other := {found.facts[run]['block'] for run in self.runs} - {int(self.length)}):
-            raise Wrong(f'ran with writes of {other} bytes, asked for {self.length}')
-        own = {run[4:]: found.metrics[run] for run in self.runs}
-        values = {f'rate_{n}': metrics['rate'] for n, metrics in own.items()}
+        facts = [found.facts[run] for run in self.runs]
+        runs = {name: {**found.facts[name], **metrics} for name, metrics in found.metrics.items()}
+        self.note({'runs': runs, 'round_trips': found.trips, 'seconds': max(each['seconds'] for each in facts)})
+        others = {each['block'] for each in facts if self.length} - {int(self.length or 0)}
+        if others:
+            raise Wrong(f'ran with writes of {others} bytes, asked for {self.length}')
+        metrics = {run[4:]: found.metrics[run] for run in self.runs}        # by the number of streams
+        values = {f'rate_{n}': metric['rate'] for n, metric in metrics.items()}
         if self.protocol == 'udp':
-            if self.offered:
-                self.compare_offered(own)
-                self.label(values, 'offered', f'each stream was offered {self.offered}bit/s: no capacity')
-            return values | {f'{what}_{n}': metrics[what]
-                             for what in ('loss', 'jitter') for n, metrics in own.items()}
-        seconds = found.facts[self.runs[0]]['seconds']
-        sent = seconds * sum(metrics['sent_rate'] for metrics in own.values()) / 1000
-        values |= {'round_trip': found.trips['length']['median']} if self.length else {}
-        return values | {'retransmits': sum(metrics['retransmits'] for metrics in own.values()) / sent,
-                         'rtt_idle': found.trips['idle']['median'], 'rtt_loaded': found.trips['loaded']['median']}
+            return values | self.of_udp(metrics)
+        if self.length:
+            values['round_trip'] = found.trips['length']['median']
+        megabytes = facts[0]['seconds'] * sum(metric['sent_rate'] for metric in metrics.values())
+        retransmits = sum(metric['retransmits'] for metric in metrics.values())
+        values['retransmits'] = 1000 * retransmits / megabytes
+        values['rtt_idle'] = found.trips['idle']['median']
+        values['rtt_loaded'] = found.trips['loaded']['median']
+        return values
+
+    def of_udp(self, metrics):
+        """Losses and jitter by the number of streams; labels the rates of an offered load."""
+        if self.offered:
+            self.compare_offered(metrics)
+            rates = [f'rate_{n}' for n in metrics]
+            self.label(rates, 'offered', f'each stream was offered {self.offered}bit/s: no capacity')
+        values = {}
+        for what in ('loss', 'jitter'):
+            for n, metric in metrics.items():
+                values[f'{what}_{n}'] = metric[what]
+        return values
 
     def compare_offered(self, own):
         """Raise Wrong where more was sent than offered."""
-        bits = int(self.offered.rstrip('KMG')) * {'K': 1e3, 'M': 1e6, 'G': 1e9}.get(self.offered[-1], 1)
+        factor = {'K': 1e3, 'M': 1e6, 'G': 1e9}.get(self.offered[-1], 1)
+        bits = int(self.offered.rstrip('KMG')) * factor
         for n, metrics in own.items():
-            if metrics['sent_rate'] * 8e6 > SENT * bits * int(n):
-                raise Wrong(f'sent {8 * metrics["sent_rate"]:.3g} Mbit/s, asked for {n} x {self.offered}')
+            sent = 8 * metrics['sent_rate']
+            if sent * 1e6 > SENT * bits * int(n):
+                raise Wrong(f'sent {sent:.3g} Mbit/s, asked for {n} x {self.offered}')
 
 
 @rfm.simple_test
@@ -153,19 +174,27 @@ class TcpPairs(Iperf3):
     @run_after('setup')
     def place(self):
         alone = self.how == 'one-by-one'
-        nodes, in_flight = self.disjoint_pairs(int(self.pairs), alone) if self.pairs else self.all_pairs(alone)
-        options = ['--idle'] if self.pairs and alone else []
-        self.at_both_ends(nodes, in_flight, self.runs, int(self.seconds or SIZES[self.size][1]), *options,
-                          group='disjoint' if self.pairs else '')
+        seconds = int(self.seconds or SIZES[self.size][1])
+        if not self.pairs:
+            self.at_both_ends(*self.all_pairs(alone), self.runs, seconds)
+            return
+        options = ['--idle'] if alone else []
+        nodes, in_flight = self.disjoint_pairs(int(self.pairs), alone)
+        self.at_both_ends(nodes, in_flight, self.runs, seconds, *options, group='disjoint')
 
     def parse(self, text):
         run, = self.runs
-        found = {pair: read_ends(own, self.runs) for pair, own in by_pair(text, bool(self.pairs)).items()}
+        found = {}
+        for pair, own in by_pair(text, bool(self.pairs)).items():
+            found[pair] = read_ends(own, self.runs)
         self.variant(threading='+'.join(sorted({ends.threading for ends in found.values()})))
-        sweep = Sweep({pair: ends.metrics[run]['rate'] for pair, ends in found.items()}, is_time=False)
-        self.note({'slowest': ' '.join(sweep.slowest()[1]),
-                   'pairs': {' '.join(pair): ends.metrics[run] for pair, ends in found.items()}})
-        return sweep.metrics() | (self.of_path(found, run) if self.pairs else {})
+        rates = {pair: ends.metrics[run]['rate'] for pair, ends in found.items()}
+        sweep = Sweep(rates, is_time=False)
+        pairs = {' '.join(pair): ends.metrics[run] for pair, ends in found.items()}
+        self.note({'slowest': ' '.join(sweep.slowest()[1]), 'pairs': pairs})
+        if not self.pairs:
+            return sweep.metrics()
+        return sweep.metrics() | self.of_path(found, run)
 
     def of_path(self, found, run):
         """The figures with ``pairs``: medians over the pairs, and the rate of each; their seconds are facts."""
@@ -178,7 +207,7 @@ class TcpPairs(Iperf3):
         values |= of_path(list(found.values()), run)
         none = [m.name for m in self.metrics if m.name.startswith('pair_') and m.name not in values]
         self.leave_out(none, f'there are {len(found)} pairs')
-        self.leave_out({'rtt_idle'} - values.keys(), 'while other pairs send no path is idle')
-        self.leave_out({'advertised'} - values.keys(), 'iperf3 before 3.11 does not give it')
-        self.leave_out({'link'} - values.keys(), 'the kernel does not say how fast the link is')
+        for name, why in NOT_MEASURED.items():
+            if name not in values:
+                self.leave_out({name}, why)
         return values
