@@ -111,6 +111,8 @@ class Program:
         """Return the text of each run in a file that has several, with the number of its first line."""
         text = without_colours(text)
         titles = _without_repeats(text, list(self._titles(text)))
+        if not titles:
+            return []
         begins = [title.begin for title in titles]
         ends = [*begins[1:], len(text)]
         texts = []
