@@ -7,8 +7,7 @@ fio writes many small ones, so that there is time to measure.
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
-from rewrite_output import TOOLS, name_of
-from rewrite_output import read as read
+from rewrite_output import PROGRAM, TOOLS, name_of, read  # noqa: F401
 
 from parity.base.figures import amount
 from parity.check import Metric, Room, Workload, Wrong
@@ -42,29 +41,40 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
 
     @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare(self):
-        files, records = (tuple(given.split(',')) if given else known for given, known in
-                          zip((self.files, self.records), SIZES[self.size], strict=True))
-        self.pairs = {f'{file}_{record}': (int(amount(file)[0]), int(amount(record)[0]))
-                      for file in files for record in records}
-        self.metrics = tuple(Metric(f'{what}_{pair}', 'MiB/s', 'higher') for what in WRITES
-                             for pair in self.pairs)
+        files, records = SIZES[self.size]
+        if self.files:
+            files = self.files.split(',')
+        if self.records:
+            records = self.records.split(',')
+        self.pairs = {}
+        for file in files:
+            for record in records:
+                self.pairs[f'{file}_{record}'] = int(amount(file)[0]), int(amount(record)[0])
+        names = [f'{what}_{pair}' for what in WRITES for pair in self.pairs]
+        self.metrics = tuple(Metric(name, 'MiB/s', 'higher') for name in names)
 
     def not_run(self):
-        return {f'{what}_{pair}': why for pair, (file, record) in self.pairs.items()
-                if (why := beyond(file, record)) for what in WRITES}
+        left_out = {}
+        for pair, sizes in self.pairs.items():
+            why = beyond(*sizes)
+            if why:
+                left_out |= {f'{what}_{pair}': why for what in WRITES}
+        return left_out
 
     @run_after('setup')
     def place(self):
         self.without_launcher()
         self.num_cpus_per_task = self.extra('cores') or 1
         if self.by_iozone():
-            self.leave_out([f'{what}_{pair}' for pair, sizes in self.pairs.items() if odd(*sizes)
-                            for what in WRITES], ODD)
+            for pair, sizes in self.pairs.items():
+                if odd(*sizes):
+                    self.leave_out([f'{what}_{pair}' for what in WRITES], ODD)
         files = [file for file, _ in self.written().values()]
         if not files:
             self.skip_case('files: none holds one of the records')
-        at_once = dict.fromkeys(files, 1) if self.by_iozone() else {file: copies(file) for file in files}
-        self.plan_bytes([2 * sum(file * at_once[file] for file in files)], 1, self.on)
+        at_once = {file: 1 if self.by_iozone() else copies(file) for file in files}
+        written = sum(file * at_once[file] for file in files)
+        self.plan_bytes([2 * written], 1, self.on)
         self.take_room(max(file * several for file, several in at_once.items()), files=max(at_once.values()))
         self.prerun_cmds += ['export folder']
         if self.by_iozone():
@@ -78,8 +88,12 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
 
     def written(self):
         """Return the bytes of the file and of the record of each pair that runs, by its name."""
-        return {pair: sizes for pair, sizes in self.pairs.items()
-                if not beyond(*sizes) and not (self.by_iozone() and odd(*sizes))}
+        written = {}
+        for pair, sizes in self.pairs.items():
+            left_out = beyond(*sizes) or (self.by_iozone() and odd(*sizes))
+            if not left_out:
+                written[pair] = sizes
+        return written
 
     def iozone_options(self):
         """Return the options of IOZone, which is started anew for each size of a file; -R repeats its rates."""
@@ -87,9 +101,11 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
         for file, record in sorted(set(self.written().values())):
             records.setdefault(file, []).append(f'-r {record >> 10}k')
         fsync = '-e ' if self.sync == 'fsync' else ''
-        return f' && {self.program("iozone")} '.join(
-            f'-a -R {fsync}-i 0 -s {file >> 10}k {" ".join(own)} -f "$folder/{at}-of-{len(records)}"'
-            for at, (file, own) in enumerate(records.items(), 1))
+        commands = []
+        for at, (file, own) in enumerate(records.items(), 1):
+            path = f'"$folder/{at}-of-{len(records)}"'
+            commands.append(f'-a -R {fsync}-i 0 -s {file >> 10}k {" ".join(own)} -f {path}')
+        return f' && {self.program("iozone")} '.join(commands)
 
     @run_before('run')
     def write_input(self):
@@ -101,19 +117,25 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
                  'group_reporting=1', f'end_fsync={int(self.sync == "fsync")}']
         for name, (record, size, file) in self.groups().items():
             lines += [f'[{name}]', 'stonewall', 'new_group', f'bs={record}', f'filesize={file}',
-                      f'nrfiles={copies(file)}', f'size={size}', *(['unlink=1'] if name[0] == 'r' else [])]
+                      f'nrfiles={copies(file)}', f'size={size}']
+            if name.startswith('rewrite'):
+                lines.append('unlink=1')
         self.stage('case.fio', '\n'.join(lines) + '\n')
 
     def groups(self):
         """Return the bytes of a record, of all files and of a file of each group that runs, in order."""
-        return {f'{what}_{pair}': (record, file * copies(file), file)
-                for pair, (file, record) in self.written().items() for what in WRITES}
+        groups = {}
+        for pair, (file, record) in self.written().items():
+            for what in WRITES:
+                groups[f'{what}_{pair}'] = record, file * copies(file), file
+        return groups
 
     def parse(self, text):
         values, facts = read(text)
         self.note({**facts, **self.caches_known(), 'figures': values})
         self.variant(tool=facts['tool'])
-        if facts['tool'] != (tool := 'iozone' if self.by_iozone() else 'fio'):
+        tool = 'iozone' if self.by_iozone() else 'fio'
+        if facts['tool'] != tool:
             raise Wrong(f'ran {facts["tool"]}, asked for {tool}')
         rates = self.iozone_rates(values, facts) if self.by_iozone() else self.fio_rates(values, facts)
         every = [m.name for m in self.metrics]
@@ -124,18 +146,21 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
         return rates
 
     def iozone_rates(self, values, facts):
-        names = {f'{what}_{pair}': name_of(what, *sizes) for pair, sizes in self.written().items()
-                 for what in WRITES}
-        for ran, asked in ((facts['fsync'], 'yes' if self.sync == 'fsync' else 'no'),
-                           (sorted(values), sorted({*names.values()}))):
-            if ran != asked:
-                raise Wrong(f'ran fsync or rates {ran}, asked for {asked}')
+        names = {}
+        for pair, sizes in self.written().items():
+            names |= {f'{what}_{pair}': name_of(what, *sizes) for what in WRITES}
+        fsync = 'yes' if self.sync == 'fsync' else 'no'
+        if facts['fsync'] != fsync:
+            raise Wrong(f'ran fsync {facts["fsync"]}, asked for {fsync}')
+        asked = sorted(set(names.values()))
+        if sorted(values) != asked:
+            raise Wrong(f'ran rates {sorted(values)}, asked for {asked}')
         return {name: values[own] for name, own in names.items()}
 
     def fio_rates(self, values, facts):
         asked = {name: ('write', str(record), str(size), '0') for name, (record, size, _) in self.groups().items()}
-        ran = {name: tuple(options.get(key) for key in ('rw', 'bs', 'size', 'direct'))
-               for name, options in facts['groups'].items()}
+        keys = ('rw', 'bs', 'size', 'direct')
+        ran = {name: tuple(map(options.get, keys)) for name, options in facts['groups'].items()}
         if ran != asked:
             raise Wrong(f'ran rw, bs, size, direct {ran}, asked for {asked}')
         if self.sync == 'fsync':

@@ -1,44 +1,79 @@
-"""The reports of IOZone and of fio: rates of the first and of the second write of files, by records."""
+"""The reports of IOZone and of fio: rates of the first and of the second write of files, by records.
+
+IOZone prints its rates twice with -R: in a table by file and record, and below it as reports. Without, nothing in
+its output confirms them."""
 
 import re
+from dataclasses import dataclass
 
 from parity.base import codes
-from parity.check import Incomplete, Lines, Read, Wrong, room, same, whole
+from parity.check import Incomplete, Lines, Output, Program, Read, room, same, Unread, whole, Wrong
+from parity.check import room
+
+PROGRAM = Program('IOzone', title='Iozone: Performance Test of File I/O', tried=('3.489', '3.510'))
 
 #: The programs that write: figures of one are never compared with those of the other.
 TOOLS = ('iozone', 'fio')
-_BEGIN = 'Iozone: Performance Test of File I/O'
 #: IOZone's words where it gives up; what the kernel said is on its standard error.
-_COMPLAINTS = r'Error:? |Can not (open|create) |Sanity check failed|iozone: interrupted|exiting iozone'
+COMPLAINTS = r'Error:? |Can not (open|create) |Sanity check failed|iozone: interrupted|exiting iozone'
 #: With other options the figures mean something else. A job's reports write files called 1-of-N to N-of-N.
-_COMMAND = (r'Command line used: .*iozone -a -R(?P<fsync> -e)? -i 0(?P<files>( -s \d+k)+)(?P<records>( -r \d+k)+)'
-            r' -f (.*?(?P<of>\d+-of-\d+)|.+)')
-_FORM = 'Command line used: iozone -a -R [-e] -i 0 -s FILEk ... -r RECORDk ... -f PATH'
+COMMAND = re.compile(r'''.*iozone\ -a\ -R
+                     (?P<fsync>\ -e)?
+                     \ -i\ 0
+                     (?P<files>(?:\ -s\ \d+k)+)
+                     (?P<records>(?:\ -r\ \d+k)+)
+                     \ -f\ (?:.*?(?P<number>\d+)-of-(?P<of>\d+)|.+)''', re.VERBOSE | re.ASCII)
+FORM = 'iozone -a -R [-e] -i 0 -s FILEk ... -r RECORDk ... -f PATH'
+THROUGHPUT = r'(.* )?-t ?\d+( .*)?'
+
+
+@dataclass(frozen=True)
+class Command:
+    """What IOZone was asked for: sizes in KiB, as it prints them."""
+
+    files: list[str]
+    records: list[str]
+    fsync: bool
+    number: int         # of the report, of how many
+    of: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of IOZone's table: sizes in KiB, rates in KiB/s, as printed."""
+
+    file: str
+    record: str
+    write: str
+    rewrite: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What IOZone measured: rates in MiB/s."""
+
+    rates: dict[str, float]
+    facts: dict[str, str]
+    command: Command
 
 
 def read(text: str) -> Read:
     """Return IOZone's write_FILE_RECORD_rate and rewrite_FILE_RECORD_rate (MiB/s), both sizes in KiB, or fio's
     groups. Facts: `tool` names the program; version; of IOZone, whether fsync is in the times (yes or no)."""
-    if _BEGIN not in text:
+    runs = PROGRAM.runs(text)
+    if not runs and 'fio' in text:
         figures, facts = room(codes.named('fio')).read(text)
         return figures, {**facts, 'tool': 'fio'}
-    out = Lines(text)
-    out.refuse(_COMPLAINTS, Incomplete)
-    begins = [at for at, _ in out.matches(_BEGIN)]
-    if not begins:
-        raise Incomplete(f'line {out.end}: the output ends without "{_BEGIN}"')
-    values: dict[str, float] = {}
-    known: dict[str, str] = {}
-    for at, (begin, end) in enumerate(zip(begins, [*begins[1:], out.end + 1], strict=True), 1):
-        rates, facts, number, of = _report(Lines(out.lines[begin - 1:end - 1], begin))
-        same('the number of a report', number, at)
-        same('two reports', facts, known or facts)
-        if twice := rates.keys() & values.keys():
-            raise Wrong(f'{min(twice)} stands in two reports')
-        values, known = values | rates, facts
-    if len(begins) != of:
-        raise Incomplete(f'line {out.end}: the output ends after report {len(begins)} of {of}')
-    return values, {**known, 'tool': 'iozone'}
+    if not runs:
+        PROGRAM.output(text)                    # refuses it by name
+    outputs = []
+    for run in runs:
+        above = '\n' * (run.line - 1)           # messages have the lines of the whole output
+        outputs.append(PROGRAM.output(above + run.text))
+    for out in outputs:
+        out.refuse(COMPLAINTS, Incomplete)
+    reports = [_report(out) for out in outputs]
+    return _joined(reports, text.count('\n') + 1), {**reports[0].facts, 'tool': 'iozone'}
 
 
 def name_of(what: str, file: int, record: int) -> str:
@@ -46,44 +81,94 @@ def name_of(what: str, file: int, record: int) -> str:
     return f'{what}_{file >> 10}KiB_{record >> 10}KiB_rate'
 
 
-def _report(out: Lines) -> tuple[dict[str, float], dict[str, str], int, int]:
-    """Return the rates and the facts of a report, and that it is number n of how many."""
+def _joined(reports: list[Report], last_line: int) -> dict[str, float]:
+    """Return the rates of all reports, which are as many as their command lines say, and alike."""
+    rates: dict[str, float] = {}
+    for number, report in enumerate(reports, 1):
+        same('the number of a report', report.command.number, number)
+        same('two reports', report.facts, reports[0].facts)
+        twice = sorted(report.rates.keys() & rates.keys())
+        if twice:
+            raise Wrong(f'{twice[0]} stands in two reports')
+        rates |= report.rates
+    of = reports[-1].command.of
+    if len(reports) != of:
+        raise Incomplete(f'line {last_line}: the output ends after report {len(reports)} of {of}')
+    return rates
+
+
+def _report(out: Output) -> Report:
+    """Return the rates and the facts of a report."""
     version = out.one(r'Version \$Revision: (\d+\.\d+) \$')[1]
-    command = out.one(_COMMAND, _FORM)
+    command = _command(out)
     out.one('Output is in kBytes/sec')
-    same('-e and fsync in the times', bool(command['fsync']), bool(out.maybe('Include fsync in write timing')))
-    sizes = [re.findall(r'\d+', command[which]) for which in ('files', 'records')]
-    for asked, line in zip(sizes, (r'File size set to (\S+) kB', r'Record Size (\S+) kB'), strict=True):
-        same('sizes', asked, [match[1] for match in out.every(line)])
+    same('-e and fsync in the times', command.fsync, bool(out.maybe('Include fsync in write timing')))
+    same('sizes', command.files, [match[1] for match in out.every(r'File size set to (\S+) kB')])
+    same('sizes', command.records, [match[1] for match in out.every(r'Record Size (\S+) kB')])
+    rows = _rows(out, command)
+    rates = {}
+    for row in rows:
+        file, record = int(row.file) << 10, int(row.record) << 10
+        for what, rate in (('write', row.write), ('rewrite', row.rewrite)):
+            kibibytes = whole(rate, f'{what} of {row.file} kB by {row.record} kB')
+            rates[name_of(what, file, record)] = kibibytes / 1024
+    _demand_repeated(out, rows, command)
+    facts = {'version': version, **PROGRAM.untried(version), 'fsync': 'yes' if command.fsync else 'no'}
+    return Report(rates, facts, command)
+
+
+def _command(out: Output) -> Command:
+    """Return what the command line asked for. Raise Unread for another one, with its line."""
+    used = out.one('Command line used: (.*)')[1]
+    line = out.matches('Command line used: .*')[0][0]
+    if re.fullmatch(THROUGHPUT, used):
+        raise Unread(f'line {line}: IOzone in throughput mode (-t); read is {FORM}')
+    match = COMMAND.fullmatch(used)
+    if not match and line == out.end:
+        raise Incomplete(f'line {line}: the output ends within its command line')
+    if not match:
+        raise Unread(f'line {line}: the command line is "{used[:160]}"; read is {FORM}')
+    files = re.findall(r'\d+', match['files'])
+    records = re.findall(r'\d+', match['records'])
+    return Command(files, records, bool(match['fsync']), int(match['number'] or 1), int(match['of'] or 1))
+
+
+def _rows(out: Output, command: Command) -> list[Row]:
+    """Return the rows of the table: each file by each record that it holds."""
     table = out.part('kB reclen write rewrite .*', 'iozone test complete.')
-    rows = [line.split() for line in table.lines if line]
-    wanted = [[file, record] for file in sizes[0] for record in sizes[1] if int(record) <= int(file)]
-    for at, (asked, row) in enumerate(zip(wanted, rows, strict=False), table.first):
-        if row[:2] != asked or len(row) != 4:
-            raise Wrong(f'line {at}: {" ".join(row)[:60]!r} is no row of {asked[0]} kB by {asked[1]} kB')
-    if len(rows) != len(wanted):
-        raise Wrong(f'line {table.end}: rows: {len(rows)}, asked for: {len(wanted)}')
-    rates = {name_of(what, int(file) << 10, int(record) << 10): whole(rate, f'{what} of {file} kB by {record} kB')
-             for file, record, *both in rows for what, rate in zip(('write', 'rewrite'), both, strict=True)}
-    _repeated(out, rows, sizes)
-    number, _, of = (command['of'] or '1-of-1').partition('-of-')
-    rates = {name: rate / 1024 for name, rate in rates.items()}
-    return rates, {'version': version, 'fsync': 'yes' if command['fsync'] else 'no'}, int(number), int(of)
+    lines = [line for line in table.lines if line]
+    asked = []
+    for file in command.files:
+        asked += [(file, record) for record in command.records if int(record) <= int(file)]
+    rows = []
+    for at, ((file, record), line) in enumerate(zip(asked, lines, strict=False), table.first):
+        words = line.split()
+        if words[:2] != [file, record] or len(words) != 4:
+            raise Wrong(f'line {at}: {line[:60]!r} is no row of {file} kB by {record} kB')
+        rows.append(Row(*words))
+    if len(lines) != len(asked):
+        raise Wrong(f'line {table.end}: rows: {len(lines)}, asked for: {len(asked)}')
+    return rows
 
 
-def _repeated(out: Lines, rows: list[list[str]], sizes: list[list[str]]) -> None:
+def _demand_repeated(out: Lines, rows: list[Row], command: Command) -> None:
     """Raise Wrong unless the rates stand again below the table, as -R has it: by kind of write."""
-    files, records = sizes
-    wanted = []
-    for kind, column in (('Writer', 2), ('Re-writer', 3)):
-        wanted += [f'"{kind} report"', ' '.join(f'"{record}"' for record in records)]
-        wanted += [' '.join([f'"{file}"', *(row[column] for row in rows if row[0] == file)]) for file in files]
+    heading = ' '.join(f'"{record}"' for record in command.records)
+    wanted = ['"Writer report"', heading]
+    wanted += [_repeated(file, [row.write for row in rows if row.file == file]) for file in command.files]
+    wanted += ['"Re-writer report"', heading]
+    wanted += [_repeated(file, [row.rewrite for row in rows if row.file == file]) for file in command.files]
     out.one('Excel output is below:')
-    at = out.matches('Excel output is below:')[0][0]
-    lines = [(number, line) for number, line in enumerate(out.lines, out.first) if number > at and line]
-    for (number, line), asked in zip(lines, wanted, strict=False):
+    begin = out.matches('Excel output is below:')[0][0]
+    below = [(number, line) for number, line in enumerate(out.lines, out.first) if number > begin and line]
+    for (number, line), asked in zip(below, wanted, strict=False):
         if line != asked:
-            error = Incomplete if number == lines[-1][0] else Wrong
+            error = Incomplete if number == below[-1][0] else Wrong
             raise error(f'line {number}: {line[:60]!r}, {asked[:60]!r} by the table above')
-    if len(lines) < len(wanted):
-        raise Incomplete(f'line {out.end}: the output ends without {wanted[len(lines)]}')
+    if len(below) < len(wanted):
+        raise Incomplete(f'line {out.end}: the output ends without {wanted[len(below)]}')
+
+
+def _repeated(file: str, rates: list[str]) -> str:
+    """Return a line of a report below the table: a file's rates."""
+    return ' '.join([f'"{file}"', *rates])
