@@ -55,6 +55,7 @@ class Report:
     rates: dict[str, float]
     facts: dict[str, str]
     command: Command
+    line: int           # of its title
 
 
 def read(text: str) -> Read:
@@ -84,6 +85,8 @@ def name_of(what: str, file: int, record: int) -> str:
 def _joined(reports: list[Report], last_line: int) -> dict[str, float]:
     """Return the rates of all reports, which are as many as their command lines say, and alike."""
     rates: dict[str, float] = {}
+    if len(reports) > 1 and all(report.command.of == 1 for report in reports):
+        raise Unread(f'{len(reports)} runs in one file, lines {reports[0].line} and {reports[1].line}')
     for number, report in enumerate(reports, 1):
         same('the number of a report', report.command.number, number)
         same('two reports', report.facts, reports[0].facts)
@@ -114,7 +117,7 @@ def _report(out: Output) -> Report:
             rates[name_of(what, file, record)] = kibibytes / 1024
     _demand_repeated(out, rows, command)
     facts = {'version': version, **PROGRAM.untried(version), 'fsync': 'yes' if command.fsync else 'no'}
-    return Report(rates, facts, command)
+    return Report(rates, facts, command, out.first)
 
 
 def _command(out: Output) -> Command:
