@@ -9,12 +9,15 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Lines, Metric, Mpi, Read, Wrong, agree, number, same, table
+from parity.check import Metric, Mpi, Program, Read, Unread, agree, number, same, table
 
 LARGEST = 1 << 20
 # times to and fro of messages up to 16 KiB, and of larger ones; by size
 SAMPLES = {'quick': (2000, 200), 'nightly': (10000, 1000), 'acceptance': (100000, 10000)}
 
+#: Two ranks alone have two tables, whose rows of one size follow each other.
+PROGRAM = Program("mpi4py's ping-pong", title='# MPI PingPong Test',
+                  alone=r'\b(\d+) \d+\.\d\d \|.*(?=\n \1 \d+\.\d\d \|)')
 _HEADING = '# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples'
 _ROW = r' *(\d+) +(\d+\.\d\d) \| (\d\.\d{7}e[-+]\d\d) ± \d\.\d{4}e[-+]\d\d +([1-9]\d*)'
 _WIDTH = 66
@@ -52,18 +55,25 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
 def read(text: str, max_size: int | None = None, min_size: int = 1) -> Read:
     """latency_<size> in us, the mean of half a round trip, and bandwidth_<size> in MB/s (10^6 bytes).
     Facts: first_size and last_size (bytes). ``min_size`` and ``max_size``: the sizes that were asked for."""
-    out = Lines(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
-    out.one('# MPI PingPong Test')
+    out = PROGRAM.output(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
     if '# Size [B]  Bandwidth [MB/s]' in out.lines[:-1]:
-        raise Wrong('a table of --no-stats is not read: its figures cannot be checked')
+        raise Unread('a table without statistics (--no-stats): its figures cannot be checked')
     rows = table(out, _HEADING, _ROW, _WIDTH, max_size, min_size)
-    samples: dict[int, str] = {}
-    for size, row in rows.items():
-        same(f'samples up to {size} B', row[4], samples.setdefault(sum(size > most for most in _MORE), row[4]))
-    latency, bandwidth = {}, {}
+    _demand_samples(rows)
+    latency: dict[str, float] = {}
+    bandwidth: dict[str, float] = {}
     for size, row in rows.items():
         rate = number(row[2], f'MB/s of {size} B', zero=True)
         seconds = number(row[3], f'time of {size} B')
         agree(rate, seconds, size / 1e6, f'MB/s of {size} B')
-        latency[f'latency_{size}'], bandwidth[f'bandwidth_{size}'] = 1e6 * float(seconds), float(rate)
+        latency[f'latency_{size}'] = 1e6 * float(seconds)
+        bandwidth[f'bandwidth_{size}'] = float(rate)
     return latency | bandwidth, {'first_size': min(rows), 'last_size': max(rows)}
+
+
+def _demand_samples(rows: dict[int, re.Match[str]]) -> None:
+    """Raise Wrong unless messages of like sizes have as many samples."""
+    samples: dict[int, str] = {}
+    for size, row in rows.items():
+        kind = sum(size > most for most in _MORE)
+        same(f'samples up to {size} B', row[4], samples.setdefault(kind, row[4]))
