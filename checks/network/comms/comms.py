@@ -62,8 +62,7 @@ def read(text: str) -> Read:
     (above the 99th percentile), mean (us) and cv (a share) of all, cv of those that are left."""
     from parity.judge.stats import laws
     Lines(text).refuse(r'comms: message \d+ of \d+ B arrived altered')      # it stands above the title
-    out = PROGRAM.output(text, fold=False)
-    own = '\n'.join(out.lines)
+    own = PROGRAM.output(text, fold=False).text
     _, first, out = sealed(own, r'comms 1 (sendrecv|send) (.+)', r'comms end crc32 ([0-9a-f]{8})')
     call, mpi = first.groups()
     nodes = out.one('nodes ((.+) (.+))')[1]

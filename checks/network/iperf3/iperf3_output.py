@@ -146,7 +146,7 @@ def read(text: str) -> Read:
     local and remote: addresses of the first stream, cpu_local and cpu_remote in %."""
     _refuse_text(text)
     out = PROGRAM.output(text, fold=False)
-    values = document('\n' * (out.first - 1) + '\n'.join(out.lines))
+    values = document(out.text)
     if 'error' in values:
         raise Incomplete(f'iperf3: {str(values["error"])[:160]}')
     version = _version(values)

@@ -142,7 +142,7 @@ def read(text: str) -> Read:
     _refuse_text(text)
     out = PROGRAM.output(text, fold=False)
     interrupted = re.search(r'^fio: terminating on signal \d+', text, re.MULTILINE)
-    values = document('\n' * (out.first - 1) + _without_twins('\n'.join(out.lines)))
+    values = document(_without_twins(out.text))
     if interrupted:
         raise Incomplete(interrupted[0])            # its document is whole, and the exit code may be 0
     _refuse_kinds(values)

@@ -77,6 +77,11 @@ class Output(Lines):
         return self.title.groupdict().get('version') or ''
 
     @property
+    def text(self) -> str:
+        """The lines as one text, in which each has the number that it has in the whole output."""
+        return '\n' * (self.first - 1) + '\n'.join(self.lines)
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The numbers of the version: 4.0.1rc1 has 4, 0 and 1."""
         return _numbers(self.version)
