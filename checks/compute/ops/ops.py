@@ -11,11 +11,13 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import KERNEL_FIGURES, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
+from parity.check import KERNEL_FIGURES, Incomplete, Kernel, Metric, Program, Read, Wrong, kernel, kernel_rate
 
 # seconds of each kind, samples of a second; by size
 SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}
 
+#: The compiler and its flags stand above the kernel's own first line.
+PROGRAM = Program('ops', title=r'compiler: .+(?=\n.*flags: .+\n.*ops 1 width \d+)')
 #: Kinds of numbers and their bits.
 KINDS = {'double': 64, 'int64': 64, 'int32': 32, 'int16': 16, 'int8': 8}
 #: A sample below this share of the median is a dip.
@@ -82,45 +84,56 @@ class OpsOverTime(Counted):
         self.run_kernel('--samples', self.wanted, self.kind)
 
     def parse(self, text):
-        values, taken = Counted.parse(self, text), read(text)[1].get('samples', ())
-        if self.kind not in values or len(taken) != self.wanted:
-            raise Wrong(f'{len(taken)} samples of {next(iter(values))}, asked for {self.wanted} of {self.kind}')
-        return values | {'dips': sum(rate < DIP * values['median'] for rate in taken)}
+        values = Counted.parse(self, text)
+        samples = self.parity['facts'].get('samples', ())
+        if self.kind not in values or len(samples) != self.wanted:
+            raise Wrong(f'{len(samples)} samples of {next(iter(values))}, asked for {self.wanted} of {self.kind}')
+        dip = DIP * values['median']
+        return values | {'dips': sum(rate < dip for rate in samples)}
 
 
 def read(text: str) -> Read:
     """Gop/s of all threads by kind: double int64 int32 int16 int8; a fused multiply-add is two operations. With
     samples, median, lowest and lowest_over_median of the one-second rates, too.
     Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order."""
-    width, rows, compiled = kernel(text, 'ops', 'width', _ROW)
-    results, samples = ([row for row in rows if row[word]] for word in ('kind', 'sample'))
-    if not results or any(bool(row['kind']) != bool(row['end']) for row in rows):
+    own = PROGRAM.output(text, fold=False).text
+    width, rows, compiled = kernel(own, 'ops', 'width', _ROW)
+    if any(bool(row['kind']) != bool(row['end']) for row in rows):
         raise Incomplete('a line of a result is not whole')
-    found = {row['kind']: kernel_rate(row, int(row['iterations']) * _work(row, width)) for row in results}
-    if len(found) < len(results) or len({(row['threads'], row['chains']) for row in results}) > 1:
-        raise Wrong(f'the results are not of different kinds with as many threads: {", ".join(found)}')
-    ran = {**compiled, 'width': width, 'threads': int(results[0]['threads'])}
-    if samples:
-        ran['samples'] = taken = _samples(samples, rows, width)
-        middle = median(taken)
-        found |= {'median': middle, 'lowest': min(taken), 'lowest_over_median': min(taken) / middle}
-    return found, ran
+    results = [row for row in rows if row['kind']]
+    samples = [row for row in rows if row['sample']]
+    if not results:
+        raise Incomplete('a line of a result is not whole')
+    rates = {row['kind']: kernel_rate(row, int(row['iterations']) * _work(row, width)) for row in results}
+    settings = {(row['threads'], row['chains']) for row in results}
+    if len(rates) < len(results) or len(settings) > 1:
+        raise Wrong(f'the results are not of different kinds with as many threads: {", ".join(rates)}')
+    facts = {**compiled, 'width': width, 'threads': int(results[0]['threads'])}
+    if not samples:
+        return rates, facts
+    taken = _samples(samples, rows, width)
+    middle, lowest = median(taken), min(taken)
+    values = {'median': middle, 'lowest': lowest, 'lowest_over_median': lowest / middle}
+    return rates | values, {**facts, 'samples': taken}
 
 
 def _work(row: dict[str, str], width: int) -> int:
     """Operations of one iteration."""
-    if int(row['lanes']) * KINDS[row['kind']] != width or not int(row['chains']):
-        raise Wrong(f'{row["lanes"]} lanes of {row["kind"]} are not {width} bits')
-    return _OPERATIONS * int(row['lanes']) * int(row['chains'])
+    lanes, chains = int(row['lanes']), int(row['chains'])
+    if lanes * KINDS[row['kind']] != width or not chains:
+        raise Wrong(f'{lanes} lanes of {row["kind"]} are not {width} bits')
+    return _OPERATIONS * lanes * chains
 
 
 def _samples(samples: list[dict[str, str]], rows: list[dict[str, str]], width: int) -> list[float]:
     """The rates of the samples, which stand in order before the one result that they are of."""
-    numbers = [str(at) for at in range(1, len(rows))]
-    if len(rows) != len(samples) + 1 or [row['sample'] for row in rows[:-1]] != numbers:
+    *before, result = rows
+    numbers = [row['sample'] for row in before]
+    if len(rows) != len(samples) + 1 or numbers != [str(at) for at in range(1, len(rows))]:
         raise Incomplete(f'{len(samples)} samples that are not numbered one after another before their result')
-    whole = rows[-1]
-    if {row['of'] for row in samples} != {whole['kind']} or \
-            sum(int(row['iterations']) for row in samples) > int(whole['iterations']):
+    kinds = {row['of'] for row in samples}
+    iterations = sum(int(row['iterations']) for row in samples)
+    if kinds != {result['kind']} or iterations > int(result['iterations']):
         raise Wrong('the samples are more than the result that they are of')
-    return [kernel_rate(row, int(row['iterations']) * _work(whole, width)) for row in samples]
+    work = _work(result, width)
+    return [kernel_rate(row, int(row['iterations']) * work) for row in samples]

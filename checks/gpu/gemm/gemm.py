@@ -4,14 +4,17 @@ cuBLAS is taken where the loader finds it or parity's environment has its wheel:
 kernels have no matrices: they keep the units busy, and every result has a closed form. They also measure what
 cuBLAS has no product for: half precision without matrix units, and from sm_80 on double precision without them."""
 
+from dataclasses import dataclass
 from statistics import median
 
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import Code, Gpu, Incomplete, KERNEL_FIGURES, kernel_rate, Metric, printed, Read, Wrong
+from parity.check import Code, Gpu, Incomplete, KERNEL_FIGURES, kernel_rate, Metric, printed, Program, Read, Wrong
 from parity.check import printed
 
+#: The compiler and its flags stand above the program's own first line.
+PROGRAM = Program('gpu-gemm', title=r'compiler: .+(?=\n.*flags: .+\n.*gpu 1 api \S+ driver .+ devices \d+)')
 #: Multiply-adds one by one, and by matrix units.
 KINDS = ('double', 'single', 'half', 'double_matrix', 'tf32_matrix', 'half_matrix', 'bf16_matrix', 'int8_matrix')
 #: Kinds that cuBLAS leaves to ours.
@@ -38,13 +41,15 @@ class Products(rfm.RunOnlyRegressionTest, Gpu):
         self.note(facts)
         self.variant(program=facts['program'].split('-')[0], **self.labels_of(facts))
         for kind, why in facts['without'].items():
-            self.leave_out([metric.name for metric in self.metrics
-                            if metric.name.startswith((f'{kind}_gpu', f'{kind}_lowest'))], why)
+            begins = f'{kind}_gpu', f'{kind}_lowest'
+            self.leave_out([metric.name for metric in self.metrics if metric.name.startswith(begins)], why)
         measured = {name.removesuffix('0') for name in values if name.endswith('_gpu0')}
-        figures = self.by_device({name: {what: values[f'{what}{at}'] for what in measured}
-                                  for at, name in enumerate(facts['devices'])})
+        by_device = {}
+        for at, name in enumerate(facts['devices']):
+            by_device[name] = {what: values[f'{what}{at}'] for what in measured}
+        figures = self.by_device(by_device)
         if len(facts['kinds']) == 1:        # work of several kinds has no sum
-            self.per_joule({name: one['gflop'] for name, one in facts['devices'].items()})
+            self.per_joule({name: device['gflop'] for name, device in facts['devices'].items()})
         return figures
 
 
@@ -97,35 +102,75 @@ def read(text: str) -> Read:
     Facts: program (ours, cublas-VERSION, beside which PLAIN may be ours); kinds; without: the kinds that a device
     has not, and why. seconds are the least of a kind, samples those of a device. devices, by UUID, else by place:
     gflop (10^9 operations)."""
-    found, facts = printed(text, _ROW)
-    rows = [row for of in found.values() for row in of]
+    found, facts = printed(PROGRAM.output(text, fold=False).text, _ROW)
+    rows = []
+    for own in found.values():
+        rows += own
     without = {row['kind']: row['none'] for row in rows if row['none']}
     kinds = list(dict.fromkeys(row['kind'] for row in rows if row['kind'] not in without))
     ran = [row for row in rows if row['kind'] in kinds]
     if not ran:
         raise Wrong(f'no device has {" or ".join(without) or "a result"}')
-    programs = {row['program'] for row in ran if row['kind'] not in PLAIN}
-    programs |= {row['program'] for row in ran if row['kind'] in PLAIN} - ({'ours'} if programs else set())
+    program = _program(ran)
+    values: dict[str, float] = {}
+    numbers = set()
+    for at, (name, own) in enumerate(found.items()):
+        device = _device(name, own, kinds)
+        facts['devices'][name]['gflop'] = device.operations / 1e9
+        numbers.add(len(device.samples))
+        values |= {f'{what}_gpu{at}': rate for what, rate in device.figures().items()}
+    if len(numbers) > 1:
+        raise Incomplete(f'devices with different numbers of samples: {sorted(numbers)}')
+    seconds = min(float(row['seconds']) for row in ran if not row['sample'])
+    return values, {**facts, 'program': program, 'kinds': kinds, 'without': without, 'seconds': seconds,
+                    'samples': numbers.pop()}
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a device did: its rates by kind, those of its samples (Gop/s), and all operations."""
+
+    rates: dict[str, float]
+    samples: list[float]
+    operations: int
+
+    def figures(self) -> dict[str, float]:
+        """The rates, or what the samples have in their place."""
+        if not self.samples:
+            return self.rates
+        return {'sustained': median(self.samples), 'slowest': min(self.samples)}
+
+
+def _program(rows: list[dict[str, str]]) -> str:
+    """Return the program that ran, beside which PLAIN may be ours."""
+    programs = {row['program'] for row in rows if row['kind'] not in PLAIN}
+    beside = {row['program'] for row in rows if row['kind'] in PLAIN}
+    programs |= beside - {'ours'} if programs else beside
     if len(programs) > 1:
         raise Wrong(f'several programs in one output: {", ".join(sorted(programs))}')
-    values, samples = {}, {0}
-    for at, (name, of) in enumerate(found.items()):
-        rates = [(row, kernel_rate(row, int(row['operations']))) for row in of if row['kind'] in kinds]
-        whole = {row['kind']: rate for row, rate in rates if not row['sample']}
-        taken = [rate for row, rate in rates if row['sample']]
-        if len(rates) > len(whole) + len(taken):
+    return programs.pop()
+
+
+def _device(name: str, rows: list[dict[str, str]], kinds: list[str]) -> Device:
+    """Return what a device did, which has one result of each kind."""
+    rates: dict[str, float] = {}
+    samples: list[float] = []
+    numbers: list[str] = []
+    operations = 0
+    for row in rows:
+        if row['kind'] not in kinds:
+            continue
+        rate = kernel_rate(row, int(row['operations']))
+        if row['sample']:
+            samples.append(rate)
+            numbers.append(row['sample'])
+            continue
+        if row['kind'] in rates:
             raise Wrong(f'device {name}: several results of one kind')
-        if list(whole) != kinds:
-            raise Wrong(f'device {name} has results of {", ".join(whole) or "nothing"}, not of {", ".join(kinds)}')
-        if [row['sample'] for row, _ in rates if row['sample']] != [str(n + 1) for n in range(len(taken))]:
-            raise Incomplete(f'device {name}: samples that are not numbered one after another')
-        work = sum(int(row['operations']) for row, _ in rates if not row['sample'])
-        facts['devices'][name]['gflop'] = work / 1e9
-        samples = {len(taken)} | (samples if at else set())
-        values |= {f'{what}_gpu{at}': rate for what, rate in
-                   ({'sustained': median(taken), 'slowest': min(taken)} if taken else whole).items()}
-    if len(samples) > 1:
-        raise Incomplete(f'devices with different numbers of samples: {sorted(samples)}')
-    seconds = min(float(row['seconds']) for row in ran if not row['sample'])
-    return values, {**facts, 'program': programs.pop(), 'kinds': kinds, 'without': without, 'seconds': seconds,
-                    'samples': samples.pop()}
+        rates[row['kind']] = rate
+        operations += int(row['operations'])
+    if list(rates) != kinds:
+        raise Wrong(f'device {name} has results of {", ".join(rates) or "nothing"}, not of {", ".join(kinds)}')
+    if numbers != [str(at) for at in range(1, len(samples) + 1)]:
+        raise Incomplete(f'device {name}: samples that are not numbered one after another')
+    return Device(rates, samples, operations)

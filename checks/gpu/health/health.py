@@ -8,11 +8,24 @@ import zlib
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import KERNEL_FIGURES, Gpu, Incomplete, Metric, Read, Wrong, document, kernel_rate, model
-from parity.check import printed
+from parity.check import (
+    KERNEL_FIGURES,
+    Gpu,
+    Incomplete,
+    Metric,
+    Program,
+    Read,
+    Wrong,
+    document,
+    kernel_rate,
+    model,
+)
+from parity.check import document, Gpu, Incomplete, KERNEL_FIGURES, kernel_rate, Metric, model, printed, Read, Wrong
 from parity.measure.machine import gpu
 from parity.measure.machine.gpu import Report
 
+#: What gpus.py prints, below the lines of the load where there are any.
+PROGRAM = Program('gpu-health', title=r'\{(?=\s*\n.*"node": )')
 SECONDS = {'quick': 10, 'nightly': 60, 'acceptance': 600}
 _ROW = (r'(?:sample \d+ of )?single device (?P<device>\d+) program ours operations (?P<operations>\d+) '
         rf'{KERNEL_FIGURES} Gflop/s wrong 0')
@@ -40,8 +53,11 @@ class GpuHealth(rfm.RunOnlyRegressionTest, Gpu):
         if not report.devices:
             self.leave_out([metric.name for metric in self.metrics], _unanswered(report))
             return self.by_device({name: {} for name in rates})
-        found = {device.uuid: {'clock_gpu': clocks[name]} if (name := f'clock_gpu{at}') in clocks else {}
-                 for at, device in enumerate(report.devices) if device.uuid in rates or str(at) in rates}
+        found = {}
+        for at, device in enumerate(report.devices):
+            if device.uuid in rates or str(at) in rates:
+                clock = clocks.get(f'clock_gpu{at}')
+                found[device.uuid] = {'clock_gpu': clock} if clock else {}
         unknown = [f'clock_gpu{at}' for at, clock in enumerate(found.values()) if not clock]
         if len(unknown) == len(found):
             unknown.append('clock_lowest_over_median')
@@ -56,18 +72,21 @@ def read(text: str) -> Read:
     report = parsed(text)
     if not report.devices:
         raise Incomplete(_unanswered(report))
-    if bad := gpu.bad(report):          # it may be why the load has no result
+    bad = gpu.bad(report)
+    if bad:                             # it may be why the load has no result
         raise Wrong('; '.join(bad))
     if any(line.startswith(('gpu 1 ', 'gpu end ')) for line in text.splitlines()):
         loaded(text)
-    return {f'clock_gpu{at}': device.during.clock_mhz for at, device in enumerate(report.devices)
-            if device.during.clock_mhz}, {
-        **gpu.facts(report), 'causes': gpu.causes(report), 'disturbed': gpu.disturbed(report)}
+    clocks = {}
+    for at, device in enumerate(report.devices):
+        if device.during.clock_mhz:
+            clocks[f'clock_gpu{at}'] = device.during.clock_mhz
+    return clocks, {**gpu.facts(report), 'causes': gpu.causes(report), 'disturbed': gpu.disturbed(report)}
 
 
 def parsed(text: str) -> Report:
     """Return the report of gpus.py. Raises Incomplete and Wrong where it is not whole, or none."""
-    values = document(text)
+    values = document(PROGRAM.output(text, fold=False).text)
     report = model(Report, values)
     others = {name: value for name, value in values.items() if name != 'crc32'}
     if report.crc32 != f'{zlib.crc32(json.dumps(others, sort_keys=True).encode()):08x}':
@@ -82,7 +101,9 @@ def _unanswered(report: Report) -> str:
 def loaded(text: str) -> Read:
     """Return the rate (Gflop/s) of each device under load, by its UUID, else by its place, and what was run."""
     rows, facts = printed(text, _ROW)
-    if idle := [name for name, own in rows.items() if not own]:
-        raise Incomplete(f'device {idle[0]} has no result')
-    rates = {name: [kernel_rate(row, int(row['operations'])) for row in own][-1] for name, own in rows.items()}
+    rates: dict[str, float] = {}
+    for name, own in rows.items():
+        if not own:
+            raise Incomplete(f'device {name} has no result')
+        rates[name] = [kernel_rate(row, int(row['operations'])) for row in own][-1]
     return rates, facts

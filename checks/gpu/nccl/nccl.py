@@ -5,9 +5,11 @@ NCCL is taken where the loader finds it or parity's environment has its wheel.""
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import Code, Gpu, KERNEL_FIGURES, kernel_rate, Metric, printed, Read, Wrong
+from parity.check import Code, Gpu, KERNEL_FIGURES, kernel_rate, Metric, printed, Program, Read, Wrong
 from parity.check import printed
 
+#: The compiler and its flags stand above the program's own first line.
+PROGRAM = Program('gpu-nccl', title=r'compiler: .+(?=\n.*flags: .+\n.*gpu 1 api \S+ driver .+ devices \d+)')
 #: How often a byte crosses the links of a device, of n: NCCL's bus bandwidth (nccl-tests, doc/PERFORMANCE.md).
 BUS = {'allreduce': 2, 'allgather': 1}
 # bytes, how often; by size
@@ -31,32 +33,39 @@ class GpuCollective(rfm.RunOnlyRegressionTest, Gpu):
         values, facts = read(text)
         part = 4 * len(facts['devices'])        # every device has as many numbers of 4 bytes
         asked = (self.bytes // part * part, self.times)
-        if not facts['without'] and (ran := (facts['bytes'], facts['times'])) != asked:
+        ran = asked if facts['without'] else (facts['bytes'], facts['times'])
+        if ran != asked:
             raise Wrong(f'ran bytes, times {ran}, asked for {asked}')
         self.note(facts)
         if not values:
             self.leave_out([metric.name for metric in self.metrics], facts['without'] or 'one device')
-        return self.by_device({name: {f'{way}_gpu': values[f'{way}_gpu{at}'] for way in BUS if values}
-                               for at, name in enumerate(facts['devices'])})
+        by_device = {}
+        for at, name in enumerate(facts['devices']):
+            by_device[name] = {f'{way}_gpu': values[f'{way}_gpu{at}'] for way in BUS if values}
+        return self.by_device(by_device)
 
 
 def read(text: str) -> Read:
     """GB/s of each device, in the order of the text: bus bandwidth of allreduce and allgather; none of one device.
     Facts: nccl (its version); bytes, times; without: why NCCL did not run, or ''; devices, by UUID or place."""
-    found, facts = printed(text, _ROW)
-    rows = [row for of in found.values() for row in of]
-    for name, of in found.items():
-        if [row['way'] for row in of] != list(BUS):
-            raise Wrong(f'device {name} has results of {", ".join(row["way"] for row in of)}')
-    if len(asked := {(row['nccl'], row['bytes'], row['times'], row['none']) for row in rows}) != 1:
-        raise Wrong(f'results of NCCL, bytes, times, none {sorted(map(str, asked))}')
-    (version, size, times, why), = asked
+    found, facts = printed(PROGRAM.output(text, fold=False).text, _ROW)
+    settings = set()
+    for name, rows in found.items():
+        ways = [row['way'] for row in rows]
+        if ways != list(BUS):
+            raise Wrong(f'device {name} has results of {", ".join(ways)}')
+        settings |= {(row['nccl'], row['bytes'], row['times'], row['none']) for row in rows}
+    if len(settings) != 1:
+        raise Wrong(f'results of NCCL, bytes, times, none {sorted(map(str, settings))}')
+    (version, size, times, why), = settings
     if why:
         return {}, {**facts, 'without': why}
-    size, times, count, values = int(size), int(times), len(found), {}
-    for at, of in enumerate(found.values()):
-        for row in of:
-            rate = kernel_rate(row, size * times)
+    facts |= {'nccl': version, 'bytes': int(size), 'times': int(times), 'without': ''}
+    count = len(found)
+    values: dict[str, float] = {}
+    for at, rows in enumerate(found.values()):
+        for row in rows:
+            rate = kernel_rate(row, int(size) * int(times))
             if count > 1:
                 values[f'{row["way"]}_gpu{at}'] = rate * BUS[row['way']] * (count - 1) / count
-    return values, {**facts, 'nccl': version, 'bytes': size, 'times': times, 'without': ''}
+    return values, facts

@@ -14,13 +14,14 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base.codes import CACHE_MULTIPLE
 from parity.base.figures import amount, figure
-from parity.check import KERNEL_FIGURES, Kernel, Metric, Read, Wrong, kernel, kernel_rate
+from parity.check import KERNEL_FIGURES, Kernel, Metric, Program, Read, Wrong, kernel, kernel_rate
 
 BLOCKS = {'1B': 1, '8B': 8, '64B': 64, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7}
 # blocks that are run, seconds of each; by size
 SIZES = {'quick': (('1B', '64B', '1MB'), 0.1), 'nightly': (tuple(BLOCKS), 0.5), 'acceptance': (tuple(BLOCKS), 3)}
 
-
+#: The compiler and its flags stand above the kernel's own first line.
+PROGRAM = Program('blocks', title=r'compiler: .+(?=\n.*flags: .+\n.*blocks 1 bytes \d+)')
 #: How often an operation touches each byte of a block.
 TOUCHES = {'read': 1, 'write': 1, 'update': 2}
 _ROW = (rf'(?P<what>{"|".join(TOUCHES)}|chain) (?P<order>sequential|random) block (?P<block>\d+) '
@@ -48,56 +49,71 @@ class Blocks(rfm.RunOnlyRegressionTest, Kernel):
     def declare(self):
         # in random order, a cache may have held what comes again
         limit = 'memory_bandwidth' if self.order == 'sequential' else None
-        self.metrics = tuple(Metric(f'{what}_{block}', 'GB/s', 'higher', limit=limit)
-                             for what in TOUCHES for block in BLOCKS)
+        rates = [f'{what}_{block}' for what in TOUCHES for block in BLOCKS]
+        self.metrics = tuple(Metric(name, 'GB/s', 'higher', limit=limit) for name in rates)
         if self.latency:
             self.metrics += tuple(Metric(f'latency_{block}', 'ns', 'lower') for block in BLOCKS)
         self.sizes = self.blocks.split(',') if self.blocks else SIZES[self.size][0]
 
     def not_run(self):
         by = f'blocks={self.blocks}' if self.blocks else f'size={self.size}'
-        why = f'{by} runs blocks of {", ".join(self.sizes)}'
-        return {m.name: why for m in self.metrics if m.name.partition('_')[2] not in self.sizes}
+        left_out = [m.name for m in self.metrics if m.name.partition('_')[2] not in self.sizes]
+        return dict.fromkeys(left_out, f'{by} runs blocks of {", ".join(self.sizes)}')
 
     @run_after('setup')
     def place(self):
-        runs = [f'{what}:{BLOCKS[block]}' for what in (*TOUCHES, *(['chain'] if self.latency else ()))
-                for block in self.sizes]
+        kinds = [*TOUCHES, 'chain'] if self.latency else [*TOUCHES]
+        runs = [f'{what}:{BLOCKS[block]}' for what in kinds for block in self.sizes]
         self.run_kernel('--seconds', SIZES[self.size][1], '--order', self.order, *runs)
-        self.caches = (self.extra('llc_one_bytes') if self.count == 1 else None) or self.extra('llc_bytes')
-        memory, asked = self.extra('memory_bytes'), amount(self.bytes)
+        self.caches = self.extra('llc_bytes')
+        if self.count == 1:
+            self.caches = self.extra('llc_one_bytes') or self.caches
+        memory = self.extra('memory_bytes')
+        asked = amount(self.bytes)
         self.walk = walk(self.count, self.caches, memory, int(asked[0]) if asked else None)
         if asked and memory and self.count * self.walk.bytes > memory:
             self.skip_case(f'bytes: {self.count} x {self.bytes}, a node has {figure(memory, "B")} of memory')
-        if largest := [block for block in self.sizes if BLOCKS[block] > self.walk.bytes]:
-            self.skip_case(f'bytes: {self.bytes} holds no block of {largest[0]}')
+        too_large = [block for block in self.sizes if BLOCKS[block] > self.walk.bytes]
+        if too_large:
+            self.skip_case(f'bytes: {self.bytes} holds no block of {too_large[0]}')
         self.derive('walk', self.walk)
         self.executable_opts = ['--bytes', str(self.walk.bytes), *self.executable_opts]
 
     def parse(self, text):
         values, facts = read(text)
         asked = (self.count, self.order, self.walk.bytes)
-        if (ran := tuple(facts[name] for name in ('threads', 'order', 'bytes'))) != asked:
+        ran = facts['threads'], facts['order'], facts['bytes']
+        if ran != asked:
             raise Wrong(f'ran threads, order, bytes {ran}, asked for {asked}')
         self.note(facts)
         self.label_cached([m.name for m in self.metrics], self.count * self.walk.bytes, self.caches)
-        return {f'{what}_{block}': values.get(f'{what}_{BLOCKS[block]}')
-                for what in (*TOUCHES, 'latency') for block in self.sizes}
+        figures = {}
+        for what in (*TOUCHES, 'latency'):
+            for block in self.sizes:
+                figures[f'{what}_{block}'] = values.get(f'{what}_{BLOCKS[block]}')
+        return figures
 
 
 def read(text: str) -> Read:
     """<read|write|update>_<block> in GB/s (10^9 bytes) of all threads, block in bytes; an update counts twice.
     latency_<block> in ns, of a block to each thread.
     Facts: compiler, flags, order, threads, bytes (of each thread)."""
-    head, rows, compiled = kernel(text, 'blocks', 'bytes', _ROW)
-    names = [f'{row["what"]}_{row["block"]}' for row in rows]
-    if len(set(names)) < len(names) or len({(row['order'], row['threads']) for row in rows}) != 1:
+    own = PROGRAM.output(text, fold=False).text
+    each_bytes, rows, compiled = kernel(own, 'blocks', 'bytes', _ROW)
+    names = {(row['what'], row['block']) for row in rows}
+    settings = {(row['order'], row['threads']) for row in rows}
+    if len(names) < len(rows) or len(settings) != 1:
         raise Wrong('the results are not of different runs in one order with as many threads')
-    values = {name: kernel_rate(row, TOUCHES.get(row['what'], 1) * int(row['blocks']) * int(row['block']))
-              for name, row in zip(names, rows, strict=True)}
-    return {name.replace('chain', 'latency'): int(row['threads']) * int(row['block']) / values[name]
-            if row['what'] == 'chain' else values[name] for name, row in zip(names, rows, strict=True)}, {
-                **compiled, 'order': rows[0]['order'], 'threads': int(rows[0]['threads']), 'bytes': head}
+    values: dict[str, float] = {}
+    for row in rows:
+        what, block, threads = row['what'], int(row['block']), int(row['threads'])
+        rate = kernel_rate(row, TOUCHES.get(what, 1) * int(row['blocks']) * block)
+        if what == 'chain':
+            values[f'latency_{block}'] = threads * block / rate
+        else:
+            values[f'{what}_{block}'] = rate
+    (order, threads), = settings
+    return values, {**compiled, 'order': order, 'threads': int(threads), 'bytes': each_bytes}
 
 
 @dataclass(frozen=True)
