@@ -11,7 +11,7 @@ import shlex
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from filecopy_output import PASSES, read
+from filecopy_output import PASSES, PROGRAM, read  # noqa: F401
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Budget, Code, Kind, Metric, Workload, Wrong
@@ -54,11 +54,15 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
 
     @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare_clients(self):
-        names = ['client_seconds'] if self.client_nodes else []
-        later = [f'{when}_client_seconds' for when in PASSES] if names else []
-        ends = ['client_seconds_min', 'client_seconds_max'] if names else []
-        names += ends + ([f'first_{name}' for name in ('seconds', *names)] + later if self.overwrite else [])
-        self.metrics = (*self.metrics, *(Metric(name, 's', 'lower') for name in names))
+        names = []
+        if self.client_nodes:
+            names += ['client_seconds', 'client_seconds_min', 'client_seconds_max']
+        if self.overwrite:
+            names.append('first_seconds')
+        if self.overwrite and self.client_nodes:
+            names.append('first_client_seconds')
+            names += [f'{when}_client_seconds' for when in PASSES]
+        self.metrics += tuple(Metric(name, 's', 'lower') for name in names)
 
     def node_count(self):
         return int(self.client_nodes or 1)
@@ -79,8 +83,10 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
         else:
             self.without_launcher()
         self.num_cpus_per_task = cores if self.clients == 'all' else 1
-        size, files, iterations = (int(given or by_size) for given, by_size in zip(
-            (self.bytes, self.files, self.passes), SIZES[self.size], strict=True))
+        size, files, iterations = SIZES[self.size]
+        size = int(self.bytes or size)
+        files = int(self.files or files)
+        iterations = int(self.passes or iterations)
         clients = cores if self.clients == 'all' else 1
         large = self.mode == 'large-copy'
         one = nodes * clients * (size if large else 4096 * files)                   # small files: a block each
@@ -94,13 +100,15 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
                        'overwrite': 'yes' if self.overwrite else '',
                        'process a file': 'yes' if self.process_a_file else '', 'pause': self.pause or ''}
         options = {'bytes': size, 'files': files, 'iterations': plan.repetitions,
-                   'clients': clients, 'pause': self.pause, 'nodes': self.client_nodes or 0,
-                   **({'source': self.filesystem(self.source)} if written_first else {}),
-                   'destination': self.filesystem(self.destination)}
-        self.executable_opts = ['files.py', self.mode, *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
-        self.executable_opts += [f'--{flag}' for flag, there in (
-            ('durable', self.sync == 'durable'), ('one-file', self.one_file), ('overwrite', self.overwrite),
-            ('process-a-file', self.process_a_file)) if there]
+                   'clients': clients, 'pause': self.pause, 'nodes': self.client_nodes or 0}
+        if written_first:
+            options['source'] = self.filesystem(self.source)
+        options['destination'] = self.filesystem(self.destination)
+        flags = {'durable': self.sync == 'durable', 'one-file': self.one_file, 'overwrite': self.overwrite,
+                 'process-a-file': self.process_a_file}
+        self.executable_opts = ['files.py', self.mode]
+        self.executable_opts += [shlex.quote(f'--{name}={value}') for name, value in options.items()]
+        self.executable_opts += [f'--{flag}' for flag, there in flags.items() if there]
 
     def parse(self, text):
         values, facts = read(text)
@@ -111,8 +119,9 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
             first = [m.name for m in self.metrics if m.name.startswith('first_')]
             self.leave_out(first, 'the first pass did not write all')
         if self.overwrite and self.client_nodes:
-            for name in {*(f'{when}_client_seconds' for when in PASSES)} - {*values}:
-                self.leave_out([name], f'{facts["iterations"]} passes: none of these wrote all')
+            later = [f'{when}_client_seconds' for when in PASSES]
+            none = [name for name in later if name not in values]
+            self.leave_out(none, f'{facts["iterations"]} passes: none of these wrote all')
         self.note(facts)
         for end in ('destination', 'source'):
             if facts.get(f'{end} cached') == 'yes':

@@ -5,13 +5,17 @@ the first iteration makes files that the others overwrite, they are of the other
 
 from __future__ import annotations
 
+import re
 from statistics import mean, median
 
-from parity.check import Incomplete, Lines, Read, Wrong, number, sealed
+from parity.check import Incomplete, Lines, Program, Read, Wrong, number, sealed
 
+#: The host and the folders stand above the start of the results.
+PROGRAM = Program('filecopy', title=r'host: .+(?=(?:\n.*){0,5}\n.*filecopy: start of results, format 1)')
 START, SEAL = 'filecopy: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
 _ABOVE = ('host', 'source', 'source device', 'destination', 'destination device')
-_ROW = r'iteration (\d+) client-max-seconds (\S+) aggregate-rate (\S+) MB/s hung (\d+) failed (\d+)'
+_ROW = (r'iteration (?P<number>\d+) client-max-seconds (?P<seconds>\S+) aggregate-rate (?P<rate>\S+) MB/s '
+        r'hung (?P<hung>\d+) failed (?P<failed>\d+)')
 _CLIENTS = r'iteration (\d+) clients (.+)'
 #: Of passes that overwrite: which are early, and which are late.
 PASSES = {'early': slice(1, 7), 'late': slice(7, None)}
@@ -24,42 +28,78 @@ def read(text: str) -> Read:
     all iterations. first_...: of the iteration before overwriting; early_ and late_client_seconds: of iterations
     2 to 7, and of those from the eighth on.
     Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest."""
-    above, _, out = sealed(text, START, SEAL)
+    above, _, out = sealed(PROGRAM.output(text, fold=False).text, START, SEAL)
     nodes = out.count('nodes: (.+)') if out.maybe('nodes: .*') else 0
     clients = out.count('clients: (.+)') * (nodes or 1)
     files = out.count('files: (.+)') * clients
     megabytes = files * out.count('file bytes: (.+)') / 1e6
-    rows, asked = out.every(_ROW), out.count('iterations: (.+)')
-    if [row[1] for row in rows] != [str(at) for at in range(1, asked + 1)]:
-        raise Incomplete(f'line {out.end}: {len(rows)} iterations of {asked}, or out of order')
-    counts = {'hangs': sum(int(row[4]) for row in rows), 'failed_writes': sum(int(row[5]) for row in rows)}
-    for name, count in {**counts, 'records': asked, 'mismatches': 0}.items():
-        if (printed := out.count(f'{name} = (.+)', zero=True)) != count:
-            raise Wrong(f'{name} = {printed}, not {count}')
-    for row in rows:
-        if (row[2], row[3]) == ('-', '-') if row[4] == row[5] == '0' else (row[2], row[3]) != ('-', '-'):
-            raise Wrong(f'a time although not all was written, or none although it was: {row[0][:120]}')
-    every = [float(number(row[2], 'seconds')) if row[2] != '-' else 0 for row in rows]
-    each_client = _clients(out, every, clients) if nodes else []
-    means = [mean(of) if len(of) == clients else 0 for of in each_client]
+    rows = _iterations(out)
+    counts = _counts(out, rows)
+    every = [_seconds(row) for row in rows]
+    by_client = _clients(out, every, clients) if nodes else []
     first = 1 if out.maybe('overwrite: yes') else 0
-    seconds = [each for each in every[first:] if each]
+    seconds = [taken for taken in every[first:] if taken]
     if not seconds:
-        hangs, failed = counts.values()
+        hangs, failed = counts['hangs'], counts['failed_writes']
         raise Incomplete(f'no iteration wrote all: {hangs} hangs, {failed} failed writes')
     figures = {'seconds': median(seconds), 'seconds_min': min(seconds), 'seconds_max': max(seconds),
-               'rate': median(megabytes / each for each in seconds)}
+               'rate': median(megabytes / taken for taken in seconds)}
     if out.one('mode: (.+)')[1] != 'large-copy':
-        figures['file_rate'] = median(files / each for each in seconds)
-    return {**{name: _figure(out, name, expected) for name, expected in figures.items()},
-            **({'client_seconds': median(filter(None, means[first:])),
-                'client_seconds_min': min(sum(each_client, [])),
-                'client_seconds_max': max(sum(each_client, []))} if means else {}),
-            **{f'first_{name}': of[0] for name, of in (('seconds', every), ('client_seconds', means))
-               if first and of and of[0]},
-            **{f'{when}_client_seconds': median(wrote) for when, part in PASSES.items()
-               if first and (wrote := [each for each in means[part] if each])},
-            **{name: float(count) for name, count in counts.items()}}, _facts(above, out)
+        figures['file_rate'] = median(files / taken for taken in seconds)
+    values = {name: _figure(out, name, expected) for name, expected in figures.items()}
+    if nodes:
+        values |= _of_clients(by_client, clients, first)
+    if first and every[0]:
+        values['first_seconds'] = every[0]
+    return values | {name: float(count) for name, count in counts.items()}, _facts(above, out)
+
+
+def _iterations(out: Lines) -> list[re.Match[str]]:
+    """Return the rows of all iterations, in order."""
+    rows = out.every(_ROW)
+    asked = out.count('iterations: (.+)')
+    if [row['number'] for row in rows] != [str(at) for at in range(1, asked + 1)]:
+        raise Incomplete(f'line {out.end}: {len(rows)} iterations of {asked}, or out of order')
+    return rows
+
+
+def _counts(out: Lines, rows: list[re.Match[str]]) -> dict[str, int]:
+    """Return how many clients hung and how many writes failed, as they are printed below."""
+    counts = {'hangs': sum(int(row['hung']) for row in rows),
+              'failed_writes': sum(int(row['failed']) for row in rows)}
+    for name, count in {**counts, 'records': len(rows), 'mismatches': 0}.items():
+        printed = out.count(f'{name} = (.+)', zero=True)
+        if printed != count:
+            raise Wrong(f'{name} = {printed}, not {count}')
+    return counts
+
+
+def _seconds(row: re.Match[str]) -> float:
+    """Return the seconds of an iteration; 0 of one that did not write all."""
+    wrote_all = row['hung'] == row['failed'] == '0'
+    marks = [row['seconds'], row['rate']].count('-')
+    if marks != (0 if wrote_all else 2):
+        raise Wrong(f'a time although not all was written, or none although it was: {row[0][:120]}')
+    return float(number(row['seconds'], 'seconds')) if row['seconds'] != '-' else 0.0
+
+
+def _of_clients(by_iteration: list[list[float]], clients: int, first: int) -> dict[str, float]:
+    """Return the figures of clients on nodes: seconds of the iterations in which all wrote all."""
+    means = [mean(seconds) if len(seconds) == clients else 0 for seconds in by_iteration]
+    every = []
+    for seconds in by_iteration:
+        every += seconds
+    values = {'client_seconds': median(taken for taken in means[first:] if taken),
+              'client_seconds_min': min(every), 'client_seconds_max': max(every)}
+    if not first:
+        return values
+    if means[0]:
+        values['first_client_seconds'] = means[0]
+    for when, part in PASSES.items():
+        wrote = [taken for taken in means[part] if taken]
+        if wrote:
+            values[f'{when}_client_seconds'] = median(wrote)
+    return values
 
 
 def _clients(out: Lines, every: list[float], clients: int) -> list[list[float]]:
@@ -69,15 +109,17 @@ def _clients(out: Lines, every: list[float], clients: int) -> list[list[float]]:
         raise Incomplete(f'line {out.end}: the clients of {len(rows)} iterations of {len(every)}, or out of order')
     found = []
     for row, longest in zip(rows, every, strict=True):
-        told = row[2].split()
-        of = [float(number(word, 'seconds of a client')) for word in told if word != '-']
-        if len(told) != clients or (max(of) if len(of) == clients else 0) != longest:
-            raise Wrong(f'{len(told)} clients, the longest {max(of, default=0):g} s: {row[0][:120]}')
-        found.append(of)
+        words = row[2].split()
+        seconds = [float(number(word, 'seconds of a client')) for word in words if word != '-']
+        expected = max(seconds) if len(seconds) == clients else 0
+        if len(words) != clients or expected != longest:
+            raise Wrong(f'{len(words)} clients, the longest {max(seconds, default=0):g} s: {row[0][:120]}')
+        found.append(seconds)
     return found
 
 
 def _figure(out: Lines, name: str, expected: float) -> float:
+    """Return a printed figure, which bytes, files and seconds make."""
     value = float(out.figure(f'{name} = (.+)'))
     if abs(value - expected) > _NEAR * expected:
         raise Wrong(f'{name} = {value:g}, but {expected:.6g} by bytes, files and seconds')
@@ -85,11 +127,17 @@ def _figure(out: Lines, name: str, expected: float) -> float:
 
 
 def _facts(above: Lines, out: Lines) -> dict[str, str]:
-    found = {name: line[1] for name in _ABOVE if (line := above.maybe(f'{name}: (.+)'))}
-    found |= {row[1]: row[2] for row in out.every('([a-z ]+): (.+)')}
-    found |= {'client seconds': [row[2] for row in out.every(_CLIENTS)]} if 'nodes' in found else {}
+    """Return the parameters, and what is known of caches."""
+    facts = {}
+    for name in _ABOVE:
+        line = above.maybe(f'{name}: (.+)')
+        if line:
+            facts[name] = line[1]
+    facts |= {row[1]: row[2] for row in out.every('([a-z ]+): (.+)')}
+    if 'nodes' in facts:
+        facts['client seconds'] = [row[2] for row in out.every(_CLIENTS)]
     for name in ('source cached', 'destination cached'):
-        word, comma, why = found.get(name, '').partition(', ')
+        word, comma, why = facts.get(name, '').partition(', ')
         if comma:
-            found |= {name: word, f'{name} why': why}
-    return found
+            facts |= {name: word, f'{name} why': why}
+    return facts
