@@ -12,7 +12,7 @@ import shlex
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from fileset_output import read
+from fileset_output import PROGRAM, read  # noqa: F401
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base.figures import amount, figure
@@ -57,36 +57,43 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
         if self.file not in run:
             self.skip_case(f'size={self.size} runs files of {", ".join(run)}', Kind.SIZE)
         self.place_ranks()
-        self.chunk_bytes, memory = int(amount(self.chunk)[0]), self.extra('memory_bytes')
+        self.chunk_bytes = int(amount(self.chunk)[0])
+        memory = self.extra('memory_bytes')
         if memory and self.chunk_bytes * self.num_tasks_per_node > memory:
             self.skip_case(f'chunk: {self.chunk} a rank, a node has {figure(memory, "B")} of memory')
         most = max(2, min(most, total // BYTES[self.file]))
         # what each rank writes, as blocks of 4 KiB: the population, and its copies
-        one = self.num_tasks * max(BYTES[self.file], 4096) * (2 if self.mode == 'read-write' else 1)
+        copies = 2 if self.mode == 'read-write' else 1
+        one = self.num_tasks * max(BYTES[self.file], 4096) * copies
         wanted = [one * files for files in dict.fromkeys((most, max(2, most // 10), 2))]
         plan = self.plan_bytes(wanted, int(self.repeats), self.source)
-        self.files, self.populations = plan.repetition_bytes // one, plan.repetitions
+        self.files = plan.repetition_bytes // one
+        self.populations = plan.repetitions
         options = {'iterations': self.populations, 'bytes': BYTES[self.file],
                    'files': self.files, 'chunk': self.chunk_bytes, 'seconds': self.seconds or 0,
                    'source': self.filesystem(self.source)}
         if self.mode == 'read-write':
             options['destination'] = self.filesystem(self.destination)
         self.executable = self.python()
-        self.executable_opts = ['files.py', self.mode, *(shlex.quote(f'--{k}={v}') for k, v in options.items()),
-                                *(['--own-files'] if self.own_files else [])]
+        self.executable_opts = ['files.py', self.mode]
+        self.executable_opts += [shlex.quote(f'--{name}={value}') for name, value in options.items()]
+        if self.own_files:
+            self.executable_opts.append('--own-files')
 
     def parse(self, text):
         values, facts = read(text)
         asked = {'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files, 'ranks': self.num_tasks,
                  'chunk': self.chunk_bytes, 'iterations': self.populations, 'time limit': int(self.seconds or 0)}
-        if (ran := {name: facts.get(name, 0) for name in asked}) != asked:
+        ran = {name: facts.get(name, 0) for name in asked}
+        if ran != asked:
             raise Wrong(f'ran {ran}, asked for {asked}')
-        if facts['nodes'] > 1 and facts['read_from'] == 'own' and not self.own_files:
+        own = facts['read_from'] == 'own'
+        if facts['nodes'] > 1 and own and not self.own_files:
             raise Wrong('the nodes read their own files: own_files was not asked for')
         self.note(facts)
-        if facts['nodes'] > 1 and facts['read_from'] == 'own':
+        if facts['nodes'] > 1 and own:
             self.label(values, 'own files', 'no node sees what another wrote')
-        if facts['source cached'] == 'yes' or (facts['source cached'], facts['read_from']) == ('unknown', 'own'):
-            self.label(values, 'cached',
-                       f'source in the page cache: {facts["source cached"]}, {facts["source cached why"]}')
+        cached = facts['source cached']
+        if cached == 'yes' or (cached == 'unknown' and own):
+            self.label(values, 'cached', f'source in the page cache: {cached}, {facts["source cached why"]}')
         return values

@@ -4,16 +4,31 @@ iteration reads as many files as it can."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
-from parity.check import Incomplete, Lines, Read, Wrong, half, number, sealed, whole
+from parity.check import Incomplete, Lines, Program, Read, Wrong, half, number, sealed, whole
 
+#: The host and the folders stand above the start of the results.
+PROGRAM = Program('fileset', title=r'host: .+(?=(?:\n.*){0,5}\n.*fileset: start of results, format 1)')
 START, SEAL = 'fileset: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
 _COUNTS = ('bytes', 'files', 'chunk', 'iterations', 'ranks', 'nodes')
 _WORDS = ('mode', 'launch', 'python', 'mpi4py', 'mpi', 'source filesystem', 'destination filesystem')
 _ABOVE = ('host', 'source', 'source device', 'destination', 'destination device')
 _LIMIT = 'time limit: (.+)'
-_ROW = r'iteration (\d+) bytes (\d+) files (\d+) seconds (\S+) rate .* wrong (\d+)'
+_ROW = (r'iteration (?P<number>\d+) bytes (?P<bytes>\d+) files (?P<files>\d+) seconds (?P<seconds>\S+) rate .* '
+        r'wrong (?P<wrong>\d+)')
+_NAMES = {'wrong': 'wrong files'}
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What all ranks did in an iteration."""
+
+    files: int
+    bytes: int
+    seconds: float
 
 
 def read(text: str) -> Read:
@@ -26,42 +41,75 @@ def read(text: str) -> Read:
 
     Further facts: launch, python, mpi4py, mpi, filesystems, seconds_min and seconds_max (s), 'source cached' (yes,
     no, unknown) with its why, host and folders."""
-    above, _, out = sealed(text, START, SEAL)
+    above, _, out = sealed(PROGRAM.output(text, fold=False).text, START, SEAL)
     counts = {name: out.count(f'{name}: (.+)') for name in _COUNTS}
-    files, limit = counts['files'] * counts['ranks'], out.count(_LIMIT) if out.maybe(_LIMIT) else 0
+    limit = out.count(_LIMIT) if out.maybe(_LIMIT) else 0
+    iterations = _iterations(out, counts, limit)
+    for name, expected in (('mismatches', 0), ('records', len(iterations)), ('iterations', len(iterations))):
+        printed = out.count(f'{name}(?: =|:) (.+)', zero=True)
+        if printed != expected:
+            raise Wrong(f'{name}: {printed}, not {expected}')
+    facts = _facts(above, out) | {name: float(count) for name, count in counts.items()}
+    if limit:
+        files_read = sum(iteration.files for iteration in iterations)
+        facts |= {'time limit': float(limit), 'files_read': float(files_read)}
+    seconds = [iteration.seconds for iteration in iterations]
+    facts |= {'seconds_min': min(seconds), 'seconds_max': max(seconds)}
+    return _medians(out, iterations, counts['ranks']), facts
+
+
+def _iterations(out: Lines, counts: dict[str, int], limit: int) -> list[Iteration]:
+    """Return what was done in each iteration: all files, or with a time limit as many as it allowed."""
     rows = out.every(_ROW)
     if len(rows) < counts['iterations']:
         raise Incomplete(f'line {out.end}: {len(rows)} iterations of {counts["iterations"]}')
+    all_files = counts['files'] * counts['ranks']
+    iterations = []
     for at, row in enumerate(rows, 1):
-        some = whole(row[3], 'files')
-        early = limit and counts['ranks'] <= some < files and float(number(row[4], 'seconds')) >= limit
-        for what, one, other in (('number', row[1], at), ('files', row[3], some if early else files),
-                                 ('bytes', row[2], some * counts['bytes']), ('wrong files', row[5], 0)):
-            if one != str(other):
-                raise Wrong(f'iteration {at}: {what}: {one}, not {other}')
-    for name, other in (('mismatches', 0), ('records', len(rows)), ('iterations', len(rows))):
-        if (one := out.count(f'{name}(?: =|:) (.+)', zero=True)) != other:
-            raise Wrong(f'{name}: {one}, not {other}')
-    seconds = [float(number(row[4], 'seconds', places=9)) for row in rows]
-    each = [(int(row[3]), int(row[2]), s) for row, s in zip(rows, seconds, strict=True)]
-    metrics = {name: _median(out, name, places, of) for name, places, of in (
-        ('rate', 6, [moved * 8 / 10**6 / s for _, moved, s in each]),
-        ('ns_per_byte', 6, [s * counts['ranks'] / moved * 10**9 for _, moved, s in each]),
-        ('file_rate', 6, [some / s for some, _, s in each]), ('seconds', 9, seconds))}
-    cached = out.one('source cached: (yes|no|unknown), (.+)', 'source cached: yes, no or unknown')
-    printed = {name: line[1] for name in _ABOVE if (line := above.maybe(f'{name}: (.+)'))}
-    return metrics, {
-        **printed, **{name: float(count) for name, count in counts.items()},
-        **{name: out.one(f'{name}: (.+)')[1] for name in _WORDS},
-        'seed': float(out.count('seed: (.+)', zero=True)), 'read_from': out.one('read from: (.+)')[1],
-        'source cached': cached[1], 'source cached why': cached[2],
-        **({'time limit': float(limit), 'files_read': float(sum(some for some, *_ in each))} if limit else {}),
-        'seconds_min': min(seconds), 'seconds_max': max(seconds)}
+        files = whole(row['files'], 'files')
+        seconds = number(row['seconds'], 'seconds')
+        ended_early = limit and counts['ranks'] <= files < all_files and seconds >= limit
+        expected = {'number': at, 'files': files if ended_early else all_files, 'bytes': files * counts['bytes'],
+                    'wrong': 0}
+        for name, count in expected.items():
+            if row[name] != str(count):
+                raise Wrong(f'iteration {at}: {_NAMES.get(name, name)}: {row[name]}, not {count}')
+        number(row['seconds'], 'seconds', places=9)
+        iterations.append(Iteration(files, int(row['bytes']), float(seconds)))
+    return iterations
+
+
+def _medians(out: Lines, iterations: Sequence[Iteration], ranks: int) -> dict[str, float]:
+    """Return the medians that are printed, which must be those of the iterations."""
+    rates, costs, file_rates, seconds = [], [], [], []
+    for iteration in iterations:
+        rates.append(iteration.bytes * 8 / 10**6 / iteration.seconds)
+        costs.append(iteration.seconds * ranks / iteration.bytes * 10**9)
+        file_rates.append(iteration.files / iteration.seconds)
+        seconds.append(iteration.seconds)
+    return {'rate': _median(out, 'rate', 6, rates), 'ns_per_byte': _median(out, 'ns_per_byte', 6, costs),
+            'file_rate': _median(out, 'file_rate', 6, file_rates), 'seconds': _median(out, 'seconds', 9, seconds)}
 
 
 def _median(out: Lines, name: str, places: int, iterations: list[float]) -> float:
     """The median printed under ``name``, which must be that of the iterations, within its last digits."""
-    value, expected = out.figure(f'{name} = (.+)', places=places), median(iterations)
+    value = out.figure(f'{name} = (.+)', places=places)
+    expected = median(iterations)
     if abs(float(value) - expected) > 2 * half(value) + 1e-12 * expected:
         raise Wrong(f'{name} is {value}, but {expected:.6f} by bytes, files and seconds')
     return float(value)
+
+
+def _facts(above: Lines, out: Lines) -> dict[str, str | float]:
+    """Return what else is printed: the host and its folders, the programs, what is known of caches."""
+    facts: dict[str, str | float] = {}
+    for name in _ABOVE:
+        line = above.maybe(f'{name}: (.+)')
+        if line:
+            facts[name] = line[1]
+    facts |= {name: out.one(f'{name}: (.+)')[1] for name in _WORDS}
+    facts['seed'] = float(out.count('seed: (.+)', zero=True))
+    facts['read_from'] = out.one('read from: (.+)')[1]
+    cached = out.one('source cached: (yes|no|unknown), (.+)', 'source cached: yes, no or unknown')
+    facts |= {'source cached': cached[1], 'source cached why': cached[2]}
+    return facts
