@@ -62,8 +62,7 @@ def read(text: str) -> Read:
     both rates there: 2 where one gets what the other loses.
 
     Format 1 has no rtt_after. Facts: nodes, seconds; series: of each transfer the MB/s of its parts."""
-    PROGRAM.output(text)                        # refuses what is none
-    nodes, own = _group(text)
+    nodes, own = _group(PROGRAM.output(text, fold=False).text)
     _, head, out = sealed(own, r'parity-shared ([12]) (\S+) seconds (\d+)', 'parity-shared-crc32 ([0-9a-f]{8})')
     same('the server', head[2], nodes[1])
     seconds = int(head[3])

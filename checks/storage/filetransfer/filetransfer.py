@@ -15,8 +15,9 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Budget, Incomplete, Metric, Paired, Read, Wrong, by_pair, number, same, sealed
+from parity.check import Budget, Incomplete, Metric, Paired, Program, Read, Wrong, by_pair, number, same, sealed
 
+PROGRAM = Program('filetransfer', title=r'parity-pairs 1 nodes \d+ in-flight \d+')
 # bytes of a file, by size; most pairs
 SIZES = {'quick': 64 << 20, 'nightly': 1 << 30, 'acceptance': 8 << 30}
 PAIRS = 8
@@ -62,13 +63,15 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
         files = 3 if self.pairs and alone else 2
         self.plan_bytes([files * nodes // each * self.asked_bytes], 1, self.destination)
         options = {'at-once': flight, 'direction': self.direction, 'bytes': self.asked_bytes,
-                   'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination),
-                   **({'cipher': self.cipher} if self.cipher else {})}
-        command = ["python3 files.py send --pair '{pair}' --first '{first}'",
-                   *(shlex.quote(f'--{name}={value}') for name, value in options.items()),
-                   *(['--disks'] if files == 3 else [])]
-        self.pair_up(nodes, flight, command, binding='none', cpus=self.extra('cores') or 1,
-                     group=f'disjoint --half {self.half}' if self.half else 'disjoint',
+                   'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
+        if self.cipher:
+            options['cipher'] = self.cipher
+        command = ["python3 files.py send --pair '{pair}' --first '{first}'"]
+        command += [shlex.quote(f'--{name}={value}') for name, value in options.items()]
+        if files == 3:
+            command.append('--disks')
+        group = f'disjoint --half {self.half}' if self.half else 'disjoint'
+        self.pair_up(nodes, flight, command, binding='none', cpus=self.extra('cores') or 1, group=group,
                      limit=int(300 + 3 * self.asked_bytes / 1e6))
 
     def parse(self, text):
@@ -86,9 +89,12 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
             named = [m.name for m in self.metrics if m.name.startswith('pair_')]
             none = [name for name in named if name not in values]
             self.leave_out(none, f'there are {len(facts["pairs"])} pairs')
-        if why := in_memory(facts):
+        why = in_memory(facts)
+        if why:
             self.label(values, 'cached', why)
-        if why := why or ('one disk under all nodes' if self.extra('nodes_share_cpus') else ''):
+        elif self.extra('nodes_share_cpus'):
+            why = 'one disk under all nodes'
+        if why:
             self.leave_out([name for name in DISKS if values.pop(name, None)], why)
         elif self.asked_bytes <= (self.extra('memory_bytes') or 0):
             self.label(DISKS, 'cached', 'perhaps: the file fits in memory')
@@ -97,7 +103,8 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
 
 def in_memory(facts):
     """Return why the files are not those of a disk; '' if they are."""
-    if kinds := {facts['source filesystem'], facts['destination filesystem']} & {*MEMORY}:
+    kinds = {facts['source filesystem'], facts['destination filesystem']} & set(MEMORY)
+    if kinds:
         return f'the files are in memory: {", ".join(sorted(kinds))}'
     share = facts['source cached']
     return f'{share:.0f} % of the source is in the page cache' if share > 1 else ''
@@ -110,39 +117,55 @@ def read(text: str) -> Read:
     Facts: direction, bytes, cipher where there is one; pairs: seconds of each; busiest: the busiest core, %;
     source cached, the most: %; source filesystem, destination filesystem: types. Raises Wrong where the content
     that came is another."""
-    found = [_pair(own) for own in by_pair(text, disjoint=True).values()]
-    first, size, pairs = found[0], found[0]['bytes'], [pair['seconds'] for pair in found]
-    alike = [name for name in ('direction', 'bytes', 'cipher', 'source filesystem', 'destination filesystem')
-             if name in first]
-    for name in alike:
+    own = PROGRAM.output(text, fold=False).text
+    found = [_pair(part) for part in by_pair(own, disjoint=True).values()]
+    first = found[0]
+    alike = {name: first[name] for name in ALIKE if name in first}
+    for name, value in alike.items():
         for pair in found:
-            same(name, pair.get(name), first[name])
-    values = {'seconds': median(pairs), 'rate': size / median(pairs) / 1e6, 'worst': size / max(pairs) / 1e6}
+            same(name, pair.get(name), value)
+    megabytes = first['bytes'] / 1e6
+    seconds = [pair['seconds'] for pair in found]
+    values = {'seconds': median(seconds), 'rate': megabytes / median(seconds), 'worst': megabytes / max(seconds)}
     if all('read' in pair for pair in found):
-        values |= {name: size / median(pair[name] for pair in found) / 1e6 for name in ('read', 'written')}
+        values['read'] = megabytes / median(pair['read'] for pair in found)
+        values['written'] = megabytes / median(pair['written'] for pair in found)
         values['disk'] = min(values['read'], values['written'])
-    return values, {
-        **{name: first[name] for name in alike},
-        'pairs': pairs, **{name: max(pair[name] for pair in found) for name in ('busiest', 'source cached')}}
+    facts = {**alike, 'pairs': seconds}
+    for name in ('busiest', 'source cached'):
+        facts[name] = max(pair[name] for pair in found)
+    return values, facts
 
 
-_END = r'(source|destination) on (\S+) filesystem (\S+) sha256 ([0-9a-f]{64})'
+#: What all pairs have in common.
+ALIKE = ('direction', 'bytes', 'cipher', 'source filesystem', 'destination filesystem')
+_END = (r'(?P<end>source|destination) on (?P<node>\S+) filesystem (?P<filesystem>\S+) '
+        r'sha256 (?P<content>[0-9a-f]{64})')
 
 
 def _pair(text: str) -> dict[str, Any]:
     """Read what one pair did, as ``read`` has it in its facts; read and written: seconds."""
     _, head, out = sealed(text, r'parity-transfer 1 (inbound|outbound) bytes (\d+)',
                           'parity-transfer-crc32 ([0-9a-f]{8})')
-    ends = {row[1]: row for row in out.every(_END)}
-    if {*ends} != {'source', 'destination'}:
+    ends = {row['end']: row for row in out.every(_END)}
+    if set(ends) != {'source', 'destination'}:
         raise Incomplete(f'line {out.end}: the output ends without a source and a destination')
-    if ends['source'][4] != ends['destination'][4]:
-        raise Wrong(f'the content that {ends["destination"][2]} has differs from what {ends["source"][2]} sent')
-    cached, cipher = out.one(r'source cached (\S+) %'), out.maybe(r'cipher (\S+)')
-    took, disks = out.one(r'seconds (\S+) busiest (\S+) %'), out.maybe(r'read (\S+) written (\S+)')
-    words = {'seconds': took[1], **({'read': disks[1], 'written': disks[2]} if disks else {})}
-    seconds = {name: float(number(word, name)) for name, word in words.items()}
-    shares = {'busiest': took[2], 'source cached': cached[1]}
-    return {**seconds, 'direction': head[1], 'bytes': int(head[2]), **({'cipher': cipher[1]} if cipher else {}),
-            **{name: float(number(word, name, zero=True)) for name, word in shares.items()},
-            **{f'{name} filesystem': row[3] for name, row in ends.items()}}
+    source, destination = ends['source'], ends['destination']
+    if source['content'] != destination['content']:
+        raise Wrong(f'the content that {destination["node"]} has differs from what {source["node"]} sent')
+    pair: dict[str, Any] = {'direction': head[1], 'bytes': int(head[2])}
+    for end, row in ends.items():
+        pair[f'{end} filesystem'] = row['filesystem']
+    took = out.one(r'seconds (\S+) busiest (\S+) %')
+    pair['seconds'] = float(number(took[1], 'seconds'))
+    pair['busiest'] = float(number(took[2], 'busiest', zero=True))
+    cached = out.one(r'source cached (\S+) %')
+    pair['source cached'] = float(number(cached[1], 'source cached', zero=True))
+    disks = out.maybe(r'read (\S+) written (\S+)')
+    if disks:
+        pair['read'] = float(number(disks[1], 'read'))
+        pair['written'] = float(number(disks[2], 'written'))
+    cipher = out.maybe(r'cipher (\S+)')
+    if cipher:
+        pair['cipher'] = cipher[1]
+    return pair
