@@ -16,16 +16,15 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from parity.site.directions import Adopt
 from parity.base import codes, yamlfile
 from parity.judge.compare.pairs import Pairs
-from parity.measure.jobs.request import JobsFile
-from parity.study.published import Study
 from parity.judge.refs.levels import Levels
-from parity.measure.rfm.adopt import Adopt
-from parity.measure.software.environment import GpuFile
-from parity.site.systems import LimitName, System
 from parity.judge.verdict.acks import Acks
+from parity.measure.jobs.request import JobsFile
+from parity.measure.software.environment import GpuFile
+from parity.site.directions import Adopt
+from parity.site.systems import LimitName, System
+from parity.study.published import Study
 
 #: Every file, its model and its purpose.
 FILES = (

@@ -11,7 +11,7 @@ import pytest
 from parity.base import codes, yamlfile
 from parity.base.codes import Code
 from parity.base.errors import UsageError
-from parity.measure.check.reader import Incomplete, Refused, room, Unread, Wrong
+from parity.measure.check.reader import Incomplete, Refused, Unread, Wrong, room
 
 WORDS = {kind.word: kind for kind in (Incomplete, Wrong, Unread)}
 #: How the sentence of an output that ends begins.

@@ -25,7 +25,7 @@ from parity.check import (
     ordered,
     same,
 )
-from parity.check.reader import whole
+from parity.measure.check.reader import whole
 
 PROGRAM = Program('NPB', tried=('3.3', '3.4'), alone='Total processes = 1',
                   title=r'NAS Parallel Benchmarks \(?(?:NPB)?(?P<version>\d\.\d+)(?P<model>[-A-Z]*)\)? --? '

@@ -6,9 +6,19 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from parity.base import codes
-from parity.check import Code, Gpu, Incomplete, kernel_rate, Lines, Metric, printed, Read, room, sections, Unread, Wrong
-from parity.check import printed
-from parity.check import room
+from parity.check import (
+    Gpu,
+    Incomplete,
+    Lines,
+    Metric,
+    Read,
+    Unread,
+    Wrong,
+    kernel_rate,
+    printed,
+    room,
+    sections,
+)
 
 ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}      # arrays read or written by each kernel
 # how often each kernel runs; by size

@@ -19,8 +19,8 @@ from parity.check import (
     document,
     kernel_rate,
     model,
+    printed,
 )
-from parity.check import document, Gpu, Incomplete, KERNEL_FIGURES, kernel_rate, Metric, model, printed, Read, Wrong
 from parity.measure.machine import gpu
 from parity.measure.machine.gpu import Report
 

@@ -8,8 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from parity.base import codes
-from parity.check import Code, Devices, room
-from parity.check import room
+from parity.check import Devices, room
 
 osu = room(codes.named('osu'))
 RUNTIMES = ('cuda', 'rocm')

@@ -7,8 +7,7 @@ from statistics import median
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.check import Code, Gpu, KERNEL_FIGURES, kernel_rate, Metric, printed, Program, Read, Wrong
-from parity.check import printed
+from parity.check import KERNEL_FIGURES, Gpu, Metric, Program, Read, Wrong, kernel_rate, printed
 
 #: The compiler and its flags stand above the program's own first line.
 PROGRAM = Program('gpu-transfer', title=r'compiler: .+(?=\n.*flags: .+\n.*gpu 1 api \S+ driver .+ devices \d+)')

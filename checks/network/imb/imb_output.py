@@ -23,7 +23,7 @@ from parity.check import (
     number,
     ordered,
 )
-from parity.check.columns import Row, demand_first
+from parity.measure.check.columns import Row, demand_first
 
 PROGRAM = Program('IMB', title=r'# Intel\s?\(R\) MPI Benchmarks (?P<version>\d[\w. ]*?), MPI-1 part',
                   tried=('4.1', '2021'),

@@ -9,7 +9,7 @@ import reframe.utility.typecheck as typ
 from osu_output import PROGRAM, read, read_pairs  # noqa: F401
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Kind, Metric, Mpi, Paired, Wrong
+from parity.check import Kind, Metric, Mpi, Paired, Wrong
 from parity.measure.scheduler import placement
 
 LARGEST = 1 << 20

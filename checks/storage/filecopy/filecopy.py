@@ -14,7 +14,7 @@ import reframe.utility.typecheck as typ
 from filecopy_output import PASSES, PROGRAM, read  # noqa: F401
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Budget, Code, Kind, Metric, Workload, Wrong
+from parity.check import Budget, Kind, Metric, Workload, Wrong
 from parity.measure.scheduler import placement
 
 # bytes of the large file, number of small files, iterations; by size

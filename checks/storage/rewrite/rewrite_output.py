@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 
 from parity.base import codes
-from parity.check import Incomplete, Lines, Output, Program, Read, room, same, Unread, whole, Wrong
-from parity.check import room
+from parity.check import Incomplete, Lines, Output, Program, Read, Unread, Wrong, room, same, whole
 
 PROGRAM = Program('IOzone', title='Iozone: Performance Test of File I/O', tried=('3.489', '3.510'))
 

@@ -29,7 +29,7 @@ from parity.site.systems import System
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
 PROVENANCE = 'provenance'
-#: What `size` may be (parity.check.workload).
+#: What `size` may be (parity.measure.check.workload).
 SIZES = ('quick', 'nightly', 'acceptance')
 Number = float | None
 Reference = tuple[float, Number, Number, str]      # value, lower, upper, unit: as ReFrame has it

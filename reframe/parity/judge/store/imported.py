@@ -11,6 +11,7 @@ import functools
 import gc
 import hashlib
 import json
+import math
 import os
 import re
 import sqlite3

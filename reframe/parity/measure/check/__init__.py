@@ -15,6 +15,7 @@ from parity.measure.check.reader import (
     Unread,
     Wrong,
     agree,
+    by_heading,
     document,
     half,
     kernel,

@@ -1,6 +1,6 @@
 r"""Read what a program printed: needed lines once, finite numbers, figures that agree with each other.
 
-    out = PROGRAM.output(text)                               # the lines from its title on: parity.check.program
+    out = PROGRAM.output(text)                               # the lines from its title on: program.py
     out.ends_with("Finished : .*", "Finished")               # Incomplete without it: the output was cut
     out.refuse('Failed Validation')                          # Wrong, with the line
     out.one(r'Solution Validates!')                          # Wrong if it stands twice

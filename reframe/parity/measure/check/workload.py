@@ -33,9 +33,9 @@ from parity.measure import machine
 from parity.measure.check import sizing, watched
 from parity.measure.check.program import Program
 from parity.measure.check.reader import Alone, Incomplete, Unread, Wrong
-from parity.site import identity, systems
 from parity.measure.rfm import variables
 from parity.measure.scheduler import placement, scheduled
+from parity.site import identity, systems
 
 #: The feature of a partition that tries checks: its figures are never judged, proposed or compared.
 TEST_BED = 'test-bed'

@@ -70,7 +70,7 @@ class GpuDevice(Strict):
 
 class Report(Strict):
     """The report of one node: every device by its bus. ``source`` is the library or tool that answered; ``why``
-    says why none did. ``crc32`` is that of the others, which parity.check.reader can compare."""
+    says why none did. ``crc32`` is that of the others, which a parser can compare."""
 
     node: str
     source: str                             # nvml, nvidia-smi, amd-smi, rocm-smi, none
