@@ -32,7 +32,7 @@ from parity.measure.check.columns import Row, demand_first
 PROGRAM = Program('OSU', title=r'# OSU (?P<library>\S+) (?P<benchmark>\S.*) v(?P<version>\d+(?:\.\d+)+)',
                   tried=('5.0', '7.5'), alone=r'This test requires (?:exactly|at least) two processes.*')
 
-LATENCY, BANDWIDTH, RATES, BARRIER = 'latency', 'bandwidth', 'rates', 'barrier'
+LATENCY, COLLECTIVE, BANDWIDTH, RATES, BARRIER = 'latency', 'collective', 'bandwidth', 'rates', 'barrier'
 
 
 class Benchmark(NamedTuple):
@@ -48,26 +48,27 @@ BENCHMARKS = {
     'Bandwidth': Benchmark('bw', BANDWIDTH),
     'Bi-Directional Bandwidth': Benchmark('bibw', BANDWIDTH),
     'Multiple Bandwidth / Message Rate': Benchmark('mbw_mr', RATES),
-    'Allreduce Latency': Benchmark('allreduce', LATENCY),
-    'All-to-All Personalized Exchange Latency': Benchmark('alltoall', LATENCY),
-    'Broadcast Latency': Benchmark('bcast', LATENCY),
+    'Allreduce Latency': Benchmark('allreduce', COLLECTIVE),
+    'All-to-All Personalized Exchange Latency': Benchmark('alltoall', COLLECTIVE),
+    'Broadcast Latency': Benchmark('bcast', COLLECTIVE),
     'Barrier Latency': Benchmark('barrier', BARRIER),
 }
 
-#: The columns by what a table has. OSU 5 to 7.3 heads a latency between two ranks otherwise; -f adds the shortest
-#: and the longest, -c whether the data arrived.
+#: The columns by what a table has. OSU 5 to 7.3 heads a latency between two ranks otherwise. -c adds whether the data
+#: arrived, and of collectives -f adds the shortest and the longest.
 AVERAGE, ONLY, SHORTEST, LONGEST = 'Avg Latency(us)', 'Latency (us)', 'Min Latency(us)', 'Max Latency(us)'
 ONE_WAY, OF_PAIRS, MESSAGES, VALID = 'Bandwidth (MB/s)', 'MB/s', 'Messages/s', 'Validation'
 _CHECKED = {VALID: 'Pass|Fail'}
-_TIMES = dict.fromkeys((AVERAGE, ONLY, SHORTEST, LONGEST), FIGURE)
 TABLES = {
-    LATENCY: Columns('# Size', {**_TIMES, 'Iterations': COUNT, **_CHECKED}),
+    LATENCY: Columns('# Size', {AVERAGE: FIGURE, ONLY: FIGURE, **_CHECKED}),
+    COLLECTIVE: Columns('# Size', {AVERAGE: FIGURE, SHORTEST: FIGURE, LONGEST: FIGURE, 'Iterations': COUNT,
+                                   **_CHECKED}),
     BANDWIDTH: Columns('# Size', {ONE_WAY: FIGURE, **_CHECKED}),
     RATES: Columns('# Size', {OF_PAIRS: FIGURE, MESSAGES: FIGURE, **_CHECKED}),
 }
 SMALL = 8               # bytes; of fewer, 0.00 MB/s is a slow network
 NUMBER = 4              # bytes of what the older allreduce adds up: its table begins there
-FLOATS = r'# Datatype: MPI_(FLOAT|INT)\.?'
+FLOATS = r'# Datatype: (MPI_FLOAT|MPI_INT)\.?'
 ONE_BARRIER = rf' +(?P<mean>{FIGURE})'
 ALL_BARRIERS = rf'{ONE_BARRIER} +(?P<least>{FIGURE}) +(?P<most>{FIGURE}) +{COUNT}'
 COMPLAINTS = r'^(DATA VALIDATION ERROR|This test requires|Invalid option)'
@@ -135,8 +136,12 @@ def _no_check(title: str) -> str:
 
 def _first(out: Output, benchmark: Benchmark, asked: int) -> int:
     """Return the size at which the table must begin: an allreduce of numbers begins at those of 4 B."""
-    of_numbers = out.numbers < (7,) or out.maybe(FLOATS)
-    if benchmark.name == 'allreduce' and of_numbers:
+    numbers = out.maybe(FLOATS)
+    if benchmark.name != 'allreduce':
+        if numbers:
+            raise Unread(f'{benchmark.name} of {numbers[1]} is not read: that of MPI_CHAR is')
+        return asked
+    if numbers or out.numbers < (7,):
         return max(NUMBER, asked)
     return asked
 
@@ -154,7 +159,7 @@ def _figures(benchmark: Benchmark, rows: dict[int, Row]) -> dict[str, float]:
     figures: dict[str, float] = {}
     rates: dict[str, float] = {}
     for size, row in rows.items():
-        if benchmark.kind == LATENCY:
+        if benchmark.kind in (LATENCY, COLLECTIVE):
             figure = _latency(size, row)
         else:
             token = row.get(ONE_WAY) or row[OF_PAIRS]
