@@ -54,8 +54,8 @@ BENCHMARKS = {
     'Barrier Latency': Benchmark('barrier', BARRIER),
 }
 
-#: The columns by what a table has. OSU 5 to 7.3 heads a latency between two ranks otherwise. -c adds whether the data
-#: arrived, and of collectives -f adds the shortest and the longest.
+#: The columns by what a table has. OSU 5 to 7.3 heads a latency between two ranks otherwise. -c adds whether the
+#: data arrived, and of collectives -f adds the shortest and the longest.
 AVERAGE, ONLY, SHORTEST, LONGEST = 'Avg Latency(us)', 'Latency (us)', 'Min Latency(us)', 'Max Latency(us)'
 ONE_WAY, OF_PAIRS, MESSAGES, VALID = 'Bandwidth (MB/s)', 'MB/s', 'Messages/s', 'Validation'
 _CHECKED = {VALID: 'Pass|Fail'}
