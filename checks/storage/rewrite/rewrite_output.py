@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from parity.base import codes
 from parity.check import Incomplete, Lines, Output, Program, Read, Unread, Wrong, room, same, whole
 
-PROGRAM = Program('IOzone', title='Iozone: Performance Test of File I/O', tried=('3.489', '3.510'))
+TITLE = 'Iozone: Performance Test of File I/O'
+REPORT = Program('IOzone', title=TITLE, tried=('3.489', '3.510'))
+#: A run of several reports begins with the first: the next ones write 2-of-N and so on.
+_LATER = r'(?!(?:(?!Command line used: )[\s\S])*Command line used: .*/(?:[2-9]|[1-9]\d+)-of-\d)'
+PROGRAM = Program('IOzone', title=TITLE + _LATER, tried=('3.489', '3.510'))
 
 #: The programs that write: figures of one are never compared with those of the other.
 TOOLS = ('iozone', 'fio')
@@ -60,16 +64,16 @@ class Report:
 def read(text: str) -> Read:
     """Return IOZone's write_FILE_RECORD_rate and rewrite_FILE_RECORD_rate (MiB/s), both sizes in KiB, or fio's
     groups. Facts: `tool` names the program; version; of IOZone, whether fsync is in the times (yes or no)."""
-    runs = PROGRAM.runs(text)
+    runs = REPORT.runs(text)
     if not runs and 'fio' in text:
         figures, facts = room(codes.named('fio')).read(text)
         return figures, {**facts, 'tool': 'fio'}
     if not runs:
-        PROGRAM.output(text)                    # refuses it by name
+        REPORT.output(text)                     # refuses it by name
     outputs = []
     for run in runs:
         above = '\n' * (run.line - 1)           # messages have the lines of the whole output
-        outputs.append(PROGRAM.output(above + run.text))
+        outputs.append(REPORT.output(above + run.text))
     for out in outputs:
         out.refuse(COMPLAINTS, Incomplete)
     reports = [_report(out) for out in outputs]
@@ -115,7 +119,7 @@ def _report(out: Output) -> Report:
             kibibytes = whole(rate, f'{what} of {row.file} kB by {row.record} kB')
             rates[name_of(what, file, record)] = kibibytes / 1024
     _demand_repeated(out, rows, command)
-    facts = {'version': version, **PROGRAM.untried(version), 'fsync': 'yes' if command.fsync else 'no'}
+    facts = {'version': version, **REPORT.untried(version), 'fsync': 'yes' if command.fsync else 'no'}
     return Report(rates, facts, command, out.first)
 
 
