@@ -13,7 +13,8 @@ from parity.check import Lines, Metric, Mpi, Program, Read, Wrong, number, seale
 
 DECADES = {'1B': 1, '10B': 10, '100B': 100, '1KB': 1000, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6,
            '10MB': 10**7}
-PROGRAM = Program('comms', title=r'comms 1 (?:sendrecv|send) .+')
+#: A rank that is alone says so on standard error.
+PROGRAM = Program('comms', title=r'comms 1 (?:sendrecv|send) .+', alone=r'comms: 1 ranks of \w+; must be 2, .*')
 LEAST = 3
 # most repeats of a size, and bytes that pass one way before there are fewer; by size
 REPEATS = {'quick': (200, 10**7), 'nightly': (1000, 10**8), 'acceptance': (10000, 10**9)}

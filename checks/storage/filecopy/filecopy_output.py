@@ -11,7 +11,8 @@ from statistics import mean, median
 from parity.check import Incomplete, Lines, Program, Read, Wrong, number, sealed
 
 #: The host and the folders stand above the start of the results.
-PROGRAM = Program('filecopy', title=r'host: .+(?=(?:\n.*){0,5}\n.*filecopy: start of results, format 1)')
+PROGRAM = Program('filecopy', title=r'host: .+(?=(?:\n.*){0,5}\n.*filecopy: start of results, format 1)',
+                  alone=r'filecopy: the launcher started \d+ tasks, but each is a run of its own: .*')
 START, SEAL = 'filecopy: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
 _ABOVE = ('host', 'source', 'source device', 'destination', 'destination device')
 _ROW = (r'iteration (?P<number>\d+) client-max-seconds (?P<seconds>\S+) aggregate-rate (?P<rate>\S+) MB/s '

@@ -11,7 +11,8 @@ from statistics import median
 from parity.check import Incomplete, Lines, Program, Read, Wrong, half, number, sealed, whole
 
 #: The host and the folders stand above the start of the results.
-PROGRAM = Program('fileset', title=r'host: .+(?=(?:\n.*){0,5}\n.*fileset: start of results, format 1)')
+PROGRAM = Program('fileset', title=r'host: .+(?=(?:\n.*){0,5}\n.*fileset: start of results, format 1)',
+                  alone=r'fileset: the launcher started \d+ tasks, but each is a run of its own: .*')
 START, SEAL = 'fileset: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
 _COUNTS = ('bytes', 'files', 'chunk', 'iterations', 'ranks', 'nodes')
 _WORDS = ('mode', 'launch', 'python', 'mpi4py', 'mpi', 'source filesystem', 'destination filesystem')
