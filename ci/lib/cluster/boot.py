@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Signs:
-    """What a guest prints."""
+    """Words that a guest prints."""
 
     ran: str                    # its first program ran
     given_up: str               # it never will; the guest may go on for ever
