@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MethodType, SimpleNamespace
 
 from parity.base import codes
+from parity.judge.store.case_record import CaseRecord
 from parity.measure.check import reader
 from parity.measure.check.mpi import Mpi
 
@@ -40,7 +41,7 @@ class Replay:
 
     def __init__(self, cls, facts, extras=(), asked=(), calls=()):
         self.cls, self.extras = cls, vars(stated(dict(extras), facts))
-        self.parity = {'labels': {}, 'left_out': {}}
+        self.parity = CaseRecord()
         for name, value in vars(stated(dict(asked), facts)).items():
             constant = inspect.isfunction(getattr(cls, name, None))
             setattr(self, name, (lambda *_, value=value: value) if constant else value)

@@ -82,7 +82,7 @@ def test_a_broken_database_is_one_line_and_exit_code_4(results):
 WINGS = [{wing.strip() for wing in line.split('|')}
          for line in load_file(TOP / 'pyproject.toml')['tool']['importlinter']['contracts'][0]['layers']]
 #: They are no packages: import-linter does not see them. Each may use this wing and those below it.
-ABOVE = {'checks': 'parity.check', 'reframe/settings.py': 'parity.measure'}
+ABOVE = {'checks': 'parity.measure.check', 'reframe/settings.py': 'parity.measure'}
 
 
 def test_import_linter_knows_every_wing():
@@ -110,3 +110,43 @@ def imported(file: Path) -> set[str]:
     nodes = list(ast.walk(ast.parse(file.read_text())))
     return {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names} | {
         f'{n.module}.{a.name}' for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+
+
+# ---- names of modules and files in texts
+
+#: Begin so and are no modules.
+_NO_MODULES = {'parity.commands', 'parity.git', 'parity.crontab'}
+_DOTTED = re.compile(r'(?<![\w./@-])parity(?:\.[a-z_]\w*)+(?:\.[A-Z]\w*)?')
+TEXTS = sorted(file for folder in ('reframe', 'dev', 'docs', 'jobs', 'checks') for file in (TOP / folder).rglob('*')
+               if file.suffix in ('.py', '.md', '.sh') and 'outputs' not in file.parts) + [TOP / 'CONTRIBUTING.md', TOP / 'README.md']
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name below parity is a package, a module or a name in one."""
+    place = TOP / 'reframe'
+    words = name.split('.')
+    while words and (place / words[0]).is_dir():
+        place = place / words.pop(0)
+    if words and (place / f'{words[0]}.py').is_file():
+        file = place / f'{words.pop(0)}.py'
+    else:
+        file = place / '__init__.py'
+    return not words or re.search(rf'\b{words[0]}\b', file.read_text()) is not None
+
+
+def test_a_module_that_a_text_names_is_there():
+    lost = {f'{file.relative_to(TOP)}: {name}' for file in TEXTS for name in _DOTTED.findall(file.read_text())
+            if name not in _NO_MODULES and not is_there(name)}
+    assert not lost
+
+
+def test_contributing_says_where_things_are():
+    rows = re.findall(r'^\| (?:where|a |the )[^|]*\|(.*)\|$', (TOP / 'CONTRIBUTING.md').read_text(), re.M)
+    assert len(rows) > 10
+    for row in rows:
+        for name, inside in re.findall(r'\b((?:base|site|judge|measure|cli)/[\w./]+)(?: \(`(\w+)`\))?', row):
+            file = TOP / 'reframe/parity' / name
+            assert file.exists() or 'COMMAND' in name, name
+            assert not inside or re.search(rf'\b{inside}\b', file.read_text()), f'{name} has no {inside}'
+        for kind, name in re.findall(r'`(\w+)` of (\S+\.py)', row):
+            assert f'class {kind}' in (TOP / 'reframe/parity' / name).read_text()

@@ -1,1 +1,1 @@
-"""Parts that every room uses: errors, paths, codes, text, YAML, figures."""
+"""Parts that every wing uses: errors, paths, codes, text, YAML, figures."""

@@ -9,6 +9,7 @@ import pytest
 import nights
 import stored
 from parity.judge.refs import propose
+from parity.judge.store.case_record import MetricRecord
 from parity.judge.verdict import cells, judge
 from parity.measure.check.reader import Wrong
 from parity.measure.machine.gpu import DeviceState, GpuDevice, Report
@@ -29,7 +30,7 @@ def ran(folder, *cards: GpuDevice, stated: int = 4):
     (folder / 'gpus.json').write_text(report.model_dump_json())
     made = Replay(check('gpu-babelstream', 'GpuStream'), {}, asked={'devices': stated, 'stagedir': str(folder)},
                   calls=['parity_declare_even', 'parity_declare_each'])
-    made.parity |= {'metrics': {m.name: {'limit': None} for m in made.metrics}, 'node': {'node': 'g1'}}
+    made.parity.metrics, made.parity.node = {m.name: MetricRecord() for m in made.metrics}, {'node': 'g1'}
     return made
 
 
@@ -51,8 +52,8 @@ def test_figures_are_joined_to_devices_by_uuid_in_the_order_of_their_buses(resul
     assert [found[f'triad_gpu{at}'] for at in range(4)] == [100.0, 98.0, 102.0, 30.0]
     assert found['triad_lowest_over_median'] == pytest.approx(30 / 99)
     assert case.parity['devices']['gpu3'] == 'GPU-c, bus 4e:00.0'
-    limit = case.parity['metrics']['triad_gpu3']['limit']
-    assert limit['value'] == pytest.approx(1555.2) and limit['certain'] and case.parity['metrics']['triad_lowest_over_median']['limit'] is None
+    limit = case.parity.metrics['triad_gpu3'].limit
+    assert limit['value'] == pytest.approx(1555.2) and limit['certain'] and case.parity.metrics['triad_lowest_over_median'].limit is None
     assert case.parity['node']['gpus'] == 'GPU-b GPU-a GPU-d GPU-c'
 
 

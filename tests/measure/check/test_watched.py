@@ -17,6 +17,7 @@ from nights import start
 from parity.judge.compare import resolve
 from parity.judge.report import answer, show, table
 from parity.judge.store import history
+from parity.judge.store.case_record import CaseRecord
 from parity.judge.verdict import incidents, judge
 from parity.measure.check import watched
 from parity.measure.check.workload import Workload
@@ -265,8 +266,8 @@ def test_throttling_and_processes_left_running_disturb_nothing_and_are_told(stor
 
 
 def test_a_run_with_a_false_clock_is_disturbed(tmp_path):
-    case = SimpleNamespace(stagedir=str(tmp_path), parity={}, extra=lambda _: None)
+    case = SimpleNamespace(stagedir=str(tmp_path), parity=CaseRecord(), extra=lambda _: None)
     for uptime, said in ((10.0, ''), (20.0, "the clock of the job counted 10.0 s, the kernel's uptime 20.0 s")):
         (tmp_path / 'watch.json').write_text(json.dumps({'seconds': 10.0, 'cpus': 2, 'others': 0.0, 'clocks': {'uptime': uptime}}))
         Workload._parity_watched(case)
-        assert case.parity['disturbed'] == said
+        assert case.parity.disturbed == said

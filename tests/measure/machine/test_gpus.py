@@ -15,6 +15,7 @@ import pytest
 from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
+from parity.judge.store.case_record import MetricRecord
 from parity.measure.check.reader import Wrong
 from parity.measure.machine import gpu
 from parity.measure.machine.gpu import DeviceState, GpuDevice, Load, Report
@@ -291,7 +292,7 @@ def test_energy_is_unknown_where_the_counter_stands_still_or_is_absent():
 def case(results, devices, **asked):
     """A case of GpuHealth that has run."""
     made = Replay(check('gpu-health', 'GpuHealth'), {}, asked={'devices': devices, 'seconds': 3, **asked}, calls=['parity_declare_even', 'parity_declare_each'])
-    made.parity['metrics'] = {metric.name: {} for metric in made.metrics}
+    made.parity.metrics = {metric.name: MetricRecord() for metric in made.metrics}
     return made
 
 

@@ -15,6 +15,7 @@ import slurm_site
 from conftest import shell
 from parity.base import reasons
 from parity.base.reasons import Kind
+from parity.judge.store.case_record import CaseRecord, JobTimes
 from parity.measure.rfm import patches, queues
 from parity.measure.scheduler import command, pbs, scheduled
 from parity.measure.scheduler.pbs import PbsNode
@@ -39,7 +40,7 @@ class Job(Made):
 @pytest.fixture
 def job(tmp_path):
     return Job(_jobid=None, _submit_time=None, _completed=False, _state=None, _nodespec=None, _exception=None, _exitcode=None, _is_cancelling=False,
-               workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, time_limit=120.0, times={}, is_array=False, record={'metrics': {}})
+               workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, time_limit=120.0, is_array=False, record=CaseRecord())
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_case_fails_when_its_queue_stays_full_for_too_long_or_refuses_it_other
     scheduler = submitted(FULL, *answers)
     job._submit_time -= waited
     assert scheduler.taken([job]) == [] and job.completed and str(job._exception) == why
-    assert job.times['ran'] == 0.0 and job.times['waited'] >= waited
+    assert job.record.job.ran_s == 0.0 and job.record.job.waited_s >= waited
 
 
 def test_a_scheduler_that_does_not_answer_is_not_waited_for_as_long_as_for_a_full_queue(submitted, job):
@@ -158,7 +159,7 @@ def scheduler(job, tmp_path, monkeypatch):
     ({'scontrol': {}, 'sacct': {ASKED: 'JobID|State\n4|COMPLETED\n'}}, None)])      # an accounting that answers something else
 def test_slurm_tells_how_long_a_job_waited_and_ran(scheduler, job, told, times):
     scheduler('COMPLETED', **told).poll(job)
-    assert job.times == ({'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]} if times else {})
+    assert job.record.job == (JobTimes(job.submit_time, *times) if times else None)
 
 
 @pytest.mark.parametrize('version', ['22.05', '26.05'])
@@ -258,7 +259,7 @@ def test_the_controller_tells_the_end_of_a_job_that_the_accounting_never_names(s
     assert job.state is None, 'the accounting may be late'
     backend = silent(61, scontrol=slurm_site.recorded('job-completed', 0, JobState='FAILED', ExitCode='7:0'))
     backend.poll(job)
-    assert backend.finished(job) and (job.state, job.exitcode, job._exception) == ('FAILED', 7, None) and job.times['ran'] == 13.0
+    assert backend.finished(job) and (job.state, job.exitcode, job._exception) == ('FAILED', 7, None) and job.record.job.ran_s == 13.0
 
 
 def test_a_job_that_the_accounting_never_names_is_asked_of_the_controller_until_it_ends(silent, job):
@@ -280,7 +281,7 @@ def test_a_job_that_nobody_knows_to_run_ends_after_its_longest_wait(silent, job,
     backend.poll(job)
     why = f'maximum pending time exceeded, 600 s: job 4 had not ended after 721 s; {said}'
     assert backend.finished(job) and str(job._exception) == f'[jobid=4] {why}'
-    assert job.record == {'metrics': {}, 'status': 'failed', 'kind': 'cancelled', 'reason': why}
+    assert job.record == CaseRecord(status='failed', kind='cancelled', reason=why)
     assert reasons.kind('failed', why) is Kind.CANCELLED
 
 
@@ -329,7 +330,7 @@ def test_a_job_that_slurm_never_took_has_failed(scheduler, job):
     backend = scheduler('PENDING')
     job._jobid, job.refused, job._submit_time = '', 'sbatch: error: QOSMaxSubmitJobPerUserLimit', time.time() - 601
     backend.poll(job)
-    assert backend.finished(job) and job.times['ran'] == 0.0 and 'maximum pending time exceeded; sbatch: error: QOS' in str(job._exception)
+    assert backend.finished(job) and job.record.job.ran_s == 0.0 and 'maximum pending time exceeded; sbatch: error: QOS' in str(job._exception)
 
 
 @pytest.fixture
@@ -468,7 +469,7 @@ def test_an_ended_job(poll, name, exit_code, times, said):
     job, gone = poll(name, waited=99.0)
     assert job.completed and not job._exception and not gone and job._state == 'COMPLETED' and job._exitcode == exit_code
     if times:
-        assert job.times == {'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]}
+        assert job.record.job == JobTimes(job.submit_time, *times[:2])
     if name != 'deleted-while-queued':
         job.nodelist, job.time_limit = job._nodelist, 600.0 if 'cut' in name else 3.0
         _, told = scheduled.ended(job)
@@ -484,7 +485,7 @@ def test_without_a_history_the_files_of_the_job_tell_how_long_it_ran(poll, tmp_p
     assert not job.completed
     (tmp_path / 'rfm_job.err').touch()
     job, _ = poll('', answers=answers, outputs=False, job=job)
-    assert job.times == {'submitted': 1000.0, 'waited': 40.0, 'ran': 50.0}
+    assert job.record.job == JobTimes(submitted_unix=1000.0, waited_s=40.0, ran_s=50.0)
     assert job.completed and job._exitcode is None and not job._exception
     job, _ = poll('running', answers={**answers, '-f -w': printed('running')}, outputs=False)
     assert job._state == 'RUNNING' and not job.completed
@@ -501,7 +502,7 @@ def test_a_job_that_never_starts_is_cancelled_with_the_reason(poll, name, waited
     assert len(getattr(job, '_nodelist', ())) == (2 if name == 'running' else 0)
     if said:
         assert isinstance(job._exception, JobError) and said in str(job._exception)
-        assert job.times['ran'] == 0.0 and job.times['waited'] >= waited
+        assert job.record.job.ran_s == 0.0 and job.record.job.waited_s >= waited
 
 
 @pytest.mark.parametrize('answers, why', [
@@ -554,7 +555,7 @@ def test_a_job_whose_node_is_down_runs_until_the_node_stays_down(poll, server, t
         server('pbsnodes', {'pbs1': printed('nodes-job-exclusive')})
     job, gone = poll('running-node-down', outputs=False, job=job)
     assert job.completed is not comes_back and gone == ([] if comes_back else [job.jobid])
-    assert comes_back or 'a node failed: pbs1 is down (communication closed)' in str(job._exception) and job.times['ran'] >= 0.0
+    assert comes_back or 'a node failed: pbs1 is down (communication closed)' in str(job._exception) and job.record.job.ran_s >= 0.0
 
 
 @pytest.mark.parametrize('answer, asked', [('qdel-node-down', ['', '-W force ']), ('qdel-ended', ['']), ('server-down', [''])])

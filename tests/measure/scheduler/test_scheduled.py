@@ -14,6 +14,7 @@ import pytest
 
 from conftest import TOP, shell
 from parity.base import reasons, submission
+from parity.judge.store.case_record import CaseRecord
 from parity.measure.machine import traffic
 from parity.measure.scheduler import command, placement, scheduled
 from parity.measure.scheduler.placement import Ran, Rank, RankLayout
@@ -33,7 +34,7 @@ def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=
     staged = []
     job = Made(sched_access=list(access), options=list(options), cli_options=list(cli), pin_nodes=[])
     return Made(num_tasks=tasks, num_tasks_per_node=each, current_partition=part, job=job, max_pending_time=None,
-                standalone=True, parity={}, prerun_cmds=[], postrun_cmds=[], staged=staged, stage_program=staged.append)
+                standalone=True, parity=CaseRecord(), prerun_cmds=[], postrun_cmds=[], staged=staged, stage_program=staged.append)
 
 
 @pytest.mark.parametrize('made, said', [

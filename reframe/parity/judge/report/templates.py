@@ -12,7 +12,7 @@ from parity.base import text
 
 
 def template(name: str, *folders: Path, **names: Any) -> jinja2.Template:
-    """Return a template, which escapes all that it prints. ``folders``: of a room with templates of its own;
+    """Return a template, which escapes all that it prints. ``folders``: of a package with templates of its own;
     ``names``: functions and modules that it calls."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]), autoescape=True, finalize=_visible,

@@ -30,6 +30,7 @@ from unittest import mock
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import visible
 from parity.judge.store import database, merging, perflogs, plan_file, record, writing
+from parity.judge.store.case_record import CaseRecord, MetricRecord
 from parity.site import described, directions, systems
 from parity.site.identity import case_name
 from parity.site.plan import OWN, PASSED
@@ -354,7 +355,8 @@ def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> No
         if case['result'] != 'pass' and case.get('fail_phase') is None:
             case.update(fail_phase='run', fail_reason=_NO_REASON)
         subsystem = perflogs.subsystem(case)
-        case['parity'] = {'journal': number, 'subsystem': subsystem, 'size': OWN, 'metrics': known}
+        noted = {name: MetricRecord(metric['unit'], metric['better']) for name, metric in known.items()}
+        case['parity'] = CaseRecord(journal=number, subsystem=subsystem, size=OWN, metrics=noted).as_json()
         planned[_key(case)] = {
             'check': case['name'].partition(' ')[0], 'case': _key(case)[0],
             'unique_name': case['unique_name'], 'subsystem': subsystem, 'size': OWN,

@@ -17,6 +17,7 @@ from parity.base import codes, reasons
 from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.judge.store import plan_file
+from parity.judge.store.case_record import CaseRecord, Label, MetricRecord
 from parity.site import identity, systems
 from parity.site.identity import case_name
 from parity.site.plan import PASSED
@@ -205,7 +206,7 @@ def _throttled(runs: tuple[Run, ...]) -> dict[str, dict[str, str]]:
 def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
     before: dict[tuple, str] = {}
     for raw in (raw for run in report['runs'] for raw in run['testcases']):
-        run = _run(raw, raw.get('parity') or {}, report['session_info'], facts)
+        run = _run(raw, CaseRecord.from_json(raw.get('parity') or {}), report['session_info'], facts)
         attempt = raw['unique_name'], run.case, run.partition, run.environ
         yield replace(run, retry=True) if before.get(attempt, 'pass') != 'pass' else run
         before[attempt] = raw['result']
@@ -215,18 +216,18 @@ def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:
     return {**facts, 'node': node_name(facts['node'])} if facts and facts.get('node') else facts or {}
 
 
-def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], facts: dict[str, Any]) -> Run:
+def _run(raw: dict[str, Any], record: CaseRecord, info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
     status, passed = _status(raw, record), raw['result'] == 'pass'
     kind, reason = _reason(status, raw, record, info) if status else (Kind.NONE, '')
-    if kind is Kind.CANCELLED and info['time_end_unix'] >= record.get('until', float('inf')):
+    if kind is Kind.CANCELLED and info['time_end_unix'] >= (record.until_unix or math.inf):
         status, kind = 'skipped', Kind.WINDOW
         reason = f'{reasons.WINDOW_ENDED} while its job waited: it is left for the next night ({reason})'
-    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _with_short_name(record.get('node'))
-    changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
-                        for key in ('changed', 'variant'))
+    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _with_short_name(record.node)
+    changed, variant = (','.join(f'{name}={value}' for name, value in stated.items())
+                        for stated in (record.changed, record.variant))
     # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
-    unknown = not record.get('job') and raw.get('scheduler') in systems.QUEUED
+    unknown = not record.job and raw.get('scheduler') in systems.QUEUED
     alike = _alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {})
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
@@ -234,26 +235,25 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         status=status, kind=kind, reason=reason, retry=False,
         attempt=raw.get('run_index', 0) + 1,
         unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED) or kind is Kind.WINDOW,
-        exitcode=record.get('exitcode') or 0, disturbed=str(record.get('disturbed') or ''),
-        subsystem=record.get('subsystem', ''), size=record.get('size', ''), changed=changed, variant=variant,
-        software=str((record.get('software') or {}).get('identity', '')),
+        exitcode=record.exitcode, disturbed=str(record.disturbed),
+        subsystem=record.subsystem, size=record.size, changed=changed, variant=variant,
+        software=str(record.software.get('identity', '')),
         nodes=tuple(map(node_name, (nodes,) if isinstance(nodes, str) else nodes)),
         jobid=str(raw.get('jobid') or ''),
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
         times=times, ended=ended if (ended := raw.get('job_completion_time_unix')) is None else _time(ended),
         seconds=times[2] - times[1] or None if times and not unknown else None,
-        node=node, watched=_with_short_name(record.get('watched')), devices=record.get('devices') or {},
-        noted=record.get('facts') or {},
-        load=(record.get('before'), record.get('after')),
+        node=node, watched=_with_short_name(record.watched), devices=record.devices,
+        noted=record.facts, load=(record.before, record.after),
         alike=alike, work=_work(raw, record, alike),
         context=_context(record, facts.get('machine') or {}), figures=_figures(raw, record))
 
 
-def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
+def _status(raw: dict[str, Any], record: CaseRecord) -> str:
     if word := _RESULTS.get(raw['result']):
         return word
-    if record.get('status'):
-        return record['status']
+    if record.status:
+        return record.status
     # after its figures were taken a case can still fail: against a reference (which parity judges),
     # or because a Ctrl-C came while ReFrame cleaned up after it
     if raw['result'] == 'pass' or raw.get('fail_phase') in ('performance', 'finalize', 'cleanup'):
@@ -261,13 +261,13 @@ def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
     return 'wrong' if raw.get('fail_phase') == 'sanity' else 'failed'
 
 
-def _reason(status: str, raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -> tuple[Kind, str]:
+def _reason(status: str, raw: dict[str, Any], record: CaseRecord, info: dict[str, Any]) -> tuple[Kind, str]:
     # a session of before may have lines of megabytes
-    said = reasons.cut(' '.join(str(record.get('reason') or raw.get('fail_reason') or '').split()))
-    if raw['result'] == 'abort' and not record.get('reason'):
+    said = reasons.cut(' '.join(str(record.reason or raw.get('fail_reason') or '').split()))
+    if raw['result'] == 'abort' and not record.reason:
         return Kind.STOPPED, 'the run was stopped before this case ended' + (f' ({said})' if said else '')
     if said:
-        kind = _KINDS.get(record['kind'], Kind.NONE) if 'kind' in record else reasons.kind(status, said)
+        kind = reasons.kind(status, said) if record.kind is None else _KINDS.get(record.kind, Kind.NONE)
         return kind, _EXPECTED.get(raw['result'], '') + said
     if raw['result'] == _NEVER_ENDED:
         why = _why_stopped(info)
@@ -288,30 +288,31 @@ def _why_stopped(info: dict[str, Any]) -> str:
     return ''
 
 
-def _times(raw: dict[str, Any], record: dict[str, Any]) -> tuple[float, float, float] | None:
-    if noted := record.get('job'):
-        began = noted['submitted'] + noted['waited']
-        return noted['submitted'], began, began + noted['ran']
+def _times(raw: dict[str, Any], record: CaseRecord) -> tuple[float, float, float] | None:
+    job = record.job
+    if job:
+        began = job.submitted_unix + job.waited_s
+        return job.submitted_unix, began, began + job.ran_s
     submitted, ended = raw.get('job_submit_time'), raw.get('job_completion_time_unix')
     return (submitted, submitted, ended) if submitted and ended else None
 
 
-def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
+def _figures(raw: dict[str, Any], record: CaseRecord) -> dict[str, Figure]:
     stored = {key.rpartition(':')[2]: value for key, value in (raw.get('perfvalues') or {}).items()}
-    metrics, labels = record.get('metrics') or {}, record.get('labels') or {}
-    left_out = record.get('left_out') or {}
     found = {}
-    for name in dict.fromkeys((*stored, *metrics, *left_out)):
-        declared, label = metrics.get(name, {}), labels.get(name, {})
+    for name in dict.fromkeys((*stored, *record.metrics, *record.left_out)):
+        declared, label = record.metrics.get(name, MetricRecord()), record.labels.get(name, Label())
         value, reference, low, high, unit, *_ = (*stored.get(name, (None,) * 4), '')
         low, high, reference = band(reference, low, high)
-        if name == PASSED and name not in stored and not (declared.get('unit') or declared.get('better')):
-            value, label = 1.0, {'word': PASSED}
+        if name == PASSED and name not in stored and not (declared.unit or declared.better):
+            value, label = 1.0, Label(PASSED)
+        why = record.left_out.get(name, '')
         found[name] = Figure(
-            None if value is None else float(value), low, high, reference, declared.get('unit') or unit or '',
-            declared.get('better', ''), label.get('word', ''), label.get('reason') or declared.get('absent', ''),
-            why := left_out.get(name, ''), reasons.kind('skipped', why) if why else Kind.NONE,
-            declared.get('source', ''), declared.get('limit'), declared.get('ceiling'))
+            value=None if value is None else float(value), low=low, high=high, reference=reference,
+            unit=declared.unit or unit or '', better=declared.better, label=label.word,
+            why=label.reason or declared.absent, left_out=why,
+            kind=reasons.kind('skipped', why) if why else Kind.NONE,
+            source=declared.source, limit=declared.limit, ceiling=declared.ceiling)
     return found
 
 
@@ -355,28 +356,28 @@ _OF_NODE = ('virtualisation', 'processor', 'kernel', 'clocksource', 'governor', 
 _OF_MACHINE = {'processor': 'model_name', 'kernel': 'kernel', 'clocksource': 'clocksource', 'governor': 'governor'}
 
 
-def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]) -> dict[str, str]:
+def _alike(raw: dict[str, Any], record: CaseRecord, software: dict[str, Any]) -> dict[str, str]:
     """Return the facts that must be alike. ``raw``: ReFrame's record of the case, ``record``: the workload's own
     in it, ``software``: the session's facts of the environment. A fact that was not recorded is left out: it is
     `not known` then, never taken for equal."""
-    placed = record.get('placement') or {}
+    placed = record.placement or {}
     env = raw.get('env_vars') or {}
     # ReFrame says '<undefined>' of what a test did not come to set
     ranks, each, cpus = (n if isinstance(n := raw.get(name), int) else None
                          for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'))
     known = {
         **_software(record, software, bool(placed)),
-        'size': record.get('size'),
+        'size': record.size,
         'ranks': placed.get('ranks') or ranks,
         'nodes': placed.get('nodes') or (ranks // each if ranks and each else None),
         'threads': env.get('OMP_NUM_THREADS') or cpus,
         'binding': placed.get('binding') or env.get('OMP_PROC_BIND'),
         'order': placed.get('order'),
-        'profiled': 'yes' if record.get('profile') else 'no',
-        'input': _input(record.get('sizing') or {}),
+        'profiled': 'yes' if record.profile else 'no',
+        'input': _input(record.sizing),
         'arguments': _arguments(raw.get('executable_opts')),
-        'check': record.get('check'),
-        'variant': ' '.join(f'{k}={v}' for k, v in (record.get('variant') or {}).items()),
+        'check': record.check,
+        'variant': ' '.join(f'{k}={v}' for k, v in record.variant.items()),
     }
     return {fact: str(value) for fact, value in known.items() if value not in (None, '')}
 
@@ -389,23 +390,23 @@ _NO_WORK = {'PARITY_SESSION', *identity.PLACING}
 _WORK = {name: name for name in ('ranks', 'nodes', 'threads', 'profiled')} | {'sizes': 'input'}
 
 
-def _work(raw: dict[str, Any], record: dict[str, Any], alike: dict[str, str]) -> dict[str, Any]:
+def _work(raw: dict[str, Any], record: CaseRecord, alike: dict[str, str]) -> dict[str, Any]:
     """Return what the program was given: a text, or several by name. A fact that was not recorded is left out."""
     program, variables = raw.get('executable'), raw.get('env_vars')
     known = {fact: alike[name] for fact, name in _WORK.items() if name in alike}
-    known |= {'check': record.get('code'),
+    known |= {'check': record.code,
               'program': os.path.basename(program) if isinstance(program, str) else None,
-              'arguments': _arguments(raw.get('executable_opts')), 'input': record.get('inputs'),
-              'container image': record.get('image')}
+              'arguments': _arguments(raw.get('executable_opts')), 'input': record.inputs,
+              'container image': record.image}
     if isinstance(variables, dict):
         known['variable'] = {name: identity.digest(str(value).encode()) if _SECRET.search(name) else
                              _arguments([value]) for name, value in variables.items() if name not in _NO_WORK}
     return {fact: value for fact, value in known.items() if value is not None}
 
 
-def _context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:
+def _context(record: CaseRecord, machine: dict[str, Any]) -> dict[str, str]:
     """Return the facts named beside the figures: node, kernel and hypervisor, file systems, link."""
-    node, said = record.get('node') or {}, record.get('facts') or {}
+    node, said = record.node, record.facts
     known = {fact: node.get(fact) for fact in _OF_NODE}
     if not node and machine:        # the case ran on this very machine
         known |= {fact: machine.get(name) for fact, name in _OF_MACHINE.items()}
@@ -417,9 +418,9 @@ def _context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:
     return {fact: ' '.join(str(value).split()) for fact, value in known.items() if value}
 
 
-def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[str, str | None]:
+def _software(record: CaseRecord, found: dict[str, Any], mpi: bool) -> dict[str, str | None]:
     """The code with Spack's DAG hash, or its package's version and the program's SHA-256; MPI; BLAS."""
-    needs = record.get('needs') or []
+    needs = record.needs
     own = [code for code in codes.every() if code.feature in needs]
     packages, programs = found.get('packages') or {}, found.get('programs') or {}
     built = [packages[name] for name in map(codes.package_of, needs) if name in packages]
@@ -435,7 +436,7 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
             for code in own for name in code.programs if name != 'python3' and (p := programs.get(name))]
     if not said and 'python3' in programs and any(code.executable == 'python3' for code in own):
         said = [f'python {programs["python3"].get("version")}']
-    identity = (record.get('software') or {}).get('identity')
+    identity = record.software.get('identity')
     used, package = found.get('mpi') or {}, (programs.get('mpirun') or {}).get('package_version')
     return {'software': ', '.join(said) or _words(identity and f'identity {identity}'),
             'MPI': _words(used.get('name'), used.get('version'), package and f'({package})') if mpi else None,

@@ -16,6 +16,7 @@ from reframe.frontend.loader import RegressionCheckLoader
 from parity.base import submission
 from parity.base.reasons import Kind
 from parity.judge.refs import accepted
+from parity.judge.store.case_record import CaseRecord, Label, MetricRecord
 from parity.judge.store.plan_file import parameters
 from parity.measure import machine
 from parity.measure.check import watched
@@ -67,7 +68,7 @@ class _Case:
 class Adopted(rfm.RegressionTestPlugin):
     """The part that parity adds to a foreign test: its record, its session, its accepted values."""
 
-    parity = variable(dict, value={}, loggable=True)
+    parity = variable(CaseRecord, type(None), value=None, loggable=True)
 
     @classmethod
     def setvar(cls, name, value):
@@ -83,6 +84,7 @@ class Adopted(rfm.RegressionTestPlugin):
 
     @run_after('init')
     def parity_declare(self):
+        self.parity = CaseRecord()
         if variables.changed(self):
             self._rfm_display_name = variables.display_name(self)
 
@@ -91,19 +93,19 @@ class Adopted(rfm.RegressionTestPlugin):
         if not self.is_dry_run():
             from parity.measure.session import current
             told = self.parity_told
-            self.parity = {'journal': current.enter().id, 'subsystem': told.parity_subsystem, 'size': told.size,
-                           'changed': variables.changed(self),
-                           'check': identity.version(sys.modules[type(self).__module__].__file__),
-                           'code': identity.code(sys.modules[type(self).__module__].__file__)}
+            file = sys.modules[type(self).__module__].__file__
+            self.parity = CaseRecord(
+                journal=current.enter().id, subsystem=told.parity_subsystem, size=told.size,
+                changed=variables.changed(self), check=identity.version(file), code=identity.code(file))
 
     @run_after('setup')
     def parity_begin(self):
         if not self.is_dry_run():
             self._parity_metrics()
             extras = self.current_environ.extras
-            self.parity['inputs'] = self._parity_inputs()
-            self.parity['software'] = {'provider': extras.get('provider', ''),
-                                       'identity': ' '.join(map(str, self.modules))}
+            self.parity.inputs = self._parity_inputs()
+            self.parity.software = {'provider': extras.get('provider', ''),
+                                    'identity': ' '.join(map(str, self.modules))}
             self._parity_refuse('wrong', adopt.fault(self))
 
     def _parity_inputs(self):
@@ -117,7 +119,7 @@ class Adopted(rfm.RegressionTestPlugin):
 
     def _parity_refuse(self, status, why, kind=Kind.NONE):
         if why:
-            self.parity |= {'status': status, 'reason': why, 'kind': kind.value}
+            self.parity.refuse(status, why, kind)
             raise SanityError(why)
 
     def _parity_metrics(self):
@@ -126,8 +128,8 @@ class Adopted(rfm.RegressionTestPlugin):
         place = self.current_partition.fullname
         found, own = adopt.metrics(self, place), adopt.references(self, place)
         for m in found:
-            self.parity.setdefault('metrics', {})[m.name] = {
-                'unit': m.unit, 'better': m.better, 'source': "the check's own" if m.name in own else ''}
+            source = "the check's own" if m.name in own else ''
+            self.parity.metrics[m.name] = MetricRecord(m.unit, m.better, source)
         current.add_metrics((identity.case_name(self.display_name), self.current_partition.name,
                        self.current_environ.name), [vars(m) for m in found])
 
@@ -135,27 +137,27 @@ class Adopted(rfm.RegressionTestPlugin):
     def parity_queue(self):
         if self.is_dry_run():
             return
-        self.env_vars['PARITY_SESSION'] = self.parity['journal']
+        self.env_vars['PARITY_SESSION'] = self.parity.journal
         case, have = _Case(self), Workload.extra(self, 'nodes')
         if have and (needed := scheduled.nodes(case)) > have:
             case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}', Kind.NODES)
-        self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
+        self.parity.image = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
         scheduled.demand_modules(case)
         if why := submission.of_case(case):
             raise ReframeError(why)
         if Workload.runs_here(self):
-            self.parity['before'] = machine.reading()
+            self.parity.before = machine.reading()
 
     @run_after('run', always_last=True)
     def parity_after(self):
         if self.is_dry_run():
             return
         if Workload.runs_here(self):
-            self.parity['after'] = machine.reading()
-        self.parity['node'] = scheduled.node(self.stagedir)
-        self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
+            self.parity.after = machine.reading()
+        self.parity.node = scheduled.node(self.stagedir)
+        self.parity.nodes = self.job.nodelist or []      # for a session that is killed
         Workload._parity_watched(_Case(self))
 
     @run_before('performance', always_last=True)
@@ -166,24 +168,24 @@ class Adopted(rfm.RegressionTestPlugin):
         if self.job:
             kind, why = scheduled.ended(self.job)
             self._parity_refuse('failed', why or scheduled.signalled(self.job), kind)
-            self.parity['exitcode'] = self.job.exitcode or 0
+            self.parity.exitcode = self.job.exitcode or 0
         for name, why in adopt.measure(self, self.current_partition.fullname).items():
-            self.parity['metrics'][name]['absent'] = why
+            self.parity.metrics[name].absent = why
         if TEST_BED in self.current_partition.features:
-            why = {'word': 'test bed', 'reason': 'the partition only tries checks'}
-            self.parity['labels'] = {name: why for name in self.parity['metrics'] if name != PASSED}
+            label = Label('test bed', 'the partition only tries checks')
+            self.parity.labels = {name: label for name in self.parity.metrics if name != PASSED}
         adopt.refer(self, self.current_partition.fullname, self._parity_accepted())
 
     def _parity_accepted(self):
         """The values of systems/*/references for this very case, by metric; they win over the check's own."""
         system, _, partition = self.current_partition.fullname.partition(':')
-        has = {'size': self.parity['size'], '$environ': self.current_environ.name,
+        has = {'size': self.parity.size, '$environ': self.current_environ.name,
                **parameters(identity.case_name(self.display_name))}
         found = {}
-        for each in () if self.parity['changed'] else accepted.of_system(system):
+        for each in () if self.parity.changed else accepted.of_system(system):
             if (each.partition, each.check) != (partition, type(self).__name__):
                 continue
-            for name, metric in self.parity['metrics'].items() if each.index.items() <= has.items() else ():
+            for name, metric in self.parity.metrics.items() if each.index.items() <= has.items() else ():
                 if each.metric in (name, identity.shared(name)):
-                    found[name], metric['source'] = each.reference, ''
+                    found[name], metric.source = each.reference, ''
         return found

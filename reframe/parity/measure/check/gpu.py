@@ -71,7 +71,7 @@ class Devices(RegressionTestPlugin):
         order = [uuid for uuid in devices if found is None or uuid in found] or list(found or ())
         if order or found is not None:
             self._complete(order, devices)
-        self.parity['devices'] = {
+        self.parity.devices = {
             f'gpu{at}': f'{uuid}, bus {device.bus}{gpu.capped(told, device)}'
             if (device := devices.get(uuid)) else uuid for at, uuid in enumerate(order)}
         self._tell(told)
@@ -89,7 +89,7 @@ class Devices(RegressionTestPlugin):
         """Note the Gflop a joule of each device, whose work is 10^9 operations, where its driver tells the energy.
 
         The energy is that of the whole program, its start included: the true ratio is not lower."""
-        self.parity['gpus']['gflop_per_joule'] = {
+        self.parity.gpus['gflop_per_joule'] = {
             str(device): gflop[device.uuid] / joules for device in self._report().devices
             if device.uuid in gflop and (joules := gpu.energy_j(device))}
 
@@ -111,7 +111,7 @@ class Devices(RegressionTestPlugin):
     def _devices(self, now: dict[str, str] | None = None) -> dict[str, str]:
         """Return the devices that the node had when it was whole, and keep those that it has ``now``."""
         file = paths.results() / 'cache' / 'devices.json'
-        node = self.parity.get('node', {}).get('node') or platform.node()
+        node = self.parity.node.get('node') or platform.node()
         try:
             every = json.loads(file.read_text())
         except (OSError, ValueError):
@@ -122,11 +122,11 @@ class Devices(RegressionTestPlugin):
 
     def _tell(self, told: Report) -> None:
         """Note what the driver said, who else had the devices, and what slowed them down."""
-        self.parity['gpus'] = gpu.facts(told)
-        self.parity['node'] = {**self.parity.get('node', {}),
-                               'gpus': ' '.join(device.uuid for device in told.devices),
-                               'gpu_slowed': '; '.join(gpu.causes(told)) or 'no'}
-        self.parity['disturbed'] = '; '.join(filter(None, (self.parity.get('disturbed'), gpu.disturbed(told))))
+        self.parity.gpus = gpu.facts(told)
+        self.parity.node = {**self.parity.node,
+                            'gpus': ' '.join(device.uuid for device in told.devices),
+                            'gpu_slowed': '; '.join(gpu.causes(told)) or 'no'}
+        self.parity.disturbed = '; '.join(filter(None, (self.parity.disturbed, gpu.disturbed(told))))
 
 
 class Gpu(Devices, Workload):
@@ -151,7 +151,7 @@ class Gpu(Devices, Workload):
     @run_after('setup')
     def parity_devices(self):
         self.parity_declare_each()
-        self.parity['metrics'] = {m.name: self._parity_metric(m) for m in self.metrics}
+        self.parity.metrics = {m.name: self._parity_metric(m) for m in self.metrics}
 
     def parity_declare_each(self):
         """Declare a metric a device; one device is as even as can be."""
@@ -196,7 +196,7 @@ class Gpu(Devices, Workload):
             if not (place := metric.name[len(shared(metric.name)):]) or int(place) >= len(limits):
                 continue
             if limit := limits[int(place)].get(metric.limit):
-                self.parity['metrics'][metric.name]['limit'] = limit.model_dump()
+                self.parity.metrics[metric.name].limit = limit.model_dump()
 
     @run_before('performance')
     def parity_share_references(self):

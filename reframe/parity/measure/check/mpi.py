@@ -151,12 +151,12 @@ class Mpi(Workload):
     def parity_beside(self):
         """Check where the ranks ran, and return the figures of the profile. Raises Misplaced."""
         ran = placement.read(Path(self.stagedir, 'ranks'))
-        self.parity['placement'] = {**vars(self.asked), 'ran': ran.as_records()}
+        self.parity.placement = {**vars(self.asked), 'ran': ran.as_records()}
         if why := placement.problem(self.asked, ran):
             raise placement.Misplaced(f'placement: {why}')
         if self.network and self.asked.nodes > 1:
-            self.parity['traffic'] = traffic.counted(Path(self.stagedir))
-            if why := traffic.problem(self.network, self.parity_networks, self.parity['traffic'], self.sent_bytes):
+            self.parity.traffic = traffic.counted(Path(self.stagedir))
+            if why := traffic.problem(self.network, self.parity_networks, self.parity.traffic, self.sent_bytes):
                 raise Wrong(why)
         return self._parity_profile() if self.profile else {}
 
@@ -168,5 +168,5 @@ class Mpi(Workload):
         values, facts = found.read(reports[0].read_text(errors='replace'))
         if facts['tasks'] != self.num_tasks:
             raise Wrong(f'{self.profiler.name} saw {facts["tasks"]} tasks, asked for {self.num_tasks}')
-        self.parity['profile'] = facts
+        self.parity.profile = facts
         return {m.name: values[m.name] for m in found.METRICS}

@@ -65,7 +65,7 @@ class Budget(RegressionTestPlugin):
 
     @run_after('setup', always_last=True)
     def parity_planned(self):
-        if 'io' not in self.parity['sizing']:
+        if 'io' not in self.parity.sizing:
             raise ReframeError(f'{type(self).__name__} plans no bytes: call plan_bytes() after setup')
 
     def _night(self, stated, path):

@@ -29,6 +29,7 @@ from parity.base import codes, paths, reasons, submission
 from parity.base.figures import amount, figure
 from parity.base.limits import measured
 from parity.base.reasons import Kind
+from parity.judge.store.case_record import CaseRecord, Label, MetricRecord
 from parity.measure import machine
 from parity.measure.check import sizing, watched
 from parity.measure.check.program import Program
@@ -60,7 +61,7 @@ class Workload(rfm.RegressionTestPlugin):
     instead = {}
     #: Features that the partition must have, e.g. {'gpu'}.
     partition_needs = frozenset()
-    #: tuple of parity.check.metric.Metric
+    #: tuple of Metric
     metrics = ()
     #: What makes two programs of one, found only when it has run: name -> values. References name it in their
     #: $index beside `size`, and no runs of which it differs are compared.
@@ -75,7 +76,7 @@ class Workload(rfm.RegressionTestPlugin):
     standalone = False
 
     size = variable(typ.Str[r'quick|nightly|acceptance'], value='quick', loggable=True)
-    parity = variable(dict, value={}, loggable=True)
+    parity = variable(CaseRecord, type(None), value=None, loggable=True)     # ReFrame copies a value for each case
 
     @classmethod
     def setvar(cls, name, value):
@@ -85,6 +86,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     @run_after('init')
     def parity_declare(self):
+        self.parity = CaseRecord()
         self._rfm_display_name = variables.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem, *self.parity_size_tags()}
         code = codes.stated_beside(sys.modules[type(self).__module__].__file__)
@@ -158,23 +160,14 @@ class Workload(rfm.RegressionTestPlugin):
         session = current.enter()
         extras = self.current_environ.extras
         known = extras.get('identities', {})
-        self.parity = {
-            'journal': session.id,
-            'subsystem': self.parity_subsystem,
-            'size': self.size,
-            'needs': sorted(self.needs),
-            'metrics': {m.name: self._parity_metric(m) for m in self.metrics},
-            'software': {'provider': extras.get('provider', ''),
-                         'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
-            'labels': {},
-            'variant': {},
-            'left_out': self.not_run(),
-            'sizing': {},
-            'changed': self.parity_changed(),
-            'inputs': {},
-            'check': identity.version(sys.modules[type(self).__module__].__file__),
-            'code': identity.code(sys.modules[type(self).__module__].__file__),
-        }
+        file = sys.modules[type(self).__module__].__file__
+        self.parity = CaseRecord(
+            journal=session.id, subsystem=self.parity_subsystem, size=self.size, needs=sorted(self.needs),
+            metrics={m.name: self._parity_metric(m) for m in self.metrics},
+            software={'provider': extras.get('provider', ''),
+                      'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
+            left_out=self.not_run(), changed=self.parity_changed(), inputs={},
+            check=identity.version(file), code=identity.code(file))
         self.env_vars['PARITY_SESSION'] = session.id
         self._parity_reference()
 
@@ -184,7 +177,7 @@ class Workload(rfm.RegressionTestPlugin):
         if limit and limit['unit'] != metric.unit:  # a bound in another unit would judge wrongly: be loud
             raise ReframeError(f'{metric.name} is in {metric.unit}, its limit {metric.limit} in '
                                f'{limit["unit"]}: state both in one unit')
-        return {'unit': metric.unit, 'better': metric.better, 'limit': limit, 'ceiling': None}
+        return MetricRecord(metric.unit, metric.better, limit=limit)
 
     def _parity_reference(self):
         """Accepted values of this partition, where there are any: ReFrame's $ref form.
@@ -262,16 +255,16 @@ class Workload(rfm.RegressionTestPlugin):
     def skip_case(self, reason, kind=Kind.NONE):
         """Leave the case out, with the reason that the verdict will show."""
         reason = reasons.cut(reason)
-        self.parity |= {'status': 'skipped', 'reason': reason, 'kind': kind.value}
+        self.parity.refuse('skipped', reason, kind)
         self.skip(reason)
 
     def derive(self, what, sized):
         """Keep a size that was derived, with its reason, beside the figures."""
-        self.parity.setdefault('sizing', {})[what] = dataclasses.asdict(sized)
+        self.parity.sizing[what] = dataclasses.asdict(sized)
 
     def note(self, facts):
         """Keep what the output says beside its figures: sizes, file systems, versions."""
-        self.parity['facts'] = facts
+        self.parity.facts = facts
 
     def variant(self, **found):
         """Keep which of the check's ``variants`` this run is; raises Wrong for one that it does not declare."""
@@ -279,11 +272,11 @@ class Workload(rfm.RegressionTestPlugin):
             if value not in self.variants[name]:
                 raise Wrong(f'{name} is {value}: valid are {", ".join(self.variants[name])}')
             setattr(self, name, value)
-        self.parity['variant'] = found
+        self.parity.variant = found
 
     def stage(self, name, text):
         """Write an input file into the case's stage directory."""
-        self.parity.setdefault('inputs', {})[name] = identity.digest(text.encode())
+        self.parity.inputs = {**(self.parity.inputs or {}), name: identity.digest(text.encode())}
         Path(self.stagedir, name).write_text(text)
 
     def stage_program(self, name):
@@ -301,12 +294,12 @@ class Workload(rfm.RegressionTestPlugin):
 
     def leave_out(self, metrics, reason):
         """Metrics that this case cannot have, e.g. a latency between ranks where there is one rank."""
-        self.parity.setdefault('left_out', {}).update(dict.fromkeys(metrics, reason))
+        self.parity.left_out.update(dict.fromkeys(metrics, reason))
 
     def label(self, metrics, word, reason):
         """Mark figures as not being what they seem, e.g. 'cached': they are never judged as such."""
         for name in metrics:
-            self.parity['labels'][name] = {'word': word, 'reason': reason}
+            self.parity.labels[name] = Label(word, reason)
 
     def label_cached(self, metrics, array_bytes, cache_bytes):
         """Label bandwidths whose arrays the last-level caches may hold; None: their size is not known."""
@@ -318,7 +311,7 @@ class Workload(rfm.RegressionTestPlugin):
     @run_before('run', always_last=True)
     def parity_queue(self):
         if self._parity_here():
-            self.parity['before'] = machine.reading()
+            self.parity.before = machine.reading()
         scheduled.begin(self)
         watched.begin(self)
         scheduled.demand_modules(self)
@@ -328,7 +321,7 @@ class Workload(rfm.RegressionTestPlugin):
     @run_after('run', always_last=True)
     def parity_after(self):
         if self._parity_here():
-            self.parity['after'] = machine.reading()
+            self.parity.after = machine.reading()
 
     def _parity_here(self):
         """True if the case runs on this very machine: only then its load is the case's load."""
@@ -348,8 +341,8 @@ class Workload(rfm.RegressionTestPlugin):
         """Parse what the program printed; nothing but complete, right, finite figures passes."""
         if self.is_dry_run():
             return True
-        self.parity['node'] = scheduled.node(self.stagedir)
-        self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
+        self.parity.node = scheduled.node(self.stagedir)
+        self.parity.nodes = self.job.nodelist or []      # for a session that is killed
         self._parity_watched()
         kind, why = scheduled.ended(self.job, self._parity_text(self.stderr))
         if why:
@@ -377,7 +370,7 @@ class Workload(rfm.RegressionTestPlugin):
             value = values.get(metric.name)
             if why := 'absent from the output' if value is None else metric.refuses(value):
                 self._parity_refuse('wrong', f'metric {metric.name} is {why}')
-        if why := watched.longer(self.parity['watched'], self._parity_times(values)):
+        if why := watched.longer(self.parity.watched, self._parity_times(values)):
             self._parity_refuse('wrong', why)
         if TEST_BED in self.current_partition.features:
             self.label([m.name for m in self.metrics], 'test bed', 'the partition only tries checks')
@@ -398,15 +391,15 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_watched(self):
         """Note who else had the CPUs of the job, whether its clock was right, and what it left running."""
-        self.parity['watched'] = seen = watched.report(self.stagedir)
+        self.parity.watched = seen = watched.report(self.stagedir)
         if self.extra('nodes_share_cpus') and scheduled.nodes(self) > 1:
             seen |= {'others': None, 'unknown': 'the nodes of the job share CPUs'}
-        self.parity['disturbed'] = watched.false_clock(seen) or watched.disturbed(seen, self.extra('others_cpus'))
+        self.parity.disturbed = watched.false_clock(seen) or watched.disturbed(seen, self.extra('others_cpus'))
 
     def _parity_times(self, values):
         """Return the times that the output tells, in seconds: no rank's can be longer than the job's."""
         times = {m.name: values[m.name] * SECONDS[m.unit] for m in self._parity_expected() if m.unit in SECONDS}
-        noted = self.parity.get('facts', {}).get('seconds')
+        noted = self.parity.facts.get('seconds')
         return times | ({'a run of the program': noted} if isinstance(noted, (int, float)) else {})
 
     @staticmethod
@@ -417,7 +410,7 @@ class Workload(rfm.RegressionTestPlugin):
             return ''
 
     def _parity_expected(self):
-        return [m for m in self.metrics if m.name not in self.parity['left_out']]
+        return [m for m in self.metrics if m.name not in self.parity.left_out]
 
     def _parity_exit(self):
         """Return the exit code, if it is not 0, and the complaint on standard error."""
@@ -429,20 +422,20 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_refuse(self, status, reason, kind=Kind.NONE):
         reason = reasons.cut(reason)
-        self.parity |= {'status': status, 'reason': reason, 'kind': kind.value}
+        self.parity.refuse(status, reason, kind)
         raise SanityError(f'{status}: {reason}')
 
     def _parity_ceilings(self, values):
         """Stand a figure beside a measured ceiling: efficiency, never `impossible`. A ceiling that another check
         measures is looked up when the session is judged."""
         for m in self._parity_expected():
-            noted = self.parity['metrics'][m.name]
-            if m.ceiling and not noted['limit']:
+            noted = self.parity.metrics[m.name]
+            if m.ceiling and not noted.limit:
                 times = self.num_tasks if m.ceiling_times_ranks else 1
                 if '.' in m.ceiling:
-                    noted['ceiling'] = {'of': m.ceiling, 'times': times}
+                    noted.ceiling = {'of': m.ceiling, 'times': times}
                 else:
-                    noted['limit'] = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
+                    noted.limit = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
 
 
 #: Units of time. CPU time that is summed over ranks needs another one, such as `CPU s`.

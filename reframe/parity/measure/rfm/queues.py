@@ -121,8 +121,9 @@ class Patient:
             return False
         kind, why = late
         why = f'{why}; {self.words_of(job)}'
-        if record := getattr(job, 'record', None):
-            record.update(status='failed', kind=kind.value, reason=why)
+        record = getattr(job, 'record', None)
+        if record:
+            record.refuse('failed', why, kind)
         self.cancel(job)
         job._exception = JobError(why, job.jobid)
         return True

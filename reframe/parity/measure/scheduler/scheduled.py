@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from parity.base.reasons import WINDOW_ENDED, Kind
+from parity.judge.store.case_record import JobTimes
 from parity.measure.scheduler import command, pbs, placement, slurm
 from parity.site.systems import QUEUED
 
@@ -86,14 +87,14 @@ def begin(case) -> None:
         case.stage_program('pbs_rsh.sh')
         case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
     job.options = [*job.options, _NEVER_AGAIN[scheduler]]
-    job.record, job.times = case.parity, case.parity.setdefault('job', {})
+    job.record = case.parity
     if case.max_pending_time is None:
         case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
     if until := float(os.environ.get(UNTIL, 0)):
         if (left := until - time.time()) <= 0:
             case.skip_case(f'{WINDOW_ENDED} before its job started: it is left for the next night', Kind.WINDOW)
         if left < case.max_pending_time:        # ReFrame reads a time as seconds
-            case.max_pending_time, case.parity['until'] = left, until
+            case.max_pending_time, case.parity.until_unix = left, until
 
 
 def begun(job) -> bool:
@@ -121,7 +122,8 @@ def nodes(case) -> int:
 def note_times(job, times: tuple[float, float] | None) -> None:
     """Keep how long a job waited in the queue, refusals included, and ran. Without ``times`` its files tell: it
     writes NODE when it begins, and its output until it ends."""
-    if getattr(job, 'times', None) is None:
+    record = getattr(job, 'record', None)
+    if record is None:
         return
     if times:
         waited, ran = times[0] + getattr(job, 'refused_for', 0.0), times[1]
@@ -131,7 +133,7 @@ def note_times(job, times: tuple[float, float] | None) -> None:
         except OSError:
             return
         waited, ran = began - job.submit_time, ended - began
-    job.times.update(submitted=job.submit_time, waited=max(0.0, waited), ran=max(0.0, ran))
+    record.job = JobTimes(job.submit_time, waited_s=max(0.0, waited), ran_s=max(0.0, ran))
 
 
 def node_report(stagedir: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The session that this very ReFrame process runs: begun when its settings are read, closed at exit.
 
 Before ReFrame touches anything the session takes the lock and recovers what a killed one left. Before the first
-case starts it writes its plan (records.plan_file) and a journal, results/running/<id>.json. A killed session
+case starts it writes its plan (judge.store.plan_file) and a journal, results/running/<id>.json. A killed session
 leaves the journal behind; the next one recovers what the perflogs hold (parity.measure.session.recovery)."""
 
 from __future__ import annotations
