@@ -22,15 +22,16 @@ def read(text: str) -> Read:
 
     Facts: version, implementation, times, array_bytes (to 0.1 MB)."""
     out = _output(text)
-    version = out.one(r'Version: (\d\S*)', 'Version: ...')[1]
-    implementation = out.one('Implementation: (.+)')[1]
     out.refuse('terminate called', Incomplete)
     out.refuse('Validation failed')
     _refuse_other_modes(out)
+    out.ends_with(f'Dot {ROW}', 'Dot ...')
+    version = out.one(r'Version: (\d\S*)', 'Version: ...')[1]
+    implementation = out.one('Implementation: (.+)')[1]
     times = out.count(r'Running (?:Classic )?kernels (\S+) times.*')
+    out.one('Precision: double')
     megabytes = out.figure(r'Array size: (\S+) MB(?: .*)?', places=1)
     out.one(HEADING, 'Function MBytes/sec Min (sec) Max Average')
-    out.ends_with(f'Dot {ROW}', 'Dot')
     _demand_rows(out)
     figures = {name.lower(): _rate(out, name, megabytes) for name in ARRAYS}
     return figures, {'version': version, 'implementation': implementation, 'times': times,
@@ -56,7 +57,6 @@ def _refuse_other_modes(out: Output) -> None:
         raise Unread('BabelStream with --float is not read; read is double precision')
     if out.every(r'Array size: \S+ MiB(?: .*)?'):
         raise Unread('BabelStream with --mibibytes is not read; read are MB')
-    out.one('Precision: double')
 
 
 def _demand_rows(out: Output) -> None:
