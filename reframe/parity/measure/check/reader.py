@@ -156,7 +156,9 @@ class Lines:
         if stop < start:
             raise Incomplete(f'line {stop}: "{_plain(end)}" stands before "{_plain(begin)}"')
         inner = self.lines[start + 1 - self.first:stop - self.first]
-        return Lines(inner, start + 1)
+        part = Lines(inner, start + 1)
+        part.ended = self.ended
+        return part
 
 
 def _split(text: str, fold: bool) -> list[str]:
