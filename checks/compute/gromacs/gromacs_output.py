@@ -53,7 +53,7 @@ Energies = dict[str, Decimal]
 
 @dataclass(frozen=True)
 class Run:
-    """What ran: ``counted`` are the steps in GROMACS's times, with the first energies as a step."""
+    """A run: ``counted`` are the steps in GROMACS's times, with the first energies as a step."""
 
     atoms: int
     ranks: int

@@ -44,7 +44,7 @@ MELT_TABLE = 'Step Temp PotEng KinEng TotEng'
 MELT_ROW = (r'(?P<step>\d+) (?P<temperature>\S+) (?P<potential_sign>-?)(?P<potential>\S+) (?P<kinetic>\S+) '
             r'(?P<total_sign>-?)(?P<total>\S+)')
 _DAY = 86400
-#: Times of a unit style: the unit of a simulated time, and how much of it a unit of the time step is.
+#: Times of a unit style: the unit of the simulated time, and its share in a unit of the time step.
 TIMES = {'lj': ('tau', 1.0), 'metal': ('ns', 1e-3), 'real': ('ns', 1e-6)}
 _FACTORS = {'': 1.0, 'k': 1e3, 'M': 1e6, 'G': 1e9}
 

@@ -127,7 +127,7 @@ def read(text: str) -> Read:
 
 @dataclass(frozen=True)
 class Device:
-    """What a device did: its rates by kind, those of its samples (Gop/s), and all operations."""
+    """The work of a device: its rates by kind, those of its samples (Gop/s), and all operations."""
 
     rates: dict[str, float]
     samples: list[float]

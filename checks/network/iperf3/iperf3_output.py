@@ -300,7 +300,7 @@ def _kernels_view(run: _Tcp, senders: list[_Sender]) -> dict[str, float]:
 
 
 def _all_tell(figures: list[int | None], what: str) -> bool:
-    """Return whether the kernel told all of these, False for none of them. Raise Incomplete for some."""
+    """Return whether the kernel told all of these or none. Raise Incomplete for some."""
     absent = figures.count(None)
     if 0 < absent < len(figures):
         raise Incomplete(f'{what}: {absent} of {len(figures)} are absent')

@@ -59,8 +59,8 @@ def read(text: str) -> Read:
 
     App time is the time between MPI_Init and MPI_Finalize; computation is its part outside MPI. mpi_share is the
     MPI time of all ranks over their App time. imbalance is the longest computation over the mean (1: even). Times
-    have a resolution of 1 ms. Raise Incomplete, with the line, for a report that is cut, Unread for one that is
-    made with other options of mpiP, and Wrong if figures contradict each other.
+    have a resolution of 1 ms. Raise Incomplete, with the line, for a report that is cut. Raise Unread for one of
+    other options of mpiP, and Wrong if figures contradict each other.
 
     Facts: version, command, tasks, nodes (names), ranks and calls. ``ranks``: rank, node, app_seconds,
     mpi_seconds, computation_seconds of each. ``calls``, longest first: call, seconds and count over all ranks;

@@ -25,7 +25,7 @@ _NAMES = {'wrong': 'wrong files'}
 
 @dataclass(frozen=True)
 class Iteration:
-    """What all ranks did in an iteration."""
+    """The work of all ranks in an iteration."""
 
     files: int
     bytes: int

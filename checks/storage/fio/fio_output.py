@@ -36,7 +36,7 @@ _UNITS = (('latency_ns', 1.0), ('latency_us', 1e3), ('latency_ms', 1e6))
 
 @dataclass(frozen=True)
 class Precision:
-    """How far the figures of a version of fio may be from what others make of them."""
+    """The rounding of a version of fio: by so much may its figures differ from what the others make."""
 
     bytes: int          # of a group
     bandwidth: float    # bytes/s
@@ -82,7 +82,7 @@ class _Whole(BaseModel, strict=True, defer_build=True):
 
 
 class _Direction(BaseModel, strict=True, defer_build=True):
-    """What was read, or written."""
+    """All reads of a group, or all writes."""
 
     total_ios: NonNegativeInt
     io_bytes: NonNegativeInt

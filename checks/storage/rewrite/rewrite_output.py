@@ -32,7 +32,7 @@ THROUGHPUT = r'(.* )?-t ?\d+( .*)?'
 
 @dataclass(frozen=True)
 class Command:
-    """What IOZone was asked for: sizes in KiB, as it prints them."""
+    """The command line of IOZone: sizes in KiB, as it prints them."""
 
     files: list[str]
     records: list[str]
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What IOZone measured: rates in MiB/s."""
+    """The figures of IOZone: rates in MiB/s."""
 
     rates: dict[str, float]
     facts: dict[str, str]
