@@ -137,7 +137,7 @@ def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
 
 
 @pytest.mark.parametrize('name, said', [('nosuch.db', 'no such file'), ('text.db', "not a results database of ReFrame's"),
-                                        ('other.db', "not a results database of ReFrame's"), ('results.db', 'of this checkout: name')])
+                                        ('other.db', "not a results database of ReFrame's"), ('results.db', 'would be added to: name')])
 def test_what_is_no_results_database_is_refused(results, tmp_path, name, said):
     store(paths.database(), 'a')
     (tmp_path / 'text.db').write_text('no database')
