@@ -24,8 +24,8 @@ from parity.judge.store.plan_file import NIGHT as NIGHT_EXTRAS
 from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.model import Attribution
-from parity.nightly import notify
-from parity.nightly.notify import send
+from parity.judge.report import notify
+from parity.judge.report.notify import send
 from sessions import case
 
 WEEK = 7 * nights.DAY
@@ -67,7 +67,7 @@ def after(*turns, news: str = '') -> tuple[list[Incident], str]:
     known, told = [], ''
     for number, cells in enumerate(turns):
         night = incidents.of_verdict(verdict(*cells).model_copy(update={'incidents': []}), 'onebox', nights.start(number))
-        known = [*(each for each in known if each.closed), *incidents.after([each for each in known if not each.closed], night, incidents.near())]
+        known = [*(each for each in known if each.closed), *incidents.after([each for each in known if not each.closed], night, incidents.Calendar.stored())]
         known = [each.model_copy(update={'number': each.number or number + 1 + at}) for at, each in enumerate(known)]
         what = {notify.news_of(each, each.notified) for each in known} - {''}
         again = any(notify.reminded(each, nights.start(number), WEEK) for each in known)
@@ -141,7 +141,7 @@ def notifier(site, stored):
 
 @pytest.mark.parametrize('old, new', ((0, 1), (0, 30), (30, 1), (9, 9)))
 def test_a_notice_is_one_screen_and_shows_what_is_new_first(notifier, old, new):
-    own, cells = notifier(), [nights.cell('failed', f'Toy{n} %size={n}', reason=f'no answer from server {n}') for n in range(old + new)]
+    own, cells = notifier(), [nights.cell('failed', f'Toy{n}', reason=f'no answer from server {n}', partition=f'p{n}') for n in range(old + new)]
     for night in filter(None, (cells[:old], cells)):
         before = notifier.got() if night is cells and old else ''
         notifier.tell(own, verdict(*night, mg()))
@@ -293,11 +293,14 @@ def test_a_night_that_was_killed_before_it_was_recorded_is_recorded_and_told_by_
     assert len(notifier.got('calls').splitlines()) == 2, 'once'
 
 
-KILLED = 'from parity.nightly import notify; from parity.judge.verdict import judge; notify.prepared("local").recorded(judge.newest())'
+KILLED = 'from parity.judge.report import notify; from parity.judge.verdict import judge; notify.prepared("local").recorded(judge.newest())'
 
 
 def test_a_kill_between_two_calls_tells_nothing_twice_and_nothing_never(notifier, stored, site):
-    others = [case(name=f'Other{at}', result='fail', fail_phase='run', perfvalues={}, parity={'status': 'wrong', 'reason': f'reason {at}'}) for at in range(4)]
+    ends = [('wrong', 'the sum is 7'), ('failed', 'exit code 1'), ('failed', 'time limit reached, 60 s (job 1: TIMEOUT)'),
+            ('failed', 'placement: rank 0 may run on CPUs 0-1: not bound to one core')]
+    others = [case(name=f'Other{at}', result='fail', fail_phase='run', perfvalues={}, parity={'status': status, 'reason': reason})
+              for at, (status, reason) in enumerate(ends)]
     stored.add(*others, cmdline=NIGHT)
     notifier('exit 1', on_incident='cat >>calls; test $(wc -l <calls) -ne 3 || kill -9 $PPID')
     assert run_python(KILLED, site.parents[2]).returncode == -signal.SIGKILL and len(notifier.got('calls').splitlines()) == 3

@@ -28,12 +28,13 @@ def nights(stored, *values: float, ago: int = 0, recorded: bool = True, **other)
             incidents.record(judge.newest(), 'local')
 
 
-def incident(number: int, opened: int, over: int | None = None, word: str = 'regressed', ack: str = '', changed: str = '') -> Incident:
-    """An incident of these nights, which are a day apart."""
+def incident(number: int, opened: int, over: int | None = None, word: str = 'regressed', ack: str = '', changed: str = '', last: int | None = None) -> Incident:
+    """An incident of these nights, which are a day apart; ``last``: its last bad one."""
+    last = (over or opened + 2) - 1 if last is None else last
     events = [Event(what='new', session='', start=opened * DAY), *([Event(what='known', session='', start=opened * DAY, text=ack)] if ack else []),
               *([Event(what='over', session='', start=over * DAY)] if over is not None else [])]
     return Incident(number=number, uuid=str(number), system='local', key=[word], state='open' if over is None else 'over', ack=ack,
-                    faults={'x': Fault(word=word, since=0, measured=0)}, events=events,
+                    faults={'x': Fault(word=word, since=0, measured=last * DAY)}, events=events,
                     changes=[Change(fact=changed, old='1', new='2', since=opened * DAY)] if changed else [])
 
 
@@ -41,11 +42,17 @@ def incident(number: int, opened: int, over: int | None = None, word: str = 'reg
     (incident(1, 2, 9), [1], 0), (incident(1, 2, 10), [], 0), (incident(1, 2), [], 0), (incident(1, 8), [], 1),
     (incident(1, 2, 3, word='failed'), [], 0), (incident(1, 2, 3, ack='until 2030-01-01 by me: a fan'), [], 0),
     (incident(1, 2, ack='until 2030-01-01 by me: false alarm'), [1], 0),
-    (incident(1, 2, 5, changed='kernel'), [], 0), (incident(1, 2, 5, changed='nodes'), [1], 0)],
-    ids=['seven nights', 'eight nights', 'never over', 'yesterday', 'failed', 'a known fault', 'called false', 'another kernel', 'other nodes'])
+    (incident(1, 2, 5, changed='kernel'), [], 0), (incident(1, 2, 5, changed='nodes'), [1], 0), (incident(1, 2, 4, last=2), [], 0),
+    (incident(1, 2, 4, last=2, ack='until 2030-01-01 by me: false alarm'), [1], 0)],
+    ids=['seven nights', 'eight nights', 'never over', 'yesterday', 'failed', 'a known fault', 'called false', 'another kernel', 'other nodes', 'a single night', 'a single night that is called false'])
 def test_an_alarm_proves_false(found, false, young):
     told = summary.false_alarms([found], [night * DAY for night in range(11)], 30, 2.0)
     assert ([each.number for each in told.false], told.young, told.allowed) == (false, young, 2.0)
+
+
+def test_single_nights_are_counted_apart():
+    told = summary.false_alarms([incident(1, 2, 4, last=2), incident(2, 2, 5)], [night * DAY for night in range(11)], 30, 2.0)
+    assert ([each.number for each in told.single], [each.number for each in told.false]) == ([1], [2])
 
 
 @pytest.mark.parametrize('count, mean, chance', [(0, 0.5, 1.0), (1, 0.5, 0.393469), (3, 2.0, 0.323324), (400, 0.5, 0.0), (5000, 5000.0, 0.5019)])

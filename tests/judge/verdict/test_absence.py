@@ -121,14 +121,14 @@ def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fi
     stored.add(*cases, cmdline=NIGHTLY)
     night(stored, 'Toy')
     assert len(missing()) == 2
-    one, = incidents.after([], incidents.of_verdict(judge.newest(), 'local', 1.0), incidents.near())
+    one, = incidents.after([], incidents.of_verdict(judge.newest(), 'local', 1.0), incidents.Calendar.stored())
     assert [fault.word for fault in one.faults.values()] == ['missing', 'missing']
     for day in (2, 1):
         system(f"[{{{entry}, reason: replaced, since: {store.day(day)}}}]")
         found, gone = judge.newest(), fits and day == 1
         assert len(missing()) == 2 * (not gone) and len(found.retired) == 2 * gone
         assert found.exit_code == (0 if gone else 3) and not found.warnings
-    again, = incidents.after([one.model_copy(update={'number': 1})], incidents.of_verdict(judge.newest(), 'local', 2.0), incidents.near())
+    again, = incidents.after([one.model_copy(update={'number': 1})], incidents.of_verdict(judge.newest(), 'local', 2.0), incidents.Calendar.stored())
     assert (again.state == 'over') == fits
     stored.add(*cases, cmdline=NIGHTLY)
     assert [bool(re.search(r'system.yaml:\d+: retired: .* is planned again: take the entry out', said)) for said in judge.newest().warnings] == [True] * fits
@@ -184,7 +184,7 @@ def test_a_cell_that_skips_itself_three_nights_in_a_row_ends_with_3_where_it_was
     done = parity('verdict')
     assert done.returncode == 3 and '2 cells were left out 3 nights in a row, and measured before: Stream: hpl (too slow' in ' '.join(done.stdout.split())
     assert '2 left out for 3 nights in a row or more' in verdict.trust
-    one, = incidents.after([], incidents.of_verdict(verdict, 'local', 1.0), incidents.near())
+    one, = incidents.after([], incidents.of_verdict(verdict, 'local', 1.0), incidents.Calendar.stored())
     assert one.title == 'local:default: Stream: left out night after night'
     system(f'[{{check: Stream, reason: too slow, since: {store.day(3)}}}]')
     verdict = judge.newest()

@@ -17,7 +17,9 @@ from commands import parity, process
 from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.judge.report import answer
+from parity.judge.store.incidents import Event, Fault, Incident, Where
 from parity.judge.verdict import acks, judge
+from parity.judge.verdict.model import Attribution, Subsystem
 from parity.nightly import doctor
 from parity.site import plan, systems
 from stored import case
@@ -190,34 +192,57 @@ def test_two_people_who_acknowledge_at_once_lose_nothing(top):
     assert [person.wait() for person in people] == [0, 0] and len(acks.read('local')) == 40
 
 
-@pytest.mark.parametrize('incident, cell, found, begin, said', [
-    (None, HPL, -1, -9, 'acknowledged until'), (None, HPL, 1, -9, 'worse than acknowledged: a drop was found since'),
-    (7, 'Toy.other@local:default', 1, -1, 'acknowledged until'), (7, 'Toy.other@local:default', 2, 2, 'acknowledged until'), (7, 'Toy.other@local:default', 6, 5, '')])
-def test_an_acknowledgement_holds_until_a_further_drop_and_covers_what_began_with_its_incident(top, incident, cell, found, begin, said):
-    written(top, {'cell': cell, **({'incident': incident} if incident else {})})
+def tonight(incident=7, **fields):
+    """A slower cell of tonight."""
+    return nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', reason='slow', state='slow',
+                       incident=incident, **fields)
+
+
+def stored_incident(*names, node='', number=7):
+    """An incident of slower cells, of a node or of a partition."""
+    where = Where(kind='node', name=node) if node else Where(kind='partition', name='default')
+    faults = {name: Fault(word='regressed', since=0.0, measured=0.0, cell=name, part='compute', blamed='compute clock', where=where) for name in names}
+    return Incident(number=number, uuid=str(number), system='local', key=['regressed', 'node', node, 'compute'], where=where, part='compute clock', faults=faults,
+                    events=[Event(what='new', session='', start=0.0)])
+
+
+@pytest.mark.parametrize('found, said', [(-1, 'acknowledged until'), (1, 'worse than acknowledged: a drop was found since')])
+def test_an_acknowledgement_of_a_cell_holds_until_a_further_drop(top, found, said):
+    written(top)
     now = datetime.datetime.now().timestamp()
-    tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', reason='slow', state='slow',
-                          incident=7, detected=now + found * 86400, begin=now + begin * 86400)
-    (cell,), _ = acks.applied([tonight], 'local', TODAY, {})
-    assert bool(cell.acknowledged) == said.startswith('acknowledged') and cell.reason.removeprefix('slow').removeprefix('; ').startswith(said)
+    (cell,), _ = acks.applied([tonight(detected=now + found * 86400, begin=now - 9 * 86400)], 'local', TODAY, {})
+    assert bool(cell.acknowledged) == said.startswith('acknowledged') and cell.reason.removeprefix('slow; ').startswith(said)
+
+
+@pytest.mark.parametrize('node, where, part, known', [
+    ('', ('partition', 'default'), 'compute clock', True),                # what joined by place, part and begin
+    ('c9', ('node', 'c9'), 'compute clock', True), ('c9', ('', ''), 'compute and memory alike', True),
+    ('c9', ('node', 'c9'), 'memory', False), ('c9', ('everything', 'default, gpu'), 'compute clock', False)])
+def test_an_acknowledgement_covers_what_joins_its_incident_by_place_part_and_begin(top, node, where, part, known):
+    other = 'Toy.other@local:default'
+    written(top, {'cell': other, 'incident': 7, 'value': 12.0, 'expected': 10.0})
+    cause = Attribution(where=Where(kind=where[0], name=where[1]), subsystem=Subsystem(name=part))
+    later = datetime.datetime.now().timestamp() + 9 * 86400
+    found = [acks.applied([tonight(number, cause=cause, begin=later, detected=later, subsystem='compute')], 'local', TODAY, {7: OVER, 8: OVER},
+                          [stored_incident(other, node=node), stored_incident(HPL, number=8)])[0][0] for number in (7, 8)]
+    assert [bool(cell.acknowledged) for cell in found] == [known, False]
+
+
+def test_an_acknowledgement_covers_no_cell_that_another_incident_has(top):
+    """The clock of c9 is known. Later all nodes are slow in one of its cells, which moves to the incident of that."""
+    written(top, {'incident': 7})
+    of, other = stored_incident(HPL, node='c9'), stored_incident(HPL, number=8)
+    found = [acks.applied([tonight(number)], 'local', TODAY, {7: OVER, 8: OVER}, [of, other])[0][0] for number in (7, 8, 0)]
+    assert [bool(cell.acknowledged) for cell in found] == [True, False, False]
+    assert 'acknowledged in incident 7 only' in found[1].reason
 
 
 def test_a_level_that_is_found_after_one_low_night_is_no_further_drop(top):
     written(top, {'value': 90.0, 'expected': 100.0})
     found = datetime.datetime.now().timestamp() + 86400
-    tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', detected=found, usual=100.0,
-                          usual_low=97.0, history='regressed')
-    cells = [acks.applied([tonight.model_copy(update={'level': level})], 'local', TODAY, {})[0][0] for level in (89.5, 80.0)]
+    slower = tonight(0, detected=found, usual=100.0, usual_low=97.0, history='regressed')
+    cells = [acks.applied([slower.model_copy(update={'level': level})], 'local', TODAY, {})[0][0] for level in (89.5, 80.0)]
     assert [bool(cell.acknowledged) for cell in cells] == [True, False]
-
-
-@pytest.mark.parametrize('level, known', [(85.0, True), (62.0, True), (59.0, False)])
-def test_what_joins_an_acknowledged_incident_later_is_known_up_to_twice_its_slowdown(top, level, known):
-    written(top, {'cell': 'Toy.other@local:default', 'incident': 7, 'value': 12.0, 'expected': 10.0})
-    now = datetime.datetime.now().timestamp() + 9 * 86400
-    tonight = nights.cell(check='Toy', case='Toy', metric='hpl', system='local', partition='default', verdict='regressed', incident=7, detected=now,
-                          begin=now, usual=100.0, usual_low=99.0, level=level, history='regressed')
-    assert bool(acks.applied([tonight], 'local', TODAY, {})[0][0].acknowledged) == known
 
 
 @pytest.mark.parametrize('until, said', [(OVER, 'over: incident 7'), (LATER, '1 known fault, valid')])

@@ -170,3 +170,8 @@ def test_a_verdict_has_one_entry_for_cells_with_one_cause(stored):
     assert changed.startswith('changed: kernel old -> new on node01 since ') and more == 'changed: 3 facts more'
     assert [row[0] for row in entry.figures] == ['Toy: latency', 'Toy: hpl'] and len(entry.cells) == 2
     assert json.loads(verdict.model_dump_json())['cells'][0]['cause']['changes'][-1]['new'] == 'new'
+
+
+def test_an_accepted_value_is_no_change_that_slows():
+    slow = [figure(BAD, 71.2, 'v3', **BAND, reference=80.0), rerun(BAD, 71.0, 'v3', **BAND, reference=80.0)]
+    assert told(*slow).changes == []

@@ -15,6 +15,7 @@ from unittest import mock
 import pytest
 
 from commands import parity
+from conftest import TOP
 from nights import cell, start, verdict_of
 from parity.base import reasons
 from parity.judge import report
@@ -28,7 +29,7 @@ from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import acks, incidents, judge
 from parity.judge.verdict.model import Attribution, CellText, Subsystem
 from parity.measure.session import retain
-from parity.nightly import notify
+from parity.judge.report import notify
 from sessions import case, planned
 from stored import day
 
@@ -143,7 +144,7 @@ def test_nights_with_faults(cluster, nights, expected):
                 assert done.returncode == 0, done.stderr
     known = table.of_system('local')
     events, told = (dict(Counter(what)) for what in ((event.what for each in known for event in each.events), cluster.told))
-    stood = [(each.number, each.title, [(event.what, event.text) for event in each.events]) for each in known]
+    stood = [(each.number, each.title, [*each.faults], [(event.what, event.text) for event in each.events]) for each in known]
     assert events == expected and told == {what: count for what, count in events.items() if what != 'known'}, stood
     assert max([event.what for event in each.events].count('over') for each in known) == 1
     by_case = {tuple(sorted({cell.partition('.')[0] for cell in each.cells})): each for each in known}
@@ -185,8 +186,7 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
 
 
 def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledged_again(cluster, slow, stored):
-    def night(hpl: float, wait: int = 0):
-        stored.count += wait
+    def night(hpl: float):
         Days.day = Days.real.fromtimestamp(start(stored.count))
         return slow(hpl)
 
@@ -207,8 +207,8 @@ def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledge
     assert [line for line in night(84.0).warnings if 'the acknowledgement of incident 1 ended with it: parity unack 1 (' in line]
     assert parity('ack', '--list').stdout.startswith('Toy.hpl@local:default   incident 1 is back: it can go')
     ack()
-    assert (night(84.0).exit_code, night(100.0).incidents[0].state) == (0, 'over')
-    assert [each.number for each in night(84.0, wait=15).incidents] == [2]
+    assert [night(84.0).exit_code, *(night(hpl).incidents[0].state for hpl in [100.0] * 13)] == [0, *['known'] * 13]
+    assert [each.state for each in night(100.0).incidents] == ['over'] and night(100.0).incidents == []
 
 
 def test_a_cell_taken_out_of_an_acknowledged_incident_stays_known_and_the_answer_says_so(slow, site):
@@ -389,9 +389,9 @@ def work(nodes):
     def bad(name, number):
         cause = Attribution(where=Where(kind='node', name=f'n{number}'), subsystem=Subsystem(name='memory'))
         return incidents.Bad(f'{name} {number}', ['regressed', 'node', f'n{number}', 'memory'],
-                             Fault(word='regressed', since=0.0, measured=0.0), cause, CellText(cell(case=f'{name} %n={number}')))
+                             Fault(word='regressed', since=0.0, measured=0.0, cell=name), cause, CellText(cell(case=f'{name} %n={number}')))
     night = incidents.Night('local', 's', 1.0, {each.name: each for each in (bad('now', n) for n in range(nodes))}, {}, frozenset())
-    before, together = night._replace(bad={each.name: each for each in (bad('then', n) for n in range(nodes))}), incidents.near()
+    before, together = night._replace(bad={each.name: each for each in (bad('then', n) for n in range(nodes))}), incidents.Calendar.stored()
     known = [each.model_copy(update={'number': n, 'faults': Faults(each.faults)})
              for n, each in enumerate(incidents.after([], before, together), 1)]
     sys.setprofile(lambda frame, event, _: calls.update([event] if frame.f_code.co_filename == incidents.__file__ else []))
@@ -430,15 +430,17 @@ def broken(case: str, *nodes: str, reason: str = 'exit code 1', **other):
 TIMEOUT, CRASH = 'time limit reached, 120 s (job 1 on c1: TIMEOUT)', 'exit code 139; MPI_Finalize: Segmentation fault; although the output is complete'
 
 
-def live(*turns: list) -> tuple[list, list[list[str]]]:
-    """The incidents after nights with these cells, and the events of each night, with the numbers of their incidents."""
-    known, events = [], []
-    for number, cells in enumerate(turns):
+def live(*turns: list, known: tuple = (), first: int = 0) -> tuple[list, list[list[str]]]:
+    """The incidents after nights with these cells, and the events of each night, with the numbers of their incidents.
+
+    ``known``: those before; ``first``: the number of the first night."""
+    known, events = [*known], []
+    for number, cells in enumerate(turns, first):
         cells = [*cells, fine('Other', 'c0')]
         verdict = verdict_of(cells, exit_code=judge.exit_code(cells))
         verdict = verdict.model_copy(update={'incidents': [], 'session': verdict.session.model_copy(update={'uuid': str(number)})})
         night = incidents.of_verdict(verdict, 'onebox', start(number))
-        now = incidents.after(known, night, incidents.near())
+        now = incidents.after(known, night, incidents.Calendar.stored())
         new = [each.model_copy(update={'number': len(known) + at}) for at, each in enumerate((each for each in now if not each.number), 1)]
         known = [*({each.number: each for each in known} | {each.number: each for each in now if each.number}).values(), *new]
         events.append([f'{each.number} {event.what}' for each in known for event in each.events if event.session == str(number)])
@@ -453,16 +455,12 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Osu %a=1', 0, 'partition', 'fat', 'network'), slower('Imb', 0, 'everything', ALL, 'network')],
       [slower('Osu %a=2', 0, 'partition', 'gpu', 'network')], [slower('Ring', 1, 'partition', 'virtual', 'network')]],
      ['everything: network 10 % slower']),
-    # a compiler's change in all partitions, some of unknown place; an older slow node is another
+    # a compiler's change in all partitions; an older slow node is another. A shared change joins nothing
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 6,
-      [slower('Npb', 7, 'partition', 'fat', 'compute', ['gcc']), slower('Npb', 7, changes=['gcc'], part='compute', partition='gpu')]],
+      [slower('Npb', 7, 'everything', 'fat, gpu', 'compute', ['gcc'], partition='fat'), slower('Npb', 7, 'everything', 'fat, gpu', 'compute', ['gcc'], partition='gpu')]],
      ['c3: memory 10 % slower', 'fat, gpu: compute 10 % slower']),
-    # what began a night before, with a change that explains nothing, takes in what the compiler slows, and its change
-    ([[slower('Hpcc', 0, 'partition', 'fat', 'memory', ['nodes'])], [slower('Npb %a=1', 1, 'partition', 'fat', 'memory', ['gcc'])],
-      [slower('Npb %a=2', 1, changes=['gcc'], part='compute', partition='gpu')]], ['fat, gpu: memory 10 % slower']),
-    # a kernel's change: two parts that show it at once, and one that is found seven nights later
     ([[slower('Ior', 0, 'partition', 'fat', 'storage', ['kernel'], on=['c1']), slower('Hpl', 0, 'partition', 'virtual', 'compute', ['kernel'], on=['c1'])]],
-     ['fat, virtual: storage 10 % slower']),
+     ['onebox:fat: storage 10 % slower', 'onebox:virtual: compute 10 % slower']),
     ([[slower('Ior', 0, 'partition', 'fat', 'storage', ['kernel'], on=['c1'])], *[[]] * 6,
       [slower('Imb', 0, 'partition', 'virtual', 'network', ['kernel'], on=['c1'], detected=start(7))]],
      ['onebox:fat: storage 10 % slower', 'onebox:virtual: network 10 % slower']),
@@ -478,13 +476,13 @@ ALL = 'fat, gpu, physical, virtual'
      ['onebox:fat: memory 10 % slower']),
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 8, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower']),
-    # ... of another part, which only moves with the first
-    ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Ior', 8, 'partition', 'fat', 'memory', subsystem='storage')]],
-     ['onebox:fat: memory 10 % slower'] * 2),
+    # ... of another part
+    ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Ior', 8, 'partition', 'fat', subsystem='storage')]],
+     ['onebox:fat: memory 10 % slower', 'onebox:fat: storage 10 % slower']),
     # ... but in no partition that is in order again
     ([[slower('Stream', 0, 'partition', 'fat, virtual', 'memory'), slower('Stream', 0, 'partition', 'fat, virtual', 'memory', partition='virtual')],
       *[[slower('Stream', 0, 'partition', 'fat', 'memory'), fine('Stream', 'v1', partition='virtual')]] * 7,
-      [slower('Npb', 8, 'partition', 'virtual', 'memory')]], ['fat, virtual: memory 10 % slower', 'onebox:virtual: memory 10 % slower']),
+      [slower('Npb', 8, 'partition', 'virtual', 'memory')]], ['onebox:fat: memory 10 % slower', 'onebox:virtual: memory 10 % slower']),
     # ... nor if it was surely good when the first was surely slow, on the next night or later
     *(([[slower('Stream', 0, 'partition', 'fat', 'memory', first_slow=start(0))], *[[]] * wait,
         [slower('Npb', begin, 'partition', 'fat', 'memory', last_good=start(good))]], ['onebox:fat: memory 10 % slower'] * count)
@@ -518,11 +516,24 @@ ALL = 'fat, gpu, physical, virtual'
      ['3 partitions: memory 10 % slower']),
     # a partition that is slow in one figure only is no place
     ([[slower('Stream', 0, 'partition', 'fat, gpu', 'memory')]], ['onebox:fat: memory 10 % slower']),
-    # most cells name the node; most name the partition
+    # a partition joins no node; but where most cells name the partition, one may name a node by chance
     ([[slower('Stream', 0, 'node', 'c3', 'memory', partition='fat'), slower('Npb', 0, 'node', 'c3', 'memory', partition='fat'),
-       slower('Hpcc', 0, 'partition', 'fat', 'memory')]], ['c3: memory 10 % slower']),
-    ([[slower('Stream', 0, 'node', 'c3', 'memory', partition='fat'), slower('Npb', 0, 'node', 'c4', 'memory', partition='fat'),
+       slower('Hpcc', 0, 'partition', 'fat', 'memory')]], ['c3: memory 10 % slower', 'onebox:fat: memory 10 % slower']),
+    ([[slower('Stream', 0, 'node', 'c3', 'memory', partition='fat'), slower('Npb', 0, 'partition', 'fat', 'memory'),
        slower('Hpcc', 0, 'partition', 'fat', 'memory')]], ['onebox:fat: memory 10 % slower']),
+    # ... of another part it is that node's, as it is where it surely began before
+    ([[slower('Hpl', 0, 'node', 'c3', 'compute clock', partition='fat'), slower('Npb', 0, 'partition', 'fat', 'memory'),
+       slower('Hpcc', 0, 'partition', 'fat', 'memory')]], ['c3: compute clock 10 % slower', 'onebox:fat: memory 10 % slower']),
+    ([[slower('Stream', 0, 'node', 'c3', 'memory', partition='fat', first_slow=start(0)),
+       *(slower(name, 3, 'partition', 'fat', 'memory', last_good=start(2)) for name in ('Npb', 'Hpcc'))]],
+     ['c3: memory 10 % slower', 'onebox:fat: memory 10 % slower']),
+    # a kernel slows memory everywhere, a night after the clock of c3: the mail names both, and a cell that both slow stays with the first
+    ([[slower('Hpl', 0, 'node', 'c3', 'compute clock', last_good=start(-1), first_slow=start(0), subsystem='compute')],
+      [slower('Hpl', 0, 'node', 'c3', 'compute clock', last_good=start(-1), first_slow=start(0), subsystem='compute'),
+       *(slower(name, 1, 'everything', ALL, 'memory', last_good=start(0), first_slow=start(1), partition=partition)
+         for name, partition in (('Stream', 'virtual'), ('Npb', 'fat'), ('Hpcc', 'gpu')))],
+      [slower('Hpl', 0, 'everything', ALL, 'memory', last_good=start(-1), first_slow=start(0))]],
+     ['c3: compute clock 10 % slower', 'everything: memory 10 % slower']),
     # failures by kind and place
     ([[broken('Hpl', 'c7', reason='a node failed (job 1 on c7: NODE_FAIL)'), broken('Npb', 'c7', reason='exit code 9'), fine('Stream', 'c1'),
        cell('missing', 'Fio %part=x %nid=c7', 'rate')]], ['c7: Fio, Hpl, Npb, 3 cases: failed']),
@@ -542,7 +553,7 @@ ALL = 'fat, gpu, physical, virtual'
     # several cases that run out of time on one node alone are that node's; a job of two nodes that ran there shows that it is well
     ([[broken('Hpl', 'c1', reason=TIMEOUT), broken('Npb', 'c1', reason=TIMEOUT), fine('Stream', 'c2')]], ['c1: Hpl, Npb, 2 cases: reached its limit of time or memory']),
     ([[broken('Hpl', 'c1', reason='exit code 1'), broken('Npb', 'c1', reason='exit code 1'), fine('Osu', 'c1', 'c2')]],
-     ['onebox:virtual: Hpl: failed', 'onebox:virtual: Npb: failed']),
+     ['onebox:virtual: Hpl, Npb, 2 cases: failed']),
     # only what never began did not run
     ([[broken('Hpl', reason='cancelled while it waited in the queue'), broken('Npb', 'c1', reason='cancelled (job 3 on c1: CANCELLED)'), fine('Stream', 'c2')]],
      ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: was cancelled']),
@@ -552,7 +563,12 @@ ALL = 'fat, gpu, physical, virtual'
      ['onebox:virtual: Hpl, Npb, 2 cases: ranks placed otherwise than asked']),
     ([[broken('Hpl', reason='placement: 2 ranks are bound to core 0 of c1'), broken('Npb', reason='placement: 2 ranks are bound to core 0 of c1', partition='fat')]],
      ['onebox:virtual: Hpl: ranks placed otherwise than asked', 'onebox:fat: Npb: ranks placed otherwise than asked']),
-    ([[broken('Hpl', reason='disk full'), broken('Npb', reason='disk full')]], ['onebox:virtual: Hpl: did not run', 'onebox:virtual: Npb: did not run']),
+    # of one kind in one night: a full disk, wrong answers, counts; another night's is another
+    ([[broken(name, reason='disk full') for name in ('Hpl', 'Npb', 'Ior', 'Fio')]], ['onebox:virtual: Fio, Hpl, Ior, Npb, 4 cases: did not run']),
+    *(([[cell(word, name, 'rate') for name in ('Hpl', 'Npb', 'Ior')]], [f'onebox:virtual: Hpl, Ior, Npb, 3 cases: {text}'])
+      for word, text in (('wrong', 'a wrong answer'), ('impossible', 'beyond what the machine can do'))),
+    ([[broken('Hpl', 'c1', reason=TIMEOUT)], [broken('Hpl', 'c1', reason=TIMEOUT), broken('Npb', 'c2', reason=TIMEOUT)]],
+     ['onebox:virtual: Hpl: reached its limit of time or memory', 'onebox:virtual: Npb: reached its limit of time or memory']),
 ])
 def test_one_cause_is_one_incident_and_two_are_two(turns, titles):
     assert [each.title for each in live(*turns)[0]] == titles
@@ -605,9 +621,12 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     *(([[slower('Stream', 0, state='comes and goes', detected=start(4))], [fine('Stream', 'c1', state='comes and goes')],
         [slower('Stream', 8, state='comes and goes', level=level, detected=start(9))]], ['1 new', '', event]) for level, event in ((86.0, ''), (75.0, '1 worse'))),
     ([[SLOW], [slower('Stream', 8, 'partition', 'virtual', 'memory')]], ['1 new', '']),
-    # a slowdown of tonight that ran on a known slow node alone is of that node; one that lasts, or ran on others, is another
-    *(([[SLOW], [slower('Npb', begin, 'partition', 'virtual', 'memory', ran_on=nodes)]], ['1 new', event])
-      for begin, nodes, event in ((1, ['c3'], '1 also'), (0, ['c3'], '2 new'), (1, ['c3', 'c4'], '2 new'), (1, ['c4'], '2 new'))),
+    # a slowdown of tonight that ran on a known slow node alone is of that node; one that lasts, ran on others, is of another part or
+    # slow elsewhere, is another
+    *(([[SLOW], [slower('Npb', begin, kind, 'virtual' if kind else '', part, ran_on=nodes, subsystem=part)]], ['1 new', event])
+      for begin, nodes, part, kind, event in (
+          (1, ['c3'], 'memory', '', '1 also'), (0, ['c3'], 'memory', '', '2 new'), (1, ['c3', 'c4'], 'memory', '', '2 new'),
+          (1, ['c4'], 'memory', '', '2 new'), (1, ['c3'], 'network', '', '2 new'), (1, ['c3'], 'memory', 'partition', '2 new'))),
     ([[SLOW], [slower('Npb', 1, 'partition', 'virtual', 'memory', ran_on=['c3']), slower('Hpl', 1, 'partition', 'virtual', 'memory', ran_on=['c4'])]], ['1 new', '2 new']),
     # a cell that an incident had comes back to it, whatever its begin seems to be
     ([[slower(name, 0, 'partition', 'virtual', 'memory', first_slow=start(0)) for name in ('Stream', 'Npb')],
@@ -640,19 +659,76 @@ def test_a_slow_node_in_the_incident_of_a_partition_is_another_incident_later():
     known = [known[0].model_copy(update={'faults': known[0].faults | {listed.name: listed.fault}})]
     again = incidents._of_node('c3', 'memory', 0.93, start(9))
     night = incidents.of_verdict(verdict_of([fine('Other', 'c0')]), 'onebox', start(9))._replace(bad={again.name: again})
-    assert [each.number for each in incidents.after(known, night, incidents.near())] == [1, 0]
+    assert [each.number for each in incidents.after(known, night, incidents.Calendar.stored())] == [1, 0]
 
 
-def test_a_title_stays_until_a_cell_joins():
+def test_title_place_and_part_follow_the_cells_each_night():
     first = slower('Stream', 0, 'partition', 'fat', 'memory')
     deeper = slower('Stream', 0, 'partition', 'fat, gpu', 'memory', level=70.0, detected=start(3))
-    assert live([first], [deeper])[0][0].title == 'onebox:fat: memory 10 % slower'
-    widened = slower('Stream', 0, 'partition', 'fat, gpu', 'memory')
-    assert live([first], [widened])[0][0].where.name == 'fat'
+    assert live([first], [deeper])[0][0].title == 'onebox:fat: memory 30 % slower'
+    other = slower('Npb', 0, 'everything', 'gpu, fat', 'memory', partition='gpu')
+    (both, left) = live([first, other])[0][0], live([first, other], [fine('Stream', partition='fat'), other])[0][0]
+    assert (both.title, str(both.where), left.title, left.where.name, left.where.kind) == (
+        'fat, gpu: memory 10 % slower', 'everything', 'onebox:gpu: memory 10 % slower', 'gpu', 'partition')
+    known = slower('Stream', 0, 'partition', 'fat', 'compute and memory alike', subsystem='compute')
+    (renamed,), _ = live([first], [known])
+    assert (renamed.part, renamed.title) == ('compute and memory alike', 'onebox:fat: compute and memory alike 10 % slower')
     one, = live([first], [deeper, slower('Npb', 0, 'partition', 'gpu, fat', 'memory', partition='gpu')])[0]
     assert one.title == 'fat, gpu: memory 20 % slower' and [(each.what, each.text.partition('.')[0]) for each in one.events[1:]] == [('also', 'Npb'), ('worse', 'Stream')]
     told, *_ = notify.lines([(one, 'also')], [one], None)
     assert told == f'incident 1, also: {one.title} ({one.events[1].text})'
+
+
+def test_a_wider_place_takes_the_cells_that_it_explains_in_one_notice_and_the_narrower_one_goes_on():
+    """Two cells are slow on c3. Later all of the partition is slow in one of the parts: the cell that fits moves."""
+    hpl, stream = slower('Hpl', 0, 'node', 'c3', 'compute clock', first_slow=start(0)), slower('Stream', 0, 'node', 'c3', 'memory')
+    wide = [slower(name, 9, 'partition', 'virtual', 'memory', last_good=start(8), first_slow=start(9)) for name in ('Npb', 'Hpcc')]
+    moved = slower('Stream', 9, 'partition', 'virtual', 'memory', last_good=start(8), first_slow=start(9))
+    (narrow, wider), events = live([hpl, stream], *[[hpl, stream]] * 8, [hpl, moved, *wide], [hpl, moved, *wide], [fine('Hpl', 'c3'), moved, *wide])
+    assert [each for each in events if each] == [['1 new'], ['2 new'], ['1 over']]
+    assert wider.title == 'onebox:virtual: memory 10 % slower' and wider.events[0].text == '3 cells, 1 of incident 1'
+    assert narrow.title == 'c3: compute clock 10 % slower' and len(narrow.faults) == 2 and len(wider.left) == 3
+    assert 'another incident has it' in '\n'.join(words.about(narrow, 5))
+
+
+def test_a_fault_that_is_back_is_over_after_fourteen_good_nights():
+    """A fault on every second night: one incident, told when it is new, over, back, and over again."""
+    bad, good = [slower('Stream', 0, 'partition', 'virtual', 'memory')], [fine('Stream', 'c1')]
+    nights = [bad if number % 2 == 0 else good for number in range(15)] + [good] * 14
+    known, events = live(*nights)
+    told = [(number, text) for number, each in enumerate(events) for text in each]
+    assert told == [(0, '1 new'), (1, '1 over'), (2, '1 back'), (28, '1 over')], told
+    assert len(known) == 1 and not known[0].left
+
+
+def of_an_older_version(system: str = 'onebox'):
+    """The clock of c3, which is known; memory of two partitions; a timeout; a crash, which is over."""
+    texts = (TOP / 'tests' / 'data' / 'incidents-d0b2485.jsonl').read_text().replace('onebox', system).splitlines()
+    return [table._read(number, text) for number, text in enumerate(texts, 1)]
+
+
+def test_incidents_that_an_older_version_stored_go_on():
+    older = of_an_older_version()
+    assert [(each.title, each.state) for each in older] == [
+        ('c3: compute clock 10 % slower', 'known'), ('onebox:fat: memory 10 % slower', 'open'),
+        ('onebox:virtual: Ior: reached its limit of time or memory', 'open'), ('onebox:virtual: Fio: failed after its whole output', 'over')]
+    assert [change.fact for change in older[1].changes] == ['kernel'], 'accepting a value slows nothing'
+    clock = slower('Hpl', 0, 'node', 'c3', 'compute clock', subsystem='compute', last_good=start(-1), first_slow=start(0), acknowledged='until 2999-01-01')
+    memory = [slower('Npb', 0, 'partition', 'fat, virtual', 'memory'), slower('Stream', 0, 'partition', 'fat, virtual', 'memory', partition='fat')]
+    more = slower('Ring', 1, 'partition', 'fat, virtual', 'memory', partition='fat')
+    known, events = live([clock, *memory, broken('Ior', 'c1', reason=TIMEOUT)], [clock, *memory, more, broken('Ior', 'c1', reason=CRASH)],
+                         [fine('Hpl', 'c3'), *memory, more, broken('Ior', 'c1', reason=CRASH)], known=older, first=2)
+    assert events == [[], ['2 also'], ['1 over']] and len(known) == 4
+    assert [each.title for each in known[1:3]] == ['onebox:fat: memory 10 % slower', 'onebox:virtual: Ior: failed after its whole output']
+
+
+def test_an_acknowledgement_that_an_older_version_wrote_holds(site):
+    entry = {'cell': 'Hpl.rate@local:virtual', 'incident': 1, 'until': '2999-01-01', 'why': 'a fan', 'by': 'ana', 'since': '2026-11-18', 'word': 'regressed'}
+    site.with_name('acks.yaml').write_text(json.dumps({'acks': [entry]}))
+    tonight = slower('Hpl', 0, 'node', 'c3', 'compute clock', system='local', incident=1, subsystem='compute')
+    joins, elsewhere = tonight.model_copy(update={'case': 'Gemm'}), slower('Npb', 0, 'everything', ALL, 'memory', system='local', incident=1)
+    found, _ = acks.applied([tonight, joins, elsewhere], 'local', Days.real(2026, 11, 28), {1: Days.real.min}, of_an_older_version('local'))
+    assert [each.acknowledged for each in found] == ['until 2999-01-01 by ana: a fan'] * 2 + ['']
 
 
 # ---- every reader says the same
@@ -791,7 +867,7 @@ def test_a_listing_has_measured_its_node_where_it_is_mended_or_not_named_for_eig
         cells, slow = ([fine('Stream', 'c1')], {}) if number > mended else ([SLOW], {('c3', 'memory'): 0.93} if number == 0 else {})
         night = incidents.of_verdict(verdict_of(cells, exit_code=0), 'onebox', start(number), slow=slow,
                                      mended=['c3'] if mended and number == over else [])
-        known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.near())
+        known = incidents.after([each.model_copy(update={'number': 1}) for each in known], night, incidents.Calendar.stored())
     assert [(each.state, each.waits, len(each.faults)) for each in known] == [('over', [], 2)]
 
 
@@ -800,7 +876,7 @@ def test_a_node_that_two_listings_name_is_an_incident_until_they_do_not():
     for number, slow in enumerate([{}, {('c3', 'memory'): 0.93}, {('c3', 'memory'): 0.93}, {}]):
         night = incidents.of_verdict(verdict_of([cell('ok', value=1.0, ran_on=['c3'])], exit_code=0), 'onebox', start(number), slow=slow,
                                      mended=['c3'] if number == 3 else [])
-        known = incidents.after([each for each in known if not each.closed], night, incidents.near())
+        known = incidents.after([each for each in known if not each.closed], night, incidents.Calendar.stored())
         known = [each.model_copy(update={'number': 1}) for each in known]
         titles += [(each.title, each.state, each.events[-1].what) for each in known]
     assert titles == [('c3: memory 7.0 % slower', 'open', 'new'), ('c3: memory 7.0 % slower', 'open', 'new'), ('c3: memory 7.0 % slower', 'over', 'over')]

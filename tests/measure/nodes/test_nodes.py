@@ -113,6 +113,15 @@ def test_a_node_stands_beside_its_peers_newest_figures(known, monkeypatch):
         listing.of_system(system, only='p9')
 
 
+def test_the_newest_night_of_a_node_stands_beside_its_mean(known, monkeypatch):
+    """On the morning on which a node is slow, its mean is as before."""
+    known[:] = [rows(night, 88 if (node, night) == ('p1', 7) else 100, node) for night in range(8) for node in NAMES]
+    found = known_nodes(monkeypatch)
+    assert found[0].parts['memory'].newest == pytest.approx(0.88, abs=0.001) and found[0].parts['memory'].share > 0.98
+    head, *_ = (line for line in (str(one) for one, *_ in words.lines(systems.read('onebox'), found, Scheduled())) if 'p1 ' in line)
+    assert '(-12' in head, head
+
+
 @pytest.mark.parametrize('slow, named', ((range(4, 12), True), (range(2, 11), False), (range(8, 12), False), ((5,), False), (range(4, 8), False), ((), False)))
 def test_a_node_is_named_twice_where_two_listings_of_different_jobs_name_it(known, slow, named):
     noise = np.random.default_rng(3).normal(scale=0.005, size=(12, 16))

@@ -49,7 +49,8 @@ def lines(system: System, nodes: list[ListedNode], scheduled: Scheduled,
         yield (f'{node.name:{width}}{_age(node.measured, now):14}{speed}   {_state(node, now)}'
                + (f'   incident {numbers}' if numbers else ''), 'red' if node.slower else '')
     if head:
-        yield ('change beside the peers; !: clear of their scatter by several nights (at most one of 100 '
+        yield ('change beside the peers, in brackets that of the newest night alone; '
+               '!: clear of their scatter by several nights (at most one of 100 '
                f'listings of sound nodes has a !); ?: not clear, or fewer than {FEWEST} peers have the same case '
                'and software', 'dim')
 
@@ -120,9 +121,14 @@ def _speeds(nodes: Sequence[ListedNode]) -> list[str]:
     def text(node: ListedNode, part: str) -> str:
         if (speed := node.parts.get(part)) is None:
             return '?' if part in node.parts else '-'
-        return change(speed.share, 1) + ('!' if speed.slower else '?' if speed.doubtful else '')
-    return [''.join(f'{cell:>10}' for cell in cells)
-            for cells in (parts, *([text(node, part) for part in parts] for node in nodes))]
+        mark = '!' if speed.slower else '?' if speed.doubtful else ''
+        newest = f' ({change(speed.newest, 1)})' if speed.newest is not None else ''
+        return change(speed.share, 1) + mark + newest
+    lines = [parts]
+    for node in nodes:
+        lines.append([text(node, part) for part in parts])
+    width = max(10, *(len(cell) + 2 for cells in lines for cell in cells)) if parts else 10
+    return [''.join(f'{cell:>{width}}' for cell in cells) for cells in lines]
 
 
 def _age(measured: float | None, now: float) -> str:

@@ -23,8 +23,18 @@ from parity.judge.report import incidents as words
 from parity.judge.stats.bounds import FIRST, WANTED
 from parity.judge.store.incidents import Incident, WithVerdict
 from parity.judge.verdict import incidents, judge
-from parity.judge.verdict.incidents import BAD
-from parity.judge.verdict.model import RESTARTS, WORDS, Cell, CellText, Coverage, Verdict, rows
+from parity.judge.verdict.incidents import BAD, FaultGroup
+from parity.judge.verdict.model import (
+    RESTARTS,
+    WORDS,
+    Attribution,
+    Cell,
+    CellText,
+    Coverage,
+    Subsystem,
+    Verdict,
+    rows,
+)
 from parity.site.plan import not_offered
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
@@ -95,11 +105,12 @@ def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
     expected."""
     known = {incident.number: incident for incident in verdict.incidents}
     groups = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
-    slow = [row.cell for _, group in groups if group[0].word == 'regressed' for row in _shown(group)]
+    slow = [row.cell for cause in groups if cause.rows[0].word == 'regressed' for row in _shown(cause.rows)]
     nights = _nights(slow, verdict.session.uuid) if slow else {}
-    for title, group in sorted(groups, key=lambda each: -len(each[1])):
-        yield _linked(known.get(group[0].cell.incident), _entry(title, group, nights), verdict)
-    shown = {row.cell.incident for _, group in groups for row in group}
+    for cause in sorted(groups, key=lambda cause: -len(cause.rows)):
+        incident = known.get(cause.rows[0].cell.incident)
+        yield _linked(incident, _entry(cause, incident, nights), verdict)
+    shown = {row.cell.incident for cause in groups for row in cause.rows}
     for incident in incidents.of_nodes(known.values(), verdict.session.uuid):
         if incident.number not in shown:
             yield _linked(incident, FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
@@ -134,15 +145,28 @@ def _shown(group: list[CellText]) -> list[CellText]:
     return [row for row in group if row.cell.value is not None][:FIGURES]
 
 
-def _entry(title: str, group: list[CellText], nights: dict[int, tuple[str, str]]) -> FaultEntry:
-    """``nights``: by the cell's id, its last nights and its runs of this one."""
+def _entry(cause: FaultGroup, incident: Incident | None, nights: dict[int, tuple[str, str]]) -> FaultEntry:
+    """``nights``: by the cell's id, its last nights and its runs of this one. Place and part are the incident's,
+    as its title is."""
+    group = cause.rows
     worst, shown = group[0], _shown(group)
     lines = [nights.get(id(row.cell), ('', ''))[1] for row in shown[:1]]
-    lines += [worst.reason, *_other_reasons(group), *(worst.cell.cause.lines(3) if worst.cell.cause else [])]
-    return FaultEntry(verdict=worst.word, title=title, cells=[row.name for row in group],
-                 figures=[_figure(row, nights.get(id(row.cell), ('', ''))[0]) for row in shown],
-                 lines=[*filter(None, lines)],
-                 next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
+    lines += [worst.reason, *_other_reasons(group)]
+    if worst.cell.cause:
+        lines += _of_cause(worst.cell.cause, incident or cause)
+    return FaultEntry(verdict=worst.word, title=cause.title, cells=[row.name for row in group],
+                      figures=[_figure(row, nights.get(id(row.cell), ('', ''))[0]) for row in shown],
+                      lines=[*filter(None, lines)],
+                      next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
+
+
+def _of_cause(found: Attribution, whole: Incident | FaultGroup) -> list[str]:
+    """Return a line for place, part and some changes: of a cell, but as all cells of its incident have them."""
+    where = found.where if found.where.kind == whole.where.kind == '' else whole.where
+    part = found.subsystem
+    if whole.part and part.name != whole.part:
+        part = Subsystem(name=whole.part)
+    return found.model_copy(update={'where': where, 'subsystem': part}).lines(3)
 
 
 def _other_reasons(group: list[CellText]) -> list[str]:

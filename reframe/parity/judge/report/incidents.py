@@ -96,6 +96,6 @@ def _fault(fault: Fault) -> tuple[str, ...]:
     figure = '' if fault.value is None else f'{before}{now} {unit}'
     word = f'{"known, " * fault.acknowledged}{fault.word}'
     if fault.well:      # the figure is of the last night that was bad
-        now = 'retired' if fault.retired else 'in order again'
+        now = 'retired' if fault.retired else 'another incident has it' if fault.moved else 'in order again'
         word = f'{fault.word} on {times.day(fault.measured)}, {now}'
     return fault.cell, figure, figures.change(fault.value, fault.expected), word

@@ -43,10 +43,12 @@ _DAY = 86400.0
 
 
 class AlarmCounts(NamedTuple):
-    """Alarms of histories and bounds; ``young``: too young to tell; ``allowed``: false ones, by the budget."""
+    """Alarms of histories and bounds; ``young``: too young to tell; ``allowed``: false ones, by the budget.
+    ``single``: of one bad night, which its reruns confirmed, so that chance did not make it."""
 
     all: int
     false: list[Incident]
+    single: list[Incident]
     young: int
     allowed: float
 
@@ -187,7 +189,8 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
 
     Only slower figures count: chance makes no program fail. False is an incident that was over after BY_ITSELF
     nights at most by itself, and one that an acknowledgement calls false. By itself: nobody acknowledged it or
-    accepted a value of its cells, and nothing that can slow a machine changed as it began."""
+    accepted a value of its cells, and nothing that can slow a machine changed as it began. One of a single bad
+    night is counted apart."""
     chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
     said = {each.number: [each.ack, *(event.text for event in each.events if event.what == 'known')]
             for each in chance}
@@ -206,10 +209,19 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     def lasted(each: Incident) -> int:
         end = each.closed.start if each.closed else math.inf
         return sum(each.opened.start < night <= end for night in nights)
-    false = [each for each in chance if each.number in called or
-             each.closed and not each.closed.text and not explained(each) and lasted(each) <= BY_ITSELF]
+
+    def by_itself(each: Incident) -> bool:
+        return bool(each.closed) and not each.closed.text and not explained(each) and lasted(each) <= BY_ITSELF
+    single = [each for each in chance if each.number not in called and by_itself(each) and _of_one_night(each)]
+    false = [each for each in chance if each.number in called or by_itself(each) and each not in single]
     young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
-    return AlarmCounts(len(chance), false, young, a_month * days / budget.NIGHTS)
+    return AlarmCounts(len(chance), false, single, young, a_month * days / budget.NIGHTS)
+
+
+def _of_one_night(incident: Incident) -> bool:
+    """Return whether an incident was bad on the night that opened it, and on no other."""
+    last = max(fault.measured for fault in incident.faults.values())
+    return not incident.returned and last <= incident.opened.start
 
 
 def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[Incident]) -> str:
@@ -220,11 +232,18 @@ def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[I
         return f'none; the budget allows {_rounded(found.allowed)} false ones in these days'
     count, mean = len(found.false), _rounded(found.allowed)
     chance = counts.at_least(count, found.allowed)
-    named = f' ({", ".join(str(each.number) for each in found.false)})' if count else ''
+    named = _numbers(found.false)
+    if found.single:
+        named += f', {counted(len(found.single), "single night")}{_numbers(found.single)}'
     young = f', {found.young} too young to tell' if found.young else ''
     often = f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans' \
         if count and chance < 0.05 else ''
     return f'{count} of {found.all} proved false{named}{young}; the budget allows {mean} in these days{often}'
+
+
+def _numbers(found: Sequence[Incident]) -> str:
+    """Return ' (3, 7)'; '' for none."""
+    return f' ({", ".join(str(each.number) for each in found)})' if found else ''
 
 
 def _rounded(count: float) -> str:

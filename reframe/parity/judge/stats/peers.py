@@ -31,12 +31,14 @@ _OUTLIERS, _WEIGHT = 0.02, 25
 
 
 class RelativeSpeed(NamedTuple):
-    """A node's speed in one part as a share of its peers'. ``clear``: the drop, a share, that makes it slower."""
+    """A node's speed in one part as a share of its peers'. ``clear``: the drop, a share, that makes it slower.
+    ``newest``: the same share in its newest night alone; None: not asked for."""
 
     share: float
     peers: int
     clear: float
     slower: bool
+    newest: float | None = None
 
     @property
     def doubtful(self) -> bool:
@@ -103,7 +105,8 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
             own = logs[node, known[node]], errors[node, known[node]]
             good = _mended(logs[node:node + 1] - centre, errors[node:node + 1], np.log([each.share]))
             each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance and not good)
-        found[node] = each
+        newest = logs[node, known[node]][0]
+        found[node] = each._replace(newest=float(np.exp(newest - centre)))
     return found
 
 

@@ -88,9 +88,8 @@ def of_rows(own: list[dict], good: float, first: float, given: Callable) -> list
         key = [new[name] for name in WORK]
         known = given((old['session'], new['session']))
         found = of_work(*(known.get((row['session'], *key), '') for row in (old, new)), first)
-    texts = {'unit': str, 'reference': lambda value: 'none' if value is None else f'{value:.6g}',
-             # a hash names nothing: then the software's own facts say what changed
-             'software': lambda text: '' if re.fullmatch('[0-9a-f+]*', text) else text}
+    # an accepted value slows nothing; a hash names nothing: then the software's own facts say what changed
+    texts = {'unit': str, 'software': lambda text: '' if re.fullmatch('[0-9a-f+]*', text) else text}
     return found + [Change(fact=fact, old=was, new=now, since=first) for fact, text in texts.items()
                     if (was := text(old[fact])) != (now := text(new[fact])) and was and now]
 

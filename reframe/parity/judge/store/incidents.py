@@ -60,6 +60,11 @@ class Change(Strict):
         return f'{self.what} since {self.when[:10]}'
 
 
+def _without_references(changes: list[Change]) -> list[Change]:
+    """Return changes without the accepted values that older versions stored: accepting one slows nothing."""
+    return [change for change in changes if change.fact != 'reference']
+
+
 def explaining(*found: list[Change]) -> list[Change]:
     """Return the first changes of which one may slow a machine, or else the first ones."""
     return next((each for each in found if any(change.explains for change in each)), next(filter(None, found), []))
@@ -132,10 +137,19 @@ class Fault(WithVerdict):
     retired: str = ''                # its nodes or its cell, if that ended it
     acknowledged: bool = False
     pair: PairFigure | None = None   # of a pair
+    where: Where = Where()           # the place that its cause named last; '' where an older version wrote it
+    blamed: str = ''                 # the part of the machine that its cause named last
+    moved: bool = False              # `well`, as another incident has it
 
     @property
     def partition(self) -> str:
         return self.cell.partition('+')[0].rpartition(':')[2]
+
+    @property
+    def check(self) -> str:
+        """Return the name of its check; '' for a pair and for a night."""
+        case = self.cell.rpartition('@')[0].rpartition('.')[0]
+        return case.partition('%')[0]
 
     @property
     def listed(self) -> bool:
@@ -191,7 +205,7 @@ class Incident(Strict):
     title: str = ''                  # 'c3: memory 8.5 % slower'; another one where a cell joins
     where: Where = Where()
     part: str = ''                   # of the machine; '' where it is not known
-    changes: list[Change] = []
+    changes: Annotated[list[Change], AfterValidator(_without_references)] = []
     begin: float = 0.0               # when its first fault began, Unix time; 0: an older version wrote it
     faults: dict[str, Fault] = {}    # by cell and size
     waits: NodeNames = []            # nodes that must be measured again: all of its cells ended
@@ -232,6 +246,11 @@ class Incident(Strict):
         return datetime.date.max if self.closed else back[-1] if back else datetime.date.min
 
     @property
+    def returned(self) -> bool:
+        """Return whether it was over before, and came back."""
+        return any(event.what == 'back' for event in self.events)
+
+    @property
     def cells(self) -> list[str]:
         return list(dict.fromkeys(fault.cell for fault in self.faults.values() if fault.cell))
 
@@ -257,7 +276,7 @@ _HOW_FAILED = {NOT_BEGUN: 'did not run', Kind.LIMIT.value: 'reached its limit of
 
 def how_failed(key: list[str]) -> str:
     """Return how the cases of a failure failed; '' where that has no name, or in a key of older versions."""
-    return ''.join(key[3:4])
+    return key[-1] if key[0] == 'failed' and len(key) > 2 else ''
 
 
 def title(incident: Incident) -> str:

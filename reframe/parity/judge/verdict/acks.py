@@ -29,8 +29,9 @@ from parity.base.figures import several
 from parity.base.strict import Strict
 from parity.judge.compare.pairs import PairState
 from parity.judge.refs.listed import CellName, Entry, Listed
-from parity.judge.store.incidents import at, numbers
+from parity.judge.store.incidents import Incident, at, numbers
 from parity.judge.store.plan_file import cell_id
+from parity.judge.verdict import joining
 from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
@@ -48,7 +49,7 @@ class Ack(Entry):
 
     cell: CellName | None = None     # none: of an incident of a node or a pair
     until: datetime.date             # the last day on which it holds
-    #: The number of its incident. It covers the cells of that one whose fault began before it was acknowledged.
+    #: The number of its incident. It covers what joins that by place, part and begin.
     incident: PositiveInt | None = None
     #: The acknowledged word; none: every word. A cell that was slower and is `wrong` now has another fault.
     word: Literal[BAD] | None = None
@@ -86,23 +87,31 @@ _FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack
 path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
 
 
-def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date]
-            ) -> tuple[list[Cell], list[str]]:
+def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date],
+            known: Collection[Incident] = ()) -> tuple[list[Cell], list[str]]:
     """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
 
-    ``today``: the day of an older session. What was acknowledged later is left out."""
+    ``today``: the day of an older session. What was acknowledged later is left out. ``known``: the incidents of
+    the cells."""
     placed = _FILE.placed(system)     # once: somebody may add one meanwhile
-    known = by_name(names(cells)) if placed else {}
-    fits = [(place, ack, known.get(ack.cell, [])) for place, ack in placed if ack.since <= today]
+    every = names(cells) if placed else {}
+    by_names = by_name(every)
+    fits = [(place, ack, by_names.get(ack.cell, [])) for place, ack in placed if ack.since <= today]
+    holding = [(ack, own) for _, ack, own in fits if ack.holds(today, acks_from)]
     named: dict[int, list[Ack]] = {}
     of_incident: dict[int, list[Ack]] = {}
-    for _, ack, own in fits:
-        if ack.holds(today, acks_from):
-            for cell in own:
-                named.setdefault(id(cell), []).append(ack)
-            of_incident.setdefault(ack.incident or 0, []).append(ack)
-    return ([_noted(cell, named.get(id(cell), []), of_incident.get(cell.incident or -1, []))
-             if cell.verdict in BAD else cell for cell in cells], _warnings(system, fits, today, acks_from))
+    for ack, own in holding:
+        for cell in own:
+            named.setdefault(id(cell), []).append(ack)
+        if ack.incident:
+            of_incident.setdefault(ack.incident, []).append(ack)
+    incidents = {incident.number: incident for incident in known}
+    marked = {}
+    for name, cell in every.items():
+        if cell.verdict in BAD:
+            joined = of_incident.get(cell.incident, [])
+            marked[id(cell)] = _noted(cell, name, named.get(id(cell), []), joined, incidents, acks_from)
+    return [marked.get(id(cell), cell) for cell in cells], _warnings(system, fits, today, acks_from)
 
 
 def applied_to_pairs(pairs: Collection[PairState], system: str, today: datetime.date,
@@ -135,24 +144,44 @@ def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
     return found
 
 
-def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
+def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents: Mapping[int, Incident],
+           stored: Collection[int]) -> Cell:
     """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
 
-    One that names the cell holds until a further drop is found. One of its incident covers what began with it, or
-    is no slower than what is acknowledged there; so is a drop that was found within some nights."""
-    fits = [(ack, cell.detected) for ack in named] or [(ack, cell.begin) for ack in of_incident]
-    late, also_worse = '', _worse(cell, of_incident, False)
-    for ack, since in fits:
-        if ack.word not in (None, cell.verdict):
-            late = f'acknowledged as {ack.word} only ({ack})' if named else late
-        elif since and (day := datetime.date.fromtimestamp(since)) > ack.since \
-                and (_worse(cell, [ack], True) if named else also_worse) \
-                and (day > ack.since + BEGAN_WITHIN or named and also_worse):
-            late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
+    ``named``: those that name the cell. ``joined``: those of its incident. ``stored``: numbers of incidents."""
+    reasons = [cell.reason]
+    for ack in named:
+        if ack.incident in stored and cell.incident != ack.incident:
+            reasons.append(f'acknowledged in incident {ack.incident} only ({ack})')
+        elif ack.word not in (None, cell.verdict):
+            reasons.append(f'acknowledged as {ack.word} only ({ack})')
+        elif _dropped(cell, ack, joined):
+            reasons.append(f'worse than acknowledged: a drop was found since {ack.since} ({ack})')
         else:
-            return cell.model_copy(update={'acknowledged': str(ack),
-                                           'reason': f'{cell.reason}; acknowledged {ack}'.lstrip('; ')})
-    return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
+            return _acknowledged(cell, ack)
+    alike = [ack for ack in joined if ack.word in (None, cell.verdict)]
+    incident = incidents.get(cell.incident)
+    if not named and alike and incident:
+        cells = {ack.cell for ack in joined if ack.cell}
+        if joining.covered(cell, name, incident, cells):
+            return _acknowledged(cell, alike[0])
+    return cell.model_copy(update={'reason': '; '.join(dict.fromkeys(filter(None, reasons)))})
+
+
+def _acknowledged(cell: Cell, ack: Ack) -> Cell:
+    reason = f'{cell.reason}; acknowledged {ack}'.lstrip('; ')
+    return cell.model_copy(update={'acknowledged': str(ack), 'reason': reason})
+
+
+def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack]) -> bool:
+    """Return whether a further drop of a cell was found since it was acknowledged. A level that is some nights old
+    is still settling: then it counts beside those of the whole incident."""
+    if not cell.detected:
+        return False
+    day = datetime.date.fromtimestamp(cell.detected)
+    if day <= ack.since or not _worse(cell, [ack], True):
+        return False
+    return day > ack.since + BEGAN_WITHIN or _worse(cell, joined, False)
 
 
 def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:

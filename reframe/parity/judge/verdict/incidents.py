@@ -8,7 +8,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from parity.base import errors, figures, times
 from parity.base.figures import several
@@ -18,10 +19,10 @@ from parity.judge.compare.named import NamedNode
 from parity.judge.compare.pairs import PairState
 from parity.judge.store import database
 from parity.judge.store import incidents as table
-from parity.judge.store.incidents import Event, Fault, Incident, PairFigure, Where
+from parity.judge.store.incidents import Change, Event, Fault, Incident, PairFigure, Where
 from parity.judge.store.plan_file import cell_id
 from parity.judge.verdict import acks
-from parity.judge.verdict.joining import Bad, Near, grouped, matched, near
+from parity.judge.verdict.joining import BACK, Bad, Calendar, homes, numbers
 from parity.judge.verdict.model import BEGAN_WITHIN, Attribution, Cell, CellText, Subsystem, Verdict, rows
 from parity.site import systems
 from parity.site.identity import undistributed
@@ -68,7 +69,7 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
     from parity.judge.nodes import listing  # it loads polars
-    together = near()
+    days = Calendar.stored()
     holding = {of for ack in acks.held(system) for of in (ack.cell, ack.incident)}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
@@ -81,7 +82,7 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
         mended = listing.mended(system, before, {
             node: max(since.get(node, 0.0), begun.get(node, 0.0)) for node in {*since, *begun}})
         slow = {key: share for key, share in slow.items() if key not in before or key[0] not in mended}
-        return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), together, holding)
+        return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), days, holding)
     return table.record(system, session, start, changed)
 
 
@@ -219,16 +220,15 @@ class Failures:
     def __init__(self, cells: Sequence[Cell]):
         failed = [cell for cell in cells if cell.verdict in ('failed', 'missing')]
         ran = [cell for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')]
-        self._fine = {cell.partition for cell in ran}
+        fine = {cell.partition for cell in ran}
         well = {node for cell in ran for node in cell.ran_on}
         cases = defaultdict(set)
         for cell in failed:
             for node in _one_node(cell):
-                if cell.partition in self._fine and node not in well:
+                if cell.partition in fine and node not in well:
                     cases[node, _on_node(cell)].add(cell.case)
         #: Nodes, each with how its cases failed: several did so, or it failed itself.
         self._dead = {key for key, names in cases.items() if len(names) > 1}
-        self._checks = Counter(partition for partition, _ in {(cell.partition, cell.check) for cell in failed})
         by_partition: dict[str, list[set[str]]] = defaultdict(list)
         for cell in failed:
             if cell.kind is Kind.NODE:
@@ -244,23 +244,16 @@ class Failures:
         nodes = _one_node(cell) or cell.ran_on
         return next((node for node in nodes if (node, _on_node(cell)) in self._dead), '')
 
-    def key(self, cell: Cell) -> list[str]:
-        """Return kind and place of a failure: never a sentence."""
-        word = cell.verdict
-        if word == 'failed':
-            return [word, cell.partition, self._place(cell), _how_failed(cell)]
-        kind = {'impossible': cell.subsystem, 'wrong': cell.case, 'disturbed': '', 'skipped': cell.check,
-                'missing': 'stopped' if cell.stopped else 'absent' if cell.environ else 'no program'}
-        return [word, cell.partition, kind[word]]
-
-    def _place(self, cell: Cell) -> str:
-        """Return the case or the check that failed; '' where all of its partition does."""
-        if cell.kind is Kind.LIMIT:
-            return cell.case
-        if cell.kind in (Kind.PLACEMENT, Kind.LAUNCH):      # a partition has one launcher
-            return ''
-        everything = cell.partition not in self._fine and self._checks[cell.partition] > 1
-        return '' if everything else cell.check
+    @staticmethod
+    def key(cell: Cell) -> list[str]:
+        """Return kind and place of a failure: never a sentence. One kind in a partition is one a night."""
+        kind = ''
+        if cell.verdict == 'failed':
+            kind = _how_failed(cell)
+        elif cell.verdict == 'missing':
+            kind = 'absent' if cell.environ else 'no program'
+            kind = 'stopped' if cell.stopped else kind
+        return [cell.verdict, cell.partition, kind]
 
 
 #: Kinds of failures that no node is to blame for.
@@ -288,43 +281,72 @@ def _one_node(cell: Cell) -> list[str]:
     return [node] if node else cell.ran_on if len(cell.ran_on) == 1 else []
 
 
-def causes(table: Iterable[CellText]) -> list[tuple[str, list[CellText]]]:
-    """Return title and rows of each incident, and of each cause that is none yet, the worst row of each first."""
+class FaultGroup(NamedTuple):
+    """An incident of tonight, or a cause that is none yet, in words."""
+
+    title: str
+    where: Where
+    part: str
+    rows: list[CellText]
+
+
+def causes(table: Iterable[CellText]) -> list[FaultGroup]:
+    """Return each incident, and each cause that is none yet, with its rows, the worst row of each first."""
     table = list(table)
-    failures, known = Failures([row.cell for row in table]), defaultdict(list)
+    failures = Failures([row.cell for row in table])
+    night = Night(table[0].cell.system if table else '', '', 0.0, {}, {}, frozenset())
+    known: dict[int, list[Bad]] = defaultdict(list)
     for row in table:
         known[row.cell.incident].append(_bad(row, 0.0, failures))
-    new = known.pop(0, ())
-    groups = (sorted(group, key=lambda each: -each.fault.loss) for group in known.values())
-    night = Night(table[0].cell.system if table else '', '', 0.0, {}, {}, frozenset())
-    return [(_opened(group, night).title, [each.row for each in group])
-            for group in (*groups, *(grouped(new, near()) if new else ()))]
+    new = known.pop(0, [])
+    groups = [*known.values()]
+    if new:
+        groups += [home.bad for home in homes(new, (), Calendar.stored())]
+    found = []
+    for group in groups:
+        group = sorted(group, key=lambda bad: -bad.fault.loss)
+        incident = _opened(group, night)
+        found.append(FaultGroup(incident.title, incident.where, incident.part, [bad.row for bad in group]))
+    return found
 
 
 # ---- what a night makes of incidents
 
-def after(known: Sequence[Incident], night: Night, together: Near, holding: Collection = ()) -> list[Incident]:
+def after(known: Sequence[Incident], night: Night, calendar: Calendar, holding: Collection = ()) -> list[Incident]:
     """Return the open incidents after the night, those of ``known`` that are back, and the new ones with number 0.
     ``holding``: cells, and numbers of incidents, that are acknowledged."""
-    groups = grouped(night.bad.values(), together)
-    numbers = matched(groups, known, together)
-    own: dict[int, list[Bad]] = defaultdict(list)
-    for each in (each for group in groups for each in group):
-        own[numbers[each.name]].append(each)
-    fresh = [new for group in groups if (new := [each for each in group if not numbers[each.name]])]
-    return [*(_after(each, own[each.number], night, holding) for each in known
-              if own[each.number] or not each.closed), *(_opened(group, night) for group in fresh)]
+    held_by = {name: incident.number for incident in known if not incident.closed for name in incident.left}
+    found = []
+    for home in homes(night.bad.values(), known, calendar):
+        bad = sorted(home.bad, key=lambda each: -each.fault.loss)
+        if home.incident is None:
+            found.append(_opened(bad, night, held_by))
+        else:
+            found.append(_Turn(home.incident, bad, night, calendar, holding).incident())
+    return found
 
 
-def _opened(group: list[Bad], night: Night) -> Incident:
-    first, faults = group[0], {each.name: each.fault for each in group}
+def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = MappingProxyType({})) -> Incident:
+    """Return a new incident; ``held_by``: the numbers of the incidents that had its faults until tonight."""
+    first = group[0]
+    faults = {bad.name: _fault(bad) for bad in group}
     known = all(fault.acknowledged for fault in faults.values())
-    found = Incident(number=0, uuid=f'{night.session or night.start}:{first.name}', system=night.system,
-                     state='known' if known else 'open', key=first.key, begin=first.fault.since, faults=faults,
-                     ack=_ack(group) if known else '', events=[_event('new', night, figures.counted(
-                         len(group), 'cell') if first.row else '')])
-    found = found.model_copy(update=_about(found, group))
-    return found.model_copy(update={'title': first.title or table.title(found)})
+    incident = Incident(number=0, uuid=f'{night.session or night.start}:{first.name}', system=night.system,
+                        state='known' if known else 'open', key=first.key, begin=first.fault.since, faults=faults,
+                        title=first.title, ack=_ack(group) if known else '',
+                        events=[_event('new', night, _counted(group, held_by))])
+    return _described(incident, node=first.node)
+
+
+def _counted(group: list[Bad], held_by: Mapping[str, int]) -> str:
+    """Return '12 cells, 2 of incident 1'."""
+    if not group[0].row:
+        return ''
+    texts = [figures.counted(len(group), 'cell')]
+    moved = Counter(held_by[bad.name] for bad in group if bad.slow and bad.name in held_by)
+    for number, count in sorted(moved.items()):
+        texts.append(f'{count} of incident {number}')
+    return ', '.join(texts)
 
 
 def _event(what: str, night: Night, text: str = '') -> Event:
@@ -332,79 +354,148 @@ def _event(what: str, night: Night, text: str = '') -> Event:
 
 
 def _ack(group: Iterable[Bad]) -> str:
-    return next((each.row.cell.acknowledged for each in group if each.row and each.row.cell.acknowledged), '')
+    """Return the text of the first acknowledgement of these faults; '' for none."""
+    acknowledged = (bad.row.cell.acknowledged for bad in group if bad.row)
+    return next(filter(None, acknowledged), '')
 
 
-def _about(incident: Incident, group: Sequence[Bad]) -> dict[str, Any]:
-    """Return place, part and changes of an incident with the faults of ``group``; what is known stays.
+def _fault(bad: Bad, old: Fault | None = None, nodes: Collection[str] = (), first: bool = True) -> Fault:
+    """Return a fault of tonight with its place and its part: those of ``old`` where tonight does not know them.
 
-    Its place is the node that most causes name, or else the partitions of its cells."""
-    causes = [each.cause for each in group]
-    found = {'changes': table.explaining(incident.changes, *(cause.changes for cause in causes)),
-             'part': incident.part or next((c.subsystem.name for c in causes if c.subsystem.name), '')}
-    wheres = [where for where in (incident.where, *(cause.where for cause in causes)) if where.kind]
-    if not wheres:
-        return found
-    of_nodes = [where for where in wheres if where.kind == 'node']
-    most = max(Counter(where.name for where in of_nodes).values(), default=0)
-    node = incident.where.kind == 'node' or not incident.where.kind and most > len(wheres) - len(of_nodes)
-    alike = of_nodes if node else [where for where in wheres if where.kind != 'node']
-    names = {name for where in of_nodes for name in where.name.split(', ')} if node else {
-        fault.partition for fault in incident.faults.values()} - {''}
-    kind = 'node' if node else 'everything' if len(names) > 1 and any(
-        where.kind == 'everything' for where in alike) else 'partition'
-    return {**found, 'where': alike[0].model_copy(update={
-        'kind': kind, 'name': ', '.join(sorted(names)) or alike[0].name})}
+    The place is tonight's where it is as narrow as its incident's, of ``nodes``. ``first``: it has no incident."""
+    where, part = bad.cause.where, bad.cause.subsystem.name
+    fits = first or (where.kind == 'node') == bool(nodes)
+    if old and not (where.kind and fits):
+        where = old.where
+    if old and not (part and fits):
+        part = old.blamed
+    return bad.fault.model_copy(update={'where': where, 'blamed': part})
 
 
-def _after(incident: Incident, own: list[Bad], night: Night, holding: Collection) -> Incident:
-    """Return the incident after a night in which ``own`` is bad."""
-    held, ended = incident.number in holding, incident.closed
-    faults = {name: _again(name, fault, night, held, holding) for name, fault in incident.faults.items()}
-    also, worse = [], []
-    for each in own:
-        old, new = incident.faults.get(each.name), each.fault
-        if old is None or ended or old.well and new.since - old.since > BEGAN_WITHIN.total_seconds():
-            also.append(each)
+def _described(incident: Incident, node: str = '', changes: Sequence[list[Change]] = ()) -> Incident:
+    """Return the incident with the place, the part and the title that its cells have now; ``node``: of a new one.
+
+    An incident keeps its title where all of its cells ended, and where it has no cell and no node."""
+    left = sorted(incident.left.values(), key=lambda fault: -fault.loss)
+    incident = incident.model_copy(update={'changes': table.explaining(incident.changes, *changes)})
+    if not any(fault.cell or fault.listed for fault in left):
+        return incident
+    where = _place(incident, left, node)
+    parts = Counter(fault.blamed for fault in left if fault.blamed)
+    part = parts.most_common(1)[0][0] if parts else incident.part
+    incident = incident.model_copy(update={'where': where, 'part': part})
+    return incident.model_copy(update={'title': table.title(incident)})
+
+
+def _place(incident: Incident, left: Sequence[Fault], node: str) -> Where:
+    """Return the place of the cells that are left. A node's incident stays that node's."""
+    named = [fault.where for fault in left if fault.where.kind]
+    if node or incident.nodes:
+        of_node = [where for where in named if where.kind == 'node']
+        return of_node[0] if of_node else incident.where
+    wide = [where for where in named if where.kind != 'node'] or [incident.where]
+    if not wide[0].kind:
+        return wide[0]
+    partitions = sorted({fault.partition for fault in left} - {''})
+    kind: Literal['everything', 'partition'] = 'partition'
+    if len(partitions) > 1 and any(where.kind == 'everything' for where in wide):
+        kind = 'everything'
+    why = next((where.why for where in wide if where.kind == kind), '')
+    return Where(kind=kind, name=', '.join(partitions) or wide[0].name, why=why)
+
+
+class _Turn:
+    """The turn that an incident takes in a night; ``bad``: its faults that the night measured."""
+
+    def __init__(self, incident: Incident, bad: list[Bad], night: Night, calendar: Calendar, holding: Collection):
+        self.before, self.bad, self.night, self.calendar = incident, bad, night, calendar
+        self.back = bool(incident.closed)
+        self.also: list[Bad] = []
+        self.worse: list[Bad] = []
+        self.faults = self._faults(holding)
+
+    def _faults(self, holding: Collection) -> dict[str, Fault]:
+        held = self.before.number in holding
+        own = {bad.name for bad in self.bad}
+        faults = {}
+        for name, fault in self.before.faults.items():
+            fault = _still_acknowledged(fault, held, holding)
+            faults[name] = fault if fault.well or name in own else _again(name, fault, self.night)
+        for bad in self.bad:
+            faults[bad.name] = self._measured(bad, held)
+        return faults
+
+    def _measured(self, bad: Bad, held: bool) -> Fault:
+        """Return a fault that is bad tonight, and note whether it is news."""
+        old = self.before.faults.get(bad.name)
+        new = _fault(bad, old, self.before.nodes, self.back)
+        if new.listed:
+            new = new.model_copy(update={'acknowledged': held})
+        if old is None or self.back or old.well and new.since - old.since > BEGAN_WITHIN.total_seconds():
+            self.also.append(bad)
         elif not old.well:
+            if _worse(old, bad) and not new.acknowledged:
+                self.worse.append(bad)
             new = new.model_copy(update={'since': old.since})
-            worse += [each] if _worse(old, each) and not new.acknowledged else []
-        faults[each.name] = new.model_copy(update={'acknowledged': held}) if new.listed else new
-    now = incident.model_copy(update={'faults': faults})
-    states = {night.well[name].state if name in night.well else '' for name in now.left}
-    if states == {acks.COMES} and len(now.left) < len(faults):
-        now = now.model_copy(update={'faults': {
-            name: fault.model_copy(update={'well': True}) for name, fault in faults.items()}})
-    now = now.model_copy(update=_about(now, own) if also or own and not now.where.kind else {})
-    now = now.model_copy(update={'key': _newest_key(incident, own)})
-    left = now.left
-    waits = [] if left else [node for node in incident.waits or incident.nodes
-                             if node not in night.retired and not _measured(now, node, night)]
-    known = all(fault.acknowledged for fault in (left or faults).values())
-    state = 'over' if not left and not waits else 'known' if known else 'open'
-    gone = sorted({fault.retired for fault in faults.values()} - {''} or {*incident.nodes} & night.retired)
-    lost = any(fault.acknowledged and not faults[name].acknowledged for name, fault in incident.faults.items())
-    events = [(what, said) for what, holds, said in (
-        ('back', ended, ended and f'over {times.day(ended.start)}'),
-        ('also', also and not ended, several([each.row.name if each.row else each.name for each in also])),
-        ('worse', worse, worse and worse[0].row.name),
-        ('due', incident.state == 'known' and state == 'open' and lost and not worse, incident.ack),
-        ('known', incident.state == 'open' and state == 'known', ''),
-        ('over', state == 'over', f'{several(gone)} retired' if gone else '')) if holds]
-    ack = incident.ack or _ack(own) if state != 'open' else ''
-    return now.model_copy(update={
-        'begin': min(each.fault.since for each in own) if ended else now.begin, 'state': state, 'waits': waits,
-        'ack': ack, 'title': table.title(now) if also and also[0].row or now.key != incident.key else now.title,
-        'events': incident.events + [_event(what, night, said) for what, said in events]})
+        return new
+
+    def incident(self) -> Incident:
+        """Return the incident after the night."""
+        before = self.before
+        now = before.model_copy(update={'faults': self.faults, 'key': _newest_key(before, self.bad)})
+        now = _described(now, changes=[bad.cause.changes for bad in self.also])
+        left = now.left
+        waits = [] if left else self._waits(now)
+        known = all(fault.acknowledged for fault in (left or self.faults).values())
+        state: Literal['over', 'known', 'open'] = 'known' if known else 'open'
+        if not left and not waits and not self._comes_and_goes():
+            state = 'over'
+        begin = min(bad.fault.since for bad in self.bad) if self.back else before.begin
+        ack = before.ack or _ack(self.bad) if state != 'open' else ''
+        return now.model_copy(update={'begin': begin, 'state': state, 'waits': waits, 'ack': ack,
+                                      'events': [*before.events, *self._events(state)]})
+
+    def _waits(self, now: Incident) -> list[str]:
+        """Return the nodes that must be measured again."""
+        asked = self.before.waits or self.before.nodes
+        return [node for node in asked if node not in self.night.retired and not _measured(now, node, self.night)]
+
+    def _comes_and_goes(self) -> bool:
+        """Return whether it was over before and came back: then it is over after BACK good nights."""
+        if not self.before.returned or any(fault.retired for fault in self.faults.values()):
+            return False
+        last = max(fault.measured for fault in self.faults.values())
+        return last > self.calendar.before(self.night.start, BACK)
+
+    def _events(self, state: str) -> list[Event]:
+        """Return what changed tonight."""
+        before, events = self.before, []
+        lost = any(fault.acknowledged and not self.faults[name].acknowledged
+                   for name, fault in before.faults.items())
+        if self.back:
+            events.append(_event('back', self.night, f'over {times.day(before.closed.start)}'))
+        elif self.also:
+            names = [bad.row.name if bad.row else bad.name for bad in self.also]
+            events.append(_event('also', self.night, several(names)))
+        if self.worse:
+            events.append(_event('worse', self.night, self.worse[0].row.name))
+        elif before.state == 'known' and state == 'open' and lost:
+            events.append(_event('due', self.night, before.ack))
+        if before.state == 'open' and state == 'known':
+            events.append(_event('known', self.night))
+        if state == 'over':
+            gone = {fault.retired for fault in self.faults.values()} - {''} or self.night.retired & {*before.nodes}
+            events.append(_event('over', self.night, f'{several(sorted(gone))} retired' if gone else ''))
+        return events
 
 
-def _newest_key(incident: Incident, own: Sequence[Bad]) -> list[str]:
+def _newest_key(incident: Incident, bad: list[Bad]) -> list[str]:
     """Return the key of an incident: that of tonight's failures, where all are alike."""
-    keys = {tuple(each.key) for each in own}
+    keys = {tuple(each.key) for each in bad}
     of_cells = incident.key[0] == 'failed' and incident.key[1:2] != ['node'] and len(incident.key) > 2
-    if not of_cells or len(keys) != 1 or own[0].key[0] != 'failed' or own[0].key[1] == 'node':
+    if not of_cells or len(keys) != 1 or bad[0].key[0] != 'failed' or bad[0].key[1] == 'node':
         return incident.key
-    return own[0].key
+    return bad[0].key
 
 
 def _worse(old: Fault, bad: Bad) -> bool:
@@ -417,22 +508,29 @@ def _worse(old: Fault, bad: Bad) -> bool:
     return lasts and old.detected > 0 and acks.further(old.loss, now, settled, cell)
 
 
-def _again(name: str, fault: Fault, night: Night, held: bool, holding: Collection) -> Fault:
-    """Return a fault that was not bad tonight: it ended with its cell, wherever that ran, or is retired."""
-    known = fault.acknowledged and (held or bool({fault.cell, fault.cell.partition('+')[0]} & {*holding}))
-    fault = fault.model_copy(update={'acknowledged': known})
-    if fault.well:
-        return fault
+def _still_acknowledged(fault: Fault, held: bool, holding: Collection) -> Fault:
+    """Return a fault, acknowledged only while its cell or its incident (``held``) is in ``holding``."""
+    named = {fault.cell, fault.cell.partition('+')[0]} & {*holding}
+    return fault.model_copy(update={'acknowledged': fault.acknowledged and (held or bool(named))})
+
+
+def _again(name: str, fault: Fault, night: Night) -> Fault:
+    """Return a fault that its incident does not have tonight: it ended with its cell, wherever that ran; another
+    incident has it; or it is retired."""
     if name in night.retired or fault.nodes and night.retired.issuperset(fault.nodes):
         gone = name if name in night.retired else ', '.join(fault.nodes)
         return fault.model_copy(update={'well': True, 'retired': gone})
-    well, bad = night.well.get(name), night.bad.get(name)
-    if fault.listed and (not bad and night.mended.intersection(fault.nodes)
-                         or night.session and night.start - fault.measured > _LISTING_SECONDS):
-        well = Well([])
-    ended = well and (well.state not in acks.LASTING or fault.word != 'regressed') or \
-        bad and _RUNGS[bad.fault.word] > _RUNGS[fault.word]
-    return fault.model_copy(update={'well': bool(ended)})
+    bad, well = night.bad.get(name), night.well.get(name)
+    if bad and bad.fault.word == fault.word:
+        return fault.model_copy(update={'well': True, 'moved': True})
+    if bad:
+        return fault.model_copy(update={'well': _RUNGS[bad.fault.word] > _RUNGS[fault.word]})
+    if fault.listed:
+        mended = night.mended.intersection(fault.nodes)
+        forgotten = night.session and night.start - fault.measured > _LISTING_SECONDS
+        return fault.model_copy(update={'well': bool(mended or forgotten)})
+    lasts = well is None or fault.word == 'regressed' and well.state in acks.LASTING
+    return fault.model_copy(update={'well': not lasts})
 
 
 def _measured(incident: Incident, node: str, night: Night) -> bool:
@@ -487,20 +585,20 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
 
 def numbered(cells: list[Cell], known: Sequence[Incident], session: str, start: float) -> list[Cell]:
     """Return the cells, the bad ones with the number of the incident that they fit, of those of the session."""
-    failures, together = Failures(cells), near()
+    failures = Failures(cells)
     bad = [_bad(row, start, failures) for row in rows(cells) if row.cell.verdict in BAD]
-    numbers = matched(grouped(bad, together), [each for each in known
-                                               if each.closed is None or each.closed.session != session], together)
-    found = {id(each.row.cell): numbers[each.name] for each in bad}
+    before = [each for each in known if each.closed is None or each.closed.session != session]
+    by_name = numbers(bad, before, Calendar.stored())
+    found = {id(each.row.cell): by_name[each.name] for each in bad}
     return [cell.model_copy(update={'incident': found.get(id(cell), 0)}) for cell in cells]
 
 
 def numbered_pairs(pairs: Iterable[PairState], known: Sequence[Incident]) -> list[PairState]:
     """Return the pairs, those that are not as expected with the number of their incident."""
-    numbers = {name: each.number for each in known for name in each.left}
+    by_name = {name: each.number for each in known for name in each.left}
     numbered = []
     for pair in pairs:
-        number = numbers.get(of_pair(pair), 0) if pair.state == 'regressed' else 0
+        number = by_name.get(of_pair(pair), 0) if pair.state == 'regressed' else 0
         numbered.append(pair.model_copy(update={'incident': number}))
     return numbered
 

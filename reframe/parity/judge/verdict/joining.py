@@ -1,49 +1,34 @@
-"""Join faults into incidents: those that began together at one place and in one part, or with one change.
+"""Join faults into incidents: by place, part and begin, and by nothing else.
 
-All that is slow on one node is one incident, whatever its part and begin. Within a partition and a part the place
-that most slow cells name is the place of all."""
+`belongs` is the rule. The table in docs/reading-a-verdict.md says the same."""
 
 from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parity.base import codes
 from parity.judge.store import database
-from parity.judge.store.incidents import Change, Fault, Incident, Where
-from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Attribution, CellText
+from parity.judge.store.incidents import Fault, Incident
+from parity.judge.verdict.model import COMES, Attribution, Cell, CellText
 
-#: Faults that began within so many nights began together; so many nights later one may join its partition's.
-NIGHTS, LATE = BEGAN_WITHIN.days, 21
+#: A slowdown may have begun so many nights before its estimated begin, where no night was surely good since.
+LATE = 21
+#: A cell that ended in an open incident is back in it within so many nights.
+BACK = 14
+#: So many cells say where those are whose place is not known, and where those are that name a node by chance.
+FEW = 2
 #: Words in the name of a part that are no part themselves.
 _NO_PART = {'and', 'alike', 'clock'}
-#: The place of cells that are slow on all nodes alike, and so many that say so for others.
-_WIDE, _FEW = 'all nodes', 2
-
-
-class Begin(NamedTuple):
-    """The begin of a fault, and the night that found it (Unix times). On the night ``last_good`` it surely had not
-    begun, and on ``first_slow`` it had; 0: not known."""
-
-    since: float
-    detected: float
-    last_good: float = 0.0
-    first_slow: float = 0.0
-
-    def before(self, other: Begin) -> bool:
-        """Return whether it surely began before another: a night later the other had not begun."""
-        return 0 < self.first_slow < other.last_good
-
-
-#: Did two faults begin within so many nights?
-Near = Callable[[Begin, Begin, int], bool]
+_DAY = 86400.0
 
 
 class Bad(NamedTuple):
-    """A fault, as a night measured it. ``key``: what its like have in common, the word first."""
+    """A fault, as a night measured it. ``key``: what failures of one kind have in common, the word first."""
 
     name: str
     key: list[str]
@@ -53,248 +38,371 @@ class Bad(NamedTuple):
     title: str = ''                  # of what is no cell
 
     @property
-    def place(self) -> str:
-        """Return the node to blame, or _WIDE; '' where the place is not known."""
-        where = self.cause.where
-        return where.name if where.kind == 'node' else _WIDE if where.kind else ''
+    def slow(self) -> bool:
+        """Return whether it is a slowdown of a cell or a node: those are joined by place, part and begin."""
+        return _slow(self.key)
 
     @property
-    def changes(self) -> set[tuple]:
-        """Return the changes by which it joins others. A maintenance of nodes explains only what shows at once."""
-        at_once = self.fault.detected - self.fault.since < BEGAN_WITHIN.total_seconds()
-        return _of_changes((change for change in self.cause.changes if at_once or not change.nodes),
-                           self.cause.where.kind == 'node')
+    def node(self) -> str:
+        """Return the node to blame; '' for none."""
+        where = self.cause.where
+        return where.name if where.kind == 'node' else ''
 
+    @property
+    def wide(self) -> bool:
+        """Return whether the nodes of its partition are slow alike."""
+        return self.cause.where.kind in ('partition', 'everything')
 
-def _begin(fault: Fault) -> Begin:
-    return Begin(fault.since, fault.detected or fault.since, fault.last_good, fault.first_slow)
+    @property
+    def partitions(self) -> set[str]:
+        """Return its partition, and the others that are slow as it is."""
+        named = self.cause.where.name.split(', ') if self.wide else []
+        return {self.fault.partition, *named}
+
+    @property
+    def parts(self) -> set[str]:
+        return _parts(self.fault, self.cause.subsystem.name)
+
+    @property
+    def check(self) -> tuple[str, str]:
+        return self.fault.partition, self.fault.check
 
 
 def _slow(key: Sequence[str]) -> bool:
     return key[0] == 'regressed' and len(key) > 2
 
 
-def _begin_of(incident: Incident) -> Begin:
-    """Return the begin of an incident: it surely had begun when the first of its faults had."""
-    begin = incident.begin or incident.since
-    own = [fault for fault in incident.faults.values() if fault.since >= begin and fault.first_slow]
-    return Begin(begin, incident.since, min((fault.last_good for fault in own), default=0.0),
-                 min((fault.first_slow for fault in own), default=0.0))
+def parts_of(cell: str, subsystem: str, named: str) -> set[str]:
+    """Return the parts of the machine that a cell tells of: of ``named``, which its cause names, or else its own.
+
+    A code that memory may slow tells of two. ``cell``: '' of a node that the listing names."""
+    if named:
+        return set(named.split()) - _NO_PART
+    return {subsystem, codes.part_of(cell, subsystem)} if cell else {subsystem}
 
 
-def near() -> Near:
-    """Return the function that says whether faults began within NIGHTS of those that are stored. Where they were
-    found within so many, an estimate of the begin may be as far off, unless one surely began before the other."""
-    days = sorted({_day(start) for start in database.starts().values()})
+def _parts(fault: Fault, named: str = '') -> set[str]:
+    return parts_of(fault.cell, fault.part, named or fault.blamed)
 
-    def within(one: float, other: float, nights: int) -> bool:
-        first, last = sorted((_day(one), _day(other)))
-        at = bisect_right(days, first)
-        return last - first < nights or days[at - 1:at] == [first] and bisect_right(days, last) - at < nights
-    return lambda one, other, nights=NIGHTS: not one.before(other) and not other.before(one) and (
-        within(one.since, other.since, nights) or
-        within(one.detected, other.detected, nights) and within(one.since, other.since, 2 * nights))
+
+# ---- begin
+
+@dataclass(frozen=True)
+class Span:
+    """The nights in which a fault may have begun: from ``first`` to ``last``, Unix times."""
+
+    first: float
+    last: float
+
+    def meets(self, other: Span) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+class Calendar:
+    """The days on which a night was stored."""
+
+    def __init__(self, starts: Iterable[float]):
+        self._days = sorted({_day(start) for start in starts})
+
+    @classmethod
+    def stored(cls) -> Calendar:
+        return cls(database.starts().values())
+
+    def before(self, unix: float, nights: int) -> float:
+        """Return the time so many nights before: of stored nights, and of days at least."""
+        place = bisect_right(self._days, _day(unix)) - 1
+        days = nights
+        if place >= nights:
+            days = max(days, _day(unix) - self._days[place - nights])
+        return unix - days * _DAY
+
+    def span(self, fault: Fault) -> Span:
+        """Return when a fault may have begun. A failure began in its night."""
+        if fault.word != 'regressed' or fault.listed:
+            return Span(fault.since, fault.since)
+        first = max(fault.last_good, self.before(fault.since, LATE))
+        last = max(fault.since, fault.first_slow or fault.detected)
+        return Span(min(first, last), last)
 
 
 def _day(unix: float) -> int:
     return datetime.date.fromtimestamp(unix).toordinal()
 
 
-def _areas(fault: Fault, part: str) -> set[tuple[str, str]]:
-    """Return the partition of a slow cell with each part of the machine that it tells of."""
-    words = {*part.split()} - _NO_PART | {codes.part_of(fault.cell, fault.part)}
-    return {(fault.partition, word) for word in words}
+# ---- the homes of faults
+
+@dataclass
+class Home:
+    """An incident that takes in faults: a stored one, or one that tonight opens (``incident`` is None)."""
+
+    key: list[str]
+    span: Span
+    incident: Incident | None = None
+    nodes: list[str] = field(default_factory=list)
+    partitions: set[str] = field(default_factory=set)       # that are slow alike
+    parts: set[str] = field(default_factory=set)
+    checks: set[tuple[str, str]] = field(default_factory=set)
+    wide_cells: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))   # by partition
+    bad: list[Bad] = field(default_factory=list)            # tonight's faults
+
+    @property
+    def number(self) -> int:
+        return self.incident.number if self.incident else 0
+
+    @property
+    def loss(self) -> float:
+        """Return the share by which the worst of tonight's faults is slower."""
+        return max((bad.fault.loss for bad in self.bad), default=0.0)
+
+    @property
+    def listed(self) -> bool:
+        """Return whether the listing of nodes names its node."""
+        stored = self.incident.left.values() if self.incident else ()
+        return any(fault.listed for fault in (*stored, *(each.fault for each in self.bad)))
+
+    def take(self, bad: Bad, calendar: Calendar) -> None:
+        """Take in a fault of tonight."""
+        self.bad.append(bad)
+        self.parts |= bad.parts
+        self.checks.add(bad.check)
+        if bad.wide and not self.nodes:
+            self.partitions |= bad.partitions
+            self.wide_cells[bad.fault.partition].add(bad.name)
+        self.span = _common(self.span, calendar.span(bad.fault))
 
 
-def _wider(where: Where, partition: str, part: str) -> Iterator[tuple]:
-    """Yield what slow cells of two partitions share where each names the other, and those of `everything`."""
-    yield 'everything', part
-    yield from ((*sorted((partition, other)), part) for other in where.name.split(', ') if other != partition)
+def _common(one: Span, other: Span) -> Span:
+    """Return the nights in which both may have begun: those of the first, where there are none."""
+    if not one.meets(other):
+        return one
+    return Span(max(one.first, other.first), min(one.last, other.last))
 
 
-def _of_changes(changes: Iterable[Change], node: bool) -> set[tuple]:
-    return {(node, change.fact, change.old, change.new) for change in changes
-            if change.explains and bool(change.nodes) >= node}
+def _stored(incident: Incident, calendar: Calendar) -> Home:
+    """Return an open incident as a home, by the faults that have not ended."""
+    faults = [*(incident.left or incident.faults).values()]
+    begun = [fault for fault in faults if fault.since >= incident.begin] or faults
+    home = Home(incident.key, calendar.span(begun[0]), incident, nodes=incident.nodes)
+    for fault in begun[1:]:
+        home.span = _common(home.span, calendar.span(fault))
+    for name, fault in incident.left.items():
+        where = fault.where if fault.where.kind else incident.where
+        home.parts |= _parts(fault, fault.blamed or incident.part)
+        home.checks.add((fault.partition, fault.check))
+        if where.kind in ('partition', 'everything'):
+            home.partitions |= {fault.partition, *fault.where.name.split(', ')} - {''}
+            home.wide_cells[fault.partition].add(name)
+    return home
 
 
-def _apart(own: Sequence[Bad], together: Near) -> Iterator[list[Bad]]:
-    """Yield those that began together."""
-    group: list[Bad] = []
-    for each in sorted(own, key=lambda each: each.fault.since):
-        if group and not together(_begin(group[0].fault), _begin(each.fault)):
-            yield group
-            group = []
-        group.append(each)
-    yield group
+def belongs(bad: Bad, home: Home, calendar: Calendar) -> bool:
+    """Return whether a fault that no incident has yet belongs to one: same place, same part, begun together."""
+    began_together = home.span.meets(calendar.span(bad.fault))
+    if not (bad.slow and _slow(home.key)):
+        dead_node = bad.key[:2] == ['failed', 'node']
+        return bad.key == home.key and (dead_node or began_together)
+    same_part = bool(bad.parts & home.parts)
+    if not _same_place(bad, home):
+        return False
+    if home.nodes:      # a cell shows a slow node when a job hits it: its begin says nothing
+        return same_part or began_together and bool(bad.node)
+    return same_part and began_together
 
 
-class _Sets:
-    """Sets of names, which are united."""
+def _same_place(bad: Bad, home: Home) -> bool:
+    """Return whether both are of one node, or of partitions that are slow alike.
 
-    def __init__(self, names: Iterable[str]):
-        self._top = {name: name for name in names}
-
-    def first(self, name: str) -> str:
-        while self._top[name] != name:
-            self._top[name] = name = self._top[self._top[name]]
-        return name
-
-    def unite(self, found: Sequence[Bad]) -> None:
-        for each in found[1:]:
-            self._top[self.first(each.name)] = self.first(found[0].name)
-
-
-def grouped(found: Iterable[Bad], together: Near) -> list[list[Bad]]:
-    """Return what belongs together, the worst of each first."""
-    every = {each.name: each for each in sorted(found, key=lambda each: -each.fault.loss)}
-    sets, alike, areas = _Sets(every), defaultdict(list), defaultdict(list)
-    nodes = defaultdict(list)
-    for each in every.values():
-        if not _slow(each.key):
-            (nodes if each.key[:2] == ['failed', 'node'] else alike)[tuple(each.key)].append(each)
-            continue
-        where = each.cause.where
-        if where.kind == 'node':
-            nodes[where.name].append(each)
-        for mark in each.changes:
-            alike[mark].append(each)
-        for partition, part in _areas(each.fault, each.cause.subsystem.name) if each.row else ():
-            areas[partition, part].append(each)
-            for mark in _wider(where, partition, part) if each.place == _WIDE else ():
-                alike[mark].append(each)
-    for same in nodes.values():
-        sets.unite(same)
-    for mark, same in alike.items():
-        for own in _apart(same, together):
-            if mark[0] != 'everything' or any(each.cause.where.kind == mark[0] for each in own):
-                sets.unite(own)
-    for same in areas.values():
-        for own in _apart(same, together):
-            _unite_place(own, sets)
-    groups: dict[str, list[Bad]] = defaultdict(list)
-    for name, each in every.items():
-        groups[sets.first(name)].append(each)
-    return [*groups.values()]
+    Where the place of a cell is not known, it is with its check; or with the node on which alone it ran on its
+    first night; or in a partition that FEW cells of its part name."""
+    if bad.node:
+        return bad.node in home.nodes
+    if home.nodes:
+        began_tonight = bad.fault.since == bad.fault.measured
+        return not bad.wide and began_tonight and bad.fault.nodes == home.nodes and bool(bad.parts & home.parts)
+    if bad.wide and home.partitions:
+        return bool(bad.partitions & home.partitions)
+    return bad.check in home.checks or not bad.wide and len(home.wide_cells[bad.fault.partition]) >= FEW
 
 
-def _unite_place(own: Sequence[Bad], sets: _Sets) -> None:
-    """Unite cells of a partition and a part that began together: they are at the place that most name.
+def covered(cell: Cell, name: str, incident: Incident, known: Collection[str]) -> bool:
+    """Return whether the acknowledgement of an incident covers a cell that joined it later; ``known``: the cells
+    that it names, none where it names the incident alone.
 
-    Where _FEW or more are slow on all nodes alike, so are those without a known place. Else the latter are one by
-    check, and join the place of its others if that is one only."""
-    places = Counter(each.place for each in own if each.place)
-    most = max(places.values(), default=0)
-    chosen = _WIDE if places[_WIDE] == most else next(name for name, count in places.items() if count == most) \
-        if most else ''
-    if chosen == _WIDE and most >= _FEW:
-        sets.unite(own)
+    A cell that joined has its place, its part and its begin, but at a node: there the part must be one that is
+    known, and the cell must not be slow elsewhere."""
+    if not incident.nodes:
+        return True
+    cause = cell.cause or Attribution()
+    named = [fault for fault in incident.faults.values() if fault.cell in known or fault.listed and not known]
+    parts = {part for fault in named for part in _parts(fault, incident.part)}
+    elsewhere = cause.where.kind in ('partition', 'everything')
+    return not elsewhere and bool(parts & parts_of(name, cell.subsystem, cause.subsystem.name))
+
+
+def has(bad: Bad, home: Home, calendar: Calendar) -> bool:
+    """Return whether a fault is one that the incident has: it lasts, or ended there not long ago."""
+    old = home.incident.faults[bad.name]
+    if old.word != bad.fault.word:
+        return False
+    on_other_node = bool(bad.node) and bad.node not in home.nodes
+    if bad.fault.listed and on_other_node:
+        return False
+    comes = bool(bad.row) and bad.row.cell.state == COMES
+    if not old.well:
+        return comes or not (home.nodes and on_other_node)
+    recent = old.measured >= calendar.before(bad.fault.measured, BACK)
+    elsewhere = on_other_node if home.nodes else bool(bad.node)
+    return recent and not old.moved and not elsewhere and not (home.nodes and bad.wide)
+
+
+class _Homes:
+    """Homes, found by the names of their faults, their nodes, partitions and keys."""
+
+    def __init__(self, known: Iterable[Incident], calendar: Calendar):
+        self.calendar = calendar
+        self.every: list[Home] = []
+        self.by_name: dict[str, list[Home]] = defaultdict(list)
+        self._by_mark: dict[tuple, list[Home]] = defaultdict(list)
+        for incident in known:
+            if incident.closed:
+                continue
+            home = _stored(incident, calendar)
+            self.every.append(home)
+            for name in incident.faults:
+                self.by_name[name].append(home)
+            self._index(home)
+
+    def _index(self, home: Home) -> None:
+        """Note what leads to a home."""
+        for mark in _marks(home):
+            same = self._by_mark[mark]
+            if home not in same:
+                same.append(home)
+
+    def of(self, bad: Bad) -> Home | None:
+        """Return the home that has a fault already."""
+        own = [home for home in self.by_name.get(bad.name, ()) if has(bad, home, self.calendar)]
+        lasting = [home for home in own if not home.incident.faults[bad.name].well]
+        return next(iter(lasting or own), None)
+
+    def fitting(self, bad: Bad) -> Iterator[Home]:
+        """Yield the homes that a fault belongs to, the oldest first."""
+        if not bad.slow:
+            marks = [('key', *bad.key)]
+        elif bad.node:
+            marks = [('node', bad.node)]
+        else:
+            nodes = [('node', name) for name in bad.fault.nodes if not bad.wide]
+            marks = [*(('partition', name) for name in sorted(bad.partitions)), ('check', *bad.check), *nodes]
+        for mark in marks:
+            yield from (home for home in self._by_mark.get(mark, ()) if belongs(bad, home, self.calendar))
+
+    def take(self, bad: Bad, home: Home | None) -> None:
+        """Have a home take in a fault; a new one where there is none."""
+        if home is None:
+            home = Home(bad.key, self.calendar.span(bad.fault), nodes=[bad.node] if bad.node else [])
+            self.every.append(home)
+        home.take(bad, self.calendar)
+        self._index(home)
+
+
+def _marks(home: Home) -> Iterator[tuple]:
+    if not _slow(home.key):
+        yield 'key', *home.key
         return
-    sets.unite([each for each in own if each.place in (chosen, _WIDE) or each.place and chosen == _WIDE])
-    by_check = defaultdict(list)
-    for each in own:
-        by_check[each.row.cell.check].append(each)
-    for same in by_check.values():
-        known = {sets.first(each.name): each for each in same if each.place}
-        unknown = [each for each in same if not each.place]
-        sets.unite([*(known.values() if len(known) == 1 else ()), *unknown])
+    for name in home.nodes:
+        yield 'node', name
+    if not home.nodes:
+        yield from (('partition', name) for name in home.partitions)
+        yield from (('check', *check) for check in home.checks)
 
 
-class _Stored:
-    """Incidents, found by the names of their faults and by what they have in common with new ones."""
+def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> list[Home]:
+    """Return the open incidents of ``known``, and those that tonight opens, each with tonight's faults.
 
-    def __init__(self, known: Sequence[Incident], together: Near):
-        self.near, self.by_number = together, {each.number: each for each in known}
-        self.having, self.marked = defaultdict(list), defaultdict(list)
-        self.begins = {each.number: _begin_of(each) for each in known if not each.closed}
-        for each in (each for each in known if not each.closed):
-            for name in each.faults:
-                self.having[name].append(each)
-            for mark in self._marks(each):
-                self.marked[mark].append(each)
-
-    @staticmethod
-    def _marks(incident: Incident) -> Iterator[tuple]:
-        node = incident.where.kind == 'node'
-        if not _slow(incident.key):
-            yield tuple(incident.key)
-            return
-        yield from (('node', name) for name in incident.nodes)
-        yield from _of_changes(incident.changes, node)
-        areas = set().union(*(_areas(fault, incident.part) for fault in incident.left.values() if fault.cell))
-        for area in areas if incident.where.kind and not node else ():
-            yield area
-            yield 'everything', area[1]
-
-    def number_of(self, each: Bad) -> int:
-        """Return the number of the incident that a fault belongs to; 0: of none."""
-        where = each.cause.where
-        for incident in self.having.get(each.name, ()):
-            old, known = incident.faults[each.name], where.kind and incident.where.kind
-            away = known and 'node' in (where.kind, incident.where.kind) and where.name not in incident.nodes
-            same = not old.well and (not away or where.kind != 'node' or each.row and each.row.cell.state == COMES)
-            same = same or not (away and old.well) and self.near(
-                Begin(old.since, old.detected or old.since), _begin(each.fault))
-            if old.word == each.fault.word and same and (known or not incident.waits):
-                return incident.number
-        if not _slow(each.key):
-            ever = each.key[:2] == ['failed', 'node']
-            return self._first([tuple(each.key)], lambda one: ever or self.takes(one, each))
-        if number := self._first([('node', each.place)], lambda one: True):
-            return number
-        wide = each.row and each.place == _WIDE
-        areas = _areas(each.fault, each.cause.subsystem.name) if wide else set()
-        # of one that begins later others say little, and where it is cannot be told
-        late = _areas(each.fault, '') if each.row and each.place in ('', _WIDE) else set()
-        return self._first(each.changes, lambda one: self.takes(one, each)) \
-            or self._first(areas, lambda one: self.takes(one, each)) \
-            or self._first(late, lambda one: len(one.left) >= (1 if wide else _FEW) and self.takes(
-                one, each, LATE)) \
-            or self._first([('everything', part) for _, part in areas], lambda one: self.takes(one, each)
-                           and 'everything' in (where.kind, one.where.kind))
-
-    def _first(self, marks: Iterable[tuple], fits: Callable[[Incident], bool]) -> int:
-        return min((incident.number for mark in marks for incident in self.marked.get(mark, ()) if fits(incident)),
-                   default=0)
-
-    def of_node(self, group: Sequence[Bad]) -> Incident | None:
-        """Return the open incident of the node on which alone all of these ran, if they are slow since tonight."""
-        nodes = {name for each in group for name in each.fault.nodes}
-        tonight = all(_slow(each.key) and each.fault.since == each.fault.measured for each in group)
-        marks = [('node', name) for name in nodes] if tonight and len(nodes) == 1 else []
-        return self.by_number.get(self._first(marks, lambda one: True))
-
-    def back(self, group: Sequence[Bad]) -> Incident | None:
-        """Return the newest incident that is over and that these faults are again: on its node, in a part that was
-        slow there, or of most of its cells and no others."""
-        word, names = group[0].key[0], {each.name for each in group}
-        nodes, parts = {each.place for each in group} - {'', _WIDE}, {each.fault.part for each in group}
-
-        def again(one: Incident) -> bool:
-            if nodes or one.nodes:
-                slow = {fault.part for fault in one.faults.values()} if word == 'regressed' else parts
-                return bool(nodes & {*one.nodes} and parts & slow)
-            return names <= one.faults.keys() and 2 * len(names) > len(one.faults)
-        return next((one for one in reversed(self.by_number.values())
-                     if one.closed and one.key[0] == word and again(one)), None)
-
-    def takes(self, incident: Incident, each: Bad, nights: int = NIGHTS) -> bool:
-        """Return whether the incident takes in a fault: they began together, and it does not wait for a node."""
-        begin = self.begins[incident.number]
-        if each.name in incident.faults:         # it comes back: what was sure of its nights does not count
-            begin = Begin(begin.since, begin.detected)
-        return not incident.waits and self.near(begin, _begin(each.fault), nights)
+    A fault stays in its incident. The others join one, the surest places first. Then a wider place takes what it
+    explains, and what is new may be an incident that is back."""
+    sets = _Homes(known, calendar)
+    stays: list[tuple[Bad, Home]] = []
+    joins: list[Bad] = []
+    for bad in sorted(found, key=lambda bad: (bad.fault.since, -bad.fault.loss)):
+        home = sets.of(bad)
+        if home is None:
+            joins.append(bad)
+        else:
+            stays.append((bad, home))
+    for bad in sorted(joins, key=lambda bad: not (bad.node or bad.wide)):
+        sets.take(bad, next(sets.fitting(bad), None))
+    for bad, home in stays:
+        sets.take(bad, _wider(bad, home, sets) or home)
+    _merge(sets)
+    closed = [incident for incident in known if incident.closed]
+    found_homes: dict[object, Home] = {}
+    for home in sets.every:
+        if home.incident is None and home.bad:
+            home.incident = _back(home, closed)
+        if home.incident is None and not home.bad:
+            continue
+        same = found_homes.setdefault(home.number or id(home), home)
+        if same is not home:        # two of tonight's are one that is back
+            same.bad += home.bad
+    open_ones = [home for home in found_homes.values() if home.incident]
+    new_ones = [home for home in found_homes.values() if home.incident is None]
+    return open_ones + sorted(new_ones, key=lambda home: -home.loss)
 
 
-def matched(groups: Iterable[list[Bad]], known: Sequence[Incident], together: Near) -> dict[str, int]:
-    """Return the number of the incident of each fault, by name; 0 for a new one.
+def _wider(bad: Bad, home: Home, sets: _Homes) -> Home | None:
+    """Return the home of a wider place that explains a cell of a narrower one: all nodes are slow alike tonight,
+    and the cell fits the narrower one no more."""
+    if not bad.slow or not bad.wide or belongs(bad, home, sets.calendar):
+        return None
+    others = (other for other in sets.fitting(bad) if other is not home and not other.nodes)
+    return next((other for other in others if home.nodes or other.partitions > home.partitions), None)
 
-    It is the fault's incident, or that of its group, or of the node that all ran on, or one that is back."""
-    found: dict[str, int] = {}
-    stored = _Stored(known, together)
-    for group in groups:
-        own = {each.name: stored.number_of(each) for each in group}
-        most = Counter(filter(None, own.values())).most_common(1)
-        joined = stored.by_number[most[0][0]] if most else stored.of_node(group) or stored.back(group)
-        found |= {each.name: own[each.name] or (
-            joined.number if joined and (not most or stored.takes(joined, each)) else 0) for each in group}
-    return found
+
+def _merge(sets: _Homes) -> None:
+    """Have a partition take tonight's new cells that name nodes by chance: it has more cells, and all else fits.
+
+    A node that the listing names stays."""
+    slowdowns = [home for home in sets.every if _slow(home.key)]
+    wide = [home for home in slowdowns if home.partitions and not home.nodes]
+    for home in slowdowns:
+        if not home.nodes or home.incident or home.listed:
+            continue
+        wider = next((other for other in wide if _explains(other, home)), None)
+        if wider is not None:
+            wider.bad += home.bad
+            home.bad = []
+
+
+def _explains(wide: Home, node: Home) -> bool:
+    """Return whether a wide home has more cells than a node's in its partition and its part, begun together."""
+    if not wide.parts & node.parts or not wide.span.meets(node.span):
+        return False
+    cells = set().union(*wide.wide_cells.values())
+    inside = all(bad.fault.partition in wide.partitions for bad in node.bad)
+    return inside and len(cells) >= FEW and len(cells) > len(node.bad)
+
+
+def _back(home: Home, closed: Sequence[Incident]) -> Incident | None:
+    """Return the newest incident that is over and that a new home is again: on its node, in a part that was slow
+    there; or of most of its cells and no others."""
+    word = home.key[0]
+    names = {bad.name for bad in home.bad}
+    for incident in reversed(closed):
+        if incident.key[0] != word:
+            continue
+        if home.nodes or incident.nodes:
+            parts = {part for fault in incident.faults.values() for part in _parts(fault)}
+            same_part = word != 'regressed' or parts & home.parts
+            again = set(home.nodes) & set(incident.nodes) and same_part
+        else:
+            again = names <= incident.faults.keys() and 2 * len(names) > len(incident.faults)
+        if again:
+            return incident
+    return None
+
+
+def numbers(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> Mapping[str, int]:
+    """Return the number of the incident of each fault, by name; 0 for a new one."""
+    return {bad.name: home.number for home in homes(found, known, calendar) for bad in home.bad}

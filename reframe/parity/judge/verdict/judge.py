@@ -121,7 +121,7 @@ def judged(session: Session) -> Verdict:
     if declared:
         outcomes = incidents.numbered_pairs(_pairs(session, planned, system, cells, shared.rate), known)
         outcomes = acks.applied_to_pairs(outcomes, system.name, today, acks_from)
-    cells, faults = acks.applied(cells, system.name, today, acks_from)
+    cells, faults = acks.applied(cells, system.name, today, acks_from, known)
     coverage = _coverage(cells, planned, contents.absent, 'spack' in planned.providers)
     never_ran = {name for each in known for name, fault in each.left.items() if fault.word == 'missing'}
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
