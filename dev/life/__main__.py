@@ -8,13 +8,24 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dev.life import run, score
+from dev.life import faults, run, score
 from parity.base import errors
 
-DAYS, _FEW_DAYS = 180, 50
+DAYS, _FEW_DAYS, STORY_DAYS = 180, 50, 38
 #: The first seed, and how many follow it.
 SEED, LIVES = 1, 3
 _ROWS = {'quiet': score.QUIET, 'planted': score.PLANTED}
+
+
+def tell(story: str, seed: int) -> run.Life:
+    """Print each mail of a short life, night by night, and return it."""
+    (_, (life,)), = run.apart([seed], STORY_DAYS, [story], True)
+    for night, lived in enumerate(life.nights):
+        hit = sorted({life.faults[i].kind for faults_of in lived.hit.values() for i in faults_of})
+        if lived.mail or hit:
+            print(f'==== night {night}, exit code {lived.exit_code}; planted: {", ".join(hit) or "nothing"}')
+            print(lived.mail or '(no mail)')
+    return life
 
 
 def main() -> None:
@@ -23,10 +34,14 @@ def main() -> None:
     parser.add_argument('--seed', type=int, default=SEED, help='the first of the seeds (default %(default)s)')
     parser.add_argument('--lives', type=int, help=f'so many of each kind (default {LIVES})')
     parser.add_argument('--kind', choices=[*_ROWS], help='only these')
+    parser.add_argument('--story', choices=[*faults.STORIES], help='print each mail of a short life')
     parser.add_argument('--examples', type=int, default=0, metavar='N', help='name so many of what misses')
     chosen = parser.parse_args()
     if chosen.seed < 0 or chosen.lives is not None and chosen.lives < 1:
         parser.error('--seed must be 0 or more, --lives 1 or more')
+    if chosen.story:
+        tell(chosen.story, chosen.seed)
+        return
     days, count = (_FEW_DAYS, 1) if chosen.small else (DAYS, LIVES)
     seeds = range(chosen.seed, chosen.seed + (chosen.lives or count))
     missed, kinds = [], [chosen.kind] if chosen.kind else [*_ROWS]

@@ -50,7 +50,8 @@ class Fault:
     ``parts``: of the machine, by which it may be named. ``acked``: the operator acknowledges it after a night.
     ``accepted``: the operator accepts it, and that ends it. ``after``: the fault that it makes worse.
     ``incidents``: that it may open; more than one of a fault that comes and goes. ``fades``: it begins below what
-    shows, so that there is no night on which it must be told."""
+    shows, so that there is no night on which it must be told. ``drawn``: the nights on which the first jobs run on
+    the node of its place; on others none does."""
 
     kind: str
     first: int
@@ -65,6 +66,7 @@ class Fault:
     after: Fault | None = None
     incidents: int = 1
     fades: bool = False
+    drawn: Callable[[int], bool] | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
     def loss(self, cell: Cell, nodes: Sequence[str], night: int) -> float:
@@ -82,6 +84,12 @@ def planted(rng: np.random.Generator, cells: list[Cell], nodes: dict[str, list[s
     """Return the faults of a life whose references are accepted before night ``begin``."""
     plan = _Planted(rng, cells, nodes, begin)
     return [*plan.early(), *plan.middle(), *plan.late()]
+
+
+def story(name: str, cells: list[Cell], nodes: dict[str, list[str]], begin: int) -> list[Fault]:
+    """Return the faults of one of the STORIES, which begin on night ``begin``."""
+    plan = _Planted(np.random.default_rng(0), cells, nodes, begin)
+    return [*STORIES[name](plan)]
 
 
 class _Planted:
@@ -142,6 +150,30 @@ class _Planted:
         yield self._fault('two causes: storage -10 %', 106, 122, lambda cell, _, __: 0.1 * (
             cell.partition == self.three and cell.group == 'storage'), _place(self.three, 'storage'))
 
+    def outliers(self) -> Iterator[Fault]:
+        """Single bad nights, which their reruns confirm."""
+        for at, group in ((2, 'memory'), (6, 'storage'), (10, 'network')):
+            yield self._of_case('one bad night -20 %', at, at + 1, self.two, (group,), 0.2)
+
+    def kernel_beside_a_slow_clock(self) -> Iterator[Fault]:
+        """The clock of a node, which the operator acknowledges; a night later a kernel takes memory everywhere."""
+        slow = self._nodes[self.three][-1]
+        clock = 'compute', 'memory-bound codes'
+        yield self._fault('a slow clock -12 %', 0, EVER, lambda cell, on, _: 0.12 * (
+            slow in on and cell.group in clock), _node(slow), acked=True, drawn=lambda _: True)
+        yield self._fault('a kernel: memory -5 %', 1, EVER, _group('memory', 0.05), (self.every, _parts('memory')))
+
+    def every_second_night(self) -> Iterator[Fault]:
+        yield self._of_case('-12 % every second night', 0, 14, self.two, ('memory',), 0.12, spells=2, incidents=3,
+                            acked=True)
+
+    def rare_node(self) -> Iterator[Fault]:
+        """A slow node that jobs hit once a week."""
+        slow = self._nodes[self.three][-1]
+        begin = self._begin
+        yield self._fault('a rare node -12 %', 0, EVER, _on(slow, 0.12), _node(slow),
+                          drawn=lambda night: (night - begin) % 7 == 0)
+
     def _dead(self, at: int) -> Fault:
         """Jobs die on a node that seems free; the next night it takes no more jobs."""
         dead = str(self._rng.choice(self._nodes[self.three]))
@@ -153,11 +185,12 @@ class _Planted:
         return Fault(kind, self._begin + first, self._begin + end, share, *where, **other)
 
     def _of_case(self, kind: str, first: int, end: int, partition: str, groups: Sequence[str], share: float,
-                 **other: Any) -> Fault:
-        """Return a fault of one case of a partition."""
-        case = self._case(partition, groups)
-        return self._fault(kind, first, end, lambda cell, _, __: share * (
-            cell.case == case and cell.partition == partition), _place(partition), **other)
+                 spells: int = 1, **other: Any) -> Fault:
+        """Return a fault of one case of a partition, on one night of ``spells``."""
+        case, begin = self._case(partition, groups), self._begin + first
+        return self._fault(kind, first, end, lambda cell, _, night: share * (
+            cell.case == case and cell.partition == partition and (night - begin) % spells == 0),
+            _place(partition), **other)
 
     def _case(self, partition: str, groups: Sequence[str], sd: float = 1.0) -> str:
         """Return a case that no other fault has, with a figure no noisier than ``sd``, or else the calmest."""
@@ -192,3 +225,9 @@ def _memory(partition: str, share: float) -> Share:
 def _on(node: str, share: float) -> Share:
     """A slow partner slows the other nodes of a job. A file system and a network are not the node's."""
     return lambda cell, on, _: share * (node in on and cell.group not in ('network', 'storage'))
+
+
+#: Short lives of one fault or two, by name: what an operator gets to read of them.
+STORIES: dict[str, Callable[[_Planted], Iterator[Fault]]] = {
+    'outliers': _Planted.outliers, 'kernel': _Planted.kernel_beside_a_slow_clock,
+    'every-second-night': _Planted.every_second_night, 'rare-node': _Planted.rare_node}

@@ -42,6 +42,7 @@ class Night:
     ran_on: dict[str, list[str]]
     session: str
     reruns: int
+    mail: str = ''                   # the notice of the night
 
 
 @dataclass
@@ -66,27 +67,31 @@ def apart(seeds: Sequence[int], days: int, kinds: Iterable[str], few: bool) -> I
     """Yield the lives of each kind, one a seed. Each is a process of its own, whose clock is the life's; as many
     run at once as there are CPUs."""
     with ProcessPoolExecutor(None, get_context('spawn'), max_tasks_per_child=1) as pool:
-        lives = {kind: [pool.submit(_live, seed, days, kind == 'quiet', few) for seed in seeds] for kind in kinds}
+        lives = {kind: [pool.submit(_live, seed, days, kind, few) for seed in seeds] for kind in kinds}
         for kind, futures in lives.items():
             yield kind, [each.result() for each in futures]
 
 
-def _live(seed: int, days: int, quiet: bool, few: bool) -> Life:
+def _live(seed: int, days: int, kind: str, few: bool) -> Life:
     with tempfile.TemporaryDirectory(prefix='parity-life-') as folder:
-        life = live(Path(folder), seed, days, quiet, few)
+        life = live(Path(folder), seed, days, kind, few)
     plain: dict[int, Fault] = {}
     for fault in life.faults:       # a function does not travel to another process
-        plain[id(fault)] = replace(fault, share=None, after=plain.get(id(fault.after)))
+        plain[id(fault)] = replace(fault, share=None, drawn=None, after=plain.get(id(fault.after)))
     return replace(life, faults=[*plain.values()])
 
 
-def live(folder: Path, seed: int, days: int, quiet: bool, few: bool) -> Life:
-    """Live so many days below ``folder``. One a process: the clock is the life's."""
+def live(folder: Path, seed: int, days: int, kind: str, few: bool) -> Life:
+    """Live so many days below ``folder``. One a process: the clock is the life's.
+
+    ``kind``: quiet, planted, or one of faults.STORIES."""
     began, site, rng = time.process_time(), Site(folder, few), np.random.default_rng(seed)
     world = World(rng, site, days)
     accepted, begin = _LITTLE if few else (ACCEPTED, BEGIN)
     cells = [cell for own in world.cells.values() for cell in own]
-    if not quiet:
+    if kind in faults.STORIES:
+        world.faults = faults.story(kind, cells, world.nodes, begin)
+    elif kind == 'planted':
         planted = faults.planted(rng, cells, world.nodes, begin)
         world.faults = [f for f in planted if f.first < len(world.days) - 4]
     life = Life(seed, world.faults, {cell.name: cell.sd for cell in cells})
@@ -132,7 +137,8 @@ def _noted(site: Site, world: World, verdict: Verdict, reruns: int) -> Night:
         {name: cell.state for name, cell in named.items() if cell.state in ('slow', 'comes and goes')},
         {name: cell.reason for name, cell in bad.items()},
         {each.number: each for each in site.incidents()},
-        {name: list(cell.ran_on) for name, cell in named.items()}, verdict.session.uuid, reruns)
+        {name: list(cell.ran_on) for name, cell in named.items()}, verdict.session.uuid, reruns,
+        site.mail.read_text())
 
 
 def _operate(site: Site, life: Life, night: int) -> None:

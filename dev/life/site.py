@@ -29,6 +29,7 @@ from parity.nightly import run
 from parity.nightly.notify import Notifier
 from parity.site import systems
 from parity.site.plan import Plan, PlannedCase
+from parity.site.systems import Notify
 
 #: A verdict imports some of these late; they must be loaded before `Site` replaces the clock.
 __all__ = ['Incident', 'PlannedCase', 'Site', 'Verdict', 'join', 'nights']
@@ -101,7 +102,9 @@ class _Days(type):
 
 
 class Site:
-    """A checkout with one system, and its results. ``few``: one figure of some checks. One a process."""
+    """A checkout with one system, and its results. ``few``: one figure of some checks. One a process.
+
+    Its notices go into the file ``mail``, the newest night's last."""
 
     def __init__(self, folder: Path, few: bool = False):
         root, top = folder / 'root', Path(__file__).resolve().parents[2]
@@ -117,7 +120,8 @@ class Site:
         time.tzset()
         self.plan = planning.of_command(['-c', str(root / 'checks'), '-r', '--system', SYSTEM])
         self.cases = list(_chosen(self.plan, few))
-        self.notifier = Notifier(SYSTEM)
+        self.mail = folder / 'mail'
+        self.notifier = Notifier(SYSTEM, Notify(command=['/bin/sh', '-c', f'cat >>{shlex.quote(str(self.mail))}']))
         self._real, time.time = time.time, lambda: _Days.now
         datetime.date = _Days('date', (), {})
 
@@ -170,8 +174,9 @@ class Site:
 
     def recorded(self, verdict: Verdict) -> Verdict:
         """Record and tell the night's incidents."""
+        self.mail.write_text('')
         found = self.notifier.recorded(verdict)
-        self.notifier.judged(found)
+        _quietly(lambda: self.notifier.judged(found))
         return found
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import exp, log
 from typing import Any
@@ -23,6 +23,8 @@ LEAST, MOST, CORRELATION = 0.003, 0.06, 0.3
 _NIGHT, _CASE = 0.7, 0.5
 NODES, OUTLIERS, MAINTENANCE, SHIFT, MISSING, WEEKDAY = 0.005, 0.003, 42, 0.01, 0.05, 0.002
 _RUNS, _COMPILER = 3, '13.2.0'
+#: Jobs of a night that run on a node that a fault draws.
+_DRAWN = 3
 
 
 class World:
@@ -96,7 +98,13 @@ class World:
     def _available(self, partition: str) -> list[str]:
         """A node that died takes no job for three nights."""
         down = {f.facts['down'] for f in self.faults if 'down' in f.facts and f.end <= self._now[1] < f.end + 3}
-        return [node for node in self.nodes[partition] if node not in down]
+        away = {node for f in self.faults if f.drawn and not f.drawn(self._now[1]) for node in f.place[1]}
+        return [node for node in self.nodes[partition] if node not in down | away]
+
+    def _drawn(self, free: Sequence[str]) -> list[str]:
+        """Return the nodes of ``free`` on which the first jobs of tonight run."""
+        drawn = {node for f in self.faults if f.drawn and f.drawn(self._now[1]) for node in f.place[1]}
+        return [node for node in free if node in drawn]
 
     def session_facts(self) -> dict[str, Any]:
         compiler = self.facts('compiler') or _COMPILER
@@ -108,7 +116,7 @@ class World:
     def ran(self, cases: Iterable[PlannedCase], number: str, nodes: tuple[str, ...] = (), elsewhere: bool = False
             ) -> list[dict[str, Any]]:
         """Run cases as a session does, on ``nodes``, on others than these, or anywhere; return the records."""
-        found = []
+        found, jobs = [], Counter[str]()
         for case in cases:
             cells = self.cells[case.partition, case.case]
             free = [n for n in self._available(case.partition) if not elsewhere or n not in nodes]
@@ -120,6 +128,10 @@ class World:
             if dead and not nodes and (self.rng.random() < 0.12
                                        or not any(dead[0] in by for by in self.hit.values())):
                 here = (self.faults[dead[0]].facts['down'], *here[1:])
+            drawn = self._drawn(free)
+            if drawn and not nodes and jobs[case.partition] < _DRAWN:
+                here = (drawn[0], *here[1:])
+                jobs[case.partition] += 1
             if not nodes:
                 self._note(cells, self.faults, here)
             self._jobs += 1

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from dev.life import score
+from dev.life.__main__ import tell
 from dev.life.faults import Fault
 from dev.life.run import Life, Night, apart
 from nights import start
@@ -105,3 +106,39 @@ def test_a_seed_gives_the_same_life_in_each_process():
     one, other = ([(night.words, night.states, {number: incident.title for number, incident in night.incidents.items()})
                    for night in life.nights] for life in lives)
     assert one == other and any(words for words, *_ in one)
+
+
+def turns(life) -> dict[int, list[tuple[int, str]]]:
+    """Return night and word of each event that a session made, by incident."""
+    of = score.Scored(life)
+    return {number: [*of.events(number)] for number in of.last}
+
+
+@pytest.mark.full
+def test_a_kernel_beside_a_known_slow_node_is_an_incident_of_its_own_and_red():
+    life = tell('kernel', 1)
+    node, memory = (life.nights[-1].incidents[number] for number in (1, 2))
+    assert node.nodes == ['f12'] and node.state == 'known' and 'Stream' not in ''.join(node.cells)
+    assert memory.where.kind in ('partition', 'everything') and 'memory' in memory.title and memory.state == 'open'
+    assert all(night.exit_code == 1 for night in life.nights[17:]), 'the acknowledgement of the node is not given for it'
+    assert score.two_causes(score.Scored(life)).some == 0
+
+
+@pytest.mark.full
+def test_a_fault_on_every_second_night_is_one_incident_with_one_acknowledgement():
+    life = tell('every-second-night', 1)
+    assert turns(life)[1] == [(16, 'new'), (17, 'over'), (18, 'back')] and [*turns(life)] == [1]
+    assert sum(bool(night.mail) for night in life.nights) == 3 and not any(night.exit_code for night in life.nights[19:])
+
+
+@pytest.mark.full
+def test_a_node_that_jobs_hit_once_a_week_is_one_incident_of_that_node():
+    life = tell('rare-node', 1)
+    assert [*turns(life)] == [1] and life.nights[-1].incidents[1].nodes == ['f12']
+
+
+@pytest.mark.full
+def test_single_bad_nights_that_reruns_confirm_are_over_on_the_next():
+    life = tell('outliers', 1)
+    assert all([what for _, what in own] == ['new', 'over'] for own in turns(life).values())
+    assert sum(night.exit_code for night in life.nights) <= 3
