@@ -227,7 +227,7 @@ def _on(node: str, share: float) -> Share:
     return lambda cell, on, _: share * (node in on and cell.group not in ('network', 'storage'))
 
 
-#: Short lives of one fault or two, by name: what an operator gets to read of them.
+#: Short lives of one fault or two, by name: each mail of such a life can be read.
 STORIES: dict[str, Callable[[_Planted], Iterator[Fault]]] = {
     'outliers': _Planted.outliers, 'kernel': _Planted.kernel_beside_a_slow_clock,
     'every-second-night': _Planted.every_second_night, 'rare-node': _Planted.rare_node}

@@ -240,14 +240,22 @@ def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]
     return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {words.numbers(left, "open")}')
 
 
+def _explained(incident: Incident, what: str) -> str:
+    """Return the text of the newest such event, in brackets: what joined or became worse, and what a new incident
+    takes from others; '' for none."""
+    texts = [event.text for event in incident.events if event.what == what]
+    if texts and (what in _EXPLAINED or ' of incident ' in texts[-1]):
+        return f' ({texts[-1]})'
+    return ''
+
+
 def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verdict | None) -> list[str]:
     """Return a line for each incident with news, and its cells where the verdict does not show them; then the open
     ones that it does not show, and the known ones. A cell that joined or became worse stands behind the title."""
     shown = {cell.incident for cell in verdict.cells} if verdict else set()
     found = []
     for incident, what in news[:_NAMED]:
-        of = [f' ({event.text})' for event in incident.events if event.what == what in _EXPLAINED][-1:]
-        found.append(f'incident {incident.number}, {what}: {incident.title}{"".join(of)}')
+        found.append(f'incident {incident.number}, {what}: {incident.title}{_explained(incident, what)}')
         if what != 'over' and incident.number not in shown:
             found += [f'  {line}' for line in words.about(incident, _CELLS)]
             found += [f'  parity show {incident.number}']

@@ -26,7 +26,7 @@ from parity.judge.store import database, merging
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Change, Fault, Where
 from parity.judge.store.plan_file import RERUN_OF
-from parity.judge.verdict import acks, incidents, judge
+from parity.judge.verdict import acks, incidents, judge, tonight
 from parity.judge.verdict.model import Attribution, CellText, Subsystem
 from parity.measure.session import retain
 from parity.judge.report import notify
@@ -655,9 +655,9 @@ def test_the_turns_of_a_life(turns, events):
 def test_a_slow_node_in_the_incident_of_a_partition_is_another_incident_later():
     """A listing names the node again, and its fault, which has no cell, stands in the partition's incident."""
     known, _ = live([slower('Stream', 0, 'partition', 'virtual', 'memory')])
-    listed = incidents._of_node('c3', 'memory', 0.93, start(0))
+    listed = tonight.of_node('c3', 'memory', 0.93, start(0))
     known = [known[0].model_copy(update={'faults': known[0].faults | {listed.name: listed.fault}})]
-    again = incidents._of_node('c3', 'memory', 0.93, start(9))
+    again = tonight.of_node('c3', 'memory', 0.93, start(9))
     night = incidents.of_verdict(verdict_of([fine('Other', 'c0')]), 'onebox', start(9))._replace(bad={again.name: again})
     assert [each.number for each in incidents.after(known, night, incidents.Calendar.stored())] == [1, 0]
 
@@ -689,6 +689,8 @@ def test_a_wider_place_takes_the_cells_that_it_explains_in_one_notice_and_the_na
     assert wider.title == 'onebox:virtual: memory 10 % slower' and wider.events[0].text == '3 cells, 1 of incident 1'
     assert narrow.title == 'c3: compute clock 10 % slower' and len(narrow.faults) == 2 and len(wider.left) == 3
     assert 'another incident has it' in '\n'.join(words.about(narrow, 5))
+    told, *_ = notify.lines([(wider, 'new')], [narrow, wider], None)
+    assert told == f'incident 2, new: {wider.title} (3 cells, 1 of incident 1)'
 
 
 def test_a_fault_that_is_back_is_over_after_fourteen_good_nights():

@@ -13,53 +13,40 @@ from typing import Any, Literal, NamedTuple
 
 from parity.base import errors, figures, times
 from parity.base.figures import several
-from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.judge.compare.named import NamedNode
 from parity.judge.compare.pairs import PairState
 from parity.judge.store import database
 from parity.judge.store import incidents as table
-from parity.judge.store.incidents import Change, Event, Fault, Incident, PairFigure, Where
-from parity.judge.store.plan_file import cell_id
+from parity.judge.store.incidents import Change, Event, Fault, Incident, Where
 from parity.judge.verdict import acks
 from parity.judge.verdict.joining import BACK, Bad, Calendar, homes, numbers
-from parity.judge.verdict.model import BEGAN_WITHIN, Attribution, Cell, CellText, Subsystem, Verdict, rows
-from parity.site import systems
-from parity.site.identity import undistributed
+from parity.judge.verdict.model import BEGAN_WITHIN, Cell, CellText, Verdict, rows
+from parity.judge.verdict.tonight import (
+    BAD,
+    WHOLE,
+    Failures,
+    Night,
+    Well,
+    loss,
+    of_cell,
+    of_pair,
+    of_verdict,
+    row_name,
+)
 
-#: Words that a person must act on.
-BAD = (*acks.BAD, 'missing')
+__all__ = ['BAD', 'WHOLE', 'Bad', 'Calendar', 'Night', 'of_pair', 'of_verdict', 'row_name']
+
 #: Events for a notice.
 NEWS = ('new', 'also', 'worse', 'due', 'over', 'back')
-#: Stands for a whole night that stored no session, or measured nothing.
-WHOLE = 'ci/nightly'
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'skipped': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: A node that the listing did not name for so long is not slow: the nights of a listing are newer.
 _LISTING_SECONDS = 8 * 86400.0
-
-
-# ---- a night
-
-class Well(NamedTuple):
-    """A cell or a pair in order tonight. ``state``: of its life, which says whether its slowdown ended."""
-
-    ran_on: list[str]
-    state: str = 'normal'
-    value: float | None = None
-
-
-class Night(NamedTuple):
-    """Bad and well cells by name. ``retired``: names, and nodes, that nobody waits for. ``mended``: nodes that the
-    listing does not call slow any more."""
-
-    system: str
-    session: str
-    start: float
-    bad: dict[str, Bad]
-    well: dict[str, Well]
-    retired: frozenset[str]
-    mended: frozenset[str] = frozenset()
+#: Slowdowns that begin within so long began together.
+_TOGETHER_SECONDS = BEGAN_WITHIN.total_seconds()
+#: Of a slow node's slowdown less than this is left where it is in order.
+_HALF = 0.5
 
 
 def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> list[Incident]:
@@ -68,217 +55,53 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     ``interrupted``: by its operator. What did not end then was not measured."""
     session = verdict.session.uuid if verdict else ''
     start = database.starts().get(session, time.time())
-    from parity.judge.nodes import listing  # it loads polars
-    days = Calendar.stored()
-    holding = {of for ack in acks.held(system) for of in (ack.cell, ack.incident)}
+    calendar = Calendar.stored()
+    holding: set[str | int | None] = set()
+    for ack in acks.held(system):
+        holding |= {ack.cell, ack.incident}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
-        left = [each for each in known if not each.closed]
-        since = listing.well_since(system) if verdict else {}
-        slow = listing.twice(system, since, [(node, fault.part) for each in left for fault in each.left.values()
-                                             for node in fault.nodes if fault.listed]) if verdict else {}
-        before = _slow_parts(left) if verdict else {}
-        begun = {node: each.begin - 1 for each in left for node in each.nodes}    # later nights count
-        mended = listing.mended(system, before, {
-            node: max(since.get(node, 0.0), begun.get(node, 0.0)) for node in {*since, *begun}})
-        slow = {key: share for key, share in slow.items() if key not in before or key[0] not in mended}
-        return after(known, of_verdict(verdict, system, start, interrupted, slow, mended), days, holding)
+        slow, mended = _listed(system, known) if verdict else ({}, set())
+        night = of_verdict(verdict, system, start, interrupted, slow, mended)
+        return after(known, night, calendar, holding)
     return table.record(system, session, start, changed)
+
+
+def _listed(system: str, known: Sequence[Incident]) -> tuple[dict[tuple[str, str], float], set[str]]:
+    """Return the nodes that the listing names, by (node, part), with their speed as a share of their peers'; and
+    those of incidents that it calls mended. Nights before an incident say nothing of its end."""
+    from parity.judge.nodes import listing  # it loads polars
+    left = [incident for incident in known if not incident.closed]
+    named = []
+    since = listing.well_since(system)
+    from_begin = dict(since)
+    for incident in left:
+        for fault in incident.left.values():
+            if fault.listed:
+                named += [(node, fault.part) for node in fault.nodes]
+        for node in incident.nodes:
+            from_begin[node] = max(since.get(node, 0.0), incident.begin - 1)
+    slow = listing.twice(system, since, named)
+    before = _slow_parts(left)
+    mended = listing.mended(system, before, from_begin)
+    for node, part in before:
+        if node in mended:
+            slow.pop((node, part), None)
+    return slow, mended
 
 
 def _slow_parts(known: Iterable[Incident]) -> dict[tuple[str, str], float]:
     """Return the nodes that incidents blame, by (node, part), with their speed as a share of their peers'."""
     from parity.judge.nodes.figures import listed_part  # it loads polars
     losses = defaultdict(list)
-    for each in known:
-        for fault in (fault for fault in each.faults.values() if fault.loss):
+    for incident in known:
+        for fault in incident.faults.values():
+            if not fault.loss:
+                continue
             part = fault.part if fault.listed else listed_part(fault.cell, fault.part)
-            for node in fault.nodes if fault.listed else each.nodes:
+            for node in fault.nodes if fault.listed else incident.nodes:
                 losses[node, part].append(fault.loss)
     return {key: 1 - median(found) for key, found in losses.items()}
-
-
-def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: bool = False,
-               slow: Mapping[tuple[str, str], float] | None = None,
-               mended: Collection[str] = ()) -> Night:
-    """Return what a night measured: cells, named with their size, pairs, and the night itself.
-
-    A cell that was skipped, or that is disturbed tonight, was not measured. ``slow``: nodes by (node, part), which
-    two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes that were slow."""
-    night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start),
-                  frozenset(mended))
-
-    def note(name: str, word: str, title: str) -> None:
-        night.bad[name] = Bad(name, [word, name], Fault(verdict=word, since=start, measured=start), title=title)
-
-    if verdict is None:
-        if not interrupted:
-            note(WHOLE, 'failed', 'ci/nightly stored no session')
-        return night
-    measured = [row for row in rows(verdict.cells) if not (interrupted and row.cell.stopped)]
-    failures = Failures([row.cell for row in measured])
-    for row in measured:
-        cell, name = row.cell, _name(row.cell)
-        if cell.verdict in BAD or cell.unknown:
-            night.bad[name] = _bad(row, start, failures)
-        elif cell.verdict not in ('skipped', 'disturbed'):
-            night.well[name] = Well(cell.ran_on, cell.state, cell.value)
-    for (node, part), share in (slow or {}).items():
-        if node not in night.retired:
-            bad = _of_node(node, part, share, start)
-            night.bad[bad.name] = bad
-    for pair in verdict.pairs:
-        name = of_pair(pair)
-        if pair.state == 'regressed':
-            night.bad[name] = _bad_pair(pair, start)
-        elif pair.state == 'ok':
-            night.well[name] = Well([])
-    if verdict.exit_code and not night.bad and not interrupted:
-        note(WHOLE, 'missing', 'nothing was measured, or a check is broken')
-    elif not interrupted:
-        night.well[WHOLE] = Well([])
-    return night
-
-
-def _bad_pair(pair: PairState, start: float) -> Bad:
-    name = of_pair(pair)
-    figure = PairFigure(expected=pair.expected, why=pair.why, ratio=pair.ratio, low=pair.low, high=pair.high,
-                        nodes=pair.nodes)
-    fault = Fault(verdict='regressed', since=start, measured=start, pair=figure,
-                  acknowledged=bool(pair.acknowledged))
-    return Bad(name, ['regressed', name], fault, title=f'{name} is not as expected')
-
-
-def _retired(verdict: Verdict | None, system: str, start: float) -> frozenset[str]:
-    """Return the retired cells and nodes, without nodes that ran all the same."""
-    ran = {node for cell in verdict.cells for node in cell.ran_on} if verdict else set()
-    cells = map(_name, verdict.retired) if verdict else ()
-    return frozenset({*systems.gone(systems.read(system), start)} - ran).union(cells)
-
-
-def of_pair(pair: PairState) -> str:
-    """Return the name of a declared pair's figure among the faults of an incident."""
-    return f'{pair.candidate} / {pair.baseline} {pair.benchmark}: {pair.metric}{pair.suffix}'
-
-
-def _name(cell: Cell) -> str:
-    return row_name(vars(cell), cell.system)
-
-
-def row_name(row: Mapping[str, Any], system: str) -> str:
-    """Return the name of a planned cell among the faults of an incident."""
-    return f'{cell_id({**row, "system": system}, True)} ({row["size"]})'
-
-
-def _bad(row: CellText, start: float, failures: Failures) -> Bad:
-    cell, cause = row.cell, row.cell.cause or Attribution()
-    slow, node, where = cell.verdict == 'regressed', failures.node(cell), cause.where
-    part = cause.subsystem.name or cell.subsystem
-    if slow:
-        node = where.name if where.kind == 'node' else ''
-        key = ['regressed', where.kind, where.name, part] if where.kind else ['regressed', cell.partition, part]
-    elif node:
-        key = ['failed', 'node', node, _on_node(cell)]
-        cause = Attribution(where=Where(kind='node', name=node, why='no case ended well'))
-    else:
-        key = failures.key(cell)
-    value = _slow_level(cell, start) if slow else cell.value
-    fault = Fault(verdict=cell.verdict, since=slow and cell.begin or start, measured=start,
-                  detected=slow and cell.detected or 0.0, last_good=slow and cell.last_good or 0.0,
-                  first_slow=slow and cell.first_slow or 0.0, cell=row.name, part=cell.subsystem, unit=cell.unit,
-                  value=value, expected=cell.expected, loss=loss(cell, value),
-                  nodes=[node] if node else sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
-    return Bad(_name(cell), key, fault, cause, row)
-
-
-def _slow_level(cell: Cell, start: float) -> float | None:
-    """Return the level of a slow cell; tonight's figure where it is worse and found the slowdown."""
-    if not cell.begin or cell.level is None:
-        return cell.value
-    known = (cell.level, cell.value) if cell.detected == start else (cell.level,)
-    return max(known, key=lambda value: loss(cell, value))
-
-
-def _of_node(node: str, part: str, share: float, start: float) -> Bad:
-    where = Where(kind='node', name=node, why='slower than its peers night after night')
-    fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
-    return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault,
-               Attribution(where=where, subsystem=Subsystem(name=part)))
-
-
-def loss(cell: Cell, value: float | None) -> float:
-    """Return by which share of its expected value ``value`` is worse; 0 where nothing is known."""
-    if value is None or not cell.expected:
-        return 0.0
-    share = (value - cell.expected) / abs(cell.expected)
-    return max(0.0, share if cell.better == 'lower' else -share)
-
-
-class Failures:
-    """The places of a night's failures: a node on which no case ended well, a partition, one check."""
-
-    def __init__(self, cells: Sequence[Cell]):
-        failed = [cell for cell in cells if cell.verdict in ('failed', 'missing')]
-        ran = [cell for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')]
-        fine = {cell.partition for cell in ran}
-        well = {node for cell in ran for node in cell.ran_on}
-        cases = defaultdict(set)
-        for cell in failed:
-            for node in _one_node(cell):
-                if cell.partition in fine and node not in well:
-                    cases[node, _on_node(cell)].add(cell.case)
-        #: Nodes, each with how its cases failed: several did so, or it failed itself.
-        self._dead = {key for key, names in cases.items() if len(names) > 1}
-        by_partition: dict[str, list[set[str]]] = defaultdict(list)
-        for cell in failed:
-            if cell.kind is Kind.NODE:
-                self._dead.update((node, '') for node in _one_node(cell))
-                by_partition[cell.partition].append({*cell.ran_on})
-        for shared in (set.intersection(*jobs) for jobs in by_partition.values()):
-            self._dead |= {(node, '') for node in shared} if len(shared) == 1 else set()
-
-    def node(self, cell: Cell) -> str:
-        """Return the node on which no case ended well, where that is why the cell has no figure."""
-        if cell.verdict not in ('failed', 'missing') or cell.kind in _OF_NO_NODE:
-            return ''
-        nodes = _one_node(cell) or cell.ran_on
-        return next((node for node in nodes if (node, _on_node(cell)) in self._dead), '')
-
-    @staticmethod
-    def key(cell: Cell) -> list[str]:
-        """Return kind and place of a failure: never a sentence. One kind in a partition is one a night."""
-        kind = ''
-        if cell.verdict == 'failed':
-            kind = _how_failed(cell)
-        elif cell.verdict == 'missing':
-            kind = 'absent' if cell.environ else 'no program'
-            kind = 'stopped' if cell.stopped else kind
-        return [cell.verdict, cell.partition, kind]
-
-
-#: Kinds of failures that no node is to blame for.
-_OF_NO_NODE = (Kind.PLACEMENT, Kind.LAUNCH, Kind.UNREAD)
-
-
-def _how_failed(cell: Cell) -> str:
-    """Return how a case failed: the last word of the key of its like."""
-    if cell.kind in (Kind.LIMIT, Kind.ENDED, *_OF_NO_NODE):
-        return cell.kind.value
-    if not cell.ran_on:
-        return table.NOT_BEGUN
-    return cell.kind.value if cell.kind is Kind.CANCELLED else ''
-
-
-def _on_node(cell: Cell) -> str:
-    """Return how a case failed, where it is compared with others of its node: a node may let none begin, have all
-    run out of time, or fail under them."""
-    return cell.kind.value if cell.kind in (Kind.LIMIT, Kind.ENDED) else ''
-
-
-def _one_node(cell: Cell) -> list[str]:
-    """Return the node of a case that ran, or should have run, on one node."""
-    node = undistributed(cell.case)[1]
-    return [node] if node else cell.ran_on if len(cell.ran_on) == 1 else []
 
 
 class FaultGroup(NamedTuple):
@@ -294,20 +117,26 @@ def causes(table: Iterable[CellText]) -> list[FaultGroup]:
     """Return each incident, and each cause that is none yet, with its rows, the worst row of each first."""
     table = list(table)
     failures = Failures([row.cell for row in table])
-    night = Night(table[0].cell.system if table else '', '', 0.0, {}, {}, frozenset())
-    known: dict[int, list[Bad]] = defaultdict(list)
+    by_number: dict[int, list[Bad]] = defaultdict(list)
     for row in table:
-        known[row.cell.incident].append(_bad(row, 0.0, failures))
-    new = known.pop(0, [])
-    groups = [*known.values()]
+        by_number[row.cell.incident].append(of_cell(row, 0.0, failures))
+    new = by_number.pop(0, [])
+    groups = list(by_number.values())
     if new:
         groups += [home.bad for home in homes(new, (), Calendar.stored())]
+    system = table[0].cell.system if table else ''
+    night = Night(system, '', 0.0, {}, {}, frozenset())
     found = []
     for group in groups:
-        group = sorted(group, key=lambda bad: -bad.fault.loss)
-        incident = _opened(group, night)
-        found.append(FaultGroup(incident.title, incident.where, incident.part, [bad.row for bad in group]))
+        worst_first = sorted(group, key=_by_loss)
+        incident = _opened(worst_first, night)
+        group_rows = [bad.row for bad in worst_first]
+        found.append(FaultGroup(incident.title, incident.where, incident.part, group_rows))
     return found
+
+
+def _by_loss(bad: Bad) -> float:
+    return -bad.fault.loss
 
 
 # ---- what a night makes of incidents
@@ -315,14 +144,18 @@ def causes(table: Iterable[CellText]) -> list[FaultGroup]:
 def after(known: Sequence[Incident], night: Night, calendar: Calendar, holding: Collection = ()) -> list[Incident]:
     """Return the open incidents after the night, those of ``known`` that are back, and the new ones with number 0.
     ``holding``: cells, and numbers of incidents, that are acknowledged."""
-    held_by = {name: incident.number for incident in known if not incident.closed for name in incident.left}
+    held_by: dict[str, int] = {}
+    for incident in known:
+        if not incident.closed:
+            held_by |= dict.fromkeys(incident.left, incident.number)
     found = []
     for home in homes(night.bad.values(), known, calendar):
-        bad = sorted(home.bad, key=lambda each: -each.fault.loss)
+        bad = sorted(home.bad, key=_by_loss)
         if home.incident is None:
             found.append(_opened(bad, night, held_by))
         else:
-            found.append(_Turn(home.incident, bad, night, calendar, holding).incident())
+            turn = _Turn(home.incident, bad, night, calendar, holding)
+            found.append(turn.incident())
     return found
 
 
@@ -331,19 +164,25 @@ def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = Mapping
     first = group[0]
     faults = {bad.name: _fault(bad) for bad in group}
     known = all(fault.acknowledged for fault in faults.values())
-    incident = Incident(number=0, uuid=f'{night.session or night.start}:{first.name}', system=night.system,
-                        state='known' if known else 'open', key=first.key, begin=first.fault.since, faults=faults,
-                        title=first.title, ack=_ack(group) if known else '',
-                        events=[_event('new', night, _counted(group, held_by))])
-    return _described(incident, node=first.node)
+    state: Literal['known', 'open'] = 'known' if known else 'open'
+    uuid = f'{night.session or night.start}:{first.name}'
+    ack = _ack(group) if known else ''
+    new = _event('new', night, _counted(group, held_by))
+    incident = Incident(number=0, uuid=uuid, system=night.system, state=state, key=first.key, title=first.title,
+                        begin=first.fault.since, faults=faults, ack=ack, events=[new])
+    changes = [bad.cause.changes for bad in group]
+    return _described(incident, changes, node=first.node)
 
 
 def _counted(group: list[Bad], held_by: Mapping[str, int]) -> str:
     """Return '12 cells, 2 of incident 1'."""
     if not group[0].row:
         return ''
+    moved = Counter[int]()
+    for bad in group:
+        if bad.slow and bad.name in held_by:
+            moved[held_by[bad.name]] += 1
     texts = [figures.counted(len(group), 'cell')]
-    moved = Counter(held_by[bad.name] for bad in group if bad.slow and bad.name in held_by)
     for number, count in sorted(moved.items()):
         texts.append(f'{count} of incident {number}')
     return ', '.join(texts)
@@ -355,15 +194,18 @@ def _event(what: str, night: Night, text: str = '') -> Event:
 
 def _ack(group: Iterable[Bad]) -> str:
     """Return the text of the first acknowledgement of these faults; '' for none."""
-    acknowledged = (bad.row.cell.acknowledged for bad in group if bad.row)
-    return next(filter(None, acknowledged), '')
+    for bad in group:
+        if bad.row and bad.row.cell.acknowledged:
+            return bad.row.cell.acknowledged
+    return ''
 
 
 def _fault(bad: Bad, old: Fault | None = None, nodes: Collection[str] = (), first: bool = True) -> Fault:
     """Return a fault of tonight with its place and its part: those of ``old`` where tonight does not know them.
 
     The place is tonight's where it is as narrow as its incident's, of ``nodes``. ``first``: it has no incident."""
-    where, part = bad.cause.where, bad.cause.subsystem.name
+    where = bad.cause.where
+    part = bad.cause.subsystem.name
     fits = first or (where.kind == 'node') == bool(nodes)
     if old and not (where.kind and fits):
         where = old.where
@@ -372,43 +214,61 @@ def _fault(bad: Bad, old: Fault | None = None, nodes: Collection[str] = (), firs
     return bad.fault.model_copy(update={'where': where, 'blamed': part})
 
 
-def _described(incident: Incident, node: str = '', changes: Sequence[list[Change]] = ()) -> Incident:
-    """Return the incident with the place, the part and the title that its cells have now; ``node``: of a new one.
+def _described(incident: Incident, changes: Sequence[list[Change]], node: str = '') -> Incident:
+    """Return the incident with the place, the part and the title that its cells have now.
 
-    An incident keeps its title where all of its cells ended, and where it has no cell and no node."""
-    left = sorted(incident.left.values(), key=lambda fault: -fault.loss)
+    An incident keeps its title where all of its cells ended, and where it has no cell and no node. ``changes``: of
+    cells that are new to it; ``node``: of a new incident."""
     incident = incident.model_copy(update={'changes': table.explaining(incident.changes, *changes)})
+    left = sorted(incident.left.values(), key=lambda fault: -fault.loss)
     if not any(fault.cell or fault.listed for fault in left):
         return incident
-    where = _place(incident, left, node)
-    parts = Counter(fault.blamed for fault in left if fault.blamed)
-    part = parts.most_common(1)[0][0] if parts else incident.part
-    incident = incident.model_copy(update={'where': where, 'part': part})
+    where = _place_of_node(incident, left) if node or incident.nodes else _wide_place(incident, left)
+    incident = incident.model_copy(update={'where': where, 'part': _part(incident, left)})
     return incident.model_copy(update={'title': table.title(incident)})
 
 
-def _place(incident: Incident, left: Sequence[Fault], node: str) -> Where:
-    """Return the place of the cells that are left. A node's incident stays that node's."""
-    named = [fault.where for fault in left if fault.where.kind]
-    if node or incident.nodes:
-        of_node = [where for where in named if where.kind == 'node']
-        return of_node[0] if of_node else incident.where
-    wide = [where for where in named if where.kind != 'node'] or [incident.where]
-    if not wide[0].kind:
-        return wide[0]
+def _part(incident: Incident, left: Sequence[Fault]) -> str:
+    """Return the part of the machine that most of the cells that are left name."""
+    parts = Counter(fault.blamed for fault in left if fault.blamed)
+    if not parts:
+        return incident.part
+    (part, _), = parts.most_common(1)
+    return part
+
+
+def _place_of_node(incident: Incident, left: Sequence[Fault]) -> Where:
+    """Return the node of an incident: it stays that node's."""
+    for fault in left:
+        if fault.where.kind == 'node':
+            return fault.where
+    return incident.where
+
+
+def _wide_place(incident: Incident, left: Sequence[Fault]) -> Where:
+    """Return the partitions of the cells that are left; not known where none of these names one."""
+    named = [fault.where for fault in left if fault.where.kind in ('partition', 'everything')]
+    if not named:
+        named = [incident.where]
+    if not named[0].kind:
+        return named[0]
     partitions = sorted({fault.partition for fault in left} - {''})
+    kinds = {where.kind for where in named}
     kind: Literal['everything', 'partition'] = 'partition'
-    if len(partitions) > 1 and any(where.kind == 'everything' for where in wide):
+    if len(partitions) > 1 and 'everything' in kinds:
         kind = 'everything'
-    why = next((where.why for where in wide if where.kind == kind), '')
-    return Where(kind=kind, name=', '.join(partitions) or wide[0].name, why=why)
+    why = next((where.why for where in named if where.kind == kind), '')
+    return Where(kind=kind, name=', '.join(partitions) or named[0].name, why=why)
 
 
 class _Turn:
     """The turn that an incident takes in a night; ``bad``: its faults that the night measured."""
 
     def __init__(self, incident: Incident, bad: list[Bad], night: Night, calendar: Calendar, holding: Collection):
-        self.before, self.bad, self.night, self.calendar = incident, bad, night, calendar
+        self.before = incident
+        self.bad = bad
+        self.night = night
+        self.calendar = calendar
         self.back = bool(incident.closed)
         self.also: list[Bad] = []
         self.worse: list[Bad] = []
@@ -420,7 +280,9 @@ class _Turn:
         faults = {}
         for name, fault in self.before.faults.items():
             fault = _still_acknowledged(fault, held, holding)
-            faults[name] = fault if fault.well or name in own else _again(name, fault, self.night)
+            if not fault.well and name not in own:
+                fault = _again(name, fault, self.night)
+            faults[name] = fault
         for bad in self.bad:
             faults[bad.name] = self._measured(bad, held)
         return faults
@@ -431,137 +293,215 @@ class _Turn:
         new = _fault(bad, old, self.before.nodes, self.back)
         if new.listed:
             new = new.model_copy(update={'acknowledged': held})
-        if old is None or self.back or old.well and new.since - old.since > BEGAN_WITHIN.total_seconds():
+        if old is None or self.back:
             self.also.append(bad)
-        elif not old.well:
-            if _worse(old, bad) and not new.acknowledged:
-                self.worse.append(bad)
-            new = new.model_copy(update={'since': old.since})
-        return new
+            return new
+        if old.well:
+            if new.since - old.since > _TOGETHER_SECONDS:
+                self.also.append(bad)
+            return new
+        if _worse(old, bad) and not new.acknowledged:
+            self.worse.append(bad)
+        return new.model_copy(update={'since': old.since})
 
     def incident(self) -> Incident:
         """Return the incident after the night."""
         before = self.before
-        now = before.model_copy(update={'faults': self.faults, 'key': _newest_key(before, self.bad)})
-        now = _described(now, changes=[bad.cause.changes for bad in self.also])
-        left = now.left
-        waits = [] if left else self._waits(now)
-        known = all(fault.acknowledged for fault in (left or self.faults).values())
-        state: Literal['over', 'known', 'open'] = 'known' if known else 'open'
-        if not left and not waits and not self._comes_and_goes():
-            state = 'over'
-        begin = min(bad.fault.since for bad in self.bad) if self.back else before.begin
-        ack = before.ack or _ack(self.bad) if state != 'open' else ''
-        return now.model_copy(update={'begin': begin, 'state': state, 'waits': waits, 'ack': ack,
-                                      'events': [*before.events, *self._events(state)]})
+        changes = [bad.cause.changes for bad in self.also]
+        key = _newest_key(before, self.bad)
+        now = _described(before.model_copy(update={'faults': self.faults, 'key': key}), changes)
+        waits = self._waits(now)
+        state = self._state(now, waits)
+        update: dict[str, Any] = {'state': state, 'waits': waits, 'ack': ''}
+        if state != 'open':
+            update['ack'] = before.ack or _ack(self.bad)
+        if self.back:
+            update['begin'] = min(bad.fault.since for bad in self.bad)
+        update['events'] = before.events + self._events(state)
+        return now.model_copy(update=update)
 
     def _waits(self, now: Incident) -> list[str]:
-        """Return the nodes that must be measured again."""
+        """Return the nodes that must be measured again, where all cells ended."""
+        if now.left:
+            return []
         asked = self.before.waits or self.before.nodes
-        return [node for node in asked if node not in self.night.retired and not _measured(now, node, self.night)]
+        there = [node for node in asked if node not in self.night.retired]
+        return [node for node in there if not _node_is_measured(now, node, self.night)]
+
+    def _state(self, now: Incident, waits: list[str]) -> Literal['over', 'known', 'open']:
+        left = now.left
+        if not left and not waits and not self._comes_and_goes():
+            return 'over'
+        faults = left or now.faults
+        known = all(fault.acknowledged for fault in faults.values())
+        return 'known' if known else 'open'
 
     def _comes_and_goes(self) -> bool:
         """Return whether it was over before and came back: then it is over after BACK good nights."""
-        if not self.before.returned or any(fault.retired for fault in self.faults.values()):
+        retired = any(fault.retired for fault in self.faults.values())
+        if retired or not self.before.returned:
             return False
-        last = max(fault.measured for fault in self.faults.values())
+        last = _last_bad(self.faults)
         return last > self.calendar.before(self.night.start, BACK)
 
     def _events(self, state: str) -> list[Event]:
         """Return what changed tonight."""
-        before, events = self.before, []
-        lost = any(fault.acknowledged and not self.faults[name].acknowledged
-                   for name, fault in before.faults.items())
+        before = self.before
+        night = self.night
+        events = []
         if self.back:
-            events.append(_event('back', self.night, f'over {times.day(before.closed.start)}'))
+            events.append(_event('back', night, f'over {times.day(before.closed.start)}'))
         elif self.also:
             names = [bad.row.name if bad.row else bad.name for bad in self.also]
-            events.append(_event('also', self.night, several(names)))
+            events.append(_event('also', night, several(names)))
         if self.worse:
-            events.append(_event('worse', self.night, self.worse[0].row.name))
-        elif before.state == 'known' and state == 'open' and lost:
-            events.append(_event('due', self.night, before.ack))
+            events.append(_event('worse', night, self.worse[0].row.name))
+        elif before.state == 'known' and state == 'open' and self._is_due():
+            events.append(_event('due', night, before.ack))
         if before.state == 'open' and state == 'known':
-            events.append(_event('known', self.night))
+            events.append(_event('known', night))
         if state == 'over':
-            gone = {fault.retired for fault in self.faults.values()} - {''} or self.night.retired & {*before.nodes}
-            events.append(_event('over', self.night, f'{several(sorted(gone))} retired' if gone else ''))
+            events.append(_event('over', night, self._retired()))
         return events
+
+    def _is_due(self) -> bool:
+        """Return whether the acknowledgement of a fault ended, and the fault did not."""
+        for name, fault in self.before.faults.items():
+            if fault.acknowledged and not self.faults[name].acknowledged:
+                return True
+        return False
+
+    def _retired(self) -> str:
+        """Return what is retired, where that ended the incident: 'c1 retired'."""
+        gone = {fault.retired for fault in self.faults.values() if fault.retired}
+        gone = gone or self.night.retired.intersection(self.before.nodes)
+        return f'{several(sorted(gone))} retired' if gone else ''
+
+
+def _last_bad(faults: Mapping[str, Fault]) -> float:
+    """Return when the last night began on which one of the faults was bad."""
+    return max(fault.measured for fault in faults.values())
 
 
 def _newest_key(incident: Incident, bad: list[Bad]) -> list[str]:
     """Return the key of an incident: that of tonight's failures, where all are alike."""
     keys = {tuple(each.key) for each in bad}
-    of_cells = incident.key[0] == 'failed' and incident.key[1:2] != ['node'] and len(incident.key) > 2
-    if not of_cells or len(keys) != 1 or bad[0].key[0] != 'failed' or bad[0].key[1] == 'node':
+    if len(keys) != 1 or not _failed_in_partition(incident.key):
         return incident.key
-    return bad[0].key
+    newest = bad[0].key
+    if _failed_in_partition(newest):
+        return newest
+    return incident.key
+
+
+def _failed_in_partition(key: Sequence[str]) -> bool:
+    return key[0] == 'failed' and len(key) > 2 and key[1] != 'node'
 
 
 def _worse(old: Fault, bad: Bad) -> bool:
     """Return whether a further drop was found: of the level, as tonight's figure alone may be an outlier. A level
     that was found some nights ago is still settling, and that of a further spell."""
+    new = bad.fault
+    between_drops = new.detected - old.detected
+    if not old.detected or between_drops < _TOGETHER_SECONDS:
+        return False
     cell = bad.row.cell if bad.row else None
-    now = loss(cell, cell.level) if cell and cell.level else bad.fault.loss
-    settled = old.detected - old.since >= BEGAN_WITHIN.total_seconds() and bad.fault.since <= old.detected
-    lasts = bad.fault.detected - old.detected >= BEGAN_WITHIN.total_seconds()
-    return lasts and old.detected > 0 and acks.further(old.loss, now, settled, cell)
+    now = new.loss
+    if cell and cell.level:
+        now = loss(cell, cell.level)
+    age = old.detected - old.since
+    settled = age >= _TOGETHER_SECONDS and new.since <= old.detected
+    return acks.further(old.loss, now, settled, cell)
 
 
 def _still_acknowledged(fault: Fault, held: bool, holding: Collection) -> Fault:
     """Return a fault, acknowledged only while its cell or its incident (``held``) is in ``holding``."""
-    named = {fault.cell, fault.cell.partition('+')[0]} & {*holding}
-    return fault.model_copy(update={'acknowledged': fault.acknowledged and (held or bool(named))})
+    if not fault.acknowledged or held:
+        return fault
+    case = fault.cell.partition('+')[0]
+    named = fault.cell in holding or case in holding
+    return fault.model_copy(update={'acknowledged': named})
 
 
 def _again(name: str, fault: Fault, night: Night) -> Fault:
     """Return a fault that its incident does not have tonight: it ended with its cell, wherever that ran; another
     incident has it; or it is retired."""
-    if name in night.retired or fault.nodes and night.retired.issuperset(fault.nodes):
-        gone = name if name in night.retired else ', '.join(fault.nodes)
-        return fault.model_copy(update={'well': True, 'retired': gone})
-    bad, well = night.bad.get(name), night.well.get(name)
+    retired = _retired_with(name, fault, night)
+    if retired:
+        return fault.model_copy(update={'well': True, 'retired': retired})
+    bad = night.bad.get(name)
     if bad and bad.fault.word == fault.word:
         return fault.model_copy(update={'well': True, 'moved': True})
     if bad:
-        return fault.model_copy(update={'well': _RUNGS[bad.fault.word] > _RUNGS[fault.word]})
-    if fault.listed:
-        mended = night.mended.intersection(fault.nodes)
-        forgotten = night.session and night.start - fault.measured > _LISTING_SECONDS
-        return fault.model_copy(update={'well': bool(mended or forgotten)})
-    lasts = well is None or fault.word == 'regressed' and well.state in acks.LASTING
-    return fault.model_copy(update={'well': not lasts})
+        well = _RUNGS[bad.fault.word] > _RUNGS[fault.word]
+    elif fault.listed:
+        well = _off_the_list(fault, night)
+    else:
+        well = _ended(fault, night.well.get(name))
+    return fault.model_copy(update={'well': well})
 
 
-def _measured(incident: Incident, node: str, night: Night) -> bool:
+def _retired_with(name: str, fault: Fault, night: Night) -> str:
+    """Return what a fault is retired with: its cell or all its nodes; '' for nothing."""
+    if name in night.retired:
+        return name
+    if fault.nodes and night.retired.issuperset(fault.nodes):
+        return ', '.join(fault.nodes)
+    return ''
+
+
+def _off_the_list(fault: Fault, night: Night) -> bool:
+    """Return whether the listing of nodes names a node no more: it is mended, or was not named for long."""
+    if night.mended.intersection(fault.nodes):
+        return True
+    age = night.start - fault.measured
+    return bool(night.session) and age > _LISTING_SECONDS
+
+
+def _ended(fault: Fault, well: Well | None) -> bool:
+    """Return whether a fault ended with a cell that is in order tonight; ``well``: None of one that was not
+    measured."""
+    if well is None:
+        return False
+    return fault.word != 'regressed' or well.state not in acks.LASTING
+
+
+def _node_is_measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, at the gate, or by
     the listing: that calls it mended tonight, or was the last to name it. Where nothing ran, any figure does."""
-    last = max(fault.measured for fault in incident.faults.values())
-    if node in night.mended or any(
-            fault.listed and node in fault.nodes and fault.measured == last for fault in incident.faults.values()):
+    last = _last_bad(incident.faults)
+    faults = incident.faults
+    listed_last = [fault for fault in faults.values() if fault.listed and fault.measured == last]
+    if node in night.mended or any(node in fault.nodes for fault in listed_last):
         return True
     from parity.judge.nodes import figures as of_nodes  # it loads polars
-    found = of_nodes.since(night.system, node, last) | {
-        name: each.value for name, each in night.well.items() if node in each.ran_on}
-    if all(fault.word in ('failed', 'missing') for fault in incident.faults.values()):
-        return bool(found)
-    left = [_left(found[name], fault) for name, fault in incident.faults.items() if name in found]
-    return bool(left) and median(left) < 0.5
+    measured = of_nodes.since(night.system, node, last)
+    for name, well in night.well.items():
+        if node in well.ran_on:
+            measured[name] = well.value
+    if all(fault.word in ('failed', 'missing') for fault in faults.values()):
+        return bool(measured)
+    left = [_left(measured[name], fault) for name, fault in faults.items() if name in measured]
+    return bool(left) and median(left) < _HALF
 
 
 def _left(value: float | None, fault: Fault) -> float:
     """Return the share of a slowdown that is left at ``value``; 0 of another fault, and where nothing is known."""
-    if None in (value, fault.value, fault.expected) or fault.word != 'regressed' or fault.value == fault.expected:
+    if value is None or fault.value is None or fault.expected is None:
+        return 0.0
+    if fault.word != 'regressed' or fault.value == fault.expected:
         return 0.0
     return (value - fault.expected) / (fault.value - fault.expected)
 
+
+# ---- acknowledgements
 
 def acknowledgeable(incident: Incident) -> dict[str, Fault]:
     """Return the faults of an open incident that can be acknowledged: neither what never ran nor a whole night."""
     if incident.closed:
         return {}
-    return {name: fault for name, fault in (incident.left or incident.faults).items()
-            if fault.word in acks.BAD and name != WHOLE}
+    faults = incident.left or incident.faults
+    return {name: fault for name, fault in faults.items() if fault.word in acks.BAD and name != WHOLE}
 
 
 def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[[], object]) -> None:
@@ -571,13 +511,16 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
     def turned(incident: Incident) -> dict[str, Any]:
         if incident.closed:
             return {}
-        faults = {name: fault.model_copy(update={'acknowledged': bool(ack)}) if {name, fault.cell} & {*cells}
-                  or not fault.cell else fault for name, fault in incident.faults.items()}
+        faults = dict(incident.faults)
+        for name, fault in incident.faults.items():
+            if not fault.cell or name in cells or fault.cell in cells:
+                faults[name] = fault.model_copy(update={'acknowledged': bool(ack)})
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
-        known = all(fault.acknowledged for fault in left)
-        now = Event(what='known', session='', start=time.time(), text=ack or table.TAKEN_BACK)
-        return {'faults': faults, 'state': 'known' if known else 'open', 'ack': ack if known else '',
-                'events': [*incident.events, now]}
+        event = Event(what='known', session='', start=time.time(), text=ack or table.TAKEN_BACK)
+        events = [*incident.events, event]
+        if all(fault.acknowledged for fault in left):
+            return {'faults': faults, 'state': 'known', 'ack': ack, 'events': events}
+        return {'faults': faults, 'state': 'open', 'ack': '', 'events': events}
     table.change({number: turned}, write)
 
 
@@ -586,21 +529,31 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
 def numbered(cells: list[Cell], known: Sequence[Incident], session: str, start: float) -> list[Cell]:
     """Return the cells, the bad ones with the number of the incident that they fit, of those of the session."""
     failures = Failures(cells)
-    bad = [_bad(row, start, failures) for row in rows(cells) if row.cell.verdict in BAD]
-    before = [each for each in known if each.closed is None or each.closed.session != session]
+    bad = [of_cell(row, start, failures) for row in rows(cells) if row.cell.verdict in BAD]
+    before = [incident for incident in known if not _ended_by(incident, session)]
     by_name = numbers(bad, before, Calendar.stored())
-    found = {id(each.row.cell): by_name[each.name] for each in bad}
-    return [cell.model_copy(update={'incident': found.get(id(cell), 0)}) for cell in cells]
+    by_cell = {id(each.row.cell): by_name[each.name] for each in bad}
+    found = []
+    for cell in cells:
+        number = by_cell.get(id(cell), 0)
+        found.append(cell.model_copy(update={'incident': number}))
+    return found
+
+
+def _ended_by(incident: Incident, session: str) -> bool:
+    return incident.closed is not None and incident.closed.session == session
 
 
 def numbered_pairs(pairs: Iterable[PairState], known: Sequence[Incident]) -> list[PairState]:
     """Return the pairs, those that are not as expected with the number of their incident."""
-    by_name = {name: each.number for each in known for name in each.left}
-    numbered = []
+    by_name: dict[str, int] = {}
+    for incident in known:
+        by_name |= dict.fromkeys(incident.left, incident.number)
+    found = []
     for pair in pairs:
         number = by_name.get(of_pair(pair), 0) if pair.state == 'regressed' else 0
-        numbered.append(pair.model_copy(update={'incident': number}))
-    return numbered
+        found.append(pair.model_copy(update={'incident': number}))
+    return found
 
 
 def slow_nodes(cells: Iterable[Cell], start: float) -> list[NamedNode]:
@@ -618,24 +571,41 @@ def slow_nodes(cells: Iterable[Cell], start: float) -> list[NamedNode]:
 def joined(verdict: Verdict, known: Sequence[Incident]) -> Verdict:
     """Return the verdict, just recorded, with the incidents that are open and those that it ended."""
     uuid = verdict.session.uuid
-    now = [each for each in known if each.closed is None or each.closed.session == uuid]
-    cells = numbered(verdict.cells, now, uuid, database.starts().get(uuid, 0.0))
-    turned = {'exit_code': errors.REGRESSED} if of_nodes(now, uuid) and verdict.exit_code != errors.USAGE else {}
-    pairs = numbered_pairs(verdict.pairs, now)
-    return verdict.model_copy(update={'incidents': now, 'cells': cells, 'pairs': pairs, **turned})
+    here = [incident for incident in known if not incident.closed or _ended_by(incident, uuid)]
+    start = database.starts().get(uuid, 0.0)
+    update: dict[str, Any] = {'incidents': here}
+    update['cells'] = numbered(verdict.cells, here, uuid, start)
+    update['pairs'] = numbered_pairs(verdict.pairs, here)
+    if of_nodes(here, uuid) and verdict.exit_code != errors.USAGE:
+        update['exit_code'] = errors.REGRESSED
+    return verdict.model_copy(update=update)
 
 
 def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False) -> list[Incident]:
     """Return the incidents of nodes that the listing of a night names: those that are ``acknowledged``, or the
     others."""
-    listed = [(each, fault) for each in known for fault in each.faults.values() if fault.listed]
-    start = database.starts().get(session, 0.0) if listed else 0.0
-    named = {each.number: each for each, fault in listed
-             if min(fault.since, fault.measured) <= start <= fault.measured}
-    held = {ack.incident for system in {each.system for each in named.values()} for ack in acks.held(system)}
-    return [each for each in named.values() if (each.number in held) == acknowledged]
+    of_listing = [incident for incident in known if any(fault.listed for fault in incident.faults.values())]
+    if not of_listing:
+        return []
+    start = database.starts().get(session, 0.0)
+    named = [incident for incident in of_listing if _names_node(incident, start)]
+    held: set[int | None] = set()
+    for system in {incident.system for incident in named}:
+        held |= {ack.incident for ack in acks.held(system)}
+    return [incident for incident in named if (incident.number in held) == acknowledged]
+
+
+def _names_node(incident: Incident, start: float) -> bool:
+    """Return whether the listing named the node of an incident on the night that began at ``start``."""
+    for fault in incident.faults.values():
+        if fault.listed and min(fault.since, fault.measured) <= start <= fault.measured:
+            return True
+    return False
 
 
 def turn(incident: Incident, session: str) -> str:
     """Return what a session made of the incident: new, also, worse, due, over, back; '' for none."""
-    return next((event.what for event in incident.events if event.session == session and event.what in NEWS), '')
+    for event in incident.events:
+        if event.session == session and event.what in NEWS:
+            return event.what
+    return ''

@@ -110,18 +110,22 @@ class Calendar:
 
     def before(self, unix: float, nights: int) -> float:
         """Return the time so many nights before: of stored nights, and of days at least."""
-        place = bisect_right(self._days, _day(unix)) - 1
+        today = _day(unix)
+        place = bisect_right(self._days, today) - 1
         days = nights
         if place >= nights:
-            days = max(days, _day(unix) - self._days[place - nights])
+            earlier = self._days[place - nights]
+            days = max(days, today - earlier)
         return unix - days * _DAY
 
     def span(self, fault: Fault) -> Span:
         """Return when a fault may have begun. A failure began in its night."""
         if fault.word != 'regressed' or fault.listed:
             return Span(fault.since, fault.since)
-        first = max(fault.last_good, self.before(fault.since, LATE))
-        last = max(fault.since, fault.first_slow or fault.detected)
+        earliest = self.before(fault.since, LATE)
+        first = max(fault.last_good, earliest)
+        surely_slow = fault.first_slow or fault.detected
+        last = max(fault.since, surely_slow)
         return Span(min(first, last), last)
 
 
@@ -157,8 +161,10 @@ class Home:
     @property
     def listed(self) -> bool:
         """Return whether the listing of nodes names its node."""
-        stored = self.incident.left.values() if self.incident else ()
-        return any(fault.listed for fault in (*stored, *(each.fault for each in self.bad)))
+        faults = [bad.fault for bad in self.bad]
+        if self.incident:
+            faults += self.incident.left.values()
+        return any(fault.listed for fault in faults)
 
     def take(self, bad: Bad, calendar: Calendar) -> None:
         """Take in a fault of tonight."""
@@ -180,30 +186,32 @@ def _common(one: Span, other: Span) -> Span:
 
 def _stored(incident: Incident, calendar: Calendar) -> Home:
     """Return an open incident as a home, by the faults that have not ended."""
-    faults = [*(incident.left or incident.faults).values()]
-    begun = [fault for fault in faults if fault.since >= incident.begin] or faults
-    home = Home(incident.key, calendar.span(begun[0]), incident, nodes=incident.nodes)
-    for fault in begun[1:]:
+    faults = list((incident.left or incident.faults).values())
+    first, *others = [fault for fault in faults if fault.since >= incident.begin] or faults
+    home = Home(incident.key, calendar.span(first), incident, nodes=incident.nodes)
+    for fault in others:
         home.span = _common(home.span, calendar.span(fault))
     for name, fault in incident.left.items():
-        where = fault.where if fault.where.kind else incident.where
         home.parts |= _parts(fault, fault.blamed or incident.part)
         home.checks.add((fault.partition, fault.check))
-        if where.kind in ('partition', 'everything'):
-            home.partitions |= {fault.partition, *fault.where.name.split(', ')} - {''}
+        kind = fault.where.kind or incident.where.kind
+        if kind in ('partition', 'everything'):
+            named = fault.where.name.split(', ')
+            home.partitions |= {fault.partition, *named} - {''}
             home.wide_cells[fault.partition].add(name)
     return home
 
 
 def belongs(bad: Bad, home: Home, calendar: Calendar) -> bool:
     """Return whether a fault that no incident has yet belongs to one: same place, same part, begun together."""
-    began_together = home.span.meets(calendar.span(bad.fault))
-    if not (bad.slow and _slow(home.key)):
+    span = calendar.span(bad.fault)
+    began_together = home.span.meets(span)
+    if not bad.slow or not _slow(home.key):
         dead_node = bad.key[:2] == ['failed', 'node']
         return bad.key == home.key and (dead_node or began_together)
-    same_part = bool(bad.parts & home.parts)
     if not _same_place(bad, home):
         return False
+    same_part = bool(bad.parts & home.parts)
     if home.nodes:      # a cell shows a slow node when a job hits it: its begin says nothing
         return same_part or began_together and bool(bad.node)
     return same_part and began_together
@@ -217,11 +225,21 @@ def _same_place(bad: Bad, home: Home) -> bool:
     if bad.node:
         return bad.node in home.nodes
     if home.nodes:
-        began_tonight = bad.fault.since == bad.fault.measured
-        return not bad.wide and began_tonight and bad.fault.nodes == home.nodes and bool(bad.parts & home.parts)
+        return not bad.wide and _ran_there_alone(bad, home)
     if bad.wide and home.partitions:
         return bool(bad.partitions & home.partitions)
-    return bad.check in home.checks or not bad.wide and len(home.wide_cells[bad.fault.partition]) >= FEW
+    if bad.check in home.checks:
+        return True
+    alike = home.wide_cells[bad.fault.partition]
+    return not bad.wide and len(alike) >= FEW
+
+
+def _ran_there_alone(bad: Bad, home: Home) -> bool:
+    """Return whether a cell ran on a home's node alone on its first slow night, and tells of a part that is slow
+    there."""
+    began_tonight = bad.fault.since == bad.fault.measured
+    same_part = bad.parts & home.parts
+    return began_tonight and bad.fault.nodes == home.nodes and bool(same_part)
 
 
 def covered(cell: Cell, name: str, incident: Incident, known: Collection[str]) -> bool:
@@ -233,10 +251,15 @@ def covered(cell: Cell, name: str, incident: Incident, known: Collection[str]) -
     if not incident.nodes:
         return True
     cause = cell.cause or Attribution()
-    named = [fault for fault in incident.faults.values() if fault.cell in known or fault.listed and not known]
-    parts = {part for fault in named for part in _parts(fault, incident.part)}
-    elsewhere = cause.where.kind in ('partition', 'everything')
-    return not elsewhere and bool(parts & parts_of(name, cell.subsystem, cause.subsystem.name))
+    if cause.where.kind in ('partition', 'everything'):
+        return False
+    parts: set[str] = set()
+    for fault in incident.faults.values():
+        acknowledged = fault.cell in known if known else fault.listed
+        if acknowledged:
+            parts |= _parts(fault, fault.blamed or incident.part)
+    own = parts_of(name, cell.subsystem, cause.subsystem.name)
+    return bool(parts & own)
 
 
 def has(bad: Bad, home: Home, calendar: Calendar) -> bool:
@@ -247,12 +270,12 @@ def has(bad: Bad, home: Home, calendar: Calendar) -> bool:
     on_other_node = bool(bad.node) and bad.node not in home.nodes
     if bad.fault.listed and on_other_node:
         return False
-    comes = bool(bad.row) and bad.row.cell.state == COMES
     if not old.well:
-        return comes or not (home.nodes and on_other_node)
-    recent = old.measured >= calendar.before(bad.fault.measured, BACK)
-    elsewhere = on_other_node if home.nodes else bool(bad.node)
-    return recent and not old.moved and not elsewhere and not (home.nodes and bad.wide)
+        comes_and_goes = bool(bad.row) and bad.row.cell.state == COMES
+        return comes_and_goes or not (home.nodes and on_other_node)
+    if old.moved or on_other_node or home.nodes and bad.wide:
+        return False
+    return old.measured >= calendar.before(bad.fault.measured, BACK)
 
 
 class _Homes:
@@ -281,29 +304,44 @@ class _Homes:
 
     def of(self, bad: Bad) -> Home | None:
         """Return the home that has a fault already."""
-        own = [home for home in self.by_name.get(bad.name, ()) if has(bad, home, self.calendar)]
-        lasting = [home for home in own if not home.incident.faults[bad.name].well]
-        return next(iter(lasting or own), None)
+        ended = None
+        for home in self.by_name.get(bad.name, ()):
+            if not has(bad, home, self.calendar):
+                continue
+            if not home.incident.faults[bad.name].well:
+                return home
+            ended = ended or home
+        return ended
 
     def fitting(self, bad: Bad) -> Iterator[Home]:
         """Yield the homes that a fault belongs to, the oldest first."""
-        if not bad.slow:
-            marks = [('key', *bad.key)]
-        elif bad.node:
-            marks = [('node', bad.node)]
-        else:
-            nodes = [('node', name) for name in bad.fault.nodes if not bad.wide]
-            marks = [*(('partition', name) for name in sorted(bad.partitions)), ('check', *bad.check), *nodes]
-        for mark in marks:
-            yield from (home for home in self._by_mark.get(mark, ()) if belongs(bad, home, self.calendar))
+        for mark in _leading(bad):
+            for home in self._by_mark.get(mark, ()):
+                if belongs(bad, home, self.calendar):
+                    yield home
 
     def take(self, bad: Bad, home: Home | None) -> None:
         """Have a home take in a fault; a new one where there is none."""
         if home is None:
-            home = Home(bad.key, self.calendar.span(bad.fault), nodes=[bad.node] if bad.node else [])
+            home = Home(bad.key, self.calendar.span(bad.fault))
+            if bad.node:
+                home.nodes = [bad.node]
             self.every.append(home)
         home.take(bad, self.calendar)
         self._index(home)
+
+
+def _leading(bad: Bad) -> list[tuple]:
+    """Return the marks of the homes that a fault may belong to."""
+    if not bad.slow:
+        return [('key', *bad.key)]
+    if bad.node:
+        return [('node', bad.node)]
+    marks: list[tuple] = [('partition', name) for name in sorted(bad.partitions)]
+    marks.append(('check', *bad.check))
+    if not bad.wide:
+        marks += [('node', name) for name in bad.fault.nodes]
+    return marks
 
 
 def _marks(home: Home) -> Iterator[tuple]:
@@ -337,18 +375,18 @@ def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -
         sets.take(bad, _wider(bad, home, sets) or home)
     _merge(sets)
     closed = [incident for incident in known if incident.closed]
-    found_homes: dict[object, Home] = {}
+    stored: dict[int, Home] = {}
+    new: list[Home] = []
     for home in sets.every:
         if home.incident is None and home.bad:
             home.incident = _back(home, closed)
-        if home.incident is None and not home.bad:
-            continue
-        same = found_homes.setdefault(home.number or id(home), home)
-        if same is not home:        # two of tonight's are one that is back
-            same.bad += home.bad
-    open_ones = [home for home in found_homes.values() if home.incident]
-    new_ones = [home for home in found_homes.values() if home.incident is None]
-    return open_ones + sorted(new_ones, key=lambda home: -home.loss)
+        if home.incident is None:
+            new += [home] if home.bad else []
+        elif home.number in stored:         # two of tonight's are one that is back
+            stored[home.number].bad += home.bad
+        else:
+            stored[home.number] = home
+    return [*stored.values(), *sorted(new, key=lambda home: -home.loss)]
 
 
 def _wider(bad: Bad, home: Home, sets: _Homes) -> Home | None:
@@ -356,8 +394,12 @@ def _wider(bad: Bad, home: Home, sets: _Homes) -> Home | None:
     and the cell fits the narrower one no more."""
     if not bad.slow or not bad.wide or belongs(bad, home, sets.calendar):
         return None
-    others = (other for other in sets.fitting(bad) if other is not home and not other.nodes)
-    return next((other for other in others if home.nodes or other.partitions > home.partitions), None)
+    for other in sets.fitting(bad):
+        if other is home or other.nodes:
+            continue
+        if home.nodes or other.partitions > home.partitions:
+            return other
+    return None
 
 
 def _merge(sets: _Homes) -> None:
@@ -379,28 +421,31 @@ def _explains(wide: Home, node: Home) -> bool:
     """Return whether a wide home has more cells than a node's in its partition and its part, begun together."""
     if not wide.parts & node.parts or not wide.span.meets(node.span):
         return False
-    cells = set().union(*wide.wide_cells.values())
-    inside = all(bad.fault.partition in wide.partitions for bad in node.bad)
-    return inside and len(cells) >= FEW and len(cells) > len(node.bad)
+    if any(bad.fault.partition not in wide.partitions for bad in node.bad):
+        return False
+    count = 0
+    for names in wide.wide_cells.values():
+        count += len(names)
+    return count >= FEW and count > len(node.bad)
 
 
 def _back(home: Home, closed: Sequence[Incident]) -> Incident | None:
-    """Return the newest incident that is over and that a new home is again: on its node, in a part that was slow
-    there; or of most of its cells and no others."""
-    word = home.key[0]
-    names = {bad.name for bad in home.bad}
+    """Return the newest incident that is over and that a new home is again."""
     for incident in reversed(closed):
-        if incident.key[0] != word:
-            continue
-        if home.nodes or incident.nodes:
-            parts = {part for fault in incident.faults.values() for part in _parts(fault)}
-            same_part = word != 'regressed' or parts & home.parts
-            again = set(home.nodes) & set(incident.nodes) and same_part
-        else:
-            again = names <= incident.faults.keys() and 2 * len(names) > len(incident.faults)
-        if again:
+        if incident.key[0] == home.key[0] and _is_again(home, incident):
             return incident
     return None
+
+
+def _is_again(home: Home, incident: Incident) -> bool:
+    """Return whether a new home is on an incident's node, in a part that was slow there; or has most of its cells
+    and no others."""
+    if home.nodes or incident.nodes:
+        parts = {fault.part for fault in incident.faults.values()}
+        same_part = home.key[0] != 'regressed' or any(bad.fault.part in parts for bad in home.bad)
+        return same_part and home.nodes == incident.nodes
+    names = {bad.name for bad in home.bad}
+    return names <= incident.faults.keys() and 2 * len(names) > len(incident.faults)
 
 
 def numbers(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> Mapping[str, int]:
