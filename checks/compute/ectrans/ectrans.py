@@ -20,7 +20,7 @@ STEPS = {'quick': 10, 'nightly': 50, 'acceptance': 500}
 class Ectrans(rfm.RunOnlyRegressionTest, Mpi):
     """A rank a core. ``truncation`` is the largest wave number, ``levels`` the fields above one another."""
 
-    truncation = parameter(list(GRIDS))
+    truncation = parameter(list(GRIDS), type=str)
     levels = variable(typ.Str[r'[1-9][0-9]{0,2}'], value='16')
     steps = variable(typ.Str[r'([1-9][0-9]{0,4})?'], value='')
     metrics = (Metric('step', 's', 'lower'), Metric('computation', 's', 'lower'),

@@ -24,7 +24,7 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
     """One rank a core, or as many as the benchmark's grid allows; the class goes by the size, or is
     ``npb_class``. ``timers`` of BT are its own, by routine."""
 
-    benchmark = parameter(['bt', 'cg', 'ep', 'ft', 'is', 'lu', 'mg', 'sp'])
+    benchmark = parameter(['bt', 'cg', 'ep', 'ft', 'is', 'lu', 'mg', 'sp'], type=str)
     npb_class = variable(typ.Str['[SWABCDEF]?'], value='')
     timers = variable(typ.Bool, value=False)
     metrics = (

@@ -65,7 +65,7 @@ class OpsOverTime(Counted):
     ``kind`` takes integers instead. ``samples`` replaces their number, and counts as dips those below a share of
     the median."""
 
-    threads = parameter(['all'])
+    threads = parameter(['all'], type=str)
     kind = variable(typ.Str['|'.join(KINDS)], value='double')
     samples = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
     metrics = (Metric('median', 'Gflop/s', 'higher'), Metric('lowest', 'Gflop/s', 'higher'),

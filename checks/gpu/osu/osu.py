@@ -48,14 +48,14 @@ class OnDevices(Devices):
 class GpuOsuLatency(OnDevices, osu.OsuLatency):
     """Time of one message between two devices, or of one collective operation over all."""
 
-    benchmark = parameter(['latency', 'allreduce'])
+    benchmark = parameter(['latency', 'allreduce'], type=str)
 
 
 @rfm.simple_test
 class GpuOsuBandwidth(OnDevices, osu.OsuBandwidth):
     """Two devices, one way and both ways."""
 
-    benchmark = parameter(['bw', 'bibw'])
+    benchmark = parameter(['bw', 'bibw'], type=str)
 
 
 def read(text, max_size=None, min_size=1, devices=RUNTIMES):

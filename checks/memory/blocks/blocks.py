@@ -40,7 +40,7 @@ class Blocks(rfm.RunOnlyRegressionTest, Kernel):
 
     kernel = 'blocks'
     in_memory = ('blocks', 'bytes')
-    order = parameter(['sequential', 'random'])
+    order = parameter(['sequential', 'random'], type=str)
     blocks = variable(typ.Str[rf'(({"|".join(BLOCKS)})(,({"|".join(BLOCKS)}))*)?'], value='')
     bytes = variable(typ.Str[r'4xcaches|[1-9]\d{0,8}(KB|MB|GB|KiB|MiB|GiB)'], value='4xcaches')
     latency = variable(typ.Bool, value=False)

@@ -26,8 +26,8 @@ class Comms(rfm.RunOnlyRegressionTest, Mpi):
 
     programs = ('comms.py',)
     two_ranks = True
-    where = parameter(['within', 'between'])
-    call = parameter(['send', 'sendrecv'])
+    where = parameter(['within', 'between'], type=str)
+    call = parameter(['send', 'sendrecv'], type=str)
     metrics = (*(Metric(f'time_{size}', 'us', 'lower') for size in DECADES),
                Metric('bandwidth_10MB', 'MB/s', 'higher'))
 

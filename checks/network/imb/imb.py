@@ -20,8 +20,8 @@ ITERATIONS = {'quick': 200, 'nightly': 1000, 'acceptance': 4000}
 class Imb(rfm.RunOnlyRegressionTest, Mpi):
     """Two ranks for PingPong, all for Sendrecv and Exchange; time of the smallest message, rate of the larger."""
 
-    benchmark = parameter(['PingPong', 'Sendrecv', 'Exchange'])
-    where = parameter(['within', 'between'])
+    benchmark = parameter(['PingPong', 'Sendrecv', 'Exchange'], type=str)
+    where = parameter(['within', 'between'], type=str)
     metrics = (Metric('time_8B', 'us', 'lower'),
                *(Metric(f'bandwidth_{size}', 'MB/s', 'higher') for size in BANDWIDTHS))
 

@@ -52,8 +52,8 @@ class Tcp(Iperf3):
     datagram, of which a round trip is measured, too. ``offered`` is the bits a second of each stream of UDP. Both
     give the jitter of UDP."""
 
-    where = parameter(['within', 'between'])
-    protocol = parameter(['tcp', 'udp'])
+    where = parameter(['within', 'between'], type=str)
+    protocol = parameter(['tcp', 'udp'], type=str)
     in_memory = ('length',)
     streams = variable(typ.Str[r'([1-9]\d{0,2}(,[1-9]\d{0,2})*)?'], value='')
     seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
@@ -156,7 +156,7 @@ class TcpPairs(Iperf3):
     so many pairs, each node in one, the first half of the nodes against the second. Each pair has a metric; beside
     them stand the kernel's windows, round trips and retransmits, the bytes, the link and its MTU."""
 
-    how = parameter(['one-by-one', 'at-once'])
+    how = parameter(['one-by-one', 'at-once'], type=str)
     streams = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
     seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
     pairs = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')

@@ -20,7 +20,7 @@ COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')
 class Osu(rfm.RunOnlyRegressionTest, Mpi):
     """Places ranks within a node or between two, sets options and keeps the curve, for all OSU checks."""
 
-    where = parameter(['within', 'between'])        # one node, two or more
+    where = parameter(['within', 'between'], type=str)        # one node, two or more
     options = f'-m 1:{LARGEST}'
     iterations = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}       # of each message size
     largest = LARGEST
@@ -76,7 +76,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
 class OsuLatency(Osu):
     """Time of one message, or of one collective operation over all ranks."""
 
-    benchmark = parameter(['latency', 'allreduce', 'alltoall', 'bcast'])
+    benchmark = parameter(['latency', 'allreduce', 'alltoall', 'bcast'], type=str)
     metrics = tuple(Metric(f'latency_{name}', 'us', 'lower') for name in JUDGED)
 
 
@@ -84,7 +84,7 @@ class OsuLatency(Osu):
 class OsuBandwidth(Osu):
     """One pair one way, one pair both ways, all pairs at once: first half of the ranks to the second."""
 
-    benchmark = parameter(['bw', 'bibw', 'mbw_mr'])
+    benchmark = parameter(['bw', 'bibw', 'mbw_mr'], type=str)
     iterations = {'quick': 20, 'nightly': 50, 'acceptance': 200}            # of 64 messages
     metrics = tuple(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in JUDGED)
 
@@ -98,8 +98,8 @@ class OsuBandwidth(Osu):
 class OsuAtOnce(OsuBandwidth):
     """All nodes at once, or ``nodes``, one rank each: the first half sends to the second."""
 
-    benchmark = parameter(['mbw_mr'])
-    where = parameter(['all-nodes'])
+    benchmark = parameter(['mbw_mr'], type=str)
+    where = parameter(['all-nodes'], type=str)
 
     def node_count(self):
         return int(self.nodes) if 'nodes' in self.parity_changed() else None
@@ -118,7 +118,7 @@ class OsuAtOnce(OsuBandwidth):
 class OsuBarrier(Osu):
     """Time until all ranks have met."""
 
-    benchmark = parameter(['barrier'])
+    benchmark = parameter(['barrier'], type=str)
     metrics = (Metric('latency', 'us', 'lower'),)
     options, largest = '', None             # it sends nothing
 
@@ -147,7 +147,7 @@ class Pairs(rfm.RunOnlyRegressionTest, Paired):
     One after another, a pair has the network for itself. Many in flight end sooner, on disjoint nodes; they start
     when they start, so what the network shares is not loaded evenly: that is OsuAtOnce."""
 
-    how = parameter(['one-by-one', 'in-flight'])
+    how = parameter(['one-by-one', 'in-flight'], type=str)
     nodes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')
     binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
 

@@ -29,7 +29,7 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
     """Two ranks on one node or on two: the mean time of a message, and its rate."""
 
     two_ranks = True
-    where = parameter(['within', 'between'])
+    where = parameter(['within', 'between'], type=str)
     metrics = (Metric('latency_8B', 'us', 'lower'), Metric('latency_8KiB', 'us', 'lower'),
                Metric('bandwidth_1MiB', 'MB/s', 'higher'))
 

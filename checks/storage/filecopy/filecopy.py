@@ -32,9 +32,9 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
 
     programs = ('files.py', 'filetools.py', 'room.py', 'filecopy.py')
     executable = 'python3'
-    mode = parameter(['large-copy', 'small-copy', 'small-write'])
-    clients = parameter(['one', 'all'])
-    sync = parameter(['durable', 'as-is'])
+    mode = parameter(['large-copy', 'small-copy', 'small-write'], type=str)
+    clients = parameter(['one', 'all'], type=str)
+    sync = parameter(['durable', 'as-is'], type=str)
     source = variable(str, value='scratch')
     destination = variable(str, value='scratch')
     client_nodes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')

@@ -37,8 +37,8 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     programs = ('files.py', 'filetools.py', 'room.py', 'fileset.py')
     ranks_a_node = '1'
     in_memory = ('chunk',)
-    file = parameter(list(BYTES))
-    mode = parameter(['read', 'read-write'])
+    file = parameter(list(BYTES), type=str)
+    mode = parameter(['read', 'read-write'], type=str)
     source = variable(str, value='scratch')
     destination = variable(str, value='scratch')
     chunk = variable(typ.Str[r'[1-9]\d{0,2}(B|KiB|MiB)'], value='32KiB')

@@ -36,8 +36,8 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
     is a suite of OpenSSL that needs no certificate, such as AECDH-AES128-SHA (AES-128 in CBC mode, SHA-1)."""
 
     programs = ('files.py', 'filetools.py', 'room.py', 'filetransfer.py', 'tcp.py', *Paired.programs)
-    how = parameter(['one-by-one', 'at-once'])
-    direction = parameter(['inbound', 'outbound'])
+    how = parameter(['one-by-one', 'at-once'], type=str)
+    direction = parameter(['inbound', 'outbound'], type=str)
     source = variable(str, value='scratch')
     destination = variable(str, value='scratch')
     bytes = variable(typ.Str[r'([1-9]\d{0,14})?'], value='')

@@ -38,8 +38,8 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
     ``blocks`` runs these instead, through the page cache and by direct I/O, each job in ``bytes`` of its own; with
     the mean latency of an operation. ``jobs`` are their numbers."""
 
-    access = parameter(['sequential', 'random'])
-    operation = parameter(['read', 'write', 'mixed'])
+    access = parameter(['sequential', 'random'], type=str)
+    operation = parameter(['read', 'write', 'mixed'], type=str)
     in_memory = ('blocks',)
     blocks = variable(typ.Str[rf'({_BLOCK}(,{_BLOCK})*)?'], value='')
     bytes = variable(typ.Str[r'[1-9]\d{0,6}(KiB|MiB|GiB)'], value='20MiB')

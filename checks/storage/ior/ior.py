@@ -23,9 +23,9 @@ SIZES = {'quick': (256 * MIB, 3), 'nightly': (4096 * MIB, 3), 'acceptance': (327
 class Ior(rfm.RunOnlyRegressionTest, Storage):
     """All cores of 1 node or of 2 and more, a file a rank or one shared by all, in transfers of 1 MiB."""
 
-    api = parameter(['POSIX', 'MPIIO'])
-    access = parameter(['file-per-process', 'single-shared-file'])
-    span = parameter([1, 2])
+    api = parameter(['POSIX', 'MPIIO'], type=str)
+    access = parameter(['file-per-process', 'single-shared-file'], type=str)
+    span = parameter([1, 2], type=int)
     metrics = (Metric('write', 'MiB/s', 'higher'), Metric('read', 'MiB/s', 'higher'))
 
     def node_count(self):

@@ -20,9 +20,9 @@ SIZES = {'quick': (200, 3), 'nightly': (2000, 3), 'acceptance': (10000, 5)}
 class Mdtest(rfm.RunOnlyRegressionTest, Storage):
     """1, half or all cores of 1 node or 2 as clients, in one shared directory or one for each."""
 
-    directories = parameter(['shared', 'unique'])
-    clients = parameter(['one', 'half', 'all'])
-    span = parameter([1, 2])
+    directories = parameter(['shared', 'unique'], type=str)
+    clients = parameter(['one', 'half', 'all'], type=str)
+    span = parameter([1, 2], type=int)
     metrics = tuple(Metric(name, '1/s', 'higher') for name in (
         'file_create', 'file_stat', 'file_read', 'file_remove', 'dir_create', 'dir_stat', 'dir_remove'))
 

@@ -35,7 +35,7 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
 
     needs, instead = frozenset({'fio'}), {'fio': 'iozone'}
     variants = {'tool': TOOLS}
-    sync = parameter(['buffered', 'fsync'])
+    sync = parameter(['buffered', 'fsync'], type=str)
     files = variable(typ.Str[rf'({_BLOCK}(,{_BLOCK})*)?'], value='')
     records = variable(typ.Str[rf'({_BLOCK}(,{_BLOCK})*)?'], value='')
 

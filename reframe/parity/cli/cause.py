@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import typer
@@ -108,6 +109,14 @@ def _incident_of(wanted: str) -> str:
     return str(cell.incident)
 
 
+def _offering(place: str, case: str) -> set[str]:
+    """Return the environments of a partition that can run a case now."""
+    from parity.measure.rfm import planning
+    wanted = case.replace(' ', '')
+    planned = planning.of_system(place, '-n', f'^{re.escape(wanted)}$').cases
+    return {each.environ for each in planned if each.environ and each.case.replace(' ', '') == wanted}
+
+
 def _between(wanted: str, environs: list[str]):
     """Return the experiment on two environments, of all metrics that ``wanted`` fits, and its title."""
     from parity.cause import design
@@ -123,4 +132,6 @@ def _between(wanted: str, environs: list[str]):
     one = cells[0]
     offered = {cell.environ for cell in known.values() if (cell.case, cell.system, cell.partition) == (
         one.case, one.system, one.partition) and cell.environ}
+    if not {*environs} <= offered:      # one may be there and never have run
+        offered |= _offering(f'{one.system}:{one.partition}', one.case)
     return design.between(cells, environs, offered), f'{cases[0]}: {" and ".join(environs)}', 0

@@ -13,7 +13,8 @@ from parity.cli.common import JSON
 
 #: The width of lines that go to no terminal.
 _WIDE = 200
-BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
+BASELINE = typer.Argument(help='system:partition (its last 14 days), system:partition+environment, a session, '
+                               'or a file (.json, .csv).')
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 LABEL = typer.Option(False, '--label', help='Compare also what is not like for like, and print what differs.')
 MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Ratios so near to 1 are equivalent.')
@@ -25,6 +26,7 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
 
     \b
     parity compare onebox:physical onebox:virtual
+    parity compare local:default+gcc local:default+oneapi
     parity compare before.json after.csv --margin 5
 
     Exit code: 0 compared, 1 a declared expectation is broken, 2 usage or not like for like, 3 nothing in common.

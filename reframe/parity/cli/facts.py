@@ -17,7 +17,8 @@ def run(brief: bool = BRIEF) -> None:
     from parity.site import systems
     system = systems.read('local')
     cache = paths.results() / 'cache'
-    found = discover.discover(paths.root(), system.environments, cache / 'software.json', system.name)
+    found = discover.discover(paths.root(), system.environments, cache / 'software.json', system.name,
+                              system.module_commands, system.builds)
     print(found.announcement)
     for note in found.notes:
         print(f'note: {note}')

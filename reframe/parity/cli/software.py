@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +15,26 @@ from parity.cli.group import Group
 
 if TYPE_CHECKING:
     from parity.measure.software import manifest
-    from parity.site.systems import System
+    from parity.site.systems import SpackEnvironment, System
 
 app = typer.Typer(cls=Group, no_args_is_help=True,
                   help='Build the benchmark codes with Spack, as spack.yaml lists them.')
 SYSTEM = typer.Option('local', '--system', help='The system of the builds.')
 ONLY = typer.Argument(None, metavar='CODE', help='Codes or packages; by default all.')
+ENVIRON = typer.Option([], '--environ', metavar='NAME', help='Only this environment of `spack:` in system.yaml.')
+PARTITION = typer.Option('', '--partition', help='Only the environments for this partition.')
 
 
 @app.command()
-def build(only: list[str] = ONLY, system: str = SYSTEM):
-    """Build the codes for a system from its lock, and start every binary once. Where no Spack is here, fetch
+def build(only: list[str] = ONLY, system: str = SYSTEM, environ: list[str] = ENVIRON, partition: str = PARTITION):
+    """Build the codes for a system from its locks, and start every binary once. Where no Spack is here, fetch
     Spack and its recipes at pinned versions."""
     from parity.measure.session import retain
     from parity.measure.software import build as builder
     from parity.site import systems
     found = systems.read(system)
-    builder.build(found, facts(found), only or (), retain.builds(system, found.software.generations))
+    used = retain.builds(system, found.software.generations)
+    builder.build_all(found, facts(found), only or (), used, environ or (), partition)
 
 
 @app.command()
@@ -38,12 +42,19 @@ def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     """Print the builds: spec, DAG hash, compiler, MPI, target. Exit code 3 if one is missing."""
     from parity.measure.software import manifest
     from parity.site import systems
-    systems.read(system)
-    if (built := manifest.read(system)) is None:
+    entries = systems.read(system).builds
+    builds = {entry.name: manifest.read(system, entry.name) for entry in entries}
+    there = {name: built for name, built in builds.items() if built}
+    if as_json and there:
+        alone = there.get(systems.SPACK) if len(entries) == 1 else None
+        print(alone.model_dump_json(indent=1) if alone else json.dumps(
+            {name: built.model_dump(mode='json') for name, built in there.items()}, indent=1))
+    for entry in entries if not as_json else ():
+        _show(system, entry, builds)
+    if not there:
         print(f'{system}: nothing is built; next: parity software build --system {system}')
-        return errors.MISSING
-    print(built.model_dump_json(indent=1)) if as_json else _show(system, built)
-    return errors.OK if manifest.whole(built) else errors.MISSING
+    good = len(there) == len(builds) and all(map(manifest.whole, there.values()))
+    return errors.OK if good else errors.MISSING
 
 
 @app.command()
@@ -64,12 +75,23 @@ def prune(system: str = SYSTEM):
           f'{counted(len(mixed.builds(system)), "build", "are")} left')
 
 
-def _show(system: str, built: manifest.Manifest) -> None:
+def _show(system: str, entry: SpackEnvironment, builds: dict[str, manifest.Manifest | None]) -> None:
+    """Print the build of an environment: a row a package; in front what tells it from the system's others."""
     from parity.measure.software import manifest
+    built, several = builds[entry.name], len(builds) > 1
+    if several:
+        chosen = entry.model_dump(include={'target', 'compiler', 'mpi', 'blas'})
+        stated = [f'{key} {value}' for key, value in chosen.items() if value]
+        where = f'for {", ".join(entry.partitions) or "every partition"}'
+        print('; '.join([entry.name, where, *stated, *([] if built else ['nothing is built'])]))
+    if not built:
+        return
+    if several:
+        print(f'  {manifest.shared(built, [each for each in builds.values() if each])}')
     if built.tools:
         print('; '.join(f'{tool} {version}' for tool, version in built.tools.items()))
     for environ, view in built.views.items():
-        if built.gpu:
+        if built.gpu or several:
             untried = '' if view.started else ' (no GPU driver at the build: none was started)'
             print(f'{environ}: {view.view}{untried}')
         changed = set(manifest.changed(view))
@@ -78,8 +100,9 @@ def _show(system: str, built: manifest.Manifest) -> None:
             lacking = sorted(changed & set(package.binaries))
             state = counted(len(package.binaries), 'binary')
             state = f'missing or changed: {" ".join(lacking)}' if lacking else state
+            blas = f'{package.blas:16} ' if several else ''
             print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
-                  f'{package.target:12} {state}')
+                  f'{blas}{package.target:12} {state}')
     if newer := manifest.not_built(system, built):
         print(f'{system}: {newer}')
 

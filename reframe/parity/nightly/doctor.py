@@ -43,7 +43,8 @@ from parity.measure.software import (
     remedies,
     spack,
 )
-from parity.nightly import guard, notify
+from parity.nightly import guard
+from parity.judge.report import notify
 from parity.site import systems
 from parity.site.plan import Plan, none_can_run
 from parity.site.systems import System
@@ -166,24 +167,22 @@ def version(name: str) -> str:
 
 def _software(system: System) -> Iterator[Diagnosis]:
     """Examine Spack and what it has built; on this very machine, what starts of the rest."""
-    made = manifest.read(system.name)
     build = f'parity software build --system {system.name}'
-    if made is not None:
-        if changed := sorted({name for view in made.views.values() for name in manifest.changed(view)}):
-            yield lacking('build', f'not there, or not what was built: {", ".join(changed)}', build, MISSING)
-        else:
-            binaries = sum(len(view.files) for view in made.views.values())
-            yield ok('build', f'{counted(len(made.packages), "package")}, {binaries} binaries, as they were built')
-        if newer := manifest.not_built(system.name, made):
-            yield note('build', newer, build)
-        yield from _earlier(system, Path(made.view))
+    made = {entry.name: manifest.read(system.name, entry.name) for entry in system.builds}
+    for built in filter(None, made.values()):
+        yield from _of_build(system, built, build)
+    absent = [name for name, built in made.items() if built is None]
+    some = len(absent) < len(made)
+    if some:
+        yield from _earlier(system, [Path(built.view) for built in made.values() if built])
+        yield from (note('build', f'{name}: nothing is built', f'{build} --environ {name}') for name in absent)
     found, notes = spack.find(paths.root(), os.environ)
     yield from (note('spack', text) for text in notes)
     if found:
         yield ok('spack', f'{found.version}: {found.path}')
-        if made is None:
+        if not some:
             yield note('build', 'nothing is built for this system', build)
-    elif made is None:
+    elif not some:
         yield note('spack', 'none here', f'set SPACK_ROOT to a Spack, or {remedies.spack(system)}')
     if here := _here(system):
         yield from _mpis(system, here)
@@ -195,6 +194,20 @@ def _software(system: System) -> Iterator[Diagnosis]:
             and (loaded := discover.taken_along(os.environ)):
         yield note('software', f'jobs take along what this shell has loaded, a timer has none: {" ".join(loaded)}',
                    'module purge here, or in each partition: prepare_cmds: [module purge]')
+
+
+def _of_build(system: System, built: manifest.Manifest, build: str) -> Iterator[Diagnosis]:
+    """Examine the build in use of an environment."""
+    title = '' if built.name == systems.SPACK else f'{built.name}: '
+    changed = sorted({name for view in built.views.values() for name in manifest.changed(view)})
+    if changed:
+        yield lacking('build', f'{title}not there, or not what was built: {", ".join(changed)}', build, MISSING)
+    else:
+        binaries = sum(len(view.files) for view in built.views.values())
+        count = counted(len(built.packages), 'package')
+        yield ok('build', f'{title}{count}, {binaries} binaries, as they were built')
+    if newer := manifest.not_built(system.name, built):
+        yield note('build', f'{title}{newer}', build)
 
 
 def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:
@@ -226,15 +239,16 @@ def _bound(mpi: dict[str, str | None], mpirun: str, env: dict[str, str]) -> Diag
                    INFRASTRUCTURE)
 
 
-def _earlier(system: System, view: Path) -> Iterator[Diagnosis]:
+def _earlier(system: System, views: list[Path]) -> Iterator[Diagnosis]:
     """Say which builds are kept for `parity cause`, which are gone, and the space that only these take."""
     builds = retain.builds(system.name, system.software.generations)
-    known = {build: build / 'view' / 'bin' for build in builds if build not in view.parents}
+    in_use = [view.parents[1] for view in views]
+    known = {build: build / 'view' / 'bin' for build in builds if build not in in_use}
     here = [build for build, old in known.items() if environment.view_is_there(old)]
     if kept := [*here, *(halves := mixed.builds(system.name))]:
         yield ok('build', f'{counted(len(here), "build")} of earlier nights, of {system.software.generations}, '
                           f'and {len(halves)} of --packages kept for parity cause: '
-                          f'{figure(earlier.bytes_of(kept, view.parents[1]), "B")} beside the one in use')
+                          f'{figure(earlier.bytes_of(kept, in_use), "B")} beside the one in use')
     yield from (note('build', earlier.gone_view(old, build)) for build, old in known.items() if build not in here)
 
 
@@ -242,7 +256,7 @@ def _here(system: System) -> discover.Software | None:
     """Return the software of this machine, whose programs are started; None where it is not the system."""
     cache = paths.results() / 'cache' / 'software.json'
     return discover.discover(paths.root(), system.environments, cache, system.name,
-                             system.module_commands) if system.detect else None
+                             system.module_commands, system.builds) if system.detect else None
 
 
 def _plan(system: System, planned: Plan) -> Iterator[Diagnosis]:

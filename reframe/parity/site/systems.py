@@ -30,8 +30,8 @@ from parity.base.strict import Strict
 from parity.base.text import node_name
 from parity.base.times import Time
 
-#: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
-SPACK = ('spack', 'spack-gpu')
+#: The environment that `parity software build` makes for a system that states none (`spack:`).
+SPACK = 'spack'
 #: Schedulers whose jobs wait in a queue.
 QUEUED = ('slurm', 'squeue', 'pbs', 'pbspro')
 
@@ -95,6 +95,12 @@ def required(system: 'System') -> set[str]:
     return {*system.requires, *(code for environ in prefixes for code in environ.codes)}
 
 
+def environs(system: 'System') -> list[str]:
+    """Return the names of the environments that a system may have, in ReFrame and in references."""
+    built = [name for entry in system.builds for name in entry.environs]
+    return ['distro', *built, *(entry.name for entry in system.environments)]
+
+
 def waived(system: 'System', today: datetime.date) -> tuple[dict[str, str], list[str]]:
     """Return the waivers that hold today, by code, and a sentence for each that has expired."""
     holding = {w.code: f'waived until {w.until}: {w.reason}' for w in system.waivers if today <= w.until}
@@ -141,6 +147,8 @@ Value = Annotated[str, StringConstraints(pattern=r'^([A-Za-z0-9_.+/@:=,%~{}-]|\$
 #: An option of sbatch or qsub: it stands in a comment, which a line break would end.
 Option = Annotated[str, StringConstraints(pattern=r'^[^\x00-\x1f\x7f;`$]+$')]
 EnvVars = list[tuple[Variable, Value]]
+#: Words of a spec of Spack.
+Specs = Annotated[str, StringConstraints(pattern=r'^[\w@.:=,+~ "\'%^/-]*$')]
 
 
 def _known_code(name: str) -> str:
@@ -285,6 +293,28 @@ class ModulesEnvironment(Strict):
     codes: list[CodeName] = Field(min_length=1)
 
 
+class SpackEnvironment(Strict):
+    """An environment that `parity software build` makes of spack.yaml, for one target and with one toolchain."""
+
+    name: Name                          # in ReFrame: `reframe -p NAME`
+    partitions: list[Name] = []         # none: all
+    target: Specs = ''                  # the processor, as Spack calls it: zen3, x86_64_v3
+    compiler: Specs = ''                # of Spack's packages: gcc@13, oneapi
+    mpi: Specs = ''                     # openmpi@5, mpich
+    blas: Specs = ''                    # openblas, netlib-lapack
+    codes: list[CodeName] = []          # none: all
+    variants: dict[CodeName, Specs] = {}    # code -> words behind its line of spack.yaml: {hpl: 'cflags="-O2"'}
+    env_vars: EnvVars = []              # of its jobs: [[SLURM_MPI_TYPE, pmi2]]
+
+    @property
+    def environs(self) -> tuple[str, str]:
+        """The names of the environments that its views make: of the codes, of those for GPUs."""
+        return self.name, f'{self.name}-gpu'
+
+    def is_for(self, partition: str) -> bool:
+        return not self.partitions or partition in self.partitions
+
+
 class Waiver(Strict):
     """A required code that may be absent: by name, with a reason, until a day."""
 
@@ -413,6 +443,7 @@ class System(Strict):
     #: Files and folders with more checks: whatever loads checks/ loads these.
     checks: list[Annotated[str, AfterValidator(_absolute)]] = []
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
+    spack: list[SpackEnvironment] = []  # what it builds; none: one environment, `spack`
     notify: Notify | None = None
     httpjson: HttpJson | None = None
     on_incident: Command | None = None  # gets each incident that is new, back, worse, over or due, as JSON
@@ -422,6 +453,20 @@ class System(Strict):
     cause: CauseBudget = CauseBudget()
     software: Kept = Kept()
     partitions: list[Partition] = Field(min_length=1)
+
+    @property
+    def builds(self) -> list[SpackEnvironment]:
+        """The environments that `parity software build` makes."""
+        return self.spack or [SpackEnvironment(name=SPACK)]
+
+    @field_validator('spack')
+    @classmethod
+    def _own_names(cls, entries: list[SpackEnvironment]) -> list[SpackEnvironment]:
+        names = [entry.name for entry in entries]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f'{name!r} is the name of two environments; each needs its own')
+        return entries
 
     @property
     def module_commands(self) -> list[str]:
@@ -434,6 +479,10 @@ class System(Strict):
         names = [p.name for p in self.partitions]
         if len(set(names)) < len(names):
             raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
+        for entry in self.spack:
+            for partition in entry.partitions:
+                if partition not in names:
+                    raise ValueError(f'spack: {entry.name}: {unknown("partition", partition, names)}')
         if self.detect is True and any(p.max_jobs != 1 for p in self.partitions):
             raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
         if self.nightly and not any(p.scheduler in ROTATES for p in self.partitions):

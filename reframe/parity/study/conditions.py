@@ -243,7 +243,7 @@ def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, di
     """Return what --as says, axis -> value in print -> name here. UsageError, with what is valid."""
     found: dict[str, dict[str, str]] = {}
     partitions = (site := systems.read(system)).partitions
-    environs = {*systems.SPACK, 'distro', *(environ.name for environ in site.environments)}
+    environs = systems.environs(site)
     for text in given:
         axis, value, name = match.groups() if (match := AXIS_VALUE.fullmatch(text)) else ('', '', '')
         axes = [axis for axis, of in study.axes.items() if of.kind in NAMED]

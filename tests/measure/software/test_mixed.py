@@ -240,7 +240,7 @@ def test_prune_leaves_the_builds_of_incidents_that_wait_for_their_package(built,
 
 def test_doctor_counts_mixed_builds_without_what_other_builds_have(built, stored):
     _, use = built
-    (finding,) = doctor._earlier(systems.read('local'), use / 'view' / 'bin')
+    (finding,) = doctor._earlier(systems.read('local'), [use / 'view' / 'bin'])
     size = sum(file.lstat().st_size for name in 'bcd' for file in (built[0].tree / f'{name}-1.0-{digest(name)}').rglob('*'))
     assert finding.word == 'ok' and finding.what == (
         f'0 builds of earlier nights, of 5, and 2 of --packages kept for parity cause: {figure(size, "B")} beside the one in use')

@@ -374,7 +374,7 @@ def asks_for(*specs: str) -> None:
 
 def offered() -> tuple[list[str], str]:
     """What the verdict of a session that began now knows of Spack: the codes, and a newer build that failed."""
-    environ, = assemble._built('local')
+    environ, = assemble._built(systems.read('local'))
     return environ.features, environ.software.get('newer_build', '')
 
 
@@ -522,7 +522,7 @@ def test_two_builds_of_a_system_go_one_after_the_other(builder):
     with files.alone(lock, 'tests'):
         other = subprocess.Popen([sys.executable, '-c', BUILD], stdout=subprocess.PIPE, text=True)
         assert other.stdout.readline() == f'parity: waiting: another process builds for local ({lock})\n'
-        made = build._build_alone(builder, FACTS, {'hpl'}, False, ())
+        made = build._build_alone(builder, FACTS, {'hpl'}, False, (), environment.ONLY)
     said, _ = other.communicate()
     assert other.returncode == 0 and 'nothing to build' in said and manifest.read('local') == made
 

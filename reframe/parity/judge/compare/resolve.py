@@ -32,7 +32,7 @@ from parity.site.plan import PASSED
 DAYS = 14
 #: How far a variance between nights is looked for before the older side.
 _PAST = 30
-_PLACE = re.compile(r'[A-Za-z0-9_-]+:[A-Za-z0-9_-]+')
+_PLACE = re.compile(r'[A-Za-z0-9_-]+:[A-Za-z0-9_-]+(\+[A-Za-z0-9_-]+)?')
 
 
 def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
@@ -100,18 +100,25 @@ def _side(word: str) -> Side:
 
 
 def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side:
-    """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
-    the session ``until``; of ``metrics`` only where they are given: Check.metric, Check.metric_gpu of all devices.
-    Without ``until`` there must be some: else UsageError or NothingMeasured is raised."""
-    system, name = word.split(':')
+    """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before the
+    session ``until``; of ``metrics`` only where they are given: Check.metric, Check.metric_gpu of all devices.
+    SYSTEM:PARTITION+ENVIRONMENT has those of one environment. Without ``until`` there must be some: else
+    UsageError or NothingMeasured is raised."""
+    place, _, environ = word.partition('+')
+    system, name = place.split(':')
     found = database.sessions_of(system, name, days=DAYS, until=until)
     if not found and not until:         # one that exists was not measured, another is a mistake
         stored = database.partitions()
         valid = {*stored, *(f'{s}:{p.name}' for s in systems.names() for p in systems.read(s).partitions)}
         raise NothingMeasured(f'{word}: nothing is stored for it; run: ci/nightly --system {system}; measured: '
                               f'{", ".join(stored) or "none"}') \
-            if word in valid else UsageError(unknown('partition', word, sorted(valid)))
+            if place in valid else UsageError(unknown('partition', place, sorted(valid)))
     rows = _without_reruns(found).filter(system=system, partition=name)
+    if environ:
+        measured = rows.select(pl.col('environ').unique()).collect()['environ'].sort().to_list()
+        if environ not in measured:
+            raise UsageError(unknown(f'environment of {place}', environ, measured))
+        rows = rows.filter(environ=environ)
     named = (pl.col('check') + '.' + pl.col('metric')).str.replace(OF_DEVICE, '_gpu')
     return of_rows(word, 'partition', rows.filter(named.is_in(metrics)) if metrics else rows)
 

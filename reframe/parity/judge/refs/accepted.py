@@ -158,8 +158,8 @@ def problems_of(system: System, planned: Plan, file: Path, text: str | None = No
         data, node = yamlfile.load(file) if text is None else yamlfile.parse(file, text)
     except UsageError as err:
         return [str(err)]
-    environs = ['distro', *systems.SPACK, *(e.name for e in system.environments)]
-    wrong = _wrong(dict(data) if isinstance(data, dict) else {}, {c.check: c for c in planned.checks}, environs)
+    checks = {c.check: c for c in planned.checks}
+    wrong = _wrong(dict(data) if isinstance(data, dict) else {}, checks, systems.environs(system))
     return list(dict.fromkeys(f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in wrong))
 
 

@@ -265,6 +265,8 @@ def _reason(status: str, raw: dict[str, Any], record: CaseRecord, info: dict[str
     # a session of before may have lines of megabytes
     said = reasons.cut(' '.join(str(record.reason or raw.get('fail_reason') or '').split()))
     if raw['result'] == 'abort' and not record.reason:
+        if 'RunSessionTimeout' in said:
+            return Kind.STOPPED, 'the time of --duration was over before this case ended'
         return Kind.STOPPED, 'the run was stopped before this case ended' + (f' ({said})' if said else '')
     if said:
         kind = reasons.kind(status, said) if record.kind is None else _KINDS.get(record.kind, Kind.NONE)

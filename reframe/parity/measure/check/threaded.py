@@ -21,7 +21,7 @@ class Threaded(Workload):
     """``count`` threads of OpenMP, bound and spread over the cores of one node. ``thread_count`` is a number of
     them, which threads=all takes instead."""
 
-    threads = parameter(['one', 'half', 'all'])
+    threads = parameter(['one', 'half', 'all'], type=str)
     thread_count = variable(typ.Str[r'([1-9]\d{0,3})?'], value='')
 
     def spread_threads(self):

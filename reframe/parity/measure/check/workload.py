@@ -221,10 +221,13 @@ class Workload(rfm.RegressionTestPlugin):
         return known[name]
 
     def program(self, name):
-        """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it."""
+        """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it. Skip
+        the case where its folder, which this machine sees, has other programs of the code only."""
         software = self.current_environ.extras.get('software', {})
         name = software.get('programs', {}).get(name, {}).get('name', name)
         view = software.get('view', '')
+        if view and os.path.isdir(view) and not os.path.lexists(os.path.join(view, name)):
+            self.skip_case(f'{self.current_environ.name} has no {name}', Kind.NO_PROGRAM)
         view = './bin' if view and self.standalone else view
         return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
 
@@ -315,6 +318,7 @@ class Workload(rfm.RegressionTestPlugin):
         scheduled.begin(self)
         watched.begin(self)
         scheduled.demand_modules(self)
+        scheduled.demand_target(self)
         if why := submission.of_case(self):
             raise ReframeError(why)
 

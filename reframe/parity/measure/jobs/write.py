@@ -64,7 +64,8 @@ def script(job: str, system: str, partitions: Sequence[str] = (), *, check: str 
     hours = f'{(asked.seconds - min(600, asked.seconds // 10)) / 3600:.2f}'
     if not campaign:
         target = f'{system}:{parts[0].name}' if partitions else system
-        return asked, rendered(job, system, asked, target=target, hours=hours)
+        own = parts[0].name if partitions and site.spack else ''       # of several environments, those for it
+        return asked, rendered(job, system, asked, target=target, hours=hours, partition=own)
     steps = request.steps(parts, asked, site.detect is True)
     if check:       # as `reframe -n` takes it; a step that sets nodes adds %nodes= to the name of a case
         first = _named(system, check)[0]

@@ -119,7 +119,9 @@ class _Loaded:
         system = runtime.runtime().system
         checks, cases = [c for c in self.loaded.checks if not c.is_fixture()], self._planned()
         # a bad value keeps every file from loading that has the variable
+        of_cases = [case.check for case in (*self.cases, *self.impossible)]
         problems = [*(self.loaded.problems or _unset(self.loaded.variables, checks)),
+                    *_swept(sys.argv[1:], of_cases),
                     *(adopt.strange(checks) if self.whole else ())]
         if not cases and not any(problem.get('refuses', True) for problem in problems):
             problems.append(self._empty(checks))
@@ -133,6 +135,8 @@ class _Loaded:
         near = [*names, *(check.display_name.replace(' ', '') for check in checks)]
         wrong = [f'-n {name} fits no case{errors.near(name, near)}' for name in self.names
                  if not any(map(filters.have_any_name([name]), [SimpleNamespace(check=each) for each in checks]))]
+        if environs := _unknown_environs(sys.argv[1:]):
+            return {'file': 'command line', 'what': f'the selection is empty: {"; ".join([*wrong, *environs])}'}
         said = '; '.join(wrong) or f'{shlex.join(sys.argv[1:])} fits no case'
         return {'file': 'command line',
                 'what': f'the selection is empty: {said} (checks: {", ".join(names) or "none"})'}
@@ -286,6 +290,57 @@ def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
         'system': partition.fullname.split(':')[0], 'partition': partition.name, 'environ': environ,
         'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')}
                     for metric in _metrics(check, partition)]}
+
+
+def _values(argv: list[str], short: str, long: str) -> list[str]:
+    """Return the values of an option of `reframe ARGV`, which may stand behind it or be a part of its word."""
+    found = []
+    for at, word in enumerate(argv):
+        if word in (short, long):
+            found += argv[at + 1:at + 2]
+        elif word.startswith(f'{long}='):
+            found.append(word.partition('=')[2])
+        elif word.startswith(short) and not word.startswith('--'):
+            found.append(word.removeprefix(short))
+    return found
+
+
+def _unknown_environs(argv: list[str]) -> list[str]:
+    """Return a sentence for each -p that fits no environment of the system."""
+    config, system = runtime.runtime().site_config, runtime.runtime().system
+    partitions = {partition['name']: partition['environs'] for partition in config.get('systems/0/partitions')}
+    known = sorted({name for environs in partitions.values() for name in environs})
+    found = []
+    for pattern in _values(argv, '-p', '--prgenv'):
+        if any(re.match(pattern, name) for name in known):
+            continue
+        instead = f' ({pattern} is a partition: --system {system.name}:{pattern})' if pattern in partitions else ''
+        found.append(f'-p {pattern} fits no environment of {system.name}: valid are {", ".join(known)}{instead}')
+    return found
+
+
+def _swept(argv: list[str], checks) -> list[dict[str, str]]:
+    """Return a problem for each value that -P gives to a parameter of words and that no selected check has."""
+    found = []
+    for option in _values(argv, '-P', '--parameterize'):
+        name, _, values = option.partition('=')
+        declared = [_declared(type(check), name) for check in checks]
+        of_words = [parameter for parameter in declared if parameter and parameter.type is str]
+        words = set().union(*(parameter.values for parameter in of_words))
+        for value in values.split(',') if words else ():
+            if value not in words:
+                what = f'-P {name}={value}: valid are {", ".join(sorted(words))}'
+                found.append({'file': 'command line', 'what': what})
+    return found
+
+
+def _declared(check: type, parameter: str):
+    """Return the parameter of a check as its class declares it: -P made a class of the same name below that."""
+    for base in check.__mro__[1:]:
+        params = getattr(getattr(base, 'param_space', None), 'params', {})
+        if base.__name__ == check.__name__ and parameter in params:
+            return params[parameter]
+    return None
 
 
 class _Parsed(Exception):

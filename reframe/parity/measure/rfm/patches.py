@@ -9,7 +9,9 @@ import logging
 import os
 import re
 import shlex
+import sys
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +21,7 @@ from reframe.core import backends, fields, pipeline, variables
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.core.warnings import ReframeDeprecationWarning
-from reframe.frontend import filters, loader, reporting
+from reframe.frontend import cli, filters, loader, reporting
 from reframe.frontend.executors import policies
 from reframe.utility import jsonext, osext
 
@@ -307,3 +309,15 @@ def name_session(number: str) -> None:
         report.update(parity_session={'id': number})
 
     reporting.RunReport.update_run_stats = named
+
+
+def tell_empty_lists(why: Callable[[], str]) -> None:
+    """Say ``why`` a list of checks is empty. ReFrame says that it found 0."""
+    show = cli.list_checks
+
+    def list_checks(testcases, *args, **kwargs):
+        show(testcases, *args, **kwargs)
+        if not testcases and (reason := why()):
+            print(f'parity: {reason}', file=sys.stderr)
+
+    cli.list_checks = list_checks

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parity.base import paths
 from parity.base.errors import UsageError
-from parity.site.plan import Asked, Plan
+from parity.site.plan import Asked, Plan, none_can_run
 
 
 def of_system(system: str, *options: str) -> Plan:
@@ -68,3 +68,27 @@ def _files(checks: Collection[str]) -> list[str]:
     for file in sorted({file_of[name] for name in checks}):
         options += ['-c', file]
     return options
+
+
+#: Options of ReFrame that list the selected checks, alone or with what is to be listed behind them.
+_LISTS = re.compile(r'-[lL][CT]?|--list(-detailed)?(=[CT])?')
+
+
+def lists(argv: Sequence[str]) -> bool:
+    """Return whether `reframe ARGV` lists checks."""
+    return any(_LISTS.fullmatch(word) for word in argv)
+
+
+def why_none(argv: Sequence[str]) -> str:
+    """Return why `reframe ARGV`, which lists checks, finds none."""
+    options, before = [], ''
+    for word in argv:
+        listed = _LISTS.fullmatch(word) or word in ('C', 'T') and _LISTS.fullmatch(before)
+        before = word
+        if not listed:
+            options.append(word)
+    try:
+        planned = of_command([*options, '-r'])
+    except UsageError as err:
+        return str(err)
+    return none_can_run(planned) or '; '.join(problem.what for problem in planned.problems)

@@ -70,6 +70,14 @@ def demand_modules(case) -> None:
         case.prerun_cmds = [f'(. ./modules.sh {" ".join(modules)}) || exit 2', *case.prerun_cmds]
 
 
+def demand_target(case) -> None:
+    """Have a job end where the node's processor does not run what its environment was built for."""
+    target = case.current_environ.extras.get('target')      # its name, then the features of a processor
+    if target and not case.standalone:
+        case.stage_program('target.sh')
+        case.prerun_cmds = [f'./target.sh {" ".join(target)} || exit 2', *case.prerun_cmds]
+
+
 def begin(case) -> None:
     """Set the options of every job; ``case`` is a ReFrame test after its set-up."""
     scheduler, job = case.current_partition.scheduler.registered_name, case.job

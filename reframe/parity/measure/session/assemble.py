@@ -44,7 +44,7 @@ def _system(system: System) -> tuple[dict, list[dict]]:
     machine, software = (_detected(system) if system.detect else (None, None))
     # a login node can try none of the programs of a system that is not detected
     from parity.measure.software import earlier
-    found = earlier.restored(software.environs if software else [*_built(system.name), *_stated(system)])
+    found = earlier.restored(software.environs if software else [*_built(system), *_stated(system)])
     said = software.announcement if software else '; '.join(
         environ.software['lacking'] for environ in found if 'lacking' in environ.software)
     environs = [_environment(system, environ) for environ in found]
@@ -71,7 +71,10 @@ def _wrong(system: System, environs: list[str]) -> Iterator[str]:
         yield 'modules_system: nomod loads none of the modules that environments names; valid: envmod, lmod'
     for part in system.partitions:
         yield from (f'partition {part.name}: unknown environment {name!r}; valid: {", ".join(environs)}'
-                    for name in part.environs or () if name not in (*environs, *systems.SPACK))
+                    for name in part.environs or () if name not in (*environs, *systems.environs(system)))
+        yield from (f'partition {part.name}: environs: {name!r} is for {", ".join(entry.partitions)} only'
+                    for entry in system.builds if not entry.is_for(part.name)
+                    for name in entry.environs if name in (part.environs or ()))
         if system.detect is not True:  # a check would take an unknown number of cores for one
             yield from (f'partition {part.name}: extras: {fact} must be stated: it is not detected'
                         for fact in ('cores', 'memory_bytes') if getattr(part.extras, fact) is None)
@@ -83,7 +86,7 @@ def _detected(system: System):
     cache = paths.results() / 'cache'
     return (machine.load(cache / 'machine.json'),
             discover.discover(paths.root(), system.environments, cache / 'software.json', system.name,
-                              system.module_commands))
+                              system.module_commands, system.builds))
 
 
 def _stated(system: System) -> Iterator:
@@ -99,31 +102,46 @@ def _stated(system: System) -> Iterator:
         yield made
 
 
-def _built(system: str) -> list:
+def _built(system: System) -> list:
     """Return what Spack has built for the system; without features before, so that its cases are `missing`."""
     from parity.measure.software import manifest
     from parity.measure.software.programs import Environ
-    made = manifest.read(system)
-    if made is None:
-        return [Environ(name=systems.SPACK[0], provider='spack')]
-    newer = manifest.not_built(system, made)
-    found = [manifest.environ(view, os.environ, frozenset(), name, newer)[0] for name, view in made.views.items()]
-    # which BLAS kernels run on the compute nodes' processor, this one cannot tell
-    return [environ.model_copy(update={
-        'software': {k: v for k, v in environ.software.items() if k != 'blas'},
-        'env_vars': {k: v for k, v in environ.env_vars.items() if k != 'OPENBLAS_CORETYPE'}}) for environ in found]
+    environs = []
+    for name, surveys in manifest.surveys(system.name, system.builds, os.environ, frozenset()).items():
+        environs += [_not_of_here(survey.environ) for survey in surveys] or [Environ(name=name, provider='spack')]
+    return environs
+
+
+def _not_of_here(environ):
+    """Leave out which BLAS kernels run: the compute nodes' processor may be another than this one."""
+    software = {key: value for key, value in environ.software.items() if key != 'blas'}
+    env_vars = {key: value for key, value in environ.env_vars.items() if key != 'OPENBLAS_CORETYPE'}
+    return environ.model_copy(update={'software': software, 'env_vars': env_vars})
 
 
 def _environment(system: System, environ) -> dict:
+    target = _target(system, environ.name)
     return {
         'name': environ.name,
         'features': list(environ.features),
         'modules': [shlex.quote(name) for name in environ.modules],
         'env_vars': [[k, v] for k, v in environ.env_vars.items()],
         'extras': {'provider': environ.provider, 'software': environ.software,
-                   'identities': {feature: environ.identity_of(feature) for feature in environ.features}},
+                   'identities': {feature: environ.identity_of(feature) for feature in environ.features},
+                   **({'target': target} if target else {})},
         'target_systems': [system.name],
     }
+
+
+def _target(system: System, environ: str) -> list[str]:
+    """Return the target of an environment, and the features that a job must find in a node's processor; [] for no
+    target, and where this machine runs the jobs: parity has looked here already."""
+    from parity.measure.software import target
+    for at, entry in enumerate(system.builds):
+        if entry.target and environ in entry.environs:
+            target.demand(entry.target, systems.line(system.name, ('spack', at, 'target')))
+            return [] if system.detect is True else [entry.target, *target.features(entry.target)]
+    return []
 
 
 #: An accounting database that does not answer ends the whole night when so many polls in a row have failed
@@ -135,7 +153,8 @@ def _partition(system: System, stated: Partition, machine, environs: list[str], 
     """Return a partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
     wanted = environs if stated.environs is None else stated.environs
-    part['environs'] = [e for e in wanted if e in environs]
+    elsewhere = {name for entry in system.builds if not entry.is_for(stated.name) for name in entry.environs}
+    part['environs'] = [e for e in wanted if e in environs and e not in elsewhere]
     part['max_jobs'] = stated.max_jobs
     part['env_vars'] = [list(v) for v in stated.env_vars]
     if stated.scheduler == 'slurm':

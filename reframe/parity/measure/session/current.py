@@ -24,7 +24,7 @@ from parity.base import codes, errors, files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.files import Lock
 from parity.judge.store import database, plan_file, writing
-from parity.measure.rfm import patches
+from parity.measure.rfm import patches, planning
 from parity.measure.scheduler.command import controller
 from parity.measure.session import recovery
 from parity.site.plan import Plan, none_can_run
@@ -56,6 +56,8 @@ def begin(argv: list[str]) -> None:
     if PLANNING not in os.environ and '--dry-run' in argv:
         from parity.measure.rfm import capture
         capture.install(_rehearse)
+    elif PLANNING not in os.environ and planning.lists(argv):
+        patches.tell_empty_lists(lambda: planning.why_none(argv))
     elif _lock is None and runs(argv):
         _lock = lock_of(argv)
         database.demand_room()

@@ -42,13 +42,16 @@ def prune(before: float, dry_run: bool) -> int:
 
 
 def builds(system: str, generations: int) -> list[Path]:
-    """Return the builds that the last nights with so many different builds measured, the newest first."""
-    found: dict[Path, None] = {}
+    """Return the builds that the last nights measured, the newest first: of each environment so many."""
+    found: dict[str, dict[Path, None]] = {}
     for night in reversed(database.sessions(system)):
-        for software in (night.facts.get('software') or {}).values() if not night.rerun_of else ():
-            if software.get('packages') and len(found) < generations:
-                found.setdefault(earlier.build_of(software))
-    return [*found]
+        if night.rerun_of:
+            continue
+        for environ, software in (night.facts.get('software') or {}).items():
+            of_environ = found.setdefault(environ, {})
+            if software.get('packages') and len(of_environ) < generations:
+                of_environ.setdefault(earlier.build_of(software))
+    return [*dict.fromkeys(build for of_environ in found.values() for build in of_environ)]
 
 
 def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:

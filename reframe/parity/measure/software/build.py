@@ -17,94 +17,163 @@ from parity.base import codes, errors
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.figures import counted
-from parity.measure.software import environment, manifest, spack, steps
+from parity.measure.machine import procfs
+from parity.measure.software import environment, manifest, spack, steps, target
 from parity.measure.software.blas import attempt
 from parity.measure.software.programs import SECONDS, prepared, root_variables
 from parity.measure.software.spack import Spack
-from parity.site.systems import System
+from parity.site import systems
+from parity.site.systems import SpackEnvironment, System
 
 
 def build(system: System, facts: dict[str, Any], only: Sequence[str] = (),
-          used: Collection[Path] = ()) -> manifest.Manifest:
+          used: Collection[Path] = (), entry: SpackEnvironment = environment.ONLY) -> manifest.Manifest:
     """Concretize where there is no lock, install, check every binary, then take the build into use.
 
     ``only`` names codes or packages to build beside those in use; all of spack.yaml without it. Where nothing
-    changed, do nothing. Where it fails, the build before stays in use: UsageError without a compiler or for an
-    unknown name, InfrastructureError where the build fails or a binary is missing. ``used``: builds that nights
-    measured, which stay."""
-    wanted = _wanted(system.name, only)
+    changed, do nothing. Where it fails, the build before stays in use. Raise UsageError without a compiler,
+    for an unknown name and for a target that this machine does not run. Raise InfrastructureError where the build
+    fails or a binary is missing. ``used``: builds that nights measured, which stay."""
+    wanted = _wanted(system.name, only, entry)
+    if entry.target:
+        _demand_target(system, entry)
     with environment.lock(system.name):
-        return _build_alone(system, facts, wanted, bool(only), used)
+        return _build_alone(system, facts, wanted, bool(only), used, entry)
+
+
+def build_all(system: System, facts: dict[str, Any], only: Sequence[str] = (), used: Collection[Path] = (),
+              environs: Collection[str] = (), partition: str = '') -> None:
+    """Build the system's environments: those named in ``environs``, those for a ``partition``. Where one fails, go
+    on with the others, then raise InfrastructureError with what is left; UsageError where nothing else failed."""
+    entries = chosen(system, environs, partition)
+    valid = {name: None for entry in entries for name in _packages_of(system.name, entry)}
+    for name in only:
+        if name not in valid:
+            raise UsageError(errors.unknown('package', name, [*valid]))
+    named = [entry for entry in entries if not only or _has_one(system.name, only, entry)]
+    failed: dict[str, ParityError] = {}
+    for entry in named:
+        try:
+            mine = [name for name in only if _has_one(system.name, [name], entry)]
+            build(system, facts, mine, used, entry)
+        except ParityError as err:
+            if len(named) == 1:
+                raise
+            failed[entry.name] = err
+            print(f'parity: {system.name}: {entry.name}: {err}', file=sys.stderr, flush=True)
+    if failed:
+        kind = UsageError if all(isinstance(err, UsageError) for err in failed.values()) else InfrastructureError
+        count = counted(len(named), 'environment')
+        raise kind(f'{system.name}: not built: {", ".join(failed)}, of {count}; the same command goes on')
+
+
+def chosen(system: System, environs: Collection[str] = (), partition: str = '') -> list[SpackEnvironment]:
+    """Return the environments of these names, or for a partition; all without either. UsageError for an unknown
+    name."""
+    known = {entry.name: entry for entry in system.builds}
+    for name in environs:
+        if name not in known:
+            raise UsageError(errors.unknown('environment of Spack', name, list(known)))
+    partitions = [each.name for each in system.partitions]
+    if partition and partition not in partitions:
+        raise UsageError(errors.unknown('partition', partition, partitions))
+    found = [known[name] for name in environs] or system.builds
+    return [entry for entry in found if not partition or entry.is_for(partition)]
+
+
+def _has_one(system: str, only: Sequence[str], entry: SpackEnvironment) -> bool:
+    return any(name in _packages_of(system, entry) for name in only)
+
+
+def _demand_target(system: System, entry: SpackEnvironment) -> None:
+    """Raise UsageError for a target that Spack does not know, or whose programs do not start on this machine."""
+    at = [each.name for each in system.builds].index(entry.name)
+    where = systems.line(system.name, ('spack', at, 'target'))
+    target.demand(entry.target, where)
+    if why := target.refusal(entry.target, procfs.flags(procfs.Tree('/'))):
+        partition = next((part.name for part in system.partitions if entry.is_for(part.name)), '')
+        raise UsageError(f'{where}: {why}, and every binary is started once: build on a node that has it '
+                         f'(parity jobs submit build --system {system.name} --partition {partition})')
 
 
 def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: bool,
-                 used: Collection[Path]) -> manifest.Manifest:
-    command, place = _written(system, facts)
-    built = manifest.read(system.name)
+                 used: Collection[Path], entry: SpackEnvironment) -> manifest.Manifest:
+    command, place = _written(system, facts, entry)
+    built = manifest.read(system.name, entry.name)
+    title = system.name if entry == environment.ONLY else f'{system.name}: {entry.name}'
     if built and some:
-        wanted |= built.names & set(environment.packages(system.name))
+        wanted |= built.names & set(environment.packages(system.name, entry))
     same = built and built.stamp.partition(' ')[0] == environment.stamp(place)
     if same and manifest.whole(built) and wanted <= built.names:
-        manifest.done(system.name)
-        print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
+        manifest.done(system.name, entry.name)
+        print(f'parity: {title}: nothing to build: the lock and what it built are unchanged')
         return built
     tree = command.tree(place)
     if any(letter.isspace() for letter in tree):        # Spack copes with a space; the compilers do not
         raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
                          "(Spack's config:install_tree:root; for a Spack that parity brought, PARITY_RESULTS)")
     began, start = manifest.now(), time.monotonic()
-    manifest.attempted(system.name, began)
+    manifest.attempted(system.name, entry.name, began)
     try:
-        written = _build(command, system, place, wanted)
+        written = _build(command, system, place, wanted, entry)
     except ParityError as err:
         with contextlib.suppress(OSError):      # a full disk: go on to say what failed
-            manifest.attempted(system.name, began, str(err)[:400])
+            manifest.attempted(system.name, entry.name, began, str(err)[:400])
         if built:
-            print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)
+            print(f'parity: {title}: {manifest.not_built(system.name, built)}', file=sys.stderr)
         raise
-    _commit_lock(system, place)
-    for other in place.parent.iterdir():        # a session may still use the build before; packages stay Spack's
-        if other not in (place, *used) and not (built and other in Path(built.view).parents):
+    _commit_lock(system, place, entry)
+    # a session may still use the build before; packages stay Spack's
+    kept = {place, *used, *manifest.in_use(system.name), *([Path(built.view).parents[1]] if built else [])}
+    for other in place.parent.iterdir():
+        if other not in kept:
             environment.remove(other)
     count = sum(len(view.packages) for view in written.views.values())
-    print(f'parity: {system.name}: built {counted(count, "package")} in {time.monotonic() - start:.0f} s')
+    print(f'parity: {title}: built {counted(count, "package")} in {time.monotonic() - start:.0f} s')
     return written
 
 
-def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
-    """Return a Spack, and the system's environment with its lock, to make a bundle from."""
-    command, place = _written(system, facts)
-    _lock(command, system, place)
-    _commit_lock(system, place)
+def locked(system: System, facts: dict[str, Any],
+           entry: SpackEnvironment = environment.ONLY) -> tuple[Spack, Path]:
+    """Return a Spack, and the environment with its lock, to make a bundle from."""
+    command, place = _written(system, facts, entry)
+    _lock(command, system, place, entry)
+    _commit_lock(system, place, entry)
     return command, place
 
 
-def _wanted(system: str, only: Sequence[str]) -> set[str]:
+def _packages_of(system: str, entry: SpackEnvironment) -> dict[str, str]:
+    """Return the packages of an environment by their names and those of their codes."""
+    packages = environment.packages(system, entry)
+    found = {code.room: package for package in packages for code in codes.of_package(package)}
+    return found | {package: package for package in packages}
+
+
+def _wanted(system: str, only: Sequence[str], entry: SpackEnvironment) -> set[str]:
     """Return the packages of these codes or packages; all without any. Raise UsageError for an unknown name."""
-    packages = environment.packages(system)
-    known = {code.room: package for package in packages for code in codes.of_package(package)}
-    known |= {package: package for package in packages}
+    known = _packages_of(system, entry)
     for name in only:
         if name not in known:
             raise UsageError(errors.unknown('package', name, list(known)))
-    return {known[name] for name in only} or set(packages)
+    return {known[name] for name in only} or set(known.values())
 
 
-def _written(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
+def _written(system: System, facts: dict[str, Any], entry: SpackEnvironment) -> tuple[Spack, Path]:
     if system.detect:       # before Spack is cloned
         environment.demand_packages()
     command = spack.chosen()
     if own := command.given():
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
-    place = environment.write(system, facts, own)
+    place = environment.write(system, facts, own, entry)
     environment.fetch_recipes(place)
     return command, place
 
 
-def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> manifest.Manifest:
-    _lock(command, system, place)
+def _build(command: Spack, system: System, place: Path, wanted: set[str],
+           entry: SpackEnvironment) -> manifest.Manifest:
+    _lock(command, system, place, entry)
     _refuse_unfit(system, place)
-    built = manifest.read(system.name)
+    built = manifest.read(system.name, entry.name)
     # Spack replaces the view of other packages at the end. It does not mend one, but makes it where there is none
     good = built and place in Path(built.view).parents and manifest.whole(built)
     for name in () if good else ('view', 'view-gpu'):
@@ -122,8 +191,23 @@ def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> man
                 steps=steps.Steps(needed, here))
     tools = command.tools(place)
     default, gpu = (proven(place, tools, wanted, for_gpu) for for_gpu in (False, True))
+    if entry.mpi:
+        default = default.model_copy(update={'launcher': _launcher(command, place)})
     stamp = ' '.join([environment.stamp(place), *(sorted(wanted) if some else ())])
-    return manifest.write(system.name, stamp, default, gpu if gpu.packages else None)
+    return manifest.write(system.name, stamp, default, gpu if gpu.packages else None, entry.name)
+
+
+def _launcher(command: Spack, place: Path) -> str:
+    """Return the folder of the mpirun of the MPI that a lock's packages are built with; '' where there is none."""
+    specs = spack.locked(place)['concrete_specs']
+    edges = (edge for spec in specs.values() for edge in spec.get('dependencies', ()))
+    mpis = {edge['hash'] for edge in edges if 'mpi' in edge['parameters']['virtuals']}
+    for number in sorted(mpis):
+        stated = (specs[number].get('external') or {}).get('path')
+        prefix = stated or command.ask(place, 'location', '--install-dir', f'/{number}')
+        if Path(prefix, 'bin', 'mpirun').exists():
+            return str(Path(prefix, 'bin'))
+    return ''
 
 
 def _refuse_unfit(system: System, place: Path) -> None:
@@ -139,12 +223,13 @@ def _refuse_unfit(system: System, place: Path) -> None:
                          'they did not)')
 
 
-def _lock(command: Spack, system: System, place: Path) -> None:
+def _lock(command: Spack, system: System, place: Path, entry: SpackEnvironment) -> None:
     """Make the lock anew when its inputs change, but never a committed one."""
     made_from = place / 'spack.lock.inputs'
     now = environment.inputs(place)
-    if environment.committed_lock(system.name).exists():
-        return _refuse_old(command, system, place)
+    if environment.committed_lock(system.name, entry.name).exists():
+        _refuse_old(command, system, place, entry)
+        return _refuse_target(environment.committed_lock(system.name, entry.name), place, entry)
     if made_from.exists() and made_from.read_text() == now:
         return
     command.run(place, 'concretize', '--force')
@@ -157,9 +242,18 @@ def _roots(place: Path) -> dict[str, str]:
     return {root['spec']: root['hash'] for root in spack.locked(place)['roots']}
 
 
-def _refuse_old(command: Spack, system: System, place: Path) -> None:
+def _refuse_target(lock: Path, place: Path, entry: SpackEnvironment) -> None:
+    """Raise UsageError where a committed lock is for another target than the environment."""
+    for package in manifest.concrete(place).values():
+        if entry.target and package.target != entry.target:
+            raise UsageError(f'{lock}: {package.spec} is for {package.target}, and the environment {entry.name} '
+                             f'for {entry.target}. Make a new one: rm {shlex.quote(str(lock))} && parity software '
+                             f'build --environ {entry.name}')
+
+
+def _refuse_old(command: Spack, system: System, place: Path, entry: SpackEnvironment) -> None:
     """Raise UsageError where the committed lock is for other specs. Spack changes only the copy at ``place``."""
-    lock, before = environment.committed_lock(system.name), _roots(place)
+    lock, before = environment.committed_lock(system.name, entry.name), _roots(place)
     command.run(place, 'concretize')
     after = _roots(place)
     if before == after:
@@ -171,9 +265,9 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
                      f'parity software build --system {system.name}')
 
 
-def _commit_lock(system: System, place: Path) -> None:
+def _commit_lock(system: System, place: Path, entry: SpackEnvironment) -> None:
     """Copy a site's new lock to where it is committed; that of `local` is this machine's own."""
-    lock = environment.committed_lock(system.name)
+    lock = environment.committed_lock(system.name, entry.name)
     if not system.detect and not lock.exists():
         print(f'parity: {lock}: new; commit it')
         lock.parent.mkdir(parents=True, exist_ok=True)

@@ -15,10 +15,11 @@ from parity.measure.machine import procfs, store
 from parity.measure.machine.procfs import Tree
 from parity.measure.software import launcher, manifest, spack
 from parity.measure.software.blas import attempt
+from parity.measure.software.environment import ONLY
 from parity.measure.software.programs import Environ, Survey, features, other_name, paths, programs, survey
 from parity.measure.software.spack import SpackFound
 from parity.site import identity, systems
-from parity.site.systems import ModulesEnvironment, System
+from parity.site.systems import ModulesEnvironment, SpackEnvironment, System
 
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
@@ -41,13 +42,13 @@ class _Kept(Strict):
 
 
 def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_file: Path,
-             system: str = '', before: Sequence[str] = ()) -> Software:
+             system: str = '', before: Sequence[str] = (),
+             entries: Sequence[SpackEnvironment] = (ONLY,)) -> Software:
     """Find the software of this machine with this process's variables, and Spack's builds for ``system``.
-    ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml,
-    ``before`` the commands that jobs run before they load modules."""
+    ``root`` is the checkout (for its .spack). ``site_environments`` are those of system.yaml, ``entries`` those
+    that Spack is to build. Jobs run the commands ``before`` in front of their modules."""
     env, flags = dict(os.environ), procfs.flags(Tree('/'))
-    made = manifest.read(system) if system else None
-    newer, views = (manifest.not_built(system, made), made.views) if made else ('', {})
+    built = [made for entry in entries if system and (made := manifest.read(system, entry.name))]
     stated = [entry.model_dump() for entry in site_environments]
     spacks = list(spack.candidates(root, env))
     # a newer parity may find more
@@ -56,12 +57,14 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
            'user': os.geteuid(), 'cpu': identity.digest(' '.join(sorted(flags)).encode()),
            'variables': {name: env.get(name) for name in _VARIABLES},
            'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated, 'before': list(before),
-           'built': made and [made.stamp, made.view, newer, *map(manifest.changed, views.values())]}
+           'built': [_state_of(system, made) for made in built],
+           'entries': [entry.model_dump() for entry in entries]}
     with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
         kept = _Kept.model_validate(store.read(cache_file, key))
         if all(_stamp(stamp[0]) == stamp for stamp in kept.stamps):
             return kept.software
-    surveys = [*(manifest.environ(view, env, flags, name, newer) for name, view in views.items()),
+    of_spack = manifest.surveys(system, entries, env, flags) if system else {}
+    surveys = [*(survey for views in of_spack.values() for survey in views),
                # PATH has the distribution's packages, and an operator's own programs beside them
                survey('distro', Environ(name='distro', provider='distro'), _on_path(), env, flags),
                *(_modules(entry, env, flags, before, systems.line(system, ('environments', at)) if system else '')
@@ -70,13 +73,21 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     read = {file for found in surveys for file in found.read}
     if installed:
         read |= {installed.path, str(Path(installed.path).resolve().parents[1] / 'lib/spack/spack/__init__.py')}
-    environs = _once([found.environ for found in surveys])
+    whole = [found.environ for found in surveys]
+    environs = _once(whole)
     software = Software(environs=environs, spack=installed, announcement=_announcement(environs, installed),
-                        notes=[note for found in surveys for note in found.notes] + notes)
+                        notes=[note for found in surveys for note in found.notes] + notes
+                        + _left_out(whole, environs))
     # a program that did not start is tried again each time: it may have been mended elsewhere
     if all(found.sound for found in surveys) and spacks[:1] == ([installed.path] if installed else []):
         store.write(cache_file, key, _Kept(software=software, stamps=[*map(_stamp, sorted(read))]).model_dump())
     return software
+
+
+def _state_of(system: str, made: manifest.Manifest) -> list[Any]:
+    """Return whatever changes when a build, or one of its files, does."""
+    changed = [manifest.changed(view) for view in made.views.values()]
+    return [made.name, made.stamp, made.view, manifest.not_built(system, made), changed]
 
 
 def _on_path() -> list[str]:
@@ -86,14 +97,30 @@ def _on_path() -> list[str]:
 
 
 def _once(environs: list[Environ]) -> list[Environ]:
-    """Leave each code to its first provider: a prefix that the system names, Spack's view, PATH with the
-    distribution's packages. Two would measure the machine twice. Modules are other software, and stay."""
-    order, taken = ('prefix', 'spack', 'distro'), {}
-    for environ in sorted(environs, key=lambda e: order.index(e.provider) if e.provider in order else len(order)):
-        for feature in environ.features:
-            taken.setdefault(feature, environ.provider)
-    return [environ.model_copy(update={'features': [f for f in environ.features if taken[f] == environ.provider]})
-            if environ.provider in order else environ for environ in environs]
+    """Leave out of PATH, with the distribution's packages, each code that a prefix or Spack offers. These, and
+    modules, stand beside one another: the system names them."""
+    own: set[str] = set()
+    for environ in environs:
+        if environ.provider in ('prefix', 'spack'):
+            own |= {*environ.features}
+    left = []
+    for environ in environs:
+        if environ.provider == 'distro':
+            features = [feature for feature in environ.features if feature not in own]
+            environ = environ.model_copy(update={'features': features})
+        left.append(environ)
+    return left
+
+
+def _left_out(before: list[Environ], after: list[Environ]) -> list[str]:
+    """Return a note on the codes that an environment leaves to others."""
+    notes = []
+    for whole, rest in zip(before, after, strict=True):
+        gone = [feature for feature in whole.features if feature not in rest.features]
+        having = [each.name for each in after if {*gone} & {*each.features}]
+        if gone:
+            notes.append(f'{whole.name}: {", ".join(gone)}: measured with {", ".join(having)} instead')
+    return notes
 
 
 def absent(prefix: str, wanted: Iterable[str]) -> dict[str, list[str]]:

@@ -77,9 +77,9 @@ def gone_view(view: Path, build: Path) -> str:
     return f'the view {view} is gone; its lock is kept ({lock}): spack -e {build} install makes it again'
 
 
-def bytes_of(builds: Iterable[Path], beside: Path) -> int:
-    """Return the size of the packages of builds, without those that the build ``beside`` has, too."""
-    packages = set().union(*map(_packages, builds)) - _packages(beside)
+def bytes_of(builds: Iterable[Path], beside: Iterable[Path]) -> int:
+    """Return the size of the packages of builds, without those that the builds ``beside`` have, too."""
+    packages = set().union(*map(_packages, builds)) - set().union(*map(_packages, beside))
     return sum(file.lstat().st_size for package in packages for file in package.rglob('*'))
 
 

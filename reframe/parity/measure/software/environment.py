@@ -16,12 +16,15 @@ import yaml
 from pydantic import AfterValidator, Field
 
 from parity.base import codes, files, paths, yamlfile
-from parity.base.errors import UsageError
+from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.measure.software import fetch, launcher
 from parity.measure.software.spack import BUILTIN
 from parity.site import systems
-from parity.site.systems import System
+from parity.site.systems import SPACK, SpackEnvironment, System
+
+#: The one environment of a system that states none.
+ONLY = SpackEnvironment(name=SPACK)
 
 
 def of(system: str) -> Path:
@@ -37,6 +40,11 @@ def lock(system: str) -> AbstractContextManager[int]:
 def scope(system: str) -> Path:
     """Return the folder of a system's own files for Spack, which is a configuration scope."""
     return systems.folder(system) / 'spack'
+
+
+def own_scope(system: str, environ: str) -> Path:
+    """Return the folder of one environment's own files: its lock, its gpu.yaml, and a configuration scope."""
+    return scope(system) if environ == SPACK else scope(system) / environ
 
 
 #: Files of a build from which Spack can make it again.
@@ -57,29 +65,35 @@ def view_is_there(view: Path) -> bool:
     return any(program.exists() for program in view.glob('*'))
 
 
-def committed_lock(system: str) -> Path:
-    """Return the file of a system's lock under version control."""
-    return scope(system) / 'spack.lock'
+def committed_lock(system: str, environ: str = SPACK) -> Path:
+    """Return the file of an environment's lock under version control."""
+    return own_scope(system, environ) / 'spack.lock'
 
 
-def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
+def write(system: System, facts: dict[str, Any], given: Any = None, entry: SpackEnvironment = ONLY) -> Path:
     """Write the environment that the system asks for, with its committed lock, and return its folder.
 
     The partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays. ``given`` are this Spack's own
     recipes, which it uses instead of the pinned ones."""
     home = of(system.name)
-    scopes = [str(own) for own in [scope(system.name)] if own.is_dir()]
+    own = dict.fromkeys((own_scope(system.name, entry.name), scope(system.name)))
+    scopes = [str(folder) for folder in own if any(folder.glob('*.yaml'))]
     if system.detect:
-        scopes.append(str(write_externals(home / 'externals', nvcc(system.name))))
+        scopes.append(str(write_externals(home / 'externals', nvcc(system.name, entry.name))))
     manifest = _manifest()
-    manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
+    manifest['specs'] = [_sized(spec, facts) for spec in _specs(entry)]
     manifest['include'] = scopes
+    if packages := _toolchain(entry):
+        manifest['packages'] = packages
+    if entry.target:        # the machine that concretizes need not have it
+        manifest['concretizer'] = {**manifest.get('concretizer', {}), 'targets': {'host_compatible': False}}
     manifest['repos'] = _repositories(home, manifest.get('repos', {}).get(BUILTIN), given)
     manifest['view'] = {'default': {'root': 'view', 'link': 'roots'}}
-    if wanted := gpu_specs(system.name):
+    if wanted := gpu_specs(system.name, entry.name):
         _add_gpu(manifest, wanted)
-    text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
-    folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
+    text = yaml.safe_dump({'spack': manifest}, sort_keys=False)
+    lock = committed_lock(system.name, entry.name)
+    folder = home / 'builds' / _hash([lock], _inputs(text))[:12]
     files.update(folder / 'spack.yaml', text)
     if lock.exists():
         files.update(folder / 'spack.lock', lock.read_text())
@@ -88,12 +102,15 @@ def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
 
 def inputs(folder: Path) -> str:
     """Return a hash over everything that decides a lock: environment, configuration scopes, recipes."""
-    return _inputs(folder.parents[1].name, (folder / 'spack.yaml').read_text())
+    return _inputs((folder / 'spack.yaml').read_text())
 
 
-def _inputs(system: str, text: str) -> str:
-    scopes = [paths.root() / 'spack_repo', of(system) / 'externals', scope(system)]
-    return _hash([f for each in scopes for f in sorted(each.rglob('*')) if f.suffix in ('.py', '.yaml')], text)
+def _inputs(text: str) -> str:
+    recipes = sorted((paths.root() / 'spack_repo').rglob('*'))
+    read = [file for file in recipes if file.suffix in ('.py', '.yaml')]
+    for folder in reversed(yaml.safe_load(text)['spack']['include']):
+        read += sorted(Path(folder).glob('*.yaml'))
+    return _hash(read, text)
 
 
 def stamp(folder: Path) -> str:
@@ -121,9 +138,30 @@ def package(spec: str) -> str:
     return re.match(r'[\w-]*', spec)[0]
 
 
-def packages(system: str) -> list[str]:
-    """Return the names of the packages that a system's environment asks for."""
-    return sorted({package(spec) for spec in (*_manifest()['specs'], *gpu_specs(system))})
+def packages(system: str, entry: SpackEnvironment = ONLY) -> list[str]:
+    """Return the names of the packages that an environment of a system asks for."""
+    return sorted({package(spec) for spec in (*_specs(entry), *gpu_specs(system, entry.name))})
+
+
+def _specs(entry: SpackEnvironment) -> list[str]:
+    """Return the lines of spack.yaml that an environment takes, with its own variants."""
+    lines = _manifest()['specs']
+    known = {code.feature: package(line) for line in lines for code in codes.of_package(package(line))}
+    for code in (*entry.codes, *entry.variants):
+        if code not in known:
+            raise UsageError(f'spack: {entry.name}: {unknown("code of spack.yaml", code, sorted(known))}')
+    taken = {known[code] for code in entry.codes} or {package(line) for line in lines}
+    words = {known[code]: more for code, more in entry.variants.items()}
+    return [' '.join(filter(None, (line, words.get(package(line))))) for line in lines if package(line) in taken]
+
+
+def _toolchain(entry: SpackEnvironment) -> dict[str, Any]:
+    """Return the section `packages` of an environment: it overrides what its scopes require."""
+    required = {'all': f'target={entry.target}' if entry.target else '', 'mpi': entry.mpi,
+                **dict.fromkeys(('c', 'cxx', 'fortran'), entry.compiler),
+                **dict.fromkeys(('blas', 'lapack'), entry.blas)}
+    # the second colon replaces a list; Spack would add to it otherwise
+    return {name: {'require:': [spec]} for name, spec in required.items() if spec}
 
 
 def _sized(spec: str, facts: dict[str, Any]) -> str:
@@ -339,9 +377,9 @@ class GpuFile(Strict):
     specs: list[Annotated[str, AfterValidator(_spec)]] = Field(min_length=1)
 
 
-def gpu_specs(system: str) -> list[str]:
-    """Return the system's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
-    file = scope(system) / 'gpu.yaml'
+def gpu_specs(system: str, environ: str = SPACK) -> list[str]:
+    """Return an environment's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
+    file = own_scope(system, environ) / 'gpu.yaml'
     specs = yamlfile.read(file, GpuFile).specs if file.exists() else []
     _refuse_cuda(specs, (_stated_cuda(system) or {}) if specs else {})
     return specs
@@ -384,14 +422,15 @@ def gpu_driver() -> bool:
     return any(map(os.path.exists, ('/dev/nvidiactl', '/dev/kfd')))
 
 
-def nvcc(system: str) -> str:
+def nvcc(system: str, environ: str = SPACK) -> str:
     """Return the nvcc to build with, '' for none. UsageError where none is here: Spack would fetch 4 GB."""
-    asked = [spec for spec in gpu_specs(system) if '+cuda' in spec]
+    asked = [spec for spec in gpu_specs(system, environ) if '+cuda' in spec]
     if not asked or _stated_cuda(system) is not None:
         return ''
     if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
         _refuse_cuda(asked, {found: f'cuda@{_version(found)}'})
         return found
-    raise UsageError(f'{scope(system) / "gpu.yaml"}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in '
-                     '/usr/local/cuda: install the CUDA toolkit, or state where it is, as an external, in '
+    file = own_scope(system, environ) / 'gpu.yaml'
+    raise UsageError(f'{file}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in /usr/local/cuda: '
+                     'install the CUDA toolkit, or state where it is, as an external, in '
                      f'{scope(system) / "packages.yaml"}')

@@ -3,18 +3,22 @@
 import contextlib
 import os
 import re
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from parity.base import codes, files, times
+from parity.base.errors import UsageError
+from parity.base.figures import counted
 from parity.base.strict import Model, Strict
-from parity.measure.software import blas, environment, launcher
+from parity.measure.software import blas, environment, launcher, target
 from parity.measure.software.programs import Environ, Survey, root_variables
 from parity.measure.software.spack import locked
+from parity.site.systems import SPACK, SpackEnvironment
 
 
 class Package(Strict):
@@ -40,12 +44,14 @@ class View(Strict):
     files: dict[str, list[int]]   # binary -> size in bytes, time of change in ns
     started: bool = True          # False: that the binaries start could not be tried
     tools: dict[str, str] = {}    # the versions of Spack and of the recipes that built it
+    launcher: str = ''            # the folder of the mpirun of its MPI, where the system states an MPI
 
 
 class Manifest(View):
-    """A build: ``stamp`` is a hash over its inputs, and names the packages unless it has all. ``built`` is
-    the time of its end. A code may be in both views."""
+    """A build of the environment ``name``: ``stamp`` is a hash over its inputs, and names the packages unless it
+    has all. ``built`` is the time of its end. A code may be in both views."""
 
+    name: str = SPACK
     stamp: str
     built: str = ''
     gpu: View | None = None
@@ -53,7 +59,7 @@ class Manifest(View):
     @property
     def views(self) -> dict[str, View]:
         """The views by the name of the environment that each makes."""
-        return {'spack': self} | ({'spack-gpu': self.gpu} if self.gpu else {})
+        return {self.name: self} | ({f'{self.name}-gpu': self.gpu} if self.gpu else {})
 
     @property
     def names(self) -> set[str]:
@@ -67,19 +73,19 @@ class Attempt(Strict):
     why: str = ''
 
 
-def attempted(system: str, began: str, why: str = '') -> None:
+def attempted(system: str, environ: str, began: str, why: str = '') -> None:
     """Note a build that has not succeeded. The manifest of the build in use stays."""
-    files.write(_attempt_of(system), Attempt(began=began, why=why).model_dump_json())
+    files.write(_attempt_of(system, environ), Attempt(began=began, why=why).model_dump_json())
 
 
-def done(system: str) -> None:
+def done(system: str, environ: str) -> None:
     """Note that the newest build is in use."""
-    _attempt_of(system).unlink(missing_ok=True)
+    _attempt_of(system, environ).unlink(missing_ok=True)
 
 
 def not_built(system: str, built: Manifest) -> str:
     """Return a sentence on a newer build that has not succeeded; '' where the newest one is in use."""
-    if not (newer := _kept(Attempt, _attempt_of(system))):
+    if not (newer := _kept(Attempt, _attempt_of(system, built.name))):
         return ''
     state = f'failed: {newer.why}' if newer.why else 'has not ended'
     return f'the build of {newer.began} {state}; in use: that of {built.built or "before"}'
@@ -89,17 +95,27 @@ def now() -> str:
     return times.minute(time.time())
 
 
-def _attempt_of(system: str) -> Path:
-    return environment.of(system) / 'attempt.json'
+def _attempt_of(system: str, environ: str) -> Path:
+    return _file(system, environ, 'attempt')
 
 
-def file_of(system: str) -> Path:
-    return environment.of(system) / 'manifest.json'
+def file_of(system: str, environ: str = SPACK) -> Path:
+    return _file(system, environ, 'manifest')
 
 
-def read(system: str) -> Manifest | None:
-    """Return the manifest of the system's last build; None where nothing is built or it cannot be read."""
-    return _kept(Manifest, file_of(system))
+def _file(system: str, environ: str, what: str) -> Path:
+    return environment.of(system) / (f'{what}.json' if environ == SPACK else f'{what}-{environ}.json')
+
+
+def read(system: str, environ: str = SPACK) -> Manifest | None:
+    """Return the manifest of an environment's last build; None where nothing is built or it cannot be read."""
+    return _kept(Manifest, file_of(system, environ))
+
+
+def in_use(system: str) -> list[Path]:
+    """Return the folders of the builds that the system's environments use, also those that it names no more."""
+    kept = (_kept(Manifest, file) for file in environment.of(system).glob('manifest*.json'))
+    return [Path(built.view).parents[1] for built in kept if built]
 
 
 def _kept(model: type[Model], file: Path) -> Model | None:
@@ -141,11 +157,11 @@ def view(bin_: Path, packages: dict[str, Package], tools: dict[str, str], starte
                 files={name: _state(bin_ / name) for package in packages.values() for name in package.binaries})
 
 
-def write(system: str, stamp: str, default: View, gpu: View | None = None) -> Manifest:
+def write(system: str, stamp: str, default: View, gpu: View | None = None, environ: str = SPACK) -> Manifest:
     """Write the manifest of a build, which takes it into use."""
-    made = Manifest(**dict(default), stamp=stamp, gpu=gpu, built=now())
-    files.write(file_of(system), made.model_dump_json(indent=1))
-    done(system)
+    made = Manifest(**dict(default), name=environ, stamp=stamp, gpu=gpu, built=now())
+    files.write(file_of(system, environ), made.model_dump_json(indent=1))
+    done(system, environ)
     return made
 
 
@@ -157,6 +173,25 @@ def changed(built: View) -> list[str]:
 def whole(built: Manifest) -> bool:
     """Return True if every binary of every view is as it was built."""
     return not any(changed(view) for view in built.views.values())
+
+
+def shared(built: Manifest, builds: Iterable[Manifest]) -> str:
+    """Return how many of the packages that Spack made for a build others of these ``builds`` have, too."""
+    mine = _made(built)
+    others = [other for other in builds if other.name != built.name]
+    common = mine & set().union(*map(_made, others))
+    names = [other.name for other in others if mine & _made(other)]
+    count = counted(len(mine), 'package')
+    return f'{count}, {len(common)} of them also of {", ".join(names)}' if common else f'{count}, none shared'
+
+
+def _made(built: Manifest) -> set[str]:
+    """Return the hashes of the packages that Spack made for a build: not what lay there already."""
+    try:
+        specs = locked(Path(built.view).parents[1])['concrete_specs']
+    except (OSError, UsageError):
+        return set()
+    return {number for number, spec in specs.items() if not spec.get('external')}
 
 
 def _state(binary: Path) -> list[int]:
@@ -180,25 +215,59 @@ def _start_alone(packages: Mapping[str, Package], env: Mapping[str, str]) -> dic
             if launcher.starts_alone(mpi, mpirun)}
 
 
+def _path(built: View, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the PATH that has the mpirun of a view's MPI first; {} where any mpirun will do."""
+    first = shutil.which('mpirun', path=env.get('PATH'))
+    if not built.launcher or first and Path(first).parent.samefile(built.launcher):
+        return {}
+    return {'PATH': f'{built.launcher}:$PATH'}
+
+
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
-            name: str = 'spack', newer: str = '') -> Survey:
-    """Return a view's environment, without packages that changed. ``newer``: on a build that failed."""
+            name: str = SPACK, newer: str = '') -> Survey:
+    """Return a view's environment, without packages that changed, or that no processor with these ``flags`` runs
+    (none: they are not known here). ``newer``: on a build that failed."""
     stale = set(changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
-    alone = _start_alone(whole, env)
-    whole = {package: p for package, p in whole.items() if package not in alone}
+    path = _path(built, env)
+    env = {**env, 'PATH': f'{built.launcher}:{env.get("PATH", "")}'} if path else env
+    apart = _start_alone(whole, env)
+    for package, p in whole.items():
+        if why := target.refusal(p.target, flags):
+            apart[package] = why
+    whole = {package: p for package, p in whole.items() if package not in apart}
     notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
-    notes += [f'{name}: {package}: {why}: not offered (parity software build)' for package, why in alone.items()]
+    notes += [f'{name}: {package}: {why}: not offered (parity software build)' for package, why in apart.items()]
+    for_gpu = Path(built.view).parent.name == 'view-gpu'
+    absent = {feature: why for package, why in apart.items() for feature in codes.made_by(package, for_gpu)}
     math, env_vars = {}, {}
     if using := next((code for package in whole for code in codes.of_package(package) if code.blas), None):
         program = os.path.realpath(Path(built.view, using.binaries[0]))
         math, env_vars, note = blas.of(using.binaries[0], blas.loaded(program, env), env, flags)
         math.pop('core_unaided' if 'core' in math else 'version', None)     # a part of the hash that results carry
-        notes += [f'spack: {note}'] if math and note else []
+        notes += [f'{name}: {note}'] if math and note else []
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities(whole)}
-    facts |= {key: value for key, value in (('newer_build', newer), ('blas', math)) if value}
-    parts = {feature: [package] for package in whole for feature in codes.made_by(package, name != 'spack')}
-    made = Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
+    facts |= {key: value for key, value in (('newer_build', newer), ('blas', math), ('absent', absent)) if value}
+    parts = {feature: [package] for package in whole for feature in codes.made_by(package, for_gpu)}
+    made = Environ(name=name, provider='spack', env_vars={**root_variables(), **path, **env_vars}, software=facts,
                    features=list(parts), parts=parts)
     return Survey(made, notes, True, [math['library']] if math else [])
+
+
+def surveys(system: str, entries: Iterable[SpackEnvironment], env: Mapping[str, str],
+            flags: frozenset[str]) -> dict[str, list[Survey]]:
+    """Return what is built of a system's environments, by their names: each view makes one in ReFrame."""
+    found: dict[str, list[Survey]] = {}
+    for entry in entries:
+        built = read(system, entry.name)
+        found[entry.name] = []
+        if built is None:
+            continue
+        newer = not_built(system, built)
+        for name, view in built.views.items():
+            survey = environ(view, env, flags, name, newer)
+            variables = {**survey.environ.env_vars, **dict(entry.env_vars)}
+            found[entry.name].append(survey._replace(
+                environ=survey.environ.model_copy(update={'env_vars': variables})))
+    return found

@@ -1,0 +1,232 @@
+"""Several environments of Spack in one system: targets, toolchains, locks, views and what they share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from test_software import script
+from test_spackenv import BUILD, CONCRETIZER, FACTS, LOCK, SPACK, asks_for
+
+from conftest import TOP, run_python, shell
+from parity.base.errors import InfrastructureError, UsageError
+from parity.cli import software
+from parity.measure.machine import procfs
+from parity.measure.session import assemble
+from parity.measure.software import build, discover, environment, launcher, manifest, spack, target
+from parity.site import systems
+
+ENTRIES = '''spack:
+- {name: spack}
+- {name: v3, target: x86_64_v3, compiler: gcc@12, codes: [hpl], variants: {hpl: 'cflags="-O2"'}}
+- {name: mpich, mpi: mpich, blas: netlib-lapack, partitions: [default], env_vars: [[SLURM_MPI_TYPE, pmi2]]}
+'''
+AVX2 = frozenset(target.features('x86_64_v3'))
+
+
+@pytest.fixture
+def stated(site, tmp_path, monkeypatch):
+    """State environments in the system `local` of a checkout of its own, with a Spack that is a script."""
+    monkeypatch.setattr(launcher, 'here', lambda env: '')
+    monkeypatch.delenv(spack.VARIABLE, raising=False)
+    shutil.copy(TOP / 'spack.yaml', site.parents[2])
+    (site.parent / 'spack').mkdir()
+    script(tmp_path / 'a spack' / 'bin' / 'spack', SPACK)
+    concretizer = CONCRETIZER.replace("'zen3'", "'x86_64_v3'")
+    for name, value in (('SPACK_ROOT', str(tmp_path / 'a spack')), ('PYTHON', os.sys.executable), ('CONCRETIZER', concretizer)):
+        monkeypatch.setenv(name, value)
+
+    def state(text: str = ENTRIES):
+        site.write_text(site.read_text().replace('environments: []\n', f'environments: []\n{text}'))
+        return systems.read('local').model_copy(update={'detect': False})
+
+    return state
+
+
+def asked(system, name: str) -> dict:
+    entry, = build.chosen(system, [name])
+    return yaml.safe_load((environment.write(system, FACTS, entry=entry) / 'spack.yaml').read_text())['spack']
+
+
+def test_an_environment_asks_spack_for_its_target_toolchain_codes_and_variants(stated):
+    system = stated()
+    assert 'packages' not in asked(system, 'spack') and len(asked(system, 'spack')['specs']) > 8
+    v3, mpich = asked(system, 'v3'), asked(system, 'mpich')
+    assert v3['specs'] == ['hpl@2.3 cflags="-O2"'] and v3['concretizer']['targets'] == {'host_compatible': False}
+    assert v3['packages'] == {'all': {'require:': ['target=x86_64_v3']}, **{of: {'require:': ['gcc@12']} for of in ('c', 'cxx', 'fortran')}}
+    assert mpich['packages'] == {'mpi': {'require:': ['mpich']}, **{of: {'require:': ['netlib-lapack']} for of in ('blas', 'lapack')}}
+    assert len(mpich['specs']) == len(asked(system, 'spack')['specs'])
+
+
+def test_an_environment_has_a_scope_of_its_own_before_that_of_the_system(stated):
+    system = stated()
+    shared = environment.scope('local')
+    (shared / 'packages.yaml').write_text('packages: {}')
+    (shared / 'v3').mkdir()
+    (shared / 'v3' / 'packages.yaml').write_text('packages: {}')
+    assert asked(system, 'v3')['include'] == [str(shared / 'v3'), str(shared)] and asked(system, 'mpich')['include'] == [str(shared)]
+    places = [environment.write(system, FACTS, entry=entry) for entry in system.builds]
+    before = [environment.inputs(place) for place in places]
+    (shared / 'v3' / 'packages.yaml').write_text('packages: {all: {}}')
+    after = [environment.inputs(place) for place in places]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
+    assert len({*places}) == 3
+
+
+@pytest.mark.parametrize('text, said', [
+    ('spack:\n- {name: one}\n- {name: one, mpi: mpich}\n', r"system\.yaml:\d+: spack: 'one' is the name of two environments"),
+    ('spack:\n- {name: one, partitions: [elsewhere]}\n', r"spack: one: unknown partition 'elsewhere'; valid: default"),
+    ('spack:\n- {name: one, mpi: "mpich; rm"}\n', r'system\.yaml:\d+: spack\.0\.mpi')])
+def test_a_wrong_environment_is_refused_with_its_line(stated, text, said):
+    with pytest.raises(UsageError, match=said):
+        stated(text)
+
+
+@pytest.mark.parametrize('text, name, said', [
+    ('spack:\n- {name: one, codes: [pingpong]}\n', 'one', "spack: one: unknown code of spack.yaml 'pingpong'; valid: .*hpl"),
+    ('spack:\n- {name: one, target: zen33}\n', 'one', r"system\.yaml:\d+: unknown target 'zen33'; did you mean 'zen3'"),
+    (ENTRIES, 'two', "unknown environment of Spack 'two'; valid: mpich, spack, v3")])
+def test_a_build_of_what_is_not_there_is_refused(stated, text, name, said):
+    with pytest.raises(UsageError, match=said):
+        build.build_all(stated(text), FACTS, environs=[name])
+
+
+def built(system, monkeypatch) -> None:
+    asks_for('hpl@2.3')
+    monkeypatch.setattr(procfs, 'flags', lambda tree: AVX2)
+    build.build_all(system, FACTS)
+
+
+def test_each_environment_has_its_lock_view_and_name_and_what_is_equal_is_counted(stated, monkeypatch, capsys):
+    system = stated()
+    built(system, monkeypatch)
+    views = {name: manifest.read('local', name).view for name in ('spack', 'v3', 'mpich')}
+    assert len({*views.values()}) == 3
+    assert sorted(file.relative_to(environment.scope('local')).as_posix() for file in environment.scope('local').rglob('spack.lock')) == [
+        'mpich/spack.lock', 'spack.lock', 'v3/spack.lock']
+    environs = {environ['name']: environ for environ in (assemble._environment(system, each) for each in assemble._built(system))}
+    assert [*environs] == ['spack', 'v3', 'mpich'] and all(environ['features'] == ['hpl'] for environ in environs.values())
+    assert ['SLURM_MPI_TYPE', 'pmi2'] in environs['mpich']['env_vars'] and 'target' not in environs['spack']['extras']
+    assert environs['v3']['extras']['target'][0] == 'x86_64_v3' and 'avx2' in environs['v3']['extras']['target']
+    capsys.readouterr()
+    assert software.status('local', False) == 0
+    said = capsys.readouterr().out
+    assert 'v3; for every partition; target x86_64_v3; compiler gcc@12' in said and 'mpich; for default; mpi mpich' in said
+    assert '2 packages, 2 of them also of spack' in said and '2 packages, 1 of them also of spack, mpich' in said
+    assert software.status('local', True) == 0 and [*json.loads(capsys.readouterr().out)] == ['spack', 'v3', 'mpich']
+    build.build_all(system, FACTS)
+    assert capsys.readouterr().out.count('nothing to build') == 3
+
+
+def test_a_build_of_one_environment_leaves_those_of_the_others(stated, monkeypatch):
+    system = stated()
+    built(system, monkeypatch)
+    asks_for('hpl@2.2')
+    build.build_all(system, FACTS, environs=['spack'])
+    assert all(manifest.whole(manifest.read('local', name)) for name in ('spack', 'v3', 'mpich'))
+    assert manifest.read('local').packages['hpl'].version == '2.2' and manifest.read('local', 'v3').packages['hpl'].version == '2.3'
+
+
+def test_an_environment_that_fails_stops_no_other(stated, monkeypatch, capsys):
+    system = stated()
+    asks_for('hpl@2.3')
+    monkeypatch.setattr(procfs, 'flags', lambda tree: AVX2)
+    monkeypatch.setenv('INSTALL', "case $place in *) grep -q mpich \"$place/spack.yaml\" || cp /bin/true \"$xhpl\" ;; esac")
+    with pytest.raises(InfrastructureError, match='local: not built: mpich, of 3 environments; the same command'):
+        build.build_all(system, FACTS)
+    assert manifest.read('local', 'v3') and not manifest.read('local', 'mpich')
+    assert 'mpich: ' in capsys.readouterr().err and software.status('local', False) == 3
+
+
+# ---- targets
+
+@pytest.mark.parametrize('name, flags, said', [
+    ('x86_64_v3', AVX2, ''), ('x86_64_v4', AVX2, 'built for x86_64_v4, this processor lacks avx512bw'), ('x86_64_v4', (), ''),
+    ('a64fx', AVX2, 'built for a64fx, this machine is x86_64'), ('strange', AVX2, '')])
+def test_a_processor_runs_what_is_built_for_its_features(monkeypatch, name, flags, said):
+    monkeypatch.setattr(target.platform, 'machine', lambda: 'x86_64')
+    assert target.refusal(name, flags).startswith(said) and bool(said) == bool(target.refusal(name, flags))
+
+
+def test_a_target_that_this_machine_lacks_is_refused_before_the_build_and_before_the_run(stated, monkeypatch):
+    system = stated('spack:\n- {name: v4, target: x86_64_v4, codes: [hpl]}\n')
+    asks_for('hpl@2.3')
+    monkeypatch.setattr(target.platform, 'machine', lambda: 'x86_64')
+    monkeypatch.setattr(procfs, 'flags', lambda tree: AVX2)
+    with pytest.raises(UsageError, match=r'system\.yaml:\d+: built for x86_64_v4, this processor lacks .*\(parity jobs submit build --system local --partition default'):
+        build.build_all(system, FACTS)
+    monkeypatch.setattr(procfs, 'flags', lambda tree: frozenset(target.features('x86_64_v4')))
+    monkeypatch.setenv('CONCRETIZER', os.environ['CONCRETIZER'].replace('x86_64_v3', 'x86_64_v4'))
+    build.build_all(system, FACTS)
+    survey, = manifest.surveys('local', system.builds, os.environ, AVX2)['v4']
+    assert survey.environ.features == [] and 'built for x86_64_v4' in survey.environ.software['absent']['hpl']
+    assert any('v4: hpl: built for x86_64_v4, this processor lacks avx512bw' in note for note in survey.notes)
+
+
+def test_a_job_ends_before_the_program_on_a_node_without_the_target(tmp_path):
+    cpuinfo = tmp_path / 'cpuinfo'
+    cpuinfo.write_text('processor\t: 0\nflags\t\t: fpu avx avx2 fma\n')
+    command = f'{TOP}/jobs/programs/target.sh x86_64_v4 avx2'
+    assert shell(f'{command} fma', tmp_path, PARITY_CPUINFO=str(cpuinfo)).returncode == 0
+    done = shell(f'{command} avx512f', tmp_path, PARITY_CPUINFO=str(cpuinfo))
+    assert done.returncode == 2 and done.stderr.startswith('parity: the program is built for x86_64_v4; the processor of ')
+    assert done.stderr.endswith(' lacks avx512f\n')
+
+
+def test_a_committed_lock_of_another_target_is_refused(stated, monkeypatch, tmp_path):
+    system = stated('spack:\n- {name: other, target: zen4}\n')
+    lock = environment.committed_lock('local', 'other')
+    lock.parent.mkdir()
+    shutil.copy(LOCK, lock)
+    with pytest.raises(UsageError, match=rf'^{lock}: \S+ is for \S+, and the environment other for zen4. Make a new one: rm '):
+        build._refuse_target(lock, lock.parent, system.builds[0])
+
+
+def test_an_environment_is_for_its_partitions_only(stated):
+    system = stated()
+    entry = system.builds[2].model_copy(update={'partitions': ['away']})
+    system = system.model_copy(update={'spack': [*system.builds[:2], entry]})
+    part = assemble._partition(system, system.partitions[0], None, ['spack', 'v3', 'mpich'], '')
+    assert part['environs'] == ['spack', 'v3']
+    named = system.partitions[0].model_copy(update={'environs': ['mpich']})
+    system = system.model_copy(update={'partitions': [named]})
+    assert "partition default: environs: 'mpich' is for away only" in [*assemble._wrong(system, ['spack', 'v3', 'mpich'])]
+
+
+# ---- the MPI of an environment
+
+def test_the_mpirun_of_an_environments_mpi_comes_first(tmp_path, monkeypatch):
+    ours, theirs = (script(tmp_path / name / 'mpirun', 'exit 0') for name in ('ours', 'theirs'))
+    view = manifest.View(view=str(tmp_path), packages={}, files={}, launcher=str(ours.parent))
+    assert manifest.environ(view, {'PATH': str(theirs.parent)}, frozenset()).environ.env_vars['PATH'] == f'{ours.parent}:$PATH'
+    assert 'PATH' not in manifest.environ(view, {'PATH': str(ours.parent)}, frozenset()).environ.env_vars
+
+
+def test_the_launcher_is_the_mpirun_of_the_lock_s_mpi(tmp_path):
+    script(tmp_path / 'mpich' / 'bin' / 'mpirun', 'exit 0')
+    specs = {'a': {'name': 'hpl', 'dependencies': [{'name': 'mpich', 'hash': 'b', 'parameters': {'virtuals': ['mpi']}}]},
+             'b': {'name': 'mpich', 'external': {'path': str(tmp_path / 'mpich')}}}
+    (tmp_path / 'spack.lock').write_text(json.dumps({'concrete_specs': specs}))
+    assert build._launcher(None, tmp_path) == str(tmp_path / 'mpich' / 'bin')
+
+
+# ---- a prefix beside
+
+def test_a_prefix_stands_beside_spack_and_path_says_what_it_leaves_to_them():
+    from parity.measure.software.programs import Environ
+    mine, ours, distro = (Environ(name=name, provider=provider, features=features) for name, provider, features in (
+        ('mine', 'prefix', ['npb']), ('spack', 'spack', ['npb', 'hpl']), ('distro', 'distro', ['npb', 'fio'])))
+    after = discover._once([mine, ours, distro])
+    assert [each.features for each in after] == [['npb'], ['npb', 'hpl'], ['fio']]
+    assert discover._left_out([mine, ours, distro], after) == ['distro: npb: measured with mine, spack instead']
+
+
+def test_the_old_way_of_building_still_builds_the_one_environment(stated, monkeypatch):
+    stated('')
+    asks_for('hpl@2.3')
+    assert run_python(BUILD, TOP).returncode == 0 and manifest.file_of('local').name == 'manifest.json'
+    assert Path(manifest.read('local').view).parents[2] == environment.of('local') / 'builds'
