@@ -12,6 +12,7 @@ import time
 
 import pytest
 import yaml
+from parity.judge.report.notify import send
 
 import nights
 from commands import parity, process
@@ -19,13 +20,12 @@ from conftest import TOP, eventually, run_python
 from nights import verdict_of
 from parity.base.errors import UsageError
 from parity.judge.compare.pairs import PairState
+from parity.judge.report import notify
 from parity.judge.store.incidents import Incident, Where
 from parity.judge.store.plan_file import NIGHT as NIGHT_EXTRAS
 from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.model import Attribution
-from parity.judge.report import notify
-from parity.judge.report.notify import send
 from sessions import case
 
 WEEK = 7 * nights.DAY

@@ -25,6 +25,7 @@ from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE, InfrastructureErr
 from parity.base.figures import counted, figure, several
 from parity.base.findings import Diagnosis, lacking, mistake, note, ok, refuse
 from parity.judge.compare import pairs
+from parity.judge.report import notify
 from parity.judge.store import database
 from parity.judge.verdict import acks
 from parity.measure.probe import partitions
@@ -44,7 +45,6 @@ from parity.measure.software import (
     spack,
 )
 from parity.nightly import guard
-from parity.judge.report import notify
 from parity.site import systems
 from parity.site.plan import Plan, none_can_run
 from parity.site.systems import System
