@@ -45,13 +45,23 @@ def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iter
     yield from _part('incidents', map(incident, worst[:NAMED]), len(worst))
     count = life.drops - len(life.missed)
     told = f'{count} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights' \
-        if life.drops else f'nothing: no drop of {100 * LEAST:g} % lasted'
+        if life.drops else f'nothing: no step of {100 * LEAST:g} % lasted'
     yield from _part('missed', map(hidden, life.missed[:NAMED]), len(life.missed), told)
+    sunk = sorted((series for series in life.series if series.change <= -LEAST), key=lambda series: series.change)
+    if sunk:
+        ends = '1 series ends' if len(sunk) == 1 else f'{len(sunk)} series end'
+        head = f'{ends} {100 * LEAST:g} % or more below the first nights: steps that were accepted add up'
+        yield from _part('in all', map(total, sunk[:NAMED]), len(sunk), head)
 
 
 def hidden(missed: Missed) -> str:
     """Say which drop was never told, and why."""
     return f'{-missed.loss:7.1%}  {missed.night}  {visible(missed.series)}: {missed.why}'
+
+
+def total(series: Series) -> str:
+    """Say how far a series ends below its first nights."""
+    return f'{series.change:7.1%}  {visible(series.name)}'
 
 
 def about(series: Series) -> str:
@@ -96,7 +106,7 @@ def document(source: Source, life: Life) -> dict[str, Any]:
         'name': source.name, 'form': source.form, 'nights': life.nights, 'first': life.first, 'last': life.last,
         'rate': life.rate, 'lasting_drops': life.drops, 'unknown_directions': source.unknown,
         'series': {s.name: {'nights': s.nights, 'judged': s.judged, 'found': s.alarms, 'visible': s.visible,
-                            'noise': s.noise} for s in life.series},
+                            'noise': s.noise, 'change': s.change} for s in life.series},
         'incidents': [{'begin': i.begin, 'end': i.end, 'series': [
             {'name': s.series, 'begin': s.begin, 'end': s.end, 'loss': s.loss,
              'accepted': s.accepted} for s in i.slowdowns]}

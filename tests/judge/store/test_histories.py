@@ -334,3 +334,13 @@ def test_a_file_of_google_benchmark_that_is_broken_is_named(tmp_path):
     (tmp_path / '1.json').write_text(json.dumps(broken))
     done = parity('replay', str(tmp_path))
     assert done.returncode == 2 and f'{tmp_path}/1.json: this is no JSON of Google Benchmark' in done.stderr
+
+
+def test_steps_that_were_accepted_add_up_in_the_foot(tmp_path):
+    """Three steps of 4 % in 90 nights: each alone is less than the 5 % that count as missed."""
+    values = [100 * 0.96 ** (night // 23) * (1 + 0.002 * (-1) ** night) for night in range(92)]
+    (tmp_path / 'h.csv').write_text('date,a,b\n' + ''.join(
+        f'{datetime.date(2026, 1, 1) + datetime.timedelta(night)},{value},100.{night % 3}\n' for night, value in enumerate(values)))
+    printed = parity('replay', str(tmp_path / 'h.csv'), '--higher', '.').stdout
+    assert 'missed     nothing: no step of 5 % lasted' in printed, printed
+    assert '1 series ends 5 % or more below the first nights: steps that were accepted add up' in printed and ' -11.5%  a' in printed, printed

@@ -83,6 +83,15 @@ class Series:
         """Return whether a slowdown of 5 % would not show."""
         return self.visible is None or self.visible > WANTED
 
+    @property
+    def change(self) -> float:
+        """Return how much faster the last nights are than the first ones, a share; 0 for a short series."""
+        if self.nights < 4 * hindsight.SIDE:
+            return 0.0
+        logarithms = np.log(self.values)
+        change = np.median(logarithms[-hindsight.SIDE:]) - np.median(logarithms[:hindsight.SIDE])
+        return float(np.expm1(-change if self.lower else change))
+
 
 @dataclass
 class Life:
