@@ -119,14 +119,16 @@ def facts(system: System) -> dict[str, Any]:
 
 
 @app.command()
-def mirror(directory: Path, system: str = SYSTEM):
-    """Make a bundle of Spack, recipes and sources, to build without a network."""
+def mirror(directory: Path, only: list[str] = ONLY, system: str = SYSTEM, environ: list[str] = ENVIRON):
+    """Make a bundle of Spack, recipes and sources, to build without a network: of all codes, or of those named."""
     from parity.measure.software import build as builder
     from parity.measure.software import spack
     from parity.site import systems
     target, found = directory.absolute(), systems.read(system)
-    command, place = builder.locked(found, facts(found))
-    made = spack.bundle(command, system, place, target)
+    entries = builder.chosen(found, environ or ())
+    packages = builder.named_packages(system, only or (), entries)
+    locked = [builder.locked(found, facts(found), entry) for entry in entries]
+    made = spack.bundle(locked[0][0], system, [place for _, place in locked], target, packages)
     size = sum(file.stat().st_size for file in target.rglob('*') if file.is_file() and not file.is_symlink())
     print(f'parity: {target}: Spack {made.spack}, recipes, {len(made.sources)} sources, {size / 1e6:.0f} MB; '
           f'next, where no network is: {spack.VARIABLE}=COPY_OF_IT parity software build --system {system}')

@@ -230,3 +230,44 @@ def test_the_old_way_of_building_still_builds_the_one_environment(stated, monkey
     asks_for('hpl@2.3')
     assert run_python(BUILD, TOP).returncode == 0 and manifest.file_of('local').name == 'manifest.json'
     assert Path(manifest.read('local').view).parents[2] == environment.of('local') / 'builds'
+
+
+# ---- a lost host
+
+def test_what_can_be_built_is_built_and_what_is_left_is_named(stated, monkeypatch, capsys):
+    system = stated('')
+    asks_for('hpl@2.3', 'ior@4.0.0')
+    made = b'hpl@2.3'.hex() * 32
+    log = Path(os.environ['PARITY_ROOT'], 'log')
+    monkeypatch.setenv('LOG', str(log))
+    monkeypatch.setenv('INSTALL', f"cp /bin/true \"$xhpl\"; echo {made[:32]} >\"$LOG.installed\"; echo '==> Error: ior: All fetchers failed'; exit 1")
+    script(Path(os.environ['SPACK_ROOT'], 'bin', 'spack'), SPACK.replace("    *) exit 1", "    'env view') ;;\n    *) exit 1"))
+    with pytest.raises(InfrastructureError, match=r'^left: ior; built: hpl; spack install fails: ior: All fetchers failed '):
+        build.build_all(system, FACTS)
+    assert manifest.read('local').names == {'hpl'} and 'left: ior' in manifest.not_built('local', manifest.read('local'))
+    assert software.status('local', False) == 0 and 'left: ior' in capsys.readouterr().out
+
+
+def test_a_bundle_of_named_codes_has_their_sources_alone(stated, tmp_path, monkeypatch):
+    lock = {'roots': [{'hash': 'a', 'spec': 'hpl'}, {'hash': 'b', 'spec': 'ior'}], 'concrete_specs': {
+        'a': {'name': 'hpl', 'version': '2.3', 'namespace': 'parity', 'dependencies': [{'hash': 'c'}]},
+        'b': {'name': 'ior', 'version': '4.0.0', 'namespace': 'parity'}, 'c': {'name': 'gmake', 'version': '4', 'namespace': 'parity'}}}
+    (tmp_path / 'spack.lock').write_text(json.dumps(lock))
+    assert spack._roots(tmp_path, ()) == ['a', 'b'] and spack._roots(tmp_path, {'hpl'}) == ['a']
+    assert [spec['name'] for spec in spack._below(tmp_path, ['a']).values()] == ['hpl', 'gmake']
+    entries = stated().builds
+    assert build.named_packages('local', ['npb', 'hpl'], entries) == {'npb', 'hpl'}
+    with pytest.raises(UsageError, match="unknown package 'nbp'"):
+        build.named_packages('local', ['nbp'], entries)
+
+
+# ---- the BLAS of a lock and of its program
+
+@pytest.mark.parametrize('package, said', [
+    ('netlib-lapack 3.11.0', 'its lock has netlib-lapack 3.11.0, and it loads OpenBLAS (/lib/libopenblas.so.0)'), ('openblas 0.3.21', ''),
+    ('', ''), ('strange-blas 1', '')])
+def test_a_program_that_loads_another_blas_than_its_lock_has_is_no_build(monkeypatch, package, said):
+    from parity.measure.software import blas
+    monkeypatch.setattr(blas, 'loaded', lambda program, env: {'libopenblas.so.0': '/lib/libopenblas.so.0'})
+    monkeypatch.setattr(blas.os.path, 'realpath', lambda path: path)
+    assert blas.another(package, '/view/bin/xhpl', {}) == said

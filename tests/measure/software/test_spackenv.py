@@ -642,7 +642,7 @@ def pack(tmp_path, monkeypatch):
     command = Spack(str(script(top / 'bin' / 'spack', SPACK)), dict(os.environ))
     place.mkdir()
     shutil.copy(LOCK, place)
-    return lambda target: spack.bundle(command, 'local', place, target)
+    return lambda target: spack.bundle(command, 'local', [place], target)
 
 
 def test_a_bundle_says_what_it_holds_and_is_refused_where_it_is_damaged(pack, tmp_path, capsys):

@@ -109,6 +109,21 @@ def library(libraries: Mapping[str, str]) -> tuple[str, str]:
     return '', ''
 
 
+#: The BLAS of a package of Spack.
+_OF_SPACK = {'openblas': 'OpenBLAS', 'netlib-lapack': 'reference BLAS', 'intel-oneapi-mkl': 'MKL', 'blis': 'BLIS',
+             'amdblis': 'BLIS', 'atlas': 'ATLAS', 'armpl-gcc': 'Arm PL', 'essl': 'ESSL'}
+
+
+def another(package: str, program: str, env: Mapping[str, str]) -> str:
+    """Return why a program does not use the BLAS that Spack's lock names (`openblas 0.3.21`); '' where it does, or
+    where none tells."""
+    wanted = _OF_SPACK.get(package.partition(' ')[0], '')
+    name, path = library(loaded(os.path.realpath(program), env))
+    if not wanted or not name or name == wanted:
+        return ''
+    return f'its lock has {package}, and it loads {name} ({path})'
+
+
 def of(program: str, libraries: Mapping[str, str], env: Mapping[str, str],
        flags: frozenset[str]) -> tuple[dict[str, Any], dict[str, str], str]:
     """Return facts on the BLAS among the ``libraries`` of a program, the variables that it needs, and a note."""

@@ -18,7 +18,7 @@ from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.figures import counted
 from parity.measure.machine import procfs
-from parity.measure.software import environment, manifest, spack, steps, target
+from parity.measure.software import blas, environment, manifest, spack, steps, target
 from parity.measure.software.blas import attempt
 from parity.measure.software.programs import SECONDS, prepared, root_variables
 from parity.measure.software.spack import Spack
@@ -46,10 +46,7 @@ def build_all(system: System, facts: dict[str, Any], only: Sequence[str] = (), u
     """Build the system's environments: those named in ``environs``, those for a ``partition``. Where one fails, go
     on with the others, then raise InfrastructureError with what is left; UsageError where nothing else failed."""
     entries = chosen(system, environs, partition)
-    valid = {name: None for entry in entries for name in _packages_of(system.name, entry)}
-    for name in only:
-        if name not in valid:
-            raise UsageError(errors.unknown('package', name, [*valid]))
+    named_packages(system.name, only, entries)
     named = [entry for entry in entries if not only or _has_one(system.name, only, entry)]
     failed: dict[str, ParityError] = {}
     for entry in named:
@@ -79,6 +76,17 @@ def chosen(system: System, environs: Collection[str] = (), partition: str = '') 
         raise UsageError(errors.unknown('partition', partition, partitions))
     found = [known[name] for name in environs] or system.builds
     return [entry for entry in found if not partition or entry.is_for(partition)]
+
+
+def named_packages(system: str, only: Sequence[str], entries: Sequence[SpackEnvironment]) -> set[str]:
+    """Return the packages of these codes or packages. UsageError for one that no environment has."""
+    valid: dict[str, str] = {}
+    for entry in entries:
+        valid |= _packages_of(system, entry)
+    for name in only:
+        if name not in valid:
+            raise UsageError(errors.unknown('package', name, [*valid]))
+    return {valid[name] for name in only}
 
 
 def _has_one(system: str, only: Sequence[str], entry: SpackEnvironment) -> bool:
@@ -187,14 +195,34 @@ def _build(command: Spack, system: System, place: Path, wanted: set[str],
     if here:
         print(f'parity: {len(here)} of {counted(len(needed), "package", "are")} built already', flush=True)
     some = len(chosen) < len(roots)
-    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}', *(chosen if some else ()),
-                steps=steps.Steps(needed, here))
+    failure = None
+    try:
+        command.run(place, 'install', f'-j{len(os.sched_getaffinity(0))}', *(chosen if some else ()),
+                    steps=steps.Steps(needed, here))
+    except InfrastructureError as err:
+        failure = err
+        made = _made(command, place, wanted)
+        if not made or built and not built.names <= made:       # those in use are more
+            raise
+        command.run(place, 'env', 'view', 'regenerate')
+        left, wanted, some = sorted(wanted - made), made, True
     tools = command.tools(place)
     default, gpu = (proven(place, tools, wanted, for_gpu) for for_gpu in (False, True))
     if entry.mpi:
         default = default.model_copy(update={'launcher': _launcher(command, place)})
     stamp = ' '.join([environment.stamp(place), *(sorted(wanted) if some else ())])
-    return manifest.write(system.name, stamp, default, gpu if gpu.packages else None, entry.name)
+    written = manifest.write(system.name, stamp, default, gpu if gpu.packages else None, entry.name)
+    if failure:
+        raise InfrastructureError(f'left: {", ".join(left)}; built: {", ".join(sorted(wanted))}; {failure}')
+    return written
+
+
+def _made(command: Spack, place: Path, wanted: set[str]) -> set[str]:
+    """Return those of the ``wanted`` packages that are installed."""
+    here = set(command.ask(place, 'find', '--format', '{hash}').split())
+    lock = spack.locked(place)
+    roots = {root['hash']: lock['concrete_specs'][root['hash']]['name'] for root in lock['roots']}
+    return {name for number, name in roots.items() if number in here and name in wanted}
 
 
 def _launcher(command: Spack, place: Path) -> str:
@@ -293,7 +321,18 @@ def proven(place: Path, tools: dict[str, str], wanted: set[str], for_gpu: bool =
         name, why = next(iter(bad.items()))
         others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
         raise InfrastructureError(f'{bin_ / name}: {why}{others}')
+    _demand_blas(bin_, packages)
     return manifest.view(bin_, packages, tools, start)
+
+
+def _demand_blas(folder: Path, packages: dict[str, manifest.Package]) -> None:
+    """Raise InfrastructureError for a program that loads another BLAS than its lock names: a comparison of the two
+    would lie."""
+    for name, package in packages.items():
+        using = [code for code in codes.of_package(name) if code.blas and package.blas]
+        for binary in (binary for code in using for binary in code.binaries_of(package.parameters)):
+            if why := blas.another(package.blas, str(folder / binary), os.environ):
+                raise InfrastructureError(f'{folder / binary}: {why}')
 
 
 def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[str, str]:

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -237,15 +237,23 @@ class Bundle(Strict):
     files: dict[str, str]         # path within the bundle -> SHA-256
 
 
-def bundle(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
-    """Make the bundle for the locked environment at ``place``. Raise InfrastructureError for an absent source."""
+def bundle(spack: Spack, system: str, places: Sequence[Path], target: Path, only: Collection[str] = ()) -> Bundle:
+    """Make the bundle for the locked environments at ``places``: of all their packages, or of those named ``only``
+    and what they need. Raise InfrastructureError for an absent source."""
     ours = any((target / name).exists() for name in ('bundle.json', 'sources'))
     if target.exists() and not ours and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f'{target}: holds files that are no bundle; name a new or an empty folder')
     (target / 'sources').mkdir(parents=True, exist_ok=True)
     (target / 'bundle.json').unlink(missing_ok=True)
-    lock = locked(place)['concrete_specs'].values()
-    spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), '-a')
+    place = places[0]
+    needed: dict[str, dict[str, Any]] = {}
+    for each in places:
+        roots = _roots(each, only)
+        which = ['-D', *(f'/{number}' for number in roots)] if only else ['-a']
+        if roots:
+            spack.run(each, 'mirror', 'create', '-d', str(target / 'sources'), *which)
+        needed |= _below(each, roots)
+    lock = needed.values()
     _wheels(target / 'wheels')
     print('parity: packing Spack and its recipes', flush=True)
     top = Path(spack.ask(place, 'location', '--spack-root'))
@@ -262,6 +270,24 @@ def bundle(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
                   sources=names[False], externals=names[True], files=held)
     (target / 'bundle.json').write_text(made.model_dump_json(indent=1))
     return made
+
+
+def _roots(place: Path, only: Collection[str]) -> list[str]:
+    """Return the hashes of the roots of a lock; of the packages ``only`` where some are named."""
+    lock = locked(place)
+    numbers = [root['hash'] for root in lock['roots']]
+    return [number for number in numbers if not only or lock['concrete_specs'][number]['name'] in only]
+
+
+def _below(place: Path, roots: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the specs of a lock that these roots need, and their own, by their hashes."""
+    specs, found, waiting = locked(place)['concrete_specs'], {}, [*roots]
+    while waiting:
+        number = waiting.pop()
+        if number not in found:
+            found[number] = specs[number]
+            waiting += [dependency['hash'] for dependency in specs[number].get('dependencies', ())]
+    return found
 
 
 def _wheels(folder: Path) -> None:
