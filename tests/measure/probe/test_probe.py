@@ -124,7 +124,7 @@ def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
     assert left == {'astro': 'AllowAccounts=astro,cosmo', 'empty': 'it has no nodes', 'long': 'its nodes are those of batch, batch-himem',
                     'debug': 'its nodes are those of batch', 'all': 'its nodes are those of batch, batch-himem, gpu-a100, gpu-h100'}
     text, parts = written(cluster)
-    assert len(text.splitlines()) < 85 and len(text.splitlines()[0]) < 115
+    assert len(text.splitlines()) < 90 and len(text.splitlines()[0]) < 115
     batch, gpu = parts['batch'], parts['gpu-h100']
     assert batch['access'] == ['--partition=batch', '--account=bench', '--exclusive', '--hint=nomultithread', '--mem=0']
     assert batch['extras'] | {'filesystems': 0} == {'nodes': 860, 'cores': 128, 'memory_bytes': 515_000 << 20, 'filesystems': 0}
@@ -432,3 +432,19 @@ def test_results_are_kept_in_a_database_that_the_nodes_see(results):
     (results / 'results.db').write_text('this is no database')
     found, = doctor.results(systems.read('local'))
     assert found.word == 'lacking' and 'not a database' in found.what and exit_code([found]) == 4
+
+
+def test_each_processor_that_labels_name_gets_an_environment_of_spack():
+    def nodes(queue: str, *labels: str) -> list[login.Node]:
+        return [login.Node(f'{queue}{i}', (queue,), cores=64, threads=1, memory_bytes=1 << 38, labels=labels) for i in (1, 2)]
+
+    every = (*nodes('a', 'milan', 'ib'), *nodes('b', 'icelake'), *nodes('c', 'Milan'), *nodes('d', 'intel'))
+    cluster = BatchSystem('slurm', 'Slurm', 'x', every, tuple(Queue(name) for name in 'abcd'))
+    text, _ = written(cluster)
+    assert yaml.safe_load(text)['spack'] == [
+        {'name': 'zen3', 'partitions': ['a', 'c'], 'target': 'zen3'}, {'name': 'icelake', 'partitions': ['b'], 'target': 'icelake'},
+        {'name': 'spack', 'partitions': ['d']}]
+    assert 'TODO target: no label of these nodes names a processor' in text
+    assert {*write._TARGETS.values()} <= write.cpu.TARGETS.keys()
+    plain = BatchSystem('slurm', 'Slurm', 'x', tuple(nodes('d', 'intel')), (Queue('d'),))
+    assert 'spack' not in yaml.safe_load(written(plain)[0])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+from archspec import cpu
 
 from parity.base import codes, submission
 from parity.base.figures import counted
@@ -34,6 +35,15 @@ _ARCHES = {'v100': 'sm_70', 't4': 'sm_75', 'a100': 'sm_80', 'a30': 'sm_80', 'a40
            'mi250': 'gfx90a', 'mi250x': 'gfx90a', 'mi300a': 'gfx942', 'mi300x': 'gfx942'}
 
 
+#: Processors in archspec's words, by operators' words that are no names of archspec.
+_TARGETS = {'snb': 'sandybridge', 'ivb': 'ivybridge', 'hsw': 'haswell', 'bdw': 'broadwell',
+            'skl': 'skylake_avx512', 'skylake': 'skylake_avx512', 'skx': 'skylake_avx512', 'clx': 'cascadelake',
+            'icx': 'icelake', 'spr': 'sapphirerapids', 'naples': 'zen', 'rome': 'zen2', 'milan': 'zen3',
+            'genoa': 'zen4', 'bergamo': 'zen4', 'turin': 'zen5', 'altra': 'neoverse_n1', 'grace': 'neoverse_v2'}
+#: Names of archspec that are no processor: a label such as arm or x86_64 says too little.
+_GENERIC = frozenset(name for name, target in cpu.TARGETS.items() if target.vendor == 'generic')
+
+
 class Like(NamedTuple):
     """Like nodes behind one queue: a partition of system.yaml. ``options`` tell them from the queue's others."""
 
@@ -53,6 +63,16 @@ class Like(NamedTuple):
         return sorted(set.intersection(*(set(n.labels) for n in self.nodes)))
 
     @property
+    def target(self) -> str:
+        """The processor of the nodes, as Spack calls it, by the labels that each has; '' for none or two."""
+        known = set()
+        for label in self.common:
+            for word in re.split('[=,]', label.lower()):
+                short_word = word.replace('_', '')
+                known |= {word, _TARGETS.get(short_word, short_word)} & cpu.TARGETS.keys() - _GENERIC
+        return known.pop() if len(known) == 1 else ''
+
+    @property
     def kind(self) -> str:
         """Return physical or virtual, as the operator calls the nodes; '' where that is not known."""
         kinds = {_KINDS[label] for label in self.common if label in _KINDS}
@@ -64,6 +84,14 @@ class Like(NamedTuple):
         return [f'{n.name} {n.state}'.strip() for n in self.nodes if not n.up]
 
 
+def targets(likes: Iterable[Like]) -> dict[str, list[str]]:
+    """Return the partitions of each processor, '' for an unknown one; {} where no label names any."""
+    found: dict[str, list[str]] = {}
+    for like in likes:
+        found.setdefault(like.target, []).append(like.name)
+    return found if any(found) else {}
+
+
 def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) -> str:
     likes, left = like_nodes(cluster)
     environment = jinja2.Environment(
@@ -72,6 +100,7 @@ def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) ->
     environment.filters.update(short=short, quoted=quoted, json=json.dumps, span=_span, gib=_gib, arch=_arch)
     text = environment.get_template('system.yaml.j2').render(
         name=name, cluster=cluster, host=host, today=today, likes=likes, left=left, counted=counted,
+        targets=targets(likes),
         slurm=cluster.scheduler == 'slurm', source=_SOURCES[cluster.scheduler], scatter=submission.SCATTER,
         hostname=f'^{re.escape(host.name)}$', built=codes.of_spack()[:2], CASE_SECONDS=_CASE_SECONDS,
         modules='lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod',
