@@ -362,3 +362,15 @@ def test_all_turns_run_in_the_reservation(cluster, monkeypatch):
     assert len(asked) >= 8 and all('reservation=pair' in words and words[words.index('reservation=pair') - 1] == '-J' for words in asked)
     with pytest.raises(UsageError, match='--reservation is for --run'):
         command.run('1', False, [], False, False, 'pair')
+
+
+def test_an_environment_that_never_ran_is_compared_where_it_can_run_the_case(monkeypatch):
+    from parity.cli import cause
+    from parity.measure.rfm import planning
+    from parity.site.plan import Plan, PlannedCase
+    about = {'check': 'Npb', 'unique_name': 'x', 'subsystem': 'compute', 'size': 'quick', 'file': 'f', 'needs': ['npb'], 'system': 'local',
+             'partition': 'default', 'metrics': []}
+    cases = [PlannedCase(case=name, environ=environ, **about) for name, environ in (
+        ('Npb %benchmark=cg', 'spack'), ('Npb %benchmark=cg', 'mine'), ('Npb %benchmark=cg', ''), ('Npb %benchmark=ft', 'other'))]
+    monkeypatch.setattr(planning, 'of_system', lambda place, *options: Plan(system='local', cases=cases, checks=[], problems=[]))
+    assert cause._offering('local:default', 'Npb %benchmark=cg') == {'spack', 'mine'}

@@ -234,6 +234,18 @@ def test_other_software_is_exit_code_2_and_nothing_in_common_3(results):
     assert done.returncode == 3 and 'nothing in common' in done.stderr and 'failed: node down' in done.stdout
 
 
+def test_two_environments_of_a_partition_are_compared(results):
+    session(FAST, environ='gcc')
+    session(SLOW, BEGAN + 100, environ='oneapi')
+    one, other = resolve.sides('local:default+gcc', 'local:default+oneapi')
+    assert (values_of(one), values_of(other)) == (FAST, SLOW)
+    row, = (row for row in join.compare(one, other, 0.02, True).rows if row.n and row.metric == 'hpl')
+    assert row.ratio == pytest.approx(0.9, abs=0.01)
+    assert values_of(resolve.partition('local:default')) == FAST + SLOW
+    with pytest.raises(UsageError, match="unknown environment of local:default 'gc'; did you mean 'gcc'"):
+        resolve.sides('local:default+gc', 'local:default+oneapi')
+
+
 def values_of(side, case='Toy'):
     return [v.value for c in side.cells if c.metric == 'hpl' and c.case == case for v in c.values]
 

@@ -271,3 +271,32 @@ def test_a_program_that_loads_another_blas_than_its_lock_has_is_no_build(monkeyp
     monkeypatch.setattr(blas, 'loaded', lambda program, env: {'libopenblas.so.0': '/lib/libopenblas.so.0'})
     monkeypatch.setattr(blas.os.path, 'realpath', lambda path: path)
     assert blas.another(package, '/view/bin/xhpl', {}) == said
+
+
+def test_a_case_whose_program_a_folder_lacks_is_skipped_and_the_others_run(tmp_path):
+    from types import SimpleNamespace
+
+    from parity.base.reasons import Kind
+    from parity.measure.check.workload import Workload
+    script(tmp_path / 'bin' / 'cg.A.x', 'exit 0')
+    skipped = []
+    environ = SimpleNamespace(name='mine', extras={'software': {'view': str(tmp_path / 'bin')}})
+    check = SimpleNamespace(current_environ=environ, standalone=False, skip_case=lambda *why: skipped.append(why))
+    assert Workload.program(check, 'cg.A.x') == f'{tmp_path}/bin/cg.A.x' and skipped == []
+    Workload.program(check, 'bt.A.x')
+    assert skipped == [('mine has no bt.A.x', Kind.NO_PROGRAM)]
+    environ.extras['software']['view'] = '/only/nodes/have/this'
+    assert Workload.program(check, 'bt.A.x') == '/only/nodes/have/this/bt.A.x' and len(skipped) == 1
+
+
+def test_each_environment_keeps_builds_of_its_own(monkeypatch):
+    from types import SimpleNamespace
+
+    from parity.measure.session import retain
+
+    def night(*builds: str):
+        software = {f'e{i}': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'} for i, build in enumerate(builds)}
+        return SimpleNamespace(rerun_of='', facts={'software': software})
+
+    monkeypatch.setattr(retain.database, 'sessions', lambda system: [night('a', 'x'), night('b', 'x'), night('c', 'y')])
+    assert {*retain.builds('local', 2)} == {Path(f'/builds/{name}') for name in 'bcxy'}
