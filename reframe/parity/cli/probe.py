@@ -21,7 +21,7 @@ def run(name: str = NAME) -> None:
     """Write systems/NAME/system.yaml from what Slurm or PBS prints on this login node; it overwrites nothing."""
     from parity.base import files, yamlfile
     from parity.measure.machine.procfs import Tree
-    from parity.measure.probe import login, partitions, write
+    from parity.measure.probe import login, modules, partitions, write
     from parity.site import systems
     file = systems.file_of(name)
     if not re.fullmatch(r'[A-Za-z0-9_-]+', name):
@@ -33,7 +33,8 @@ def run(name: str = NAME) -> None:
         raise InfrastructureError(f'{cluster.version} has no node in any queue: nothing can be measured; '
                                   'ask the operator which queues have nodes')
     found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, _is_writable)
-    host = login.Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes())
+    host = login.Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes(),
+                      tuple(modules.listed()))
     text = write.system(name, cluster, host, datetime.date.today())
     files.write(file, text)
     try:

@@ -19,7 +19,7 @@ from commands import parity
 from conftest import TOP, shell
 from parity.base.findings import Diagnosis, Refused, exit_code, refuse
 from parity.measure.machine.procfs import Tree
-from parity.measure.probe import login, partitions, write
+from parity.measure.probe import login, modules, partitions, write
 from parity.measure.probe.login import BatchSystem, Host, Queue
 from parity.measure.scheduler.command import seconds
 from parity.nightly import doctor
@@ -448,3 +448,38 @@ def test_each_processor_that_labels_name_gets_an_environment_of_spack():
     assert {*write._TARGETS.values()} <= write.cpu.TARGETS.keys()
     plain = BatchSystem('slurm', 'Slurm', 'x', tuple(nodes('d', 'intel')), (Queue('d'),))
     assert 'spack' not in yaml.safe_load(written(plain)[0])
+
+
+#: What `module -t avail` prints of a tree of two toolchains: of Lmod 8, and of Environment Modules 5.
+AVAIL = {'lmod': """/opt/modules/all:
+GCC/13.2.0
+HPL/
+HPL/2.3-foss-2023b
+HPL/2.3-intel-2023b
+OSU-Micro-Benchmarks/
+OSU-Micro-Benchmarks/7.2-gompi-2023b
+foss/2023b
+""", 'envmod': """/opt/modules/all:
+GCC/13.2.0
+HPL/2.3-foss-2023b
+HPL/2.3-intel-2023b(default)
+OSU-Micro-Benchmarks/7.2-gompi-2023b
+foss/2023b
+"""}
+
+
+@pytest.mark.parametrize('system', AVAIL)
+def test_modules_that_bring_codes_become_environments(system):
+    found = modules.of_codes(AVAIL[system])
+    assert found == [('HPL/2.3-foss-2023b', 'hpl'), ('HPL/2.3-intel-2023b', 'hpl'), ('OSU-Micro-Benchmarks/7.2-gompi-2023b', 'osu')]
+    text, _ = written(thousand(), HERE._replace(modules=tuple(found)))
+    assert yaml.safe_load(text)['environments'][1:] == [
+        {'name': 'HPL-2-3-foss-2023b', 'modules': ['HPL/2.3-foss-2023b'], 'codes': ['hpl']},
+        {'name': 'HPL-2-3-intel-2023b', 'modules': ['HPL/2.3-intel-2023b'], 'codes': ['hpl']},
+        {'name': 'OSU-Micro-Benchmarks-7-2-gompi-2023b', 'modules': ['OSU-Micro-Benchmarks/7.2-gompi-2023b'], 'codes': ['osu']}]
+
+
+def test_every_name_that_easybuild_gives_a_code_is_known():
+    names = ['OSU-Micro-Benchmarks', 'HPL', 'IOR', 'HPCG', 'STREAM', 'IMB', 'FIO', 'HPCC', 'GROMACS', 'LAMMPS']
+    assert [code for _, code in modules.of_codes('\n'.join(f'{name}/1.0' for name in names))] == [
+        'fio', 'gromacs', 'hpcc', 'hpcg', 'hpl', 'imb', 'ior', 'lammps', 'osu', 'stream']

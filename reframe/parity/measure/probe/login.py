@@ -77,6 +77,7 @@ class Host(NamedTuple):
     unknown: list[str]                          # file systems on which no folder of this user's is known
     link: tuple[float, str] | None = None       # the rate of its fastest port in MB/s, one way, and its source
     codes: tuple[str, ...] = ()                 # that start on this node, from its own packages
+    modules: tuple[tuple[str, str], ...] = ()   # that bring codes: the module, the code
 
 
 def cluster() -> BatchSystem:

@@ -97,6 +97,7 @@ def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) ->
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=False)
+    environment.filters.update(environ=_environ_name)
     environment.filters.update(short=short, quoted=quoted, json=json.dumps, span=_span, gib=_gib, arch=_arch)
     text = environment.get_template('system.yaml.j2').render(
         name=name, cluster=cluster, host=host, today=today, likes=likes, left=left, counted=counted,
@@ -125,6 +126,11 @@ def _arch(gpu: str) -> str:
 def _span(seconds: int) -> str:
     parts = ((seconds // 86400, 'd'), (seconds // 3600 % 24, 'h'), (seconds // 60 % 60, 'm'), (seconds % 60, 's'))
     return ''.join(f'{count}{unit}' for count, unit in parts if count)
+
+
+def _environ_name(module: str) -> str:
+    """Return a name for the environment of a module, of the characters that ReFrame takes."""
+    return re.sub(r'[^A-Za-z0-9_-]+', '-', module).strip('-')
 
 
 def _gib(node: Node) -> str:
