@@ -272,7 +272,7 @@ def _reframe(experiment: Trial, side: TurnSoftware, place: Sequence[str], extras
     cases = [(experiment.partition, side.environ, '', cell.case) for cell in experiment.cells]
     for *_, selected in selection.again(experiment.system.name, cases, experiment.arguments):
         if stopped := runner.reframe([*selected, f'--repeat={experiment.runs}', *where, *stored], None, step,
-                                     **variables):
+                                     shown=False, **variables):
             raise InfrastructureError(f'{stopped}: the same command goes on from here')
 
 

@@ -155,3 +155,10 @@ def test_reframe_reads_our_settings_unless_others_are_given(results, monkeypatch
         monkeypatch.setenv('RFM_CONFIG_FILES', given)
     monkeypatch.setattr(runner, '_command', lambda _: ['bash', '-c', 'echo "$RFM_CONFIG_FILES"'])
     assert runner.reframe(['-r']) == '' and (given or str(TOP / 'reframe' / 'settings.py')) in capfd.readouterr().out
+
+
+def test_what_is_not_shown_is_read_to_its_end_and_printed_nowhere(capfd):
+    import subprocess
+    process = subprocess.Popen(['bash', '-c', 'for i in {1..20000}; do echo "line $i"; done'], stdout=subprocess.PIPE, text=True)
+    progress.follow(process, [], 'turn 1', shown=False).join(60)
+    assert process.wait(60) == 0 and capfd.readouterr().out == ''

@@ -10,6 +10,7 @@ import re
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
@@ -149,11 +150,17 @@ def _started(folder: Path) -> Standing | None:
     return None
 
 
-def follow(process: subprocess.Popen, arguments: list[str], step: str = '') -> threading.Thread:
-    """Hand on a process's output in a thread of its own: signals are the main thread's.
+def follow(process: subprocess.Popen, arguments: list[str], step: str = '',
+           shown: bool = True) -> threading.Thread:
+    """Hand on a process's output in a thread of its own: signals are the main thread's. What is not ``shown`` is
+    read and left to ReFrame's own log.
 
     A terminal's last line tells the progress; elsewhere a line a minute does so. What cannot be known of earlier
     nights refuses no run."""
+    if not shown:
+        thread = threading.Thread(target=deque, args=(process.stdout, 0), daemon=True)
+        thread.start()
+        return thread
     try:
         known = usual(systems.named(arguments))
     except (ParityError, ValueError):

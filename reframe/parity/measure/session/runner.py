@@ -69,11 +69,12 @@ class _Stopped(Exception):
     """The arrival of a SIGTERM."""
 
 
-def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '', **variables: str) -> str:
-    """Run ReFrame to its end or to the limit; return '' or why it was stopped. ``step`` heads its progress;
-    ``variables``: of its environment."""
+def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '', shown: bool = True,
+            **variables: str) -> str:
+    """Run ReFrame to its end or to the limit; return '' or why it was stopped. ``step`` heads its progress, unless
+    its output is not ``shown``; ``variables``: of its environment."""
     process = _start(_command(arguments), variables)
-    following = progress.follow(process, arguments, step)
+    following = progress.follow(process, arguments, step, shown)
     previous = signal.signal(signal.SIGTERM, _stop)
     why = ''
     try:
