@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 
 from parity.base import codes
-from parity.measure.software.blas import attempt
 
 #: A login shell on a large site reads much before it answers.
 _SECONDS = 60.0
@@ -17,8 +17,12 @@ def listed() -> list[tuple[str, str]]:
     where this shell has no module system, which system.yaml would name."""
     if not {'LMOD_CMD', 'MODULES_CMD'} & os.environ.keys():
         return []
-    asked = attempt(['bash', '-lc', 'module -t avail 2>&1'], timeout=_SECONDS)
-    return of_codes(asked.out)
+    try:
+        asked = subprocess.run(['bash', '-lc', 'module -t avail 2>&1'], stdin=subprocess.DEVNULL, text=True,
+                               errors='replace', capture_output=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return of_codes(asked.stdout)
 
 
 def of_codes(printed: str) -> list[tuple[str, str]]:
