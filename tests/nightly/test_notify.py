@@ -20,12 +20,12 @@ from conftest import TOP, eventually, run_python
 from nights import verdict_of
 from parity.base.errors import UsageError
 from parity.judge.compare.pairs import PairState
-from parity.judge.report import notify
 from parity.judge.store.incidents import Incident, Where
 from parity.judge.store.plan_file import NIGHT as NIGHT_EXTRAS
 from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.model import Attribution
+from parity.nightly import notify
 from sessions import case
 
 WEEK = 7 * nights.DAY
@@ -293,7 +293,7 @@ def test_a_night_that_was_killed_before_it_was_recorded_is_recorded_and_told_by_
     assert len(notifier.got('calls').splitlines()) == 2, 'once'
 
 
-KILLED = 'from parity.judge.report import notify; from parity.judge.verdict import judge; notify.prepared("local").recorded(judge.newest())'
+KILLED = 'from parity.nightly import notify; from parity.judge.verdict import judge; notify.prepared("local").recorded(judge.newest())'
 
 
 def test_a_kill_between_two_calls_tells_nothing_twice_and_nothing_never(notifier, stored, site):

@@ -25,7 +25,6 @@ from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE, InfrastructureErr
 from parity.base.figures import counted, figure, several
 from parity.base.findings import Diagnosis, lacking, mistake, note, ok, refuse
 from parity.judge.compare import pairs
-from parity.judge.report import notify
 from parity.judge.store import database
 from parity.judge.verdict import acks
 from parity.measure.probe import partitions
@@ -44,7 +43,7 @@ from parity.measure.software import (
     remedies,
     spack,
 )
-from parity.nightly import guard
+from parity.nightly import guard, notify
 from parity.site import systems
 from parity.site.plan import Plan, none_can_run
 from parity.site.systems import System

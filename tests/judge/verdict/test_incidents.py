@@ -20,7 +20,7 @@ from nights import cell, start, verdict_of
 from parity.base import reasons
 from parity.judge import report
 from parity.judge.nodes import listing
-from parity.judge.report import answer, notify, summary
+from parity.judge.report import answer, summary
 from parity.judge.report import incidents as words
 from parity.judge.store import database, merging
 from parity.judge.store import incidents as table
@@ -29,6 +29,7 @@ from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import acks, incidents, judge, tonight
 from parity.judge.verdict.model import Attribution, CellText, Subsystem
 from parity.measure.session import retain
+from parity.nightly import notify
 from sessions import case, planned
 from stored import day
 

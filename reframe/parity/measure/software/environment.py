@@ -108,7 +108,8 @@ def inputs(folder: Path) -> str:
 def _inputs(text: str) -> str:
     recipes = sorted((paths.root() / 'spack_repo').rglob('*'))
     read = [file for file in recipes if file.suffix in ('.py', '.yaml')]
-    for folder in reversed(yaml.safe_load(text)['spack']['include']):
+    stated, _ = yamlfile.parse(Path('spack.yaml'), text)
+    for folder in reversed(stated['spack']['include']):
         read += sorted(Path(folder).glob('*.yaml'))
     return _hash(read, text)
 
