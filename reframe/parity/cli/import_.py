@@ -24,6 +24,8 @@ def run(file: str = EARLIER, dry_run: bool = DRY_RUN, form: str = FORMAT) -> int
     Exit code: of the verdict; of --dry-run 0. 2 usage, 3 nothing can be imported."""
     from parity.base import errors
     from parity.judge.store import database, imported, perflogs
+    if not file:
+        raise errors.UsageError('name a results.db, a perflog, or a folder of perflogs')
     earlier = set(database.uuids())
     header = perflogs.of_format(form) if form else None
     taken = imported.run(Path(file), dry_run, header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 
 import pytest
@@ -103,3 +104,39 @@ def test_several_sessions_of_a_day_are_one_night(site, results, tmp_path, monkey
     monkeypatch.setattr(f'{__name__}.DAY', 3600)
     done = parity('import', database(tmp_path / 'old.db', *['a', 'b'] * 3))
     assert '6 of 6' not in done.stdout and 'in all 6 cases' in done.stdout and done.returncode == 0, done.stdout
+
+
+def test_a_rate_that_falls_to_zero_is_wrong(site, results, tmp_path):
+    perflog(tmp_path / 'a.log', *['ab'] * 20)
+    file = tmp_path / 'a.log'
+    file.write_text(f'{file.read_text()}{BEGAN + 20 * DAY}|pass|local|default|builtin|Test_a|0|GB/s\n')
+    done = parity('import', str(file))
+    assert done.returncode == 1 and 'a is 0 GB/s: a figure that is better when it is higher must be above 0' in done.stdout, done.stdout
+
+
+def test_a_night_goes_from_noon_to_noon(site, results, tmp_path):
+    evening = BEGAN - BEGAN % DAY + 23.5 * 3600
+    lines = [HEADER]
+    for night in range(20):
+        for at, name in ((0, 'Late'), (5400, 'Early')):
+            lines.append(f'{evening + night * DAY + at}|pass|local|default|builtin|{name}|{100 + night % 3}|GB/s')
+    (tmp_path / 'a.log').write_text('\n'.join(lines) + '\n')
+    done = parity('import', str(tmp_path / 'a.log'))
+    assert done.returncode == 0 and 'imported: 20 of 20 sessions' in done.stdout, done.stdout + done.stderr
+
+
+def test_a_case_of_the_future_is_left(site, results, tmp_path):
+    perflog(tmp_path / 'a.log', *['ab'] * 20)
+    file = tmp_path / 'a.log'
+    file.write_text(f'{file.read_text()}{time.time() + 400 * DAY}|pass|local|default|builtin|Test_a|50|GB/s\n')
+    done = parity('import', str(file))
+    assert done.returncode == 0 and '1 x case that ended in the future' in done.stdout, done.stdout
+
+
+def test_a_database_that_another_process_writes_is_waited_for(site, results, tmp_path, monkeypatch):
+    file = database(tmp_path / 'old.db', *['ab'] * 3)
+    monkeypatch.setattr('parity.base.paths.PATIENCE', 0.1)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute('BEGIN EXCLUSIVE')
+        done = parity('import', file)
+    assert done.returncode == 4 and 'another process writes it' in done.stderr, done.stderr

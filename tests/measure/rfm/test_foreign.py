@@ -416,7 +416,7 @@ def test_an_import_names_each_line_that_it_leaves(take, tmp_path):
     said = take(perflog(*bad) + line(9))
     for what in ('4 x case whose job_completion_time_unix is no Unix time (first: FILE:3)', '1 x figure a of Speed that is no number (first: FILE:7)',
                  '1 x line whose number of fields is not that of its header (first: FILE:8)', '(first: FILE:9)', '(first: FILE:10)',
-                 '1 x line without an end: it is cut, or still being written (first: FILE:11)', 'in all 1 cases with 1 figures'):
+                 '1 x line without an end: it is cut, or still being written (first: FILE:11)', 'in all 2 cases with 1 figures'):
         assert what.replace('FILE', str(tmp_path / 'old' / 'Speed.log')) in said, said
     with pytest.raises(NothingMeasured, match="line of parity's own"):
         take(perflog(f'{line(8)}|x|y', columns='|perfvalues|parity'))

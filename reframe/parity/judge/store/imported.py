@@ -17,6 +17,7 @@ import re
 import sqlite3
 import sys
 import tempfile
+import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.base.text import visible
 from parity.judge.store import database, merging, perflogs, plan_file, record, writing
 from parity.judge.store.case_record import CaseRecord, MetricRecord
@@ -39,6 +41,7 @@ Report = dict[str, Any]
 Case = dict[str, Any]
 #: A perflog tells that a test failed, and not why.
 _NO_REASON = 'it failed; the perflog does not say why'
+_HALF_A_DAY = 12 * 3600.0
 #: Cases of a session that is made of perflogs: a day of more becomes several sessions.
 _CASES = 10_000
 
@@ -58,7 +61,7 @@ def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imp
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
         waiting.execute('CREATE TABLE reports (json)')
-        taken = _Import(anywhere=not systems.names())
+        taken = _Import(anywhere=not systems.names() or paths.checkout() is None)
         for report in _reports(file, taken, waiting, header):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect(1)           # likewise
@@ -121,6 +124,7 @@ class _Import:
         self.metrics: dict[tuple, dict[str, dict[str, str]]] = defaultdict(dict)
         self._partitions = functools.cache(lambda name: {part.name for part in systems.read(name).partitions}
                                            if name in systems.names() else set())
+        self._described = set(systems.names())
         self._stored = set(database.uuids())
         #: of each system without a system.yaml, the partitions with their schedulers
         self.undescribed: dict[str, dict[str, str]] = defaultdict(dict)
@@ -142,30 +146,47 @@ class _Import:
 
     def fits(self, case: Case, system: str, where: str) -> bool:
         """Leave in the case what parity can judge; return whether that is anything."""
-        stated, ended = case.get('perfvalues') or {}, case['job_completion_time_unix']
-        why = ''
-        if not self._anywhere and case['partition'] not in self._partitions(case['system']):
-            why = f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
-        elif case.get('fixture'):
-            why = 'fixture, which is not judged'
-        elif case['system'] != system:
-            why = f'case of {case["system"]} in a session of {system}'
-        elif ended is not None and not (_finite(ended) and 0 < ended < record.LATEST):
-            why = 'case whose job_completion_time_unix is no Unix time'
-        else:
-            figures = {name: self._figure(f'{name.rpartition(":")[2]} of {case["name"]}', values, where)
-                       for name, values in stated.items()}
-            case['perfvalues'] = {name: values for name, values in figures.items() if values}
-            if stated and not case['perfvalues'] and case['result'] == 'pass':
-                why = f'case {case["name"]}, which has no valid figure'
-        if self._anywhere and not why:
-            if systems.is_name(case['system']) and systems.is_name(case['partition']):
-                self.undescribed[case['system']][case['partition']] = case.get('scheduler') or ''
-            else:
-                why = f'case of {case["system"]}:{case["partition"]}, whose name ReFrame would refuse'
+        why = self._why_not(case, system)
         if why:
             self.leave(why, where)
-        return not why
+            return False
+        if case['system'] not in self._described:
+            self.undescribed[case['system']][case['partition']] = case.get('scheduler') or ''
+        stated = case.get('perfvalues') or {}
+        figures = {}
+        for name, values in stated.items():
+            figure = self._figure(f'{name.rpartition(":")[2]} of {case["name"]}', values, where)
+            if figure:
+                figures[name] = figure
+        case['perfvalues'] = figures
+        wrong = _wrong_figure(case)
+        if stated and not figures and case['result'] == 'pass':
+            wrong = 'no figure is a number'
+        if wrong:
+            case.update(result='fail', fail_phase='sanity', fail_reason=wrong)
+        return True
+
+    def _why_not(self, case: Case, system: str) -> str:
+        """Return why parity cannot judge a case; '' where it can."""
+        ended = case['job_completion_time_unix']
+        for key in ('name', 'system', 'partition', 'environ'):
+            if not (isinstance(case[key], str) and case[key]):
+                return f'case whose {key} is no text'
+        known = case['partition'] in self._partitions(case['system'])
+        named = systems.is_name(case['system']) and systems.is_name(case['partition'])
+        if not known and (case['system'] in self._described or not self._anywhere):
+            return f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
+        if not known and not named:
+            return f'case of {case["system"]}:{case["partition"]}, whose name ReFrame would refuse'
+        if case.get('fixture'):
+            return 'fixture, which is not judged'
+        if case['system'] != system:
+            return f'case of {case["system"]} in a session of {system}'
+        if ended is not None and not (_finite(ended) and 0 < ended < record.LATEST):
+            return 'case whose job_completion_time_unix is no Unix time'
+        if ended is not None and ended > time.time() + database.TOLERANCE:
+            return 'case that ended in the future'
+        return ''
 
     def _figure(self, name: str, values: Any, where: str) -> list[Any]:
         """Return value, reference, thresholds and unit as ReFrame has them; [] for a value that is no number."""
@@ -223,7 +244,16 @@ def cases(file: Path) -> tuple[Iterator[tuple[str, Case]], Callable[[], list[str
     The function beside says, at the end, what was left out and why."""
     taken = _Import(True)
 
-    return _dated(file, taken), taken.left
+    dated = ((_day(began), case) for began, case in _dated(file, taken))
+    return dated, taken.left
+
+
+def _wrong_figure(case: Case) -> str:
+    """Return which figure cannot be right, as of any test that parity runs: a rate that is not above 0."""
+    for metric, value, unit, better in figures(case):
+        if better == 'higher' and value <= 0:
+            return f'{metric} is {value:g} {unit}: a figure that is better when it is higher must be above 0'
+    return ''
 
 
 def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
@@ -237,11 +267,17 @@ def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
 def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name of each session of a results database, and its JSON."""
     try:
-        with closing(sqlite3.connect(f'{file.resolve().as_uri()}?mode=ro', uri=True)) as conn:
+        place = f'{file.resolve().as_uri()}?mode=ro'
+        with closing(sqlite3.connect(place, uri=True, timeout=paths.PATIENCE)) as conn:
             conn.text_factory = bytes
             for name, blob in conn.execute('SELECT uuid, json_blob FROM sessions ORDER BY rowid'):
                 where = f'session {str(name, errors="replace")[:8]}' if isinstance(name, bytes) else 'a session'
                 yield where, blob
+    except sqlite3.OperationalError as err:
+        if 'locked' not in str(err):
+            raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
+        raise InfrastructureError(f'{file}: another process writes it for more than {paths.PATIENCE:g} s; '
+                                  'come back later') from None
     except sqlite3.DatabaseError as err:
         raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
 
@@ -249,7 +285,8 @@ def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
 def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
              header: perflogs.Header | None) -> Iterator[bytes]:
     """Yield a session for each system and day, of the cases that are not stored yet."""
-    for day, case in _dated(file, taken, header):
+    for began, case in _dated(file, taken, header):
+        day = _night(began)
         row = _digest(case, day), case['system'], day, case['job_completion_time_unix'], json.dumps(case)
         waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', row)
     rows = waiting.execute('SELECT system, day, json, digest FROM lines ORDER BY day, system, ended, digest')
@@ -262,17 +299,17 @@ def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
                 yield text
 
 
-def _dated(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[tuple[str, Case]]:
-    """Yield each case that parity can judge, with its day: that on which its session began, or it ended."""
+def _dated(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[tuple[float, Case]]:
+    """Yield each case that parity can judge, with the time at which its session began, or it ended."""
     if not is_database(file):
-        yield from ((_day(case['job_completion_time_unix']), case) for case in _of_logs(file, taken, header))
+        yield from ((case['job_completion_time_unix'], case) for case in _of_logs(file, taken, header))
         return
     for where, blob in _blobs(file):
         with taken.noting(where):
             report, fitting = taken.fitting(where, blob)
             record.of_report({**report, 'runs': [{**report['runs'][0], 'testcases': fitting}]})
-            day = _day(report['session_info']['time_start_unix'])
-            yield from ((day, case) for case in fitting)
+            began = report['session_info']['time_start_unix']
+            yield from ((began, case) for case in fitting)
 
 
 def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[Case]:
@@ -296,6 +333,11 @@ def _fitting(log: Path, taken: _Import, header: perflogs.Header | None) -> Itera
 
 def _day(unix: float) -> str:
     return f'{datetime.datetime.fromtimestamp(unix):%Y-%m-%d}'
+
+
+def _night(unix: float) -> str:
+    """Return the day on which a night begins: it goes from noon to noon."""
+    return _day(unix - _HALF_A_DAY)
 
 
 def _report(number: str, day: str, cases: list[Case]) -> Report:

@@ -50,7 +50,7 @@ class NotRead(ValueError):
 
 def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
     """Yield every line below a header; a file may have several. ``header``: of a file that has none."""
-    with log.open(errors='replace') as opened:
+    with log.open(encoding='utf-8-sig', errors='replace') as opened:
         for at, text in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
             where = f'{log}:{at}'
             if not text.endswith('\n'):
@@ -252,4 +252,6 @@ def files(place: Path) -> list[Path]:
 
 def subsystem(case: Case) -> str:
     """Return the part of the machine that a tag of the case names, else `other`."""
-    return next((tag for tag in case.get('tags', ()) if tag in codes.SUBSYSTEMS), 'other')
+    tags = case.get('tags')
+    tags = tags if isinstance(tags, list) else []
+    return next((tag for tag in tags if tag in codes.SUBSYSTEMS), 'other')
