@@ -12,7 +12,6 @@ import time
 
 import pytest
 import yaml
-from parity.judge.report.notify import send
 
 import nights
 from commands import parity, process
@@ -26,6 +25,7 @@ from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.model import Attribution
 from parity.nightly import notify
+from parity.nightly.notify import send
 from sessions import case
 
 WEEK = 7 * nights.DAY

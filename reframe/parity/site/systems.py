@@ -303,7 +303,7 @@ class SpackEnvironment(Strict):
     mpi: Specs = ''                     # openmpi@5, mpich
     blas: Specs = ''                    # openblas, netlib-lapack
     codes: list[CodeName] = []          # none: all
-    variants: dict[CodeName, Specs] = {}    # code -> words behind its line of spack.yaml: {hpl: 'cflags="-O2"'}
+    variants: dict[CodeName, Specs] = {}    # code -> words behind its line of spack.yaml: {CODE: 'cflags="-O2"'}
     env_vars: EnvVars = []              # of its jobs: [[SLURM_MPI_TYPE, pmi2]]
 
     @property

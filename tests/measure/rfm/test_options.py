@@ -6,6 +6,7 @@ import pytest
 
 from conftest import shell
 from parity.judge.store import record
+from parity.judge.store.case_record import CaseRecord
 from parity.measure.rfm import planning
 
 
@@ -42,5 +43,5 @@ def test_lists_are_known_by_their_options(argv, lists):
 
 def test_a_case_that_duration_ended_says_so():
     raw = {'result': 'abort', 'fail_reason': 'aborted due to RunSessionTimeout'}
-    assert record._reason('failed', raw, {}, {})[1] == 'the time of --duration was over before this case ended'
-    assert record._reason('failed', {**raw, 'fail_reason': 'aborted due to KeyboardInterrupt'}, {}, {})[1].startswith('the run was stopped before')
+    assert record._reason('failed', raw, CaseRecord.from_json({}), {})[1] == 'the time of --duration was over before this case ended'
+    assert record._reason('failed', {**raw, 'fail_reason': 'aborted due to KeyboardInterrupt'}, CaseRecord.from_json({}), {})[1].startswith('the run was stopped before')

@@ -1,4 +1,4 @@
-"""The modules of a login node that bring codes, by their names: `HPL/2.3-foss-2023b`."""
+"""The modules of a login node that bring codes, by their names, such as NAME/VERSION-TOOLCHAIN."""
 
 from __future__ import annotations
 
