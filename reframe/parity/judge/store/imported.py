@@ -42,7 +42,7 @@ Case = dict[str, Any]
 #: A perflog tells that a test failed, and not why.
 _NO_REASON = 'it failed; the perflog does not say why'
 _HALF_A_DAY = 12 * 3600.0
-#: Cases of a session that is made of perflogs: a day of more becomes several sessions.
+#: Cases of a session: a night of more becomes several sessions.
 _CASES = 10_000
 
 
@@ -56,7 +56,7 @@ class Imported:
 
 def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imported:
     """Import a results.db, a perflog or a folder of these. ``header``: of perflogs that have none.
-    Where the site describes no system at all, each that is met gets a system.yaml.
+    Without a checkout, or where the site describes no system, each new system gets a system.yaml.
     UsageError for a file that is neither, NothingMeasured where nothing can come in."""
     with closing(sqlite3.connect('')) as waiting:       # '': a temporary file
         waiting.execute('CREATE TABLE lines (digest BLOB PRIMARY KEY, system, day, ended REAL, json)')
@@ -284,7 +284,7 @@ def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
 
 def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
              header: perflogs.Header | None) -> Iterator[bytes]:
-    """Yield a session for each system and day, of the cases that are not stored yet."""
+    """Yield a session for each system and night, of the cases that are not stored yet."""
     for began, case in _dated(file, taken, header):
         day = _night(began)
         row = _digest(case, day), case['system'], day, case['job_completion_time_unix'], json.dumps(case)
