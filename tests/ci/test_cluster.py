@@ -384,9 +384,13 @@ def test_the_doctor_says_beforehand_what_a_site_refuses(night, site):
     system = site(physical='--partition=physical', secret='--partition=secret', others='--partition=others', noqos='--partition=noqos',
                   night='--partition=noqos, --qos=night', elsewhere='--partition=elsewhere', gold='--partition=physical, --qos=gold')
     night.chmod(0o777)
-    for user in '', 'HOME=/tmp setpriv --reuid daemon --regid daemon --clear-groups ':      # env between them might not reach a Python of root's
+    daemon = 'HOME=/tmp setpriv --reuid daemon --regid daemon --clear-groups '      # env between them might not reach a Python of root's
+    may_read = shell(f'{daemon} test -r .venv/bin/parity', TOP).returncode == 0
+    for user in ('', daemon) if may_read else ('',):
         done = shell(f'. ci/activate; {user}parity doctor --system {system}', TOP)
         words = {name: word for word, name in re.findall(r'^(\w+) +partition (\w+) ', done.stdout, re.M)}
         lacking = {name for name, word in words.items() if word == 'lacking'}
         assert lacking == {'others', 'noqos', 'elsewhere', 'gold'} and {'physical', 'secret', 'night'} <= words.keys(), done.stdout + done.stderr
         assert ('PrivateData' in done.stdout) is bool(user)
+    if not may_read:
+        pytest.skip(f'root was answered rightly; the user daemon may not read {TOP}')
