@@ -168,6 +168,13 @@ def test_memory_is_what_was_measured_less_the_program_itself(benchmark, npb_clas
 
 # ---- arrays that are compiled in
 
+@pytest.mark.parametrize('size, cache_bytes, edge', [
+    ('quick', 0, 32), ('quick', 16 << 20, 48), ('quick', 240 << 20, 64), ('nightly', 0, 104), ('nightly', 240 << 20, 104),
+    ('acceptance', 1 << 30, 104)])
+def test_hpcg_is_beyond_the_caches_as_far_as_its_size_allows(size, cache_bytes, edge):
+    assert room('hpcg').edge_of(size, cache_bytes) == edge
+
+
 @pytest.mark.parametrize('llc_bytes, memory_bytes, elements', [
     (32 * MIB, 16 * GB, 17_000_000),            # 4 x 33.55 MB = 134.2 MB = 16.8 million elements
     (2 * MIB, 16 * GB, 2_000_000), (0, 16 * GB, 1_000_000), (4_000_000, 40_000_000 * 2, 2_000_000),

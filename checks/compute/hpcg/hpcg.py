@@ -9,9 +9,9 @@ from reframe.core.builtins import run_after
 from parity.base.codes import CACHE_MULTIPLE
 from parity.check import Metric, Mpi, Wrong
 
-# points along the edge of each rank's cube, more where caches would hold them, up to LARGEST; seconds; by size
-SIZES = {'quick': (32, 10), 'nightly': (104, 60), 'acceptance': (104, 1800)}
-LARGEST = 104
+# points along the edge of each rank's cube: the fewest, and the most where caches hold fewer; seconds; by size
+# a cube of 64 takes 20 s, one of 104 over 3 minutes, whatever the seconds: its 50 iterations are one set
+SIZES = {'quick': (32, 64, 10), 'nightly': (104, 104, 60), 'acceptance': (104, 104, 1800)}
 POINT_BYTES, DATA_BYTES = 1000, 715     # measured: 873 B a point at the peak, of which HPCG counts 715
 
 
@@ -25,11 +25,11 @@ class Hpcg(rfm.RunOnlyRegressionTest, Mpi):
 
     @run_after('setup')
     def place(self):
-        edge, seconds = SIZES[self.size]
         nodes = int(self.nodes)
         self.place_ranks(most_ranks(self.ranks_on(nodes), nodes))
         caches = (self.extra('llc_bytes') or 0) / self.num_tasks_per_node
-        self.edge = min(LARGEST, max(edge, edge_beyond(caches)))
+        self.edge = edge_of(self.size, caches)
+        seconds = SIZES[self.size][2]
         need = POINT_BYTES * self.edge ** 3 * self.num_tasks_per_node
         have = self.extra('memory_bytes')
         if have and need > have:
@@ -68,6 +68,12 @@ def _grids(ranks):
 
 def _divisors(number):
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def edge_of(size, cache_bytes):
+    """Return the edge of a rank's cube: beyond so many bytes of cache, as far as the size allows."""
+    fewest, most, _ = SIZES[size]
+    return min(most, max(fewest, edge_beyond(cache_bytes)))
 
 
 def edge_beyond(cache_bytes):

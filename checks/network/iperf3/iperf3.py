@@ -91,6 +91,9 @@ class Tcp(Iperf3):
     def place(self):
         if self.offered and self.protocol == 'tcp':
             self.skip_case('offered: only UDP is offered at a rate')
+        if self.protocol == 'udp' and self.where == 'within' and not self.offered:
+            self.skip_case('offered: UDP at full rate within a node loses 70 to 92 % of its datagrams; '
+                           'offered=1G paces each stream')
         seconds = int(self.seconds or SIZES[self.size][1])
         self.runs = [f'{self.protocol}:{n}' for n in self.numbers]
         options = ['--round-trips'] if self.protocol == 'tcp' else []
