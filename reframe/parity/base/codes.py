@@ -119,7 +119,6 @@ def check_of(folder: Path) -> Path:
     return folder / f'{folder.name}.py'
 
 
-@cache
 def stated_beside(file: str) -> Code | None:
     """Return the code whose folder a check's file is in; None where that folder states none."""
     stated = Path(file).parent / STATED
@@ -210,8 +209,9 @@ def _names(files: list[Path], folder: Path) -> tuple[str, ...]:
     return tuple(str(file.relative_to(folder)) for file in files)
 
 
+@cache
 def _read(check: Path) -> Code:
-    """Return what the folder of a check says of its code."""
+    """Return what the folder of a check says of its code, read once for every caller."""
     stated = yamlfile.read(check.parent / STATED, Code)
     code = stated.model_copy(update={'file': check})
     return code.model_copy(update={'feature': stated.feature or code.room})
