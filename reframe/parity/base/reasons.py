@@ -49,6 +49,9 @@ class Kind(str, Enum):
     STOPPED = 'stopped'             # the run, before the case ended
     LAUNCH = 'launch'               # each rank started alone
     UNREAD = 'unread'               # the output is none that parity reads
+    RAN = 'ran'                     # the test ran; a perflog does not say where, nor why it failed
+    # of what is missing
+    NO_FIGURE = 'no figure'         # the test ran without it
     # of a skip
     WINDOW = 'window'               # of the night: it ended before the job began
     NO_PROGRAM = 'no_program'

@@ -34,4 +34,4 @@ def run(file: str = EARLIER, dry_run: bool = DRY_RUN, form: str = FORMAT) -> int
     if dry_run:
         return errors.OK
     from parity.nightly import morning
-    return morning.judged(taken.systems, earlier)
+    return morning.judged(taken.systems, taken.sessions, earlier)

@@ -15,19 +15,19 @@ from parity.nightly import notify
 _PRECEDENCE = (USAGE, REGRESSED, INFRASTRUCTURE, MISSING, OK)
 
 
-def judged(systems: Collection[str], earlier: Collection[str]) -> int:
+def judged(systems: Collection[str], sessions: Collection[str], earlier: Collection[str]) -> int:
     """Judge the newest night of each system, print it, and tell the news. Return the exit code of all.
 
-    ``earlier``: the sessions that were stored before. Each new night is recorded in its order; of a first import
-    the newest alone, as nobody waits for news of the past."""
-    codes = [_of_system(system, earlier) for system in sorted(systems)]
+    ``sessions``: those that are new, or have grown. ``earlier``: those that were stored before. Each new night is
+    recorded in its order; of a first import the newest alone, as nobody waits for news of the past."""
+    codes = [_of_system(system, sessions, earlier) for system in sorted(systems)]
     return min(codes, key=_PRECEDENCE.index, default=OK)
 
 
-def _of_system(system: str, earlier: Collection[str]) -> int:
+def _of_system(system: str, sessions: Collection[str], earlier: Collection[str]) -> int:
     stored = [night.uuid for night in database.sessions(system)]
-    new = [uuid for uuid in stored if uuid not in earlier]
-    if len(new) == len(stored):
+    new = [uuid for uuid in stored if uuid in sessions]
+    if not set(stored) & set(earlier):
         new = new[-1:]
     notice = notify.prepared(system)
     verdict = judge.newest(system=system)

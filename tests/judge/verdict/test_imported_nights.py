@@ -140,3 +140,94 @@ def test_a_database_that_another_process_writes_is_waited_for(site, results, tmp
         other.execute('BEGIN EXCLUSIVE')
         done = parity('import', file)
     assert done.returncode == 4 and 'another process writes it' in done.stderr, done.stderr
+
+
+def row(at: float, name: str, value: str = '100', result: str = 'pass') -> str:
+    return f'{at}|{result}|local|default|builtin|{name}|{value}|GB/s\n'
+
+
+def add(tmp_path, *rows: str) -> str:
+    """Add rows to the perflog; without one that is there, to a new one."""
+    file = tmp_path / 'a.log'
+    text = file.read_text() if file.exists() else f'{HEADER}\n'
+    file.write_text(text + ''.join(rows))
+    return str(file)
+
+
+def test_a_night_that_is_imported_twice_is_one_night(site, results, tmp_path):
+    """Its first half knows nothing of the second; the second has all of the first."""
+    perflog(tmp_path / 'a.log', *['ab'] * 20)
+    tonight = BEGAN + 20 * DAY
+    half = parity('import', add(tmp_path, row(tonight, 'Test_a')))
+    assert half.returncode == 3 and 'Test_b: never ran (incident 1, new)' in half.stdout, half.stdout
+    rest = add(tmp_path, row(tonight + 3600, 'Test_b'))
+    whole = parity('import', rest)
+    assert whole.returncode == 0 and 'no incident is open' in parity('incidents').stdout, whole.stdout + whole.stderr
+    assert 'imported: 1 of 21 sessions' in whole.stdout and '2 of 2 figures are judged' in whole.stdout
+    assert 'imported: 0 of 21 sessions, 21 are here already' in parity('import', rest).stdout
+
+
+def test_a_failure_that_comes_late_in_a_night_opens_its_incident(site, results, tmp_path):
+    assert parity('import', perflog(tmp_path / 'a.log', *['ab'] * 20)).returncode == 0
+    late = row(BEGAN + 19 * DAY + 7200, 'Test_b', 'None', 'fail')
+    done = parity('import', add(tmp_path, late))
+    assert done.returncode == 4 and 'Test_b: failed (incident 1, new)' in done.stdout, done.stdout + done.stderr
+
+
+def test_a_test_that_failed_in_a_file_of_its_own_is_failed_and_not_missing(site, results, tmp_path):
+    assert parity('import', perflog(tmp_path / 'a.log', *['ab'] * 20)).returncode == 0
+    (tmp_path / 'a.log').unlink()
+    tonight = BEGAN + 20 * DAY
+    done = parity('import', add(tmp_path, row(tonight, 'Test_a'), row(tonight, 'Test_b', 'None', 'fail')))
+    assert done.returncode == 4 and 'Test_b: failed' in done.stdout, done.stdout
+    assert 'missing' not in done.stdout and 'never ran' not in done.stdout and 'did not run' not in done.stdout
+
+
+def test_a_test_that_gets_its_first_figures_misses_nothing(site, results, tmp_path):
+    failing = perflog(tmp_path / 'a.log', *['aB'] * 8)
+    assert parity('import', failing).returncode == 4
+    done = parity('import', add(tmp_path, row(BEGAN + 8 * DAY, 'Test_a'), row(BEGAN + 8 * DAY, 'Test_b')))
+    assert done.returncode == 0 and 'never ran' not in done.stdout, done.stdout
+
+
+def test_a_figure_that_a_test_no_longer_has_is_missing_and_its_test_ran(site, results, tmp_path):
+    header = HEADER.replace('|a_value|a_unit', '|a_value|a_unit|b_value|b_unit')
+    rows = [f'{BEGAN + night * DAY}|pass|local|default|builtin|Speed|10{night % 3}|GB/s|20{night % 3}|GB/s' for night in range(20)]
+    rows.append(f'{BEGAN + 20 * DAY}|pass|local|default|builtin|Speed|101|GB/s|None|GB/s')
+    (tmp_path / 'a.log').write_text('\n'.join([header, *rows]) + '\n')
+    done = parity('import', str(tmp_path / 'a.log'))
+    assert done.returncode == 3 and 'Speed: ran without a figure' in done.stdout, done.stdout
+    assert 'its test ran without it; it had a figure last on' in done.stdout and 'never ran' not in done.stdout
+
+
+@pytest.mark.parametrize('first, second', [(0.0, 0.75), (0.75, 0.0)])
+def test_a_run_of_a_database_and_of_a_perflog_is_one(site, results, tmp_path, first, second):
+    """A perflog may have whole seconds."""
+    for shift in (first, second):
+        (tmp_path / 'a.log').unlink(missing_ok=True)
+        done = parity('import', add(tmp_path, *(row(BEGAN + shift + night * DAY, 'Test_a') for night in range(9))))
+    assert 'imported: 0 of 9 sessions, 9 are here already' in done.stdout, done.stdout
+
+
+def test_times_without_a_zone_are_the_same_runs_under_another_zone(site, results, tmp_path, monkeypatch):
+    header = HEADER.replace('job_completion_time_unix', 'job_completion_time')
+    rows = [f'2026-03-{day:02}T03:00:00|pass|local|default|builtin|Speed|10{day % 3}|GB/s' for day in range(1, 20)]
+    (tmp_path / 'a.log').write_text('\n'.join([header, *rows]) + '\n')
+    sessions = []
+    for zone in ('UTC', 'America/New_York', 'Asia/Tokyo'):
+        monkeypatch.setenv('TZ', zone)
+        time.tzset()
+        sessions.append(parity('import', str(tmp_path / 'a.log')).stdout.splitlines()[0].partition('imported: ')[2])
+    monkeypatch.delenv('TZ')
+    time.tzset()
+    assert sessions[0].startswith('19 of 19') and sessions[1].startswith('0 of 19') and sessions[2].startswith('0 of 19'), sessions
+
+
+def test_a_record_of_several_lines_that_was_read_half_is_completed(site, results, tmp_path):
+    header = 'job_completion_time_unix|result|system|partition|environ|name|perf_var|perf_value|perf_unit'
+    rows = [f'{BEGAN + night * DAY}|pass|local|default|builtin|Speed|{name}|10{night % 3}|GB/s' for night in range(12) for name in ('copy', 'triad')]
+    for lines, said in ((rows[:-1], 'in all 12 cases with 23 figures'), (rows, 'in all 12 cases with 24 figures, 11 cases')):
+        (tmp_path / 'a.log').write_text('\n'.join([header, *lines]) + '\n')
+        done = parity('import', str(tmp_path / 'a.log'))
+        assert said in done.stdout, done.stdout
+    assert done.returncode == 0 and '2 of 2 figures are judged' in done.stdout

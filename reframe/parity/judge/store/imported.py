@@ -22,16 +22,17 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import groupby, islice
+from dataclasses import dataclass, field
+from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from parity.base import paths
+from parity.base import paths, reasons
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.reasons import Kind
 from parity.base.text import visible
-from parity.judge.store import database, merging, perflogs, plan_file, record, writing
+from parity.judge.store import database, incidents, merging, perflogs, plan_file, record, same_run, writing
 from parity.judge.store.case_record import CaseRecord, MetricRecord
 from parity.site import described, directions, systems
 from parity.site.identity import case_name
@@ -44,14 +45,19 @@ _NO_REASON = 'it failed; the perflog does not say why'
 _HALF_A_DAY = 12 * 3600.0
 #: Cases of a session: a night of more becomes several sessions.
 _CASES = 10_000
+#: Stored nights in which the metrics of a case are looked for that has none tonight.
+_NIGHTS = 30
 
 
 @dataclass(frozen=True)
 class Imported:
-    """Sentences on what came in, and what not and why; the systems of all that the file has."""
+    """Sentences on what came in, and what not and why; the systems of all that the file has.
+
+    ``sessions``: those that are new, and the newest night of a system if it took more cases."""
 
     sentences: list[str]
     systems: set[str]
+    sessions: set[str] = field(default_factory=set)
 
 
 def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imported:
@@ -67,11 +73,12 @@ def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imp
             gc.collect(1)           # likewise
         left = [f'not imported: {each}' for each in taken.left()]
         written: list[Path] = []
+        sessions: set[str] = set()
         if not taken.counts['cases']:
             raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
         if not dry_run:
             written = [described.write(name, met) for name, met in taken.undescribed.items()]
-            _store(waiting, taken.metrics)
+            sessions = _store(waiting, taken)
         new, = waiting.execute('SELECT COUNT(*) FROM reports').fetchone()
         met = {system for system, in waiting.execute('SELECT DISTINCT system FROM lines')}
     verb = 'would be imported' if dry_run else 'imported'
@@ -81,20 +88,24 @@ def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imp
         f'{figures} figures, {old} cases of these are here already',
         *(f'{file}: written: it describes the system by what was imported' for file in written),
         *taken.notes(), *left]
-    return Imported(sentences, met)
+    return Imported(sentences, met, sessions)
 
 
-def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
-    """Store the reports that wait, each with a plan."""
+def _store(waiting: sqlite3.Connection, taken: _Import) -> set[str]:
+    """Store the reports that wait, each with a plan. Return the sessions whose night must be recorded."""
+    sessions = set()
     with tempfile.TemporaryDirectory(prefix='parity-import-') as folder:
-        with mock.patch.dict(os.environ, {'PARITY_RESULTS': folder}):
-            for text, in waiting.execute('SELECT json FROM reports'):
-                report = json.loads(text)
-                _plan(report, metrics)
-                writing.store(report)
-                gc.collect(1)       # the command collects rarely; all that is loaded would take long
+        for text, in waiting.execute('SELECT json FROM reports'):
+            report = json.loads(text)
+            _plan(report, taken.known_metrics)
+            with mock.patch.dict(os.environ, {'PARITY_RESULTS': folder}):
+                sessions.add(writing.store(report))
+            gc.collect(1)       # the command collects rarely; all that is loaded would take long
         if (made := Path(folder) / 'results.db').exists():
-            merging.merge(made)
+            told = incidents.recorded()
+            merging.merge(made, taken.grown)
+            sessions -= taken.grown - told
+    return sessions
 
 
 def is_database(file: Path) -> bool:
@@ -126,6 +137,9 @@ class _Import:
                                            if name in systems.names() else set())
         self._described = set(systems.names())
         self._stored = set(database.uuids())
+        self._stored_metrics = functools.cache(_stored_metrics)
+        #: sessions that are stored, and take more cases
+        self.grown: set[str] = set()
         #: of each system without a system.yaml, the partitions with their schedulers
         self.undescribed: dict[str, dict[str, str]] = defaultdict(dict)
 
@@ -211,6 +225,14 @@ class _Import:
         first = next((case['system'] for case in cases if not case.get('fixture')), '')
         return report, [case for case in cases if self.fits(case, first, where)]
 
+    def known_metrics(self, case: Case) -> dict[str, dict[str, str]]:
+        """Return the metrics that a case has, or had on other nights where it has no figure tonight."""
+        own = {metric: {'unit': unit, 'better': better} for metric, _, unit, better in figures(case)}
+        if own:
+            return own
+        others = self.metrics.get(_key(case)) or self._stored_metrics(case['system']).get(_key(case))
+        return others or {PASSED: {'unit': '', 'better': ''}}
+
     @contextlib.contextmanager
     def noting(self, where: str) -> Iterator[None]:
         """Leave a session that is not of ReFrame's form."""
@@ -221,20 +243,25 @@ class _Import:
             self.leave(f"session that is not of ReFrame's form ({why})", where)
 
     def take(self, number: str, cases: list[Case], made: Callable[[list[Case]], Report]) -> bytes:
-        """Return the report that ``made`` makes of the cases that are not stored yet, as JSON; b'' without any.
-        MALFORMED for one that parity cannot read."""
-        new, text = [] if number in self._stored else _not_stored(cases), b''
-        if new:
-            report = made(new)
-            for at, case in enumerate(new):
-                case.update(uuid=f'{plan_file.checked_uuid(number)}:0:{at}', session_uuid=number)
-            record.of_report(report)
-            text = json.dumps(report, ensure_ascii=False).encode()
+        """Return the report that ``made`` makes of the night with the cases that are not stored yet, as JSON; b''
+        where all are. MALFORMED for one that parity cannot read."""
+        night, text = same_run.NightRuns(number, cases), b''
+        for case in cases:
+            night.take(case)
         for case in cases:
             for metric, _, unit, better in figures(case):
                 self.metrics[_key(case)][metric] = {'unit': unit, 'better': better}
+        if night.new:
+            whole = sorted([*night.stored, *night.new], key=lambda case: case['job_completion_time_unix'] or 0.0)
+            report = made(whole)
+            for at, case in enumerate(whole):
+                case.update(uuid=f'{plan_file.checked_uuid(number)}:0:{at}', session_uuid=number)
+            record.of_report(report)
+            text = json.dumps(report, ensure_ascii=False).encode()
+            if number in self._stored:
+                self.grown.add(number)
         self.counts.update(cases=len(cases), figures=sum(len(case['perfvalues']) for case in cases),
-                           old=len(cases) - len(new), here=int(not new))
+                           old=len(cases) - len(night.new), here=int(not night.new))
         return text
 
 
@@ -289,14 +316,17 @@ def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
         day = _night(began)
         row = _digest(case, day), case['system'], day, case['job_completion_time_unix'], json.dumps(case)
         waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', row)
-    rows = waiting.execute('SELECT system, day, json, digest FROM lines ORDER BY day, system, ended, digest')
+    rows = waiting.execute('SELECT system, day, json FROM lines ORDER BY day, system, ended, digest')
     for (system, day), lines in groupby(rows, key=lambda row: row[:2]):
-        while part := [*islice(lines, _CASES)]:
-            digest = hashlib.sha256(b''.join(row[3] for row in part)).hexdigest()
-            number = str(uuid.uuid5(uuid.NAMESPACE_URL, f'parity import {system} {day} {digest}'))
+        night = f'parity import {system} {day}'
+        for part in count():
+            texts = [text for *_, text in islice(lines, _CASES)]
+            if not texts:
+                break
+            number = str(uuid.uuid5(uuid.NAMESPACE_URL, f'{night} {part}' if part else night))
             made = functools.partial(_report, number, day)
-            if text := taken.take(number, [json.loads(row[2]) for row in part], made):
-                yield text
+            if report := taken.take(number, list(map(json.loads, texts)), made):
+                yield report
 
 
 def _dated(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[tuple[float, Case]]:
@@ -314,21 +344,15 @@ def _dated(file: Path, taken: _Import, header: perflogs.Header | None = None) ->
 
 def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[Case]:
     """Yield the cases of perflogs that parity can judge."""
-    for log in perflogs.files(file):
-        if not log.is_file():
-            taken.leave('file that is no regular file', str(log))
-            continue
-        yield from perflogs.joined(_fitting(log, taken, header))
-
-
-def _fitting(log: Path, taken: _Import, header: perflogs.Header | None) -> Iterator[Case]:
-    for line in perflogs.lines(log, header):
-        if line.guessed_zone:
-            taken.note('times have no zone: they are taken as those of this machine', line.where)
-        if line.case is None:
-            taken.leave(line.left, line.where)
-        elif taken.fits(line.case, line.case['system'], line.where):
-            yield line.case
+    for log in perflogs.files(file, taken.leave):
+        for line in perflogs.joined(perflogs.lines(log, header)):
+            if line.case is None:
+                taken.leave(line.left, line.where)
+                continue
+            if same_run.PRINTED in line.case:
+                taken.note('times have no zone: they are taken as those of this machine', line.where)
+            if taken.fits(line.case, line.case['system'], line.where):
+                yield line.case
 
 
 def _day(unix: float) -> str:
@@ -355,42 +379,37 @@ def _finite(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _not_stored(cases: list[Case]) -> list[Case]:
-    """The cases that no stored session has. Cases that never ran are with those that did."""
-    ended = [time for case in cases if (time := case['job_completion_time_unix']) is not None]
-    stored = _digests(min(ended), max(ended)) if ended else set()
-    new = [case for case in cases if _digest(case) not in stored]
-    return new if not ended or any(case['job_completion_time_unix'] for case in new) else []
-
-
-def _digests(first: float, last: float) -> set[bytes]:
-    """The digests of the stored cases, of sessions with a case that ended between these times."""
-    found = set()
-    for number, in database.query('SELECT DISTINCT session_uuid FROM testcases WHERE job_completion_time_unix '
-                                  'BETWEEN ? AND ?', first, last):
-        for blob, in database.query('SELECT json_blob FROM sessions WHERE uuid = ?', number):
-            with contextlib.suppress(*database.MALFORMED):      # every reader warns
-                found |= {_digest(case) for run in json.loads(blob)['runs'] for case in run['testcases']}
-    return found
-
-
-def _digest(case: Case, day: str = '') -> bytes:
-    """Return the same for a case in a results database and in a perflog. ``day``: of one that never ran."""
-    figures = sorted((name.rpartition(':')[2], float(values[0])) for name, values in
-                     (case.get('perfvalues') or {}).items() if _finite(values[0]))
+def _digest(case: Case, day: str) -> bytes:
+    """Return the same for a run that is read twice. ``day``: of one that never ran."""
     ended = case['job_completion_time_unix']
     return hashlib.sha256(json.dumps([
         case['system'], case['partition'], case['environ'], case.get('display_name') or case['name'],
-        day if ended is None else float(ended), figures]).encode()).digest()
+        day if ended is None else float(ended), case.get('result') or '', str(case.get('jobid') or ''),
+        sorted(same_run.figures_of(case).items())]).encode()).digest()
 
 
-def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> None:
+def _stored_metrics(system: str) -> dict[tuple, dict[str, dict[str, str]]]:
+    """Return the metrics that each case had when it was stored last, of the newest nights of a system."""
+    blobs = database.query('SELECT json_blob FROM sessions WHERE uuid IN (SELECT session_uuid FROM testcases '
+                           'WHERE system = ?) ORDER BY rowid DESC LIMIT ?', system, _NIGHTS)
+    found: dict[tuple, dict[str, dict[str, str]]] = {}
+    for blob, in blobs:
+        with contextlib.suppress(*database.MALFORMED):      # every reader warns
+            for case in plan_file.of_report(json.loads(blob))['plan']['cases']:
+                metrics = {metric['name']: {'unit': metric['unit'], 'better': metric['better']}
+                           for metric in case['metrics'] if metric['name'] != PASSED}
+                if metrics:
+                    found.setdefault((case['case'], case['partition'], case['environ']), metrics)
+    return found
+
+
+def _plan(report: Report, metrics: Callable[[Case], dict[str, dict[str, str]]]) -> None:
     """Give the report a plan, and each case the record of a test that parity adopts."""
     number = re.sub(r'\W', '', report['session_info']['uuid'])[:12]
     cases = report['runs'][0]['testcases']
     planned = {}
     for case in cases:
-        known = metrics.get(_key(case)) or {PASSED: {'unit': '', 'better': ''}}
+        known = metrics(case)
         if not case['result']:      # the perflog has no such column: a test that has figures otherwise failed
             failed = not case['perfvalues'] and PASSED not in known
             case.update(result='fail' if failed else 'pass')
@@ -398,7 +417,8 @@ def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> No
             case.update(fail_phase='run', fail_reason=_NO_REASON)
         subsystem = perflogs.subsystem(case)
         noted = {name: MetricRecord(metric['unit'], metric['better']) for name, metric in known.items()}
-        case['parity'] = CaseRecord(journal=number, subsystem=subsystem, size=OWN, metrics=noted).as_json()
+        noting = CaseRecord(journal=number, subsystem=subsystem, size=OWN, metrics=noted, kind=_kind(case))
+        case['parity'] = noting.as_json()
         planned[_key(case)] = {
             'check': case['name'].partition(' ')[0], 'case': _key(case)[0],
             'unique_name': case['unique_name'], 'subsystem': subsystem, 'size': OWN,
@@ -408,6 +428,15 @@ def _plan(report: Report, metrics: dict[tuple, dict[str, dict[str, str]]]) -> No
     plan = {'system': cases[0]['system'], 'providers': [], 'cases': list(planned.values()), 'checks': [],
             'problems': []}
     report['parity_session'] = {'id': number, 'plan': plan, 'facts': {}, 'announcement': ''}
+
+
+def _kind(case: Case) -> str | None:
+    """Return the kind of a failure of which nobody knows the node; None where ReFrame's reason tells it."""
+    ended = case['job_completion_time_unix'] is not None
+    if case['result'] != 'fail' or not ended or case.get('job_nodelist'):
+        return None
+    kind = reasons.kind('failed', case.get('fail_reason') or '')
+    return (kind if kind is not Kind.NONE else Kind.RAN).value
 
 
 def _key(case: Case) -> tuple[str, str, str]:

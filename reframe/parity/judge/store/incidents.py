@@ -298,6 +298,8 @@ def title(incident: Incident) -> str:
             'skipped': 'left out night after night'}[word]
     if word == 'failed':
         what = _HOW_FAILED.get(how_failed(incident.key), what)
+    if word == 'missing' and incident.key[-1] == Kind.NO_FIGURE.value:
+        what = 'ran without a figure'
     cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}
     checks = sorted({case.partition('%')[0] for case in cases})
     return f'{place}: {several(checks)}{f", {len(cases)} cases" if len(cases) > 1 else ""}: {what}'
@@ -449,6 +451,11 @@ def record(system: str, session: str, start: float, after: Callable[[list[Incide
             if session:
                 conn.execute(f'REPLACE {_NIGHT}', (system, session, start))
         return _readable(conn.execute(_SELECT, (system,)))
+
+
+def recorded() -> set[str]:
+    """Return the last session of each system that was recorded."""
+    return {session for session, in database.query('SELECT session FROM parity_nights')}
 
 
 def unrecorded(system: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from parity.base import paths
@@ -14,10 +14,12 @@ from parity.judge.store import database, plan_file, record, writing
 from parity.judge.store.database import MALFORMED
 
 
-def merge(other: Path) -> tuple[dict[str, int], int]:
+def merge(other: Path, grown: Collection[str] = ()) -> tuple[dict[str, int], int]:
     """Add the sessions of another results database. Returns how many of each system, and how many were here
-    already. Raises UsageError for a file that is no results database, or that measured another machine under a
-    name that is taken here; nothing is added then."""
+    already. ``grown``: sessions that are here, too, and have more cases there: these are replaced.
+
+    Raises UsageError for a file that is no results database, or that measured another machine under a name that is
+    taken here; nothing is added then."""
     if not other.is_file():
         what = 'a folder' if other.is_dir() else 'no such file'
         raise UsageError(f'{other}: {what}; name a results.db')
@@ -31,6 +33,9 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         ours = _measured(conn, 'main', plan_file.folder())
         theirs = _measured(conn, 'other', plan_file.folder(other))
         _demand_file_names(other, theirs)
+        for uuid in grown:
+            _remove(conn, uuid)
+            ours.pop(uuid, None)
         _same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
         began = _began(conn, 'other') | _began(conn, 'main')
@@ -45,6 +50,17 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         _merge_incidents(conn)
         conn.commit()
     return dict(Counter(theirs[uuid][0] for uuid in new)), len(theirs) - len(new)
+
+
+def _remove(conn: sqlite3.Connection, uuid: str) -> None:
+    """Remove a session and its judgement: its night is judged and recorded again."""
+    conn.execute('DELETE FROM main.testcases WHERE session_uuid = ?', (uuid,))
+    conn.execute('DELETE FROM main.sessions WHERE uuid = ?', (uuid,))
+    tables = {name for name, in conn.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")}
+    if 'parity_states' in tables:
+        conn.execute('DELETE FROM main.parity_states WHERE session = ?', (uuid,))
+    if 'parity_nights' in tables:
+        conn.execute("UPDATE main.parity_nights SET session = '', start = start - 1 WHERE session = ?", (uuid,))
 
 
 def _attached(conn: sqlite3.Connection, other: Path) -> bool:

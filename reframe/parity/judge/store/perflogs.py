@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from parity.base import codes, csvfile
 from parity.base.errors import UsageError
+from parity.judge.store.same_run import PRINTED
 
 Case = dict[str, Any]
 DELIMITERS = '|,;\t'
@@ -24,6 +26,9 @@ _LONGEST = 1 << 20
 #: Columns that ReFrame writes for each performance variable, behind its name.
 _OF_FIGURE = ('value', 'ref', 'lower_thres', 'upper_thres', 'unit')
 _ABSENT = ('', 'None', 'null')
+_NO_HEADER = ('line without a header (job_completion_time, system, ...); for a file that has none, --format gives '
+              'the `format` of your logging configuration')
+_CUT = 'line without an end: it is cut, or still being written'
 #: Columns whose values are lists: ReFrame joins them with commas, whatever the delimiter is.
 _LISTS = ('tags', 'modules', 'job_nodelist', 'nodelist')
 _TIMES = ('job_completion_time_unix', 'job_completion_time')
@@ -41,7 +46,8 @@ class Line:
     where: str
     case: Case | None = None
     left: str = ''
-    guessed_zone: bool = False
+    #: It has one figure of its run: other lines have the others.
+    is_part: bool = False
 
 
 class NotRead(ValueError):
@@ -54,19 +60,19 @@ def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
         for at, text in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
             where = f'{log}:{at}'
             if not text.endswith('\n'):
-                yield Line(where, left='line without an end: it is cut, or still being written')
+                yield Line(where, left=_CUT)
                 continue
             text = text.rstrip('\r\n')
             stated = Header.read(text)
             if stated:
                 header = stated
             elif not header:
-                yield Line(where, left='line without a header (job_completion_time, system, ...)')
+                yield Line(where, left=_NO_HEADER)
             else:
                 try:
                     values = header.values(text)
                     ended = _time(values)
-                    yield Line(where, _case(values, ended.unix), guessed_zone=ended.guessed)
+                    yield Line(where, _case(values, ended), is_part='perf_var' in values)
                 except NotRead as err:
                     yield Line(where, left=str(err))
 
@@ -162,23 +168,26 @@ class Header:
         return fields
 
 
-def _case(values: dict[str, str], ended: float | None) -> Case:
+def _case(values: dict[str, str], ended: EndTime) -> Case:
     """Return a case of ReFrame's report. Raises NotRead for a line that does not say which."""
     info = _INFO.fullmatch(values.get('info', ''))
     told = {**(info.groupdict() if info else {}), **{key: value for key, value in values.items() if value}}
     name = told.get('display_name') or told.get('name')
-    if not (name and ended is not None and all(told.get(key) for key in ('system', 'partition', 'environ'))):
+    if not (name and ended.unix is not None and all(told.get(key) for key in ('system', 'partition', 'environ'))):
         raise NotRead('line without time, name, system, partition or environ')
     figures = dict(_figures(values, f'{told["system"]}:{told["partition"]}'))
     result = values.get('result')
     fail_phase = 'performance' if figures and result not in (None, 'pass') else None
     nodes = values.get('job_nodelist', '')
     tags = [tag for tag in re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"')) if tag]
-    return {'name': name, 'display_name': name, 'unique_name': values.get('unique_name') or name,
+    case = {'name': name, 'display_name': name, 'unique_name': values.get('unique_name') or name,
             'system': told['system'], 'partition': told['partition'], 'environ': told['environ'],
             'result': result or '', 'fail_phase': fail_phase, 'fail_reason': None, 'fixture': False,
             'perfvalues': figures, 'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
-            'jobid': values.get('jobid', ''), 'job_completion_time_unix': ended, 'filename': '', 'tags': tags}
+            'jobid': values.get('jobid', ''), 'job_completion_time_unix': ended.unix, 'filename': '', 'tags': tags}
+    if ended.printed:
+        case[PRINTED] = ended.printed
+    return case
 
 
 def _figures(values: dict[str, str], place: str) -> Iterator[tuple[str, list[Any]]]:
@@ -206,10 +215,10 @@ def number(text: str) -> float | None:
 
 
 class EndTime(NamedTuple):
-    """The end of a case (Unix time). ``guessed``: it had no zone, and is taken as this machine's."""
+    """The end of a case (Unix time). ``printed``: it had no zone, and is taken as this machine's."""
 
     unix: float | None
-    guessed: bool = False
+    printed: str = ''
 
 
 def _time(values: dict[str, str]) -> EndTime:
@@ -219,35 +228,62 @@ def _time(values: dict[str, str]) -> EndTime:
     text = re.sub(r'Z$', '+00:00', values.get('job_completion_time', '').strip())
     try:
         ended = datetime.datetime.fromisoformat(text)
-        return EndTime(ended.timestamp(), guessed=ended.tzinfo is None)
+        return EndTime(ended.timestamp(), '' if ended.tzinfo else ended.isoformat())
     except (ValueError, OverflowError):
         return EndTime(None)
 
 
-def joined(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases, one for all lines in a row that tell of one run: each may have one of its figures."""
-    before: Case | None = None
-    for case in cases:
-        if before and _run(case) == _run(before) and not set(case['perfvalues']) & set(before['perfvalues']):
-            before['perfvalues'].update(case['perfvalues'])
+def joined(read: Iterable[Line]) -> Iterator[Line]:
+    """Yield the lines, one for all in a row that tell of one run: each may have one of its figures.
+
+    The run that stands before a line without an end is left: that line may be one more of its figures."""
+    before: Line | None = None
+    for line in read:
+        if _is_of_run(line, before):
+            before.case['perfvalues'].update(line.case['perfvalues'])
             continue
+        if before and before.is_part and line.left == _CUT:
+            before = Line(before.where, left='run before a line without an end: it may have more figures')
         if before:
             yield before
-        before = case
+        before = line
     if before:
         yield before
 
 
+def _is_of_run(line: Line, before: Line | None) -> bool:
+    """Return whether a line has other figures of the run of the line before."""
+    if line.case is None or before is None or before.case is None:
+        return False
+    same = _run(line.case) == _run(before.case)
+    return same and not set(line.case['perfvalues']) & set(before.case['perfvalues'])
+
+
 def _run(case: Case) -> Sequence[Any]:
-    keys = ('name', 'system', 'partition', 'environ', 'jobid', 'job_completion_time_unix')
+    keys = ('name', 'system', 'partition', 'environ', 'jobid', 'job_completion_time_unix', 'result')
     return [case[key] for key in keys]
 
 
-def files(place: Path) -> list[Path]:
-    """Return the perflogs of a folder; of a header that changed, ReFrame keeps the older file as NAME.log.h0."""
+def files(place: Path, leave: Callable[[str, str], None] = lambda why, where: None) -> list[Path]:
+    """Return the perflogs of a folder; of a header that changed, ReFrame keeps the older file as NAME.log.h0.
+
+    ``leave`` gets a reason and the place of each folder and file that cannot be read."""
     if not place.is_dir():
         return [place]
-    return sorted(path for path in place.rglob('*.log*') if re.search(r'\.log(\.h\d+)?$', path.name))
+    if not os.access(place, os.R_OK | os.X_OK):
+        raise UsageError(f'{place}: Permission denied; name a folder that you may read')
+    logs = []
+    for folder, _, names in os.walk(place, onerror=lambda err: leave(f'folder: {err.strerror}', err.filename)):
+        logs += [Path(folder, name) for name in names if re.search(r'\.log(\.h\d+)?$', name)]
+    readable = []
+    for log in sorted(logs):
+        if not log.is_file():
+            leave('file that is no regular file', str(log))
+        elif not os.access(log, os.R_OK):
+            leave('file: Permission denied', str(log))
+        else:
+            readable.append(log)
+    return readable
 
 
 def subsystem(case: Case) -> str:

@@ -17,6 +17,7 @@ from parity.base import codes, errors, paths
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import counted, duration, several
+from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.judge.compare import pairs
 from parity.judge.compare.pairs import PairState
@@ -435,10 +436,15 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
     for row, night in sorted(lacking, key=lambda each: _order(each[0])):
         retired = any(_retires(entry, row) for entry in holding)
         day = datetime.date.fromtimestamp(night.start)
-        what = 'it did not run; it ran last' if night.is_imported else 'not in this plan; planned last'
+        what, kind = 'not in this plan; planned last', Kind.NONE
+        if night.is_imported:
+            what = 'it did not run; it ran last'
+            if (row['case'], row['partition'], row['environ']) in session.attempts:
+                what, kind = 'its test ran without it; it had a figure last', Kind.NO_FIGURE
         reason = f'{what} on {day} (session {night.uuid[:8]})'
+        word = 'skipped' if retired else 'missing'
         (gone if retired else missing).append(
-            Cell(**row, system=system.name, verdict='skipped' if retired else 'missing', reason=reason))
+            Cell(**row, system=system.name, verdict=word, reason=reason, kind=kind))
     if other:
         from parity.judge.store import history  # it loads polars
         known = here.union(_cell(row) for row, _ in lacking)

@@ -227,6 +227,7 @@ class Failures:
         elif cell.verdict == 'missing':
             kind = 'absent' if cell.environ else 'no program'
             kind = 'stopped' if cell.stopped else kind
+            kind = cell.kind.value if cell.kind is Kind.NO_FIGURE else kind
         return [cell.verdict, cell.partition, kind]
 
 
@@ -269,7 +270,7 @@ _OF_NO_NODE = (Kind.PLACEMENT, Kind.LAUNCH, Kind.UNREAD)
 
 def _how_failed(cell: Cell) -> str:
     """Return how a case failed: the last word of the key of its like."""
-    if cell.kind in (Kind.LIMIT, Kind.ENDED, *_OF_NO_NODE):
+    if cell.kind in (Kind.LIMIT, Kind.ENDED, Kind.RAN, *_OF_NO_NODE):
         return cell.kind.value
     if not cell.ran_on:
         return table.NOT_BEGUN

@@ -1,0 +1,130 @@
+"""Tell the runs of an import that are stored already, and those that continue one that is.
+
+A run may stand in a results database and in perflogs. It may be read under another time zone, or from a log that
+still grew: then a later reading has more of its figures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from parity.judge.store import database
+
+Case = dict[str, Any]
+#: A perflog may lack the fraction of a second that a database has.
+_SAME_SECONDS = 1.0
+#: Times without a zone, read in another zone, are up to so far apart.
+_ZONES_SECONDS = 26 * 3600.0
+#: The key of a time that was printed without a zone, as it was printed.
+PRINTED = 'printed_time'
+_NO_JOB = ('', 'None', 'null', 'none')
+
+
+@dataclass
+class Taken:
+    """A run that the import need not take again: it is stored, or it was read before."""
+
+    case: Case
+    session: str
+
+
+class NightRuns:
+    """The runs of a night: those of ``session`` that are stored, and the new ones that it takes."""
+
+    def __init__(self, session: str, cases: list[Case]) -> None:
+        """Read what is stored around the time of ``cases``."""
+        self.session = session
+        self.stored: list[Case] = []
+        self.new: list[Case] = []
+        self._by_test: dict[tuple, list[Taken]] = defaultdict(list)
+        for number in _sessions_around(session, cases):
+            for blob, in database.query('SELECT json_blob FROM sessions WHERE uuid = ?', number):
+                with contextlib.suppress(*database.MALFORMED):      # every reader warns
+                    self._remember(number, json.loads(blob))
+
+    def _remember(self, number: str, report: dict[str, Any]) -> None:
+        cases = [case for run in report['runs'] for case in run['testcases']]
+        tests = list(map(_test, cases))
+        for test, case in zip(tests, cases, strict=True):
+            self._by_test[test].append(Taken(case, number))
+        if number == self.session:
+            self.stored += cases
+
+    def take(self, case: Case) -> None:
+        """Take a run, unless it is stored. One that has more figures than when it was read takes its place."""
+        before = self._before(case)
+        if before is None:
+            self.new.append(case)
+            self._by_test[_test(case)].append(Taken(case, self.session))
+            return
+        if before.session != self.session or _holds(before.case, case):
+            return
+        for cases in (self.stored, self.new):
+            cases[:] = [each for each in cases if each is not before.case]
+        self.new.append(case)
+        before.case = case
+
+    def _before(self, case: Case) -> Taken | None:
+        for taken in self._by_test[_test(case)]:
+            # nobody knows when a run that never began would have ended: its night tells
+            at_once = _same_time(taken.case, case) and (_ended(case) is not None or taken.session == self.session)
+            if at_once and _same_job(taken.case, case):
+                if _holds(taken.case, case) or _holds(case, taken.case):
+                    return taken
+        return None
+
+
+def figures_of(case: Case) -> dict[str, float]:
+    """Return the figures of a case that are numbers, by the name of the metric."""
+    figures = {}
+    for name, values in (case.get('perfvalues') or {}).items():
+        value = values[0] if isinstance(values, list) and values else None
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            figures[name.rpartition(':')[2]] = float(value)
+    return figures
+
+
+def _sessions_around(session: str, cases: list[Case]) -> list[str]:
+    """Return the stored sessions with a case that ended at these times, and the session itself."""
+    ended = [time for case in cases if (time := _ended(case)) is not None]
+    if not ended:
+        return [session]
+    margin = _ZONES_SECONDS if any(case.get(PRINTED) for case in cases) else _SAME_SECONDS
+    around = database.query('SELECT DISTINCT session_uuid FROM testcases WHERE job_completion_time_unix '
+                            'BETWEEN ? AND ?', min(ended) - margin, max(ended) + margin)
+    return sorted({session, *(number for number, in around)})
+
+
+def _test(case: Case) -> tuple[str, ...]:
+    return case['system'], case['partition'], case['environ'], case.get('display_name') or case['name']
+
+
+def _ended(case: Case) -> float | None:
+    return case['job_completion_time_unix']
+
+
+def _same_time(one: Case, other: Case) -> bool:
+    if one.get(PRINTED) and one.get(PRINTED) == other.get(PRINTED):
+        return True
+    first, second = _ended(one), _ended(other)
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) < _SAME_SECONDS
+
+
+def _same_job(one: Case, other: Case) -> bool:
+    """Return whether two runs of a test may be one: neither the job nor the result says otherwise."""
+    jobs = [str(case.get('jobid') or '') for case in (one, other)]
+    if not set(jobs) & set(_NO_JOB) and jobs[0] != jobs[1]:
+        return False
+    results = [case.get('result') or '' for case in (one, other)]
+    return '' in results or results[0] == results[1]
+
+
+def _holds(one: Case, other: Case) -> bool:
+    """Return whether a run has all figures of the other one."""
+    return figures_of(other).items() <= figures_of(one).items()
