@@ -25,7 +25,7 @@ from parity.measure.machine import gpu
 from parity.measure.machine.gpu import Report
 
 #: What gpus.py prints, below the lines of the load where there are any.
-PROGRAM = Program('gpu-health', title=r'\{(?=\s*\n.*"node": )')
+PROGRAM = Program('gpu-health', title=r'\{(?=\s*(?:\n.*)?"node": ).*')
 SECONDS = {'quick': 10, 'nightly': 60, 'acceptance': 600}
 _ROW = (r'(?:sample \d+ of )?single device (?P<device>\d+) program ours operations (?P<operations>\d+) '
         rf'{KERNEL_FIGURES} Gflop/s wrong 0')

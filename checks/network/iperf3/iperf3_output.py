@@ -27,7 +27,7 @@ from parity.check import (
 )
 
 #: The version stands below the addresses of all streams.
-PROGRAM = Program('iperf3', title=r'\{(?=\s*\n.*"start"\s*:\s*\{)', tried=('3.9', '3.21'))
+PROGRAM = Program('iperf3', title=r'\{(?=\s*(?:\n.*)?"start"\s*:\s*\{).*', tried=('3.9', '3.21'))
 TEXT = r'^Connecting to host \S+, port \d+|^Server listening on \d+|^\[ *\d+\] local \S+ port \d+ connected to '
 IPERF2 = r'^(Client connecting to|Server listening on) .*(TCP|UDP) port \d+'
 STREAMED = r'^\{"event":"start"'

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, NonNegat
 from parity.base import units
 from parity.check import Incomplete, Program, Read, Unread, Wrong, document, model
 
-PROGRAM = Program('fio', title=r'\{(?=\s*\n.*"fio version"\s*:\s*"fio-(?P<version>\d[^"\s]*)")',
+PROGRAM = Program('fio', title=r'\{(?=\s*(?:\n.*)?"fio version"\s*:\s*"fio-(?P<version>\d[^"\s]*)").*',
                   tried=('3.33', '3.37'))
 TEXT = r'^fio-\d[\w.-]*$|^Starting \d+ (process|thread)|^.{0,80}: \(groupid=\d+, jobs=\d+\): err='
 

@@ -353,14 +353,22 @@ def options(words: Sequence[str], letters: str, long: Sequence[str],
     return {name.lstrip('-'): value for name, value in found}
 
 
+#: Where a JSON object may begin: at a line's begin, before a key or its end.
+_OBJECT = re.compile(r'^\{(?=\s*(["}]|\Z))', re.MULTILINE)
+
+
 def document(text: str) -> dict[str, Any]:
-    """Return the one JSON object that begins with a line ``{``. Raises Incomplete if there is none, or it is not
-    whole. Raises Wrong for several objects, a key with two values, and a number that is not finite."""
-    lines = text.replace('\r\n', '\n').split('\n')
-    if '{' not in lines:
-        raise Incomplete(f'line {len(lines)}: the output ends without a line "{{", where its JSON begins')
-    start = lines.index('{')
-    body = '\n'.join(lines[start:])
+    """Return the one JSON object that begins a line, whatever its blanks and line breaks.
+
+    Raises Incomplete if there is none, or it is not whole. Raises Wrong for several objects, a key with two
+    values, and a number that is not finite."""
+    text = text.replace('\r\n', '\n')
+    begin = _OBJECT.search(text)
+    if begin is None:
+        last = text.count('\n') + 1
+        raise Incomplete(f'line {last}: the output ends without a line "{{", where its JSON begins')
+    start = text.count('\n', 0, begin.start())
+    body = text[begin.start():]
     decoder = json.JSONDecoder(
         object_pairs_hook=_unique, parse_constant=_value, parse_int=_whole_value,
         parse_float=lambda token: float(_value(token)))
@@ -370,7 +378,7 @@ def document(text: str) -> dict[str, Any]:
         raise Incomplete(f'line {start + err.lineno}: the JSON is not whole: {err.msg}') from None
     except RecursionError:
         raise Wrong('the JSON is nested too deeply') from None
-    if '{' in body[end:].split('\n'):
+    if _OBJECT.search(body[end:]):
         raise Wrong('several JSON documents in one output')
     return values
 
