@@ -45,6 +45,9 @@ class Code(Strict):
     expect: str = ''                    # a line that standard output, or a file that the trial writes, must have
     version: str = ''                   # the regular expression of the version there; its groups are the numbers
     min_version: tuple[int, ...] = (0,)     # the oldest version that will do
+    #: Of a run that prints the version alone, where the trial does not tell it: its arguments.
+    version_args: tuple[str, ...] = ()
+    version_says: str = ''              # and the regular expression of the version there
     blas: bool = False                  # figures depend on the BLAS
     gpu: bool = False                   # Spack can build it for GPUs, too
     stand_in: str = ''                  # the name of another code, which measures the same
@@ -242,7 +245,11 @@ def named(room: str) -> Code:
     """Return the code of this folder. Raise UsageError for none."""
     if found := next((code for code in every() if code.room == room), None):
         return found
-    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(c.room for c in every())}')
+    valid = [code.room for code in every()]
+    if not valid:
+        raise UsageError(f'{room!r}: no code is here, as codes are in checks/ of a checkout; run this there, or '
+                         'let PARITY_ROOT name its top')
+    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(valid)}')
 
 
 def features() -> tuple[str, ...]:

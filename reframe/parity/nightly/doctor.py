@@ -43,7 +43,7 @@ from parity.measure.software import (
     remedies,
     spack,
 )
-from parity.nightly import guard, notify
+from parity.nightly import guard, notify, versions
 from parity.site import systems
 from parity.site.plan import Plan, none_can_run
 from parity.site.systems import System
@@ -186,6 +186,7 @@ def _software(system: System) -> Iterator[Diagnosis]:
     if here := _here(system):
         yield from _mpis(system, here)
         yield from (note('software', text) for text in here.notes)
+        yield from _versions(system, here)
     else:
         yield from (note('software', why, 'the nodes may have other modules: cases whose modules do not load fail')
                     for why in discover.not_loaded(system))
@@ -224,6 +225,27 @@ def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:
         if loaded := modules.get(environ.name):
             env = discover.load_modules(loaded, os.environ, system.module_commands)[0] or env
         yield _bound(mpi, mpirun, {**env, **programs.root_variables()})
+
+
+def _versions(system: System, here: discover.Software) -> Iterator[Diagnosis]:
+    """Say of which programs the output will be read, and of which nobody knows."""
+    modules = {entry.name: entry.modules for entry in system.environments}
+    for environ in here.environs:
+        env = dict(os.environ)
+        if loaded := modules.get(environ.name):
+            env = discover.load_modules(loaded, os.environ, system.module_commands)[0] or env
+        programs_offered = list(versions.offered(environ, env))
+        read = [str(program) for program in programs_offered if program.version and program.was_tried]
+        if read:
+            yield ok('versions', f'{environ.name}: {", ".join(read)}: their output is read')
+        for program in programs_offered:
+            if program.version and not program.was_tried:
+                first, last = program.tried
+                yield note('versions', f'{environ.name}: {program}: not tried, {first} to {last} were: it is read '
+                                       'where its figures confirm one another, else its cases fail')
+        silent = [str(program) for program in programs_offered if not program.version]
+        if silent:
+            yield note('versions', f'{environ.name}: not read of {", ".join(silent)}: no option prints it quickly')
 
 
 def _bound(mpi: dict[str, str | None], mpirun: str, env: dict[str, str]) -> Diagnosis:
