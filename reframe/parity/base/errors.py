@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -9,6 +11,8 @@ from typing import NoReturn
 
 #: Exit codes, in the precedence that a verdict applies (design: 2, 1, 4, 3, 0).
 OK, REGRESSED, USAGE, MISSING, INFRASTRUCTURE = 0, 1, 2, 3, 4
+#: No file is named where standard output cannot be written: the disk is full, or broken.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 #: A shell reports this of a command whose reader has gone.
 PIPE = 141
 
@@ -45,7 +49,9 @@ def run(command: Callable[[], None]) -> None:
     except ParityError as err:
         sentence, code = str(err), err.exit_code
     except OSError as err:
-        sentence, code = f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE
+        _discard_output()
+        where = err.filename or ('standard output' if err.errno in _FULL else '')
+        sentence, code = f'{where}: {err.strerror}' if where else str(err), INFRASTRUCTURE
     except ModuleNotFoundError as err:
         if str(err.name).partition('.')[0] in ('parity', 'None'):
             raise
@@ -53,8 +59,17 @@ def run(command: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         sentence, code = 'interrupted', INFRASTRUCTURE
     from parity.base.text import visible
-    print(f'parity: {visible(sentence)}', file=sys.stderr)
+    with contextlib.suppress(OSError):      # a full disk must not change the exit code
+        print(f'parity: {visible(sentence)}', file=sys.stderr)
     sys.exit(code)
+
+
+def _discard_output() -> None:
+    """Throw away what standard output does not take: Python would write it at its end, and fail with code 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _absent(package: str) -> str:
@@ -73,7 +88,7 @@ def unread() -> NoReturn:
 def unknown(kind: str, name: str, valid: list[str]) -> str:
     """Return the sentence for an unknown name: what it may have meant, and what is valid."""
     name = str(name)
-    return f'unknown {kind} {name!r}{near(name, valid)}; valid: {", ".join(sorted(valid))}'
+    return f'unknown {kind} {name!r}{near(name, valid)}; valid: {", ".join(sorted(valid)) or "none"}'
 
 
 def near(name: str, valid: list[str]) -> str:
