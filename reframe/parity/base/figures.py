@@ -30,8 +30,16 @@ _PLAIN = re.compile(r'\d+(\.\d+)?', re.ASCII)
 _LARGE = 10_000
 _SMALL = 0.1
 
+#: No machine has a figure outside these, but 0; the squares of larger ones are no numbers.
+SMALLEST, LARGEST = 1e-100, 1e100
+
 #: Names that stand one by one in a sentence.
 _NAMED = 4
+
+
+def measurable(value: float | None) -> bool:
+    """Return whether a figure may be measured: it is a number that no machine is too small or too large for."""
+    return value is not None and (value == 0 or SMALLEST <= abs(value) < LARGEST)
 
 
 def counted(n: int, noun: str, verb: str = '') -> str:

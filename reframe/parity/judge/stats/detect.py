@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from parity.base.csvfile import CsvTable
+from parity.base.figures import LARGEST, SMALLEST
 from parity.judge.stats.judgement import Judgement, judged
 from parity.judge.stats.nights import Nights
 from parity.judge.stats.rule import EVENTS, LOW_NIGHTS, RATE
@@ -20,8 +21,6 @@ COLUMNS, _OPTIONAL = ('series', 'night', 'kind', 'run', 'value'), ('direction', 
 _SIGNS = {'higher': 1, 'lower': -1, '': 1}
 _WHOLE = '^-?[0-9]{1,18}$'
 NUMBER = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$'
-#: Nothing is measured in more, and the squares of more are no numbers.
-LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -133,6 +132,8 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
             pl.col('value').str.contains('^(?i)[+-]?(nan|inf|infinity)$') | number & size.is_infinite(),
         'value {value!r} is no number, such as 71.2 or 7.12e4': ~number,
         f'value {{value}} is too large to be a figure; must be below {LARGEST:g}': number & (size >= LARGEST),
+        f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}':
+            number & (size > 0) & (size < SMALLEST),
         'direction {direction!r}; valid: higher, lower, or empty for higher': rows['sign'].is_null(),
         f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty': ~pl.col('event').is_in(['', *EVENTS]),
         'series {series!r}, night {night} has another event on an earlier line; must be one a night':

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from parity.base import codes, reasons
+from parity.base.figures import measurable
 from parity.base.reasons import Kind
 from parity.base.text import node_name
 from parity.judge.store import plan_file
@@ -57,7 +58,8 @@ class Figure:
 
     @property
     def finite(self) -> bool:
-        return self.value is not None and math.isfinite(self.value)
+        """Return whether its value is a number that a machine may have."""
+        return measurable(self.value)
 
 
 @dataclass
@@ -332,7 +334,7 @@ def band(ref: float | None, low: float | None, up: float | None):
 def middle(figures: list[Figure]) -> Figure:
     """Return the median of repeats, with the reference that they share. A value that is not finite stays so."""
     values = [f.value for f in figures if f.value is not None]
-    bad = [v for v in values if not math.isfinite(v)]
+    bad = [v for v in values if not measurable(v)]
     return replace(figures[0], value=bad[0] if bad else median(values) if values else None)
 
 

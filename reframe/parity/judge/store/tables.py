@@ -12,6 +12,7 @@ import polars as pl
 
 from parity.base.csvfile import CsvTable
 from parity.base.errors import UsageError
+from parity.base.figures import LARGEST, SMALLEST
 from parity.judge.stats import detect
 from parity.judge.store.reading import COLUMNS
 
@@ -104,8 +105,10 @@ def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
         'night {night!r}: times with and without a zone; must be one form':
             timed & (zone.is_null() != zone.filter(timed).first().is_null()),
         'value {value!r} is no number, such as 71.2 or 7.12e4': ~pl.col('value').str.contains(detect.NUMBER),
-        f'value {{value}} is too large to be a figure; must be below {detect.LARGEST:g}':
-            value.is_infinite() | (value.abs() >= detect.LARGEST),
+        f'value {{value}} is too large to be a figure; must be below {LARGEST:g}':
+            value.is_infinite() | (value.abs() >= LARGEST),
+        f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}':
+            (value > 0) & (value < SMALLEST),
         'value {value} is not above 0; a run without a figure is left out of the file': value <= 0,
         'night {night!r} stands on an earlier line, too; valid is a row a night, or times beside the dates':
             pl.lit(wide) & ~pl.struct('series', 'night').is_first_distinct()}
