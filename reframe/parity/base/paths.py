@@ -40,6 +40,17 @@ def checkout() -> Path | None:
     return ABOVE if (ABOVE / 'systems').is_dir() and (ABOVE / 'checks').is_dir() else None
 
 
+#: The command that brings nights where there is no checkout.
+BRINGS_NIGHTS = 'parity import FILE'
+
+
+def nightly(system: str = '') -> str:
+    """Return the command that brings more nights here; of ``system``, where it is named."""
+    if checkout() is None:
+        return BRINGS_NIGHTS
+    return f'ci/nightly --system {system}' if system else 'ci/nightly'
+
+
 def site() -> Path:
     """Return the folder that holds systems/: PARITY_SITE (`--site`), else the checkout, else ~/.config/parity.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.cli.common import BY, SYSTEM_OF_CELL, day, on, person, reason
@@ -51,7 +52,7 @@ def _begin(wanted: str, since: str, why: str, by: str, system: str) -> None:
     first = _first_night(cell)
     if first is None:
         raise UsageError(f'{name} has no undisturbed night yet: a level begins between two nights; '
-                         'run: ci/nightly')
+                         f'run: {paths.nightly()}')
     if begin <= first:
         raise UsageError(f'--since {begin}: the nights of {name} begin on {first}; a level begins on a later day')
     level = levels.Level(cell=name, since=begin, why=why, by=by)

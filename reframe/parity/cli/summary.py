@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 
 SINCE = typer.Option('7d', '--since', metavar='TIME', help='How far back, such as 7d or 30d.')
@@ -31,7 +32,7 @@ def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
         raise UsageError(f'--since: {err}') from None
     named = [systems.read(system).name] if system else export.measured()
     if not named:
-        raise NothingMeasured('no session is stored; run: ci/nightly')
+        raise NothingMeasured(f'no session is stored; run: {paths.nightly()}')
     found = [summary.of(name, seconds, nodes.of_system(systems.read(name))) for name in named]
     if as_markdown:
         sys.stdout.write(summary.markdown(found))

@@ -127,6 +127,7 @@ class Notifier:
         known = table.of_system(self.system)
         news = [(incident, what) for incident in known if (what := news_of(incident, incident.notified))]
         heard = {incident.number: _noted(notified=len(incident.events), notified_at=now) for incident, _ in news}
+        headline = ''
         if self.notify:
             seconds = times.seconds(self.notify.reminder)
             if not news and not any(reminded(incident, now, seconds) for incident in known):
@@ -137,11 +138,12 @@ class Notifier:
             if why:
                 print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
                 return
-            print(f'notice sent: {headline}')
         for incident in known:
             if incident.state == 'open':
                 heard.setdefault(incident.number, _noted(notified_at=now))
         table.change(heard)
+        if headline:
+            print(f'notice sent: {headline}')
 
     def test(self) -> str:
         """Send a notice that says it is a test; return '' or why it was not sent."""
@@ -161,14 +163,15 @@ def prepared(system: str) -> Notifier:
 
 def send(command: list[str], text: str, secrets: dict[str, str],
          timeout: float = TIMEOUT_SECONDS) -> tuple[str, bool]:
-    """Run ``command`` in the top of the checkout, without a shell, with ``text`` on its standard input.
+    """Run ``command`` in the top of the checkout, else of the site, without a shell; it reads ``text``.
 
     Returns '' or, on one line, why it was not sent, and whether it hung. Command and children are killed after
     ``timeout``."""
+    place = paths.checkout() or paths.site()
     with tempfile.TemporaryFile() as printed:       # not a pipe: a child left behind would keep it open
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT,
-                                       cwd=paths.root(), env={**os.environ, **secrets}, start_new_session=True)
+                                       cwd=place, env={**os.environ, **secrets}, start_new_session=True)
         except OSError as err:
             return f'{command[0]}: {err.strerror}', False
         try:

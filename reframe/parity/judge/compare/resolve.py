@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from parity.base import files
+from parity.base import files, paths
 from parity.base.csvfile import CsvTable, number
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.reasons import Kind
@@ -110,7 +110,7 @@ def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side
     if not found and not until:         # one that exists was not measured, another is a mistake
         stored = database.partitions()
         valid = {*stored, *(f'{s}:{p.name}' for s in systems.names() for p in systems.read(s).partitions)}
-        raise NothingMeasured(f'{word}: nothing is stored for it; run: ci/nightly --system {system}; measured: '
+        raise NothingMeasured(f'{word}: nothing is stored for it; run: {paths.nightly(system)}; measured: '
                               f'{", ".join(stored) or "none"}') \
             if place in valid else UsageError(unknown('partition', place, sorted(valid)))
     rows = _without_reruns(found).filter(system=system, partition=name)

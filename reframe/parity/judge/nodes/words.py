@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from parity.base import times
+from parity.base import paths, times
 from parity.base.console import Line
 from parity.base.figures import change, counted, duration, percent, several
 from parity.base.text import visible
@@ -60,8 +60,8 @@ def coverage(system: str, nodes: Sequence[ListedNode], unknown: str = '') -> lis
     their states."""
     text = [visible(f'the state of the nodes is not known: {unknown}')] if unknown else []
     if not nodes:
-        return [f'{system}: no node is known and no undisturbed figure is stored; run ci/nightly --system '
-                f'{system}', *text]
+        return [f'{system}: no node is known and no undisturbed figure is stored; run '
+                f'{paths.nightly(system)}', *text]
     now, slow = time.time(), [node for node in nodes if node.slower]
     recent = sum(node.measured is not None and now - node.measured < _RECENT * _DAY for node in nodes)
     text.insert(0, f'{system}: {recent} of {counted(len(nodes), "node")} measured in the last {_RECENT} days'

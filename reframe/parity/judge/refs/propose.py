@@ -79,7 +79,7 @@ def _chosen(system: System, known: list[MeasuredCell], partition: str, check: st
         raise UsageError(unknown('partition', partition, valid))
     if not known:
         raise NothingMeasured(f'{paths.database()}: no figure of {system.name} that nobody disturbed is stored; '
-                              f'run: ci/nightly --system {system.name}')
+                              f'run: {paths.nightly(system.name)}')
     wanted, cases = check.replace(' ', ''), {c.case.replace(' ', ''): c.check for c in known}
     if wanted and wanted not in (*cases, *cases.values()):
         raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, [*cases, *cases.values()])}; '
@@ -194,8 +194,10 @@ def write(system: str, by_partition: dict[str, list[Proposal]]) -> list[Path]:
             text = yaml.dump(said, Dumper=_Dumper, default_flow_style=None, width=_WIDTH, allow_unicode=True,
                              sort_keys=False)
             written.append(folder(system) / f'{partition}.yaml')
-            files.write(written[-1], '# Proposed, not accepted. To accept: parity refs accept CELL ... | --all '
-                                     f'--system {system} --why TEXT\n{text}')
+            head = '# Proposed, not accepted.'
+            if paths.checkout():
+                head += f' To accept: parity refs accept CELL ... | --all --system {system} --why TEXT'
+            files.write(written[-1], f'{head}\n{text}')
     return written
 
 

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator
 from pathlib import Path
 
+from parity.base import paths
 from parity.base.figures import change, counted, figure, percent
 from parity.base.groups import grouped
 from parity.base.text import columns
@@ -32,8 +33,15 @@ def lines(answer: Proposed) -> Iterator[str]:
             for (check, partition, size, why), cells in alike.items()]), '')
     yield (f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
            + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''))
-    yield f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.proposals else \
-        f'next: ci/nightly --system {answer.system} (more nights)'
+    yield f'next: {_next(answer)}'
+
+
+def _next(answer: Proposed) -> str:
+    if not answer.proposals:
+        return f'{paths.nightly(answer.system)} (more nights)'
+    if paths.checkout() is None:        # ReFrame applies accepted values where it runs the checks
+        return 'write these values into `reference` of your tests; parity import reads it with each run'
+    return f"parity refs accept --all --system {answer.system} --why '...'"
 
 
 def _proposal(size: str, p: Proposal) -> tuple[str, ...]:

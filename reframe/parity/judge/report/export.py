@@ -128,7 +128,7 @@ def table(since: float = 0.0) -> str:
     frame = pl.concat(found) if found else None
     if frame is None or frame.is_empty():
         raise NothingMeasured(f'{paths.database()}: no session is stored'
-                              + (' since then: name an earlier time' if since else '; run: ci/nightly'))
+                              + (' since then: name an earlier time' if since else f'; run: {paths.nightly()}'))
     out = io.StringIO()
     safe = {name: {text: shown for text in frame[name].unique().drop_nulls() if (shown := in_csv(text)) != text}
             for name, kind in frame.schema.items() if kind == pl.String}

@@ -23,7 +23,7 @@ def lines(system: str, last: int) -> list[str]:
     found = [*islice(of_system, last)][::-1]
     if not found:
         of = f' of {system}' if system else ''
-        raise NothingMeasured(f'{paths.database()}: no session{of} is stored; run: ci/nightly')
+        raise NothingMeasured(f'{paths.database()}: no session{of} is stored; run: {paths.nightly()}')
     cases = database.case_counts()
     return columns([_row(session, cases.get(session.uuid, 0)) for session in found])
 

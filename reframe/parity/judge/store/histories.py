@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from parity.base import codes, files, text
+from parity.base import codes, files, paths, text
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted
 from parity.base.units import stem
@@ -136,7 +136,8 @@ def of_system(name: str, since: str, directions: Directions) -> Source:
     if since:
         frame = frame.filter(pl.col('night').cast(pl.String) >= since)
     if not frame.height:
-        raise NothingMeasured(f'{name}: no night is stored{f" since {since}" if since else ""}; run: ci/nightly')
+        when = f' since {since}' if since else ''
+        raise NothingMeasured(f'{name}: no night is stored{when}; run: {paths.nightly()}')
     words = pl.col('case', 'metric', 'system', 'partition', 'environ', 'unit', 'better', 'check', 'night',
                    'subsystem')
     rows = frame.select(words.cast(pl.String), 'value')

@@ -377,7 +377,7 @@ def read(number: str) -> Incident:
     """Return one incident. UsageError with the valid numbers where there is none of that number."""
     stored = {row[0]: row for row in database.query(f'{_EVERY} ORDER BY number')}
     if int(number) not in stored:
-        known = ', '.join(map(str, [*stored][-20:])) or 'none: ci/nightly opens them'
+        known = ', '.join(map(str, [*stored][-20:])) or 'none: a bad night opens them'
         raise UsageError(f'no incident {number}; valid: {known}')
     return _read(*stored[int(number)])
 

@@ -223,7 +223,7 @@ def _warnings(system: str, fits: list[tuple[str, Ack, list[Cell]]], today: datet
             now = 'it counts again' if (ack.incident or ack.cell) in bad else out
             said[f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'] = None
         elif ack.incident and ack.incident not in known:
-            valid = several([*map(str, sorted(known))]) or 'none: ci/nightly opens them'
+            valid = several([*map(str, sorted(known))]) or 'none: a bad night opens them'
             said[f'{place}no incident {ack.incident}; valid: {valid}'] = None
         elif not ack.holds(today, acks_from):
             said[f'the acknowledgement of {what} ended with it: {out} ({ack})'] = None

@@ -47,7 +47,7 @@ def newest(session: str = '', system: str = '') -> Verdict:
     system, NothingMeasured for one without a session."""
     if system and (known := database.newest(systems.read(system).name)) is None:
         raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
-                              f'run: ci/nightly --system {system}')
+                              f'run: {paths.nightly(system)}')
     uuid = known.uuid if system else database.uuid(session)
     return judged(database.read(database.night_of(uuid, database.uuids()) if session else uuid))
 
@@ -306,7 +306,7 @@ def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell])
     if gone:
         return (f'bring {gone[0].check} back, or name it below retired: in systems/{system}/system.yaml '
                 '(docs/nightly.md)')
-    if any(c.verdict == 'missing' for c in cells):
+    if any(c.verdict == 'missing' for c in cells) and paths.checkout():
         return 'ci/nightly (runs what never ran)'
     brings = of_session.facts.get('brings_codes', '')
     if brings and not any(cell.judged_by for cell in cells):
