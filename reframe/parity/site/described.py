@@ -22,14 +22,14 @@ def write(name: str, partitions: Mapping[str, str]) -> Path:
         'name': name,
         'hostnames': [f'^{name}$'],
         'requires': [],
-        'partitions': [{'name': partition, 'scheduler': _taken(scheduler), 'launcher': 'local'}
-                       for partition, scheduler in sorted(partitions.items())],
+        'partitions': [partition(*named) for named in sorted(partitions.items())],
     }
     file = systems.file_of(name)
     file.parent.mkdir(parents=True, exist_ok=True)
     return files.write(file, _HEAD + yaml.safe_dump(stated, sort_keys=False))
 
 
-def _taken(scheduler: str) -> str:
-    """Return the scheduler as system.yaml takes it."""
-    return scheduler if scheduler in systems.SCHEDULERS else 'local'
+def partition(name: str, scheduler: object) -> dict[str, str]:
+    """Return the entry of a partition; ``scheduler``: as ReFrame stored it, or what system.yaml does not take."""
+    known = isinstance(scheduler, str) and scheduler in systems.SCHEDULERS
+    return {'name': name, 'scheduler': str(scheduler) if known else 'local', 'launcher': 'local'}

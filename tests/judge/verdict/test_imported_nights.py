@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
+import string
+import subprocess
+import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+import yaml
 
 from commands import parity
-from parity.judge.verdict import vanished
+from conftest import TOP
+from parity.judge.store import database as stored
+from parity.judge.store import imported
+from parity.judge.verdict import judge, vanished
 
 DAY, BEGAN = 86400, 1790000000
 HEADER = 'job_completion_time_unix|result|system|partition|environ|name|a_value|a_unit'
@@ -231,3 +241,89 @@ def test_a_record_of_several_lines_that_was_read_half_is_completed(site, results
         done = parity('import', str(tmp_path / 'a.log'))
         assert said in done.stdout, done.stdout
     assert done.returncode == 0 and '2 of 2 figures are judged' in done.stdout
+
+
+def test_a_partition_that_the_system_lacks_comes_with_the_line_to_add(site, results, tmp_path):
+    perflog(tmp_path / 'a.log', *['ab'] * 12)
+    file = tmp_path / 'a.log'
+    rows = file.read_text()
+    file.write_text(rows + rows.replace('|default|', '|new|'))
+    done = parity('import', str(file))
+    assert '24 x case of local:new' in done.stdout and f'add this line to `partitions` of {site}: - {{"name": "new"' in done.stdout, done.stdout
+    entry = done.stdout.partition('system.yaml: - ')[2].partition(' (first')[0]
+    stated = yaml.safe_load(site.read_text())
+    site.write_text(yaml.safe_dump(stated | {'partitions': [*stated['partitions'], yaml.safe_load(f'- {entry}')[0]]}))
+    done = parity('import', str(file))
+    assert 'not imported' not in done.stdout and '4 of 4 figures' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize('key', ['unique_name', 'display_name', 'result', 'fail_reason', 'filename', 'tags', 'job_nodelist', 'perfvalues', 'jobid'])
+@pytest.mark.parametrize('value', [5, {'a': 1}, None, [[]]], ids=str)
+def test_a_value_of_another_type_costs_a_line_and_no_night(site, results, tmp_path, key, value):
+    file = database(tmp_path / 'old.db', *['a'] * 3)
+    with closing(sqlite3.connect(file)) as conn:
+        text, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', ('n2',)).fetchone()
+        report = json.loads(text)
+        report['runs'][0]['testcases'][0][key] = value
+        conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (json.dumps(report), 'n2'))
+        conn.commit()
+    sentences = '\n'.join(imported.run(Path(file), False).sentences)
+    assert 'imported: 3 of 3 sessions' in sentences, sentences
+    for uuid in stored.uuids():
+        judge.newest(uuid)
+
+
+@pytest.mark.parametrize('unit', ['GB/s', 's'])
+@pytest.mark.parametrize('value', ['5e-324', '1e308', 'inf', 'nan', '-inf'])
+def test_a_figure_that_no_machine_has_is_left_and_its_run_is_wrong(site, results, tmp_path, value, unit):
+    perflog(tmp_path / 'a.log', *['ab'] * 12)
+    bad = row(BEGAN + 12 * DAY, 'Test_a', value) + row(BEGAN + 12 * DAY, 'Test_b')
+    file = add(tmp_path, bad)
+    text = Path(file).read_text().replace('GB/s', unit)
+    Path(file).write_text(text)
+    done = parity('import', file)
+    assert done.returncode == 1 and 'is no number' in done.stdout, done.stdout + done.stderr
+    assert parity('report').returncode == 0
+
+
+def test_who_cannot_write_a_cache_gets_the_verdict(site, results, tmp_path, monkeypatch):
+    parity('import', perflog(tmp_path / 'a.log', *['ab'] * 12))
+    shutil.rmtree(results / 'cache')
+    access = os.access
+    monkeypatch.setattr(os, 'access', lambda place, mode: not mode & os.W_OK and access(place, mode))
+    done = parity('verdict')
+    assert done.returncode == 0 and '2 of 2 figures are judged' in done.stdout and not (results / 'cache').exists(), done.stderr
+
+
+def test_a_site_without_a_checkout_is_told(site, results, tmp_path, monkeypatch):
+    monkeypatch.delenv('PARITY_ROOT')
+    monkeypatch.setattr('parity.base.paths.ABOVE', tmp_path / 'nowhere')
+    monkeypatch.setenv('PARITY_SITE', str(tmp_path))
+    notice = tmp_path / 'notice.txt'
+    site.write_text(f'{site.read_text()}\nnotify:\n  command: [tee, {notice}]\n')
+    done = parity('import', perflog(tmp_path / 'a.log', *['ab'] * 12, 'aB'))
+    assert done.returncode == 4 and 'incident 1 new' in notice.read_text(), done.stdout + done.stderr
+    for command in (['refs', 'propose', '--system', 'local'], ['sessions'], ['summary'], ['verdict']):
+        said = parity(*command)
+        assert 'ci/nightly' not in said.stdout + said.stderr and 'refs accept' not in said.stdout, said.stdout
+    assert 'write these values into `reference` of your tests' in parity('refs', 'propose', '--system', 'local').stdout
+
+
+def test_an_empty_site_names_the_import(tmp_path, results, monkeypatch):
+    monkeypatch.delenv('PARITY_ROOT', raising=False)
+    monkeypatch.setattr('parity.base.paths.ABOVE', tmp_path / 'nowhere')
+    monkeypatch.setenv('PARITY_SITE', str(tmp_path))
+    for command in (['verdict'], ['summary'], ['sessions'], ['report']):
+        said = parity(*command)
+        assert said.returncode == 3 and 'run: parity import FILE' in said.stderr, said.stderr
+    said = parity('parse', 'osu', str(tmp_path / 'a'))
+    assert said.returncode == 2 and 'no code is here' in said.stderr and 'valid are' not in said.stderr, said.stderr
+
+
+def test_an_output_that_cannot_be_written_is_infrastructure(site, results, tmp_path):
+    parity('import', perflog(tmp_path / 'a.log', *[string.ascii_lowercase] * 9))
+    environment = {**os.environ, 'PYTHONPATH': str(TOP / 'reframe')}
+    for words in (['verdict'], ['verdict', '--json'], ['verdict', '--all']):
+        with open('/dev/full', 'w') as full:
+            done = subprocess.run([sys.executable, '-m', 'parity.cli', *words], stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        assert done.returncode == 4 and done.stderr == 'parity: standard output: No space left on device\n', (words, done)

@@ -4,6 +4,7 @@ in results/cache/sessions, beside its figures (parity.judge.store.history). The 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -45,7 +46,7 @@ _STEP = 1e-3
 
 def nothing_stored() -> NothingMeasured:
     """Return the error of a database without a session, with the command that stores one."""
-    command = 'reframe -c checks/ -r' if paths.checkout() else 'parity import FILE'
+    command = 'reframe -c checks/ -r' if paths.checkout() else paths.BRINGS_NIGHTS
     return NothingMeasured(f'{paths.database()}: no session is stored; run: {command}')
 
 
@@ -407,12 +408,23 @@ def _digest(folder: Path, uuid: str) -> int | None:
 
 @functools.cache
 def _cache(results: Path) -> Path:
-    """Return the cache below the results, or one of the user's own: others may only read the results."""
-    folder = results / 'cache' / 'sessions' / f'v{_VERSION}'
-    if os.access(next(above for above in (folder, *folder.parents) if above.exists()), os.W_OK):
-        return folder
+    """Return the cache below the results, or one of the user's own: others may only read the results.
+
+    Where neither can be written, it is a folder that goes with this process."""
+    version = Path('sessions', f'v{_VERSION}')
     home = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    return home / 'parity' / hashlib.sha256(bytes(results)).hexdigest()[:12] / 'sessions' / f'v{_VERSION}'
+    of_user = home / 'parity' / hashlib.sha256(bytes(results)).hexdigest()[:12]
+    for folder in (results / 'cache' / version, of_user / version):
+        if _can_be_made(folder):
+            return folder
+    passing = tempfile.mkdtemp(prefix='parity-cache-')
+    atexit.register(shutil.rmtree, passing, ignore_errors=True)
+    return Path(passing) / version
+
+
+def _can_be_made(folder: Path) -> bool:
+    above = next(above for above in (folder, *folder.parents) if os.path.lexists(above))
+    return above.is_dir() and os.access(above, os.W_OK | os.X_OK)
 
 
 def cache_brief(session: Session) -> Session:

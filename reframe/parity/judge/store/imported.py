@@ -30,6 +30,7 @@ from unittest import mock
 
 from parity.base import paths, reasons
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.figures import LARGEST, SMALLEST, measurable
 from parity.base.reasons import Kind
 from parity.base.text import visible
 from parity.judge.store import database, incidents, merging, perflogs, plan_file, record, same_run, writing
@@ -43,6 +44,13 @@ Case = dict[str, Any]
 #: A perflog tells that a test failed, and not why.
 _NO_REASON = 'it failed; the perflog does not say why'
 _HALF_A_DAY = 12 * 3600.0
+#: The types of the parts of a case that it may lack.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(('display_name', 'unique_name', 'result', 'fail_phase', 'fail_reason', 'filename', 'stagedir',
+                     'outputdir', 'scheduler'), str),
+    **dict.fromkeys(('jobid', 'executable'), (str, int)), 'job_nodelist': (str, list), 'tags': list,
+    'executable_opts': list, 'env_vars': dict, 'perfvalues': dict, 'run_index': int,
+    'job_submit_time': (int, float)}
 #: Cases of a session: a night of more becomes several sessions.
 _CASES = 10_000
 #: Stored nights in which the metrics of a case are looked for that has none tonight.
@@ -166,6 +174,16 @@ class _Import:
             return False
         if case['system'] not in self._described:
             self.undescribed[case['system']][case['partition']] = case.get('scheduler') or ''
+        for key, kinds in _KINDS.items():
+            value = case.get(key)
+            right = isinstance(value, kinds)
+            if isinstance(value, list):
+                right = right and all(isinstance(word, str) for word in value)
+            if value is not None and not right:
+                self.note(f'case whose {key} is of another type than ReFrame writes: it is taken without', where)
+                case.pop(key)
+        case['unique_name'] = case.get('unique_name') or case['name']
+        case['result'] = case.get('result') or ''
         stated = case.get('perfvalues') or {}
         figures = {}
         for name, values in stated.items():
@@ -188,10 +206,15 @@ class _Import:
                 return f'case whose {key} is no text'
         known = case['partition'] in self._partitions(case['system'])
         named = systems.is_name(case['system']) and systems.is_name(case['partition'])
-        if not known and (case['system'] in self._described or not self._anywhere):
-            return f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
         if not known and not named:
             return f'case of {case["system"]}:{case["partition"]}, whose name ReFrame would refuse'
+        if not known and case['system'] in self._described:
+            file = systems.file_of(case['system'])
+            entry = described.partition(case['partition'], case.get('scheduler'))
+            return (f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has; to import '
+                    f'it, add this line to `partitions` of {file}: - {json.dumps(entry)}')
+        if not known and not self._anywhere:
+            return f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
         if case.get('fixture'):
             return 'fixture, which is not judged'
         if case['system'] != system:
@@ -207,10 +230,10 @@ class _Import:
         value, *bounds, unit = ([*values] + [None] * 5)[:5] if isinstance(values, list) else [math.nan] * 5
         if value is None:       # of a case that failed
             return []
-        if not _finite(value):
-            self.leave(f'figure {name} that is no number', where)
+        if not _is_figure(value):
+            self.leave(f'figure {name} that is no number between {SMALLEST:g} and {LARGEST:g}', where)
             return []
-        if not all(bound is None or _finite(bound) for bound in bounds):
+        if not all(bound is None or _is_figure(bound) for bound in bounds):
             self.leave(f'reference of figure {name} that is no number', where)
             bounds = [None] * 3
         return [value, *bounds, unit or '', None]
@@ -377,6 +400,10 @@ def _report(number: str, day: str, cases: list[Case]) -> Report:
 def _finite(value: Any) -> bool:
     # no float has more
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_figure(value: Any) -> bool:
+    return _finite(value) and measurable(value)
 
 
 def _digest(case: Case, day: str) -> bytes:
