@@ -9,8 +9,8 @@ import os
 import pytest
 
 from conftest import TOP
-from parity.base.errors import UsageError
-from parity.judge.store import perflogs
+from parity.base.errors import NothingMeasured, UsageError
+from parity.judge.store import imported, perflogs
 
 FOLDER = TOP / 'tests' / 'data' / 'perflogs'
 FORMATS = ('eessi', 'excalibur', 'cscs', 'tutorial')
@@ -113,3 +113,24 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     left = []
     assert [path.name for path in perflogs.files(tmp_path, lambda *why: left.append(why))] == ['a.log']
     assert left == [('folder: Permission denied', str(tmp_path / 'closed'))]
+
+
+@pytest.mark.parametrize('content', [b'\x1f\x8b\x08packed\n', 'job_completion_time|system\n'.encode('utf-16'), bytes(100)])
+def test_a_file_that_is_no_text_is_named_once(tmp_path, content):
+    file = tmp_path / 'a.log'
+    file.write_bytes(content)
+    line, = perflogs.lines(file)
+    assert line.case is None and 'no text' in line.left
+
+
+def test_a_format_with_figures_names_them():
+    with pytest.raises(UsageError, match='needs %.check_perf_var.s'):
+        perflogs.of_format('%(check_job_completion_time)s|%(check_name)s|%(check_perf_value)s')
+
+
+def test_what_holds_nothing_says_so(tmp_path, site):
+    (tmp_path / 'empty.log').write_text('')
+    (tmp_path / 'none').mkdir()
+    for name, said in (('empty.log', 'it has no line'), ('none', r'no \*.log with a line')):
+        with pytest.raises(NothingMeasured, match=said):
+            imported.run(tmp_path / name, True)

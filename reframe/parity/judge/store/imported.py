@@ -83,7 +83,10 @@ def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imp
         written: list[Path] = []
         sessions: set[str] = set()
         if not taken.counts['cases']:
-            raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
+            none = f'{file}: nothing to import'
+            if not left:
+                none += ': no *.log with a line is in it' if file.is_dir() else ': it has no line and no session'
+            raise NothingMeasured('\n'.join([none, *left]))
         if not dry_run:
             written = [described.write(name, met) for name, met in taken.undescribed.items()]
             sessions = _store(waiting, taken)

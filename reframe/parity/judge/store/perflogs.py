@@ -56,6 +56,9 @@ class NotRead(ValueError):
 
 def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
     """Yield every line below a header; a file may have several. ``header``: of a file that has none."""
+    if not _is_text(log):
+        yield Line(f'{log}:1', left='file that is no text: one that is packed must be unpacked first')
+        return
     with log.open(encoding='utf-8-sig', errors='replace') as opened:
         for at, text in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
             where = f'{log}:{at}'
@@ -77,6 +80,12 @@ def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
                     yield Line(where, left=str(err))
 
 
+def _is_text(log: Path) -> bool:
+    with log.open('rb') as opened:
+        begin = opened.read(1 << 12)
+    return b'\0' not in begin and not begin.startswith(b'\x1f\x8b')     # of gzip
+
+
 def of_format(text: str) -> Header:
     """Return the header that ReFrame writes for a logging `format`. UsageError for one that names no time."""
     cells = ''
@@ -85,6 +94,8 @@ def of_format(text: str) -> Header:
             raise UsageError('--format: %(check_perfvalues)s does not tell the performance variables of a line: '
                              'only a header does')
         cells += name.removeprefix('check_') + literal
+    if 'check_perf_value' in text and 'check_perf_var' not in text:
+        raise UsageError('--format: %(check_perf_value)s needs %(check_perf_var)s, the name of the figure')
     header = Header.read(cells)
     if not header:
         raise UsageError(f'--format {text!r}: names no time; must have %(check_job_completion_time)s')
