@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +19,16 @@ def results(tmp_path, monkeypatch):
     database._cache.cache_clear()
 
 
-@pytest.mark.parametrize('writable', [True, False])
-def test_who_may_only_read_has_a_cache_of_its_own(results, monkeypatch, tmp_path, writable):
+@pytest.mark.parametrize('writable, place', [(('own results', 'home'), 'results'), (('home',), 'home'), ((), 'neither')])
+def test_who_may_only_read_has_a_cache_of_its_own(results, monkeypatch, tmp_path, writable, place):
+    """Where the home cannot be written either, the cache goes with the process."""
     (results / 'cache').mkdir(parents=True)
-    monkeypatch.setattr(os, 'access', lambda path, mode: writable)      # root may write everywhere
-    assert database.cache().is_relative_to(results if writable else tmp_path / 'home' / 'parity')
+    (tmp_path / 'home').mkdir(exist_ok=True)
+    tops = {'own results': results, 'home': tmp_path / 'home'}
+    monkeypatch.setattr(os, 'access', lambda path, mode: any(Path(path).is_relative_to(tops[name]) for name in writable))    # root may
+    cache = database.cache()
+    assert cache.is_relative_to(results) is (place == 'results')
+    assert cache.is_relative_to(tmp_path / 'home' / 'parity') is (place == 'home')
 
 
 def test_a_group_may_take_a_lock_where_the_umask_lets_it(results):
