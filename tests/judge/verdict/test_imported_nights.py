@@ -241,6 +241,7 @@ def test_a_record_of_several_lines_that_was_read_half_is_completed(site, results
         done = parity('import', str(tmp_path / 'a.log'))
         assert said in done.stdout, done.stdout
     assert done.returncode == 0 and '2 of 2 figures are judged' in done.stdout
+    assert sum(len(stored.read(uuid).runs) for uuid in stored.uuids()) == 12
 
 
 def test_a_partition_that_the_system_lacks_comes_with_the_line_to_add(site, results, tmp_path):
@@ -291,6 +292,8 @@ def test_who_cannot_write_a_cache_gets_the_verdict(site, results, tmp_path, monk
     shutil.rmtree(results / 'cache')
     access = os.access
     monkeypatch.setattr(os, 'access', lambda place, mode: not mode & os.W_OK and access(place, mode))
+    (tmp_path / 'file').write_text('')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'file' / 'cache'))
     done = parity('verdict')
     assert done.returncode == 0 and '2 of 2 figures are judged' in done.stdout and not (results / 'cache').exists(), done.stderr
 

@@ -414,7 +414,7 @@ def test_an_import_names_each_line_that_it_leaves(take, tmp_path):
     bad = [line(8), line(8, time='inf'), line(8, time='nan'), line(8, time='1e300'), line(8, time='1_000'), line(9, '1_000'), 'short|line',
            line(8, name=''), line(8, partition='nowhere')]
     said = take(perflog(*bad) + line(9))
-    for what in ('4 x case whose job_completion_time_unix is no Unix time (first: FILE:3)', '1 x figure a of Speed that is no number (first: FILE:7)',
+    for what in ('4 x case whose job_completion_time_unix is no Unix time (first: FILE:3)', '1 x figure a of Speed that is no number between 1e-100 and 1e+100 (first: FILE:7)',
                  '1 x line whose number of fields is not that of its header (first: FILE:8)', '(first: FILE:9)', '(first: FILE:10)',
                  '1 x line without an end: it is cut, or still being written (first: FILE:11)', 'in all 2 cases with 1 figures'):
         assert what.replace('FILE', str(tmp_path / 'old' / 'Speed.log')) in said, said
