@@ -72,7 +72,7 @@ the site then. `XDG_CONFIG_HOME` and `XDG_DATA_HOME` stand for `~/.config` and `
 _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float': 'number', 'Any': 'anything',
           'PositiveInt': 'whole number above 0', 'Positive': 'number above 0', 'Bound': 'number above 0',
           'datetime.date': 'day, such as 2027-01-31', 'Time': 'time, such as 30m, 8h, 1d12h',
-          'NodeName': 'name of a node',
+          'NodeName': 'name of a node', 'Percentage': 'percentage, such as 4 %',
           'CellName': 'name of a cell',
           'Name': 'name', 'CodeName': 'code', 'Text': 'text', 'dict': 'mapping', 'Module': 'module',
           'Option': "option of the scheduler's", 'EnvVars': 'list of [NAME, value]', 'Word': 'word',

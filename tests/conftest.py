@@ -130,6 +130,12 @@ def site(tmp_path, results, monkeypatch) -> Path:
 
 
 @pytest.fixture
+def red_at_once(site) -> None:
+    """Have that system call the first bad night red, for tests of something else than the number of nights."""
+    site.write_text(site.read_text().replace('partitions:', 'alarms: {nights: 1}\npartitions:', 1))
+
+
+@pytest.fixture
 def checkout(tmp_path, monkeypatch, surveyed) -> Path:
     """A copy of the checkout, at a path with a space, that shares .venv; its results are its own."""
     copy = copied(tmp_path)

@@ -164,8 +164,7 @@ class _Planted:
         yield self._fault('a kernel: memory -5 %', 1, EVER, _group('memory', 0.05), (self.every, _parts('memory')))
 
     def every_second_night(self) -> Iterator[Fault]:
-        yield self._of_case('-12 % every second night', 0, 14, self.two, ('memory',), 0.12, spells=2, incidents=3,
-                            acked=True)
+        yield self._of_case('-12 % every second night', 0, 14, self.two, ('memory',), 0.12, spells=2, acked=True)
 
     def rare_node(self) -> Iterator[Fault]:
         """A slow node that jobs hit once a week."""

@@ -50,6 +50,8 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
     from parity.judge.verdict import budget
     from parity.lab import replay as words
     from parity.lab import replay_page
+    from parity.site import systems
+    from parity.site.systems import Alarms
     if bool(paths) == bool(system):
         raise UsageError('name files or folders, or a system by --system NAME')
     if since and not system:
@@ -61,10 +63,11 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
     if page and len(sources) > 1:
         raise UsageError(f'--page is for one history; {len(sources)} were found: '
                          f'{", ".join(source.name for source in sources)}')
+    alarms = systems.read(system).alarms if system else Alarms()
     documents = []
     for source in sources:
         rate = budget.of(a_month, len(source.history.names), 0, 0).rate
-        life = _live(source.history, accept_after, rate)
+        life = _live(source.history, accept_after, rate, alarms.least)
         if page:
             files.write(Path(page), replay_page.page(source, life, a_month, accept_after))
         if as_json:
@@ -104,7 +107,7 @@ def _sources(paths: list[Path], form: str, system: str, since: str, columns: str
     return sources
 
 
-def _live(history: detect.History, accept_after: int, rate: float) -> replay.Life:
+def _live(history: detect.History, accept_after: int, rate: float, least: float) -> replay.Life:
     """Live through a history; on a terminal, show how far, and the time left."""
     from parity.base import console, figures
     from parity.judge.stats import replay
@@ -118,7 +121,7 @@ def _live(history: detect.History, accept_after: int, rate: float) -> replay.Lif
         nonlocal done, last
         done, last = series, time.monotonic()
     with console.progress(state) if sys.stdout.isatty() else contextlib.nullcontext():
-        return replay.live(history, accept_after, rate, count)
+        return replay.live(history, accept_after, rate, least, count)
 
 
 def _pattern(option: str, text: str) -> str:

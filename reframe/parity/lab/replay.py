@@ -12,6 +12,7 @@ from parity.judge.stats.bounds import WANTED
 from parity.judge.stats.hindsight import LEAST
 from parity.judge.stats.replay import LONG, Life, Missed, Series, SlowdownGroup
 from parity.judge.store.histories import Source
+from parity.judge.verdict import budget
 from parity.judge.verdict.budget import NIGHTS
 
 #: Incidents and missed drops that are named.
@@ -21,9 +22,11 @@ NAMED = 8
 def answer(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
     """Yield what was replayed, and the answer in one line before it."""
     count, months = len(life.incidents), max(life.nights, 1) / NIGHTS
+    real = budget.measured(a_month, len(life.series))
+    chance = f'at most {a_month:g} a month by chance'
     yield (f'{visible(source.name)}: {count / months:.1f} slowdowns a month would have been told, '
            f'{counted(count, "incident")} in {counted(life.nights, "night")}; '
-           f'at most {a_month:g} a month by chance.')
+           f'{"; ".join(filter(None, (chance, real)))}.')
     yield (f'{source.form} · {len(life.series)} series · {life.first} to {life.last} · '
            f'{sum(s.judged for s in life.series)} nights judged, one false alarm in {1 / life.rate:,.0f}')
     if source.unknown:

@@ -63,9 +63,12 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
     if not stopped:
-        from parity.measure.nodes import turns  # it loads polars
+        from parity.judge.verdict import cause  # it loads polars
+        from parity.measure.nodes import turns
         left = limit_seconds - (time.time() - began)
-        stopped = turns.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left)
+        suspects = cause.named_once(verdict.cells)
+        stopped = turns.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left,
+                                 suspects)
         # the time limit ends the turns of every night on a large system
         code = _cut_short(code) if stopped and time.time() - began < limit_seconds else code
     return code

@@ -3,6 +3,7 @@
 Its keys are ReFrame's own, and the few that are parity's."""
 
 import datetime
+import math
 import os
 import re
 import socket
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -358,10 +360,31 @@ class Notify(Command):
     reminder: Time = '7d'                       # after this time a lasting fault is sent again
 
 
-class Alarms(Strict):
-    """False alarms that chance may give: histories, accepted bounds and pairs share them (docs/regression.md)."""
+def _share(stated: Any) -> float:
+    """Return a percentage as a share: '4 %' is 0.04."""
+    number = str(stated).strip()
+    try:
+        share = float(number.removesuffix('%')) / 100
+    except ValueError:
+        share = math.nan
+    if not number.endswith('%') or not 0 <= share <= _MOST_LEAST:
+        most = f'{100 * _MOST_LEAST:g} %'
+        raise ValueError(f'{stated!r} is no percentage of at most {most}; valid is, for example, 4 %')
+    return share
 
-    a_month: Positive = 1.0             # of the whole system
+
+#: A larger slowdown always alarms.
+_MOST_LEAST = 0.5
+Percentage = Annotated[float, BeforeValidator(_share)]
+
+
+class Alarms(Strict):
+    """Alarms: how often by chance, after how many bad nights, from which slowdown on (docs/regression.md)."""
+
+    a_month: Positive = 1.0             # false alarms by chance, of the whole system
+    nights: PositiveInt = 2             # bad nights until a slowdown is an incident; 1: the first night is red
+    #: A smaller slowdown than the nights before is a line, unless it is beyond an accepted bound.
+    least: Percentage = Field(default='4 %', validate_default=True)
 
 
 _WINDOW = re.compile(r'([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)')

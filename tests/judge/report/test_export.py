@@ -41,6 +41,7 @@ def nights(stored, results):
         (results / 'heartbeat' / f'{name}.json').write_text(f'{{"system": "{name}", "start": "2026-11-22T01:00:02Z", "end": null, {wrong}}}')
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_metrics_have_base_units_words_and_heartbeats(nights, tmp_path):
     file = tmp_path / 'out.prom'
     done = process('export', '--openmetrics', str(file))

@@ -355,6 +355,7 @@ def test_the_session_before_is_the_newest_earlier_one_of_the_same_system_and_sel
     assert _before(third) == second and _before(third, 'elsewhere') is None
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_a_page_of_stored_sessions(stored):
     stored.add(case(100.0), uuid='a')
     stored.add(case(90.0, refs={'hpl': (100.0, -0.05, 0.1)}), uuid='b')

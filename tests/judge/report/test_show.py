@@ -38,6 +38,7 @@ def test_a_part_names_the_cells_that_have_its_words(wanted, names):
     assert show.fitting(wanted, NAMES) == names
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_everything_of_a_slow_cell(stored, tmp_path):
     folder = tmp_path / 'stage of Toy'
     for night in range(9):
@@ -161,6 +162,7 @@ def test_nodes_are_named_where_a_scheduler_takes_them(stored, system, partition,
     assert ('-J nodelist=node01' in shown('toy.hpl').stdout) == named
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_the_verdict_on_an_older_session_names_it_in_the_next_command(stored):
     old = stored.add(case(50.0, refs=BAND))
     stored.add(case(100.0, refs=BAND))

@@ -60,6 +60,7 @@ def test_the_chance_of_many_alarms(count, mean, chance):
     assert counts.at_least(count, mean) == pytest.approx(chance, abs=1e-4)
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_a_week_with_an_incident_that_is_back(stored, site):
     nights(stored, *[100.0, 100.2, 99.8] * 3, 80.0, 100.0, 100.1, 80.0)
     done = process('summary', '--since', '7d')

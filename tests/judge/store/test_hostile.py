@@ -171,6 +171,7 @@ def test_a_database_without_a_table_or_a_row_makes_room(results, tmp_path):
         writing.make_usable()
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site, monkeypatch):
     monkeypatch.setattr(database, '_warned', set())
     slow, failed = case(84.0, refs={'hpl': (100.0, -0.05, 0.05)}), case(name='Other', result='fail', fail_phase='run', perfvalues={})
@@ -191,6 +192,7 @@ def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site
         stored.database.execute('DELETE FROM parity_incidents WHERE number > 2').connection.commit()
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_a_database_of_a_newer_version_is_written_and_its_plans_are_named(stored, site):
     def night(value):
         found = notify.prepared('local').recorded(judge.newest(stored.add(case(value, refs={'hpl': (100.0, -0.05, 0.05)}))))

@@ -127,6 +127,7 @@ def test_the_nightly_refuses_names_that_fit_nothing(top, cell, said):
     assert len(problems) == bool(said) and all(each.startswith(f'{top}:') and said in each for each in problems)
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_parity_ack_stores_the_level_in_the_place_of_the_old_entry_and_keeps_comments(stored, top):
     stored.add(case(84.0, refs=BAND))
     top.write_text(f'# ours\nacks:\n- cell: {HPL}   # the old one\n  until: 2020-01-01\n  why: old\n  by: bea\n  since: 2019-01-01\n'
@@ -157,6 +158,7 @@ def test_what_is_no_acknowledgement_is_refused(stored, top, arguments, said):
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr and top.read_text() == flow
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_the_list_says_how_the_cells_stand(stored, top):
     assert process('ack', '--list').stdout == 'nothing is acknowledged\n'
     stored.add(case(84.0, refs=BAND))
@@ -275,6 +277,7 @@ def test_an_error_of_parity_s_own_is_no_damaged_session(top, monkeypatch):
 
 
 @pytest.mark.parametrize('text', ['', '\n', '# nothing is known\n', '# nothing\nacks:\n', '# nothing\nacks: []\n'])
+@pytest.mark.usefixtures('red_at_once')
 def test_a_file_without_an_entry_is_no_error_and_takes_the_next_one(stored, top, text):
     top.write_text(text)
     stored.add(case(84.0, refs=BAND))

@@ -109,7 +109,7 @@ def test_another_unit_is_other_work(stored):
 @pytest.mark.parametrize('fact, value, kind, what, drop', [
     ('memory_bytes', 2**33, 'the hardware changed', 'memory 16.0 GiB -> 8.0 GiB on node01', 20),
     ('model_name', 'B', 'the hardware changed', 'processor A -> B on node01', 20), ('kernel', '6.2', 'maintenance was', 'kernel 6.1 -> 6.2 on node01', 20),
-    ('mitigations', 'on', 'maintenance was', 'mitigations off -> on on node01', 3)])
+    ('mitigations', 'on', 'maintenance was', 'mitigations off -> on on node01', 5)])
 def test_a_slowdown_that_comes_with_a_change_of_its_node_is_told_and_names_it_alone(stored, fact, value, kind, what, drop):
     machine = {'hostname': 'node01', 'kernel': '6.1', 'model_name': 'A', 'memory_bytes': 2**34, 'mitigations': 'off'}
     for n in range(36):

@@ -161,6 +161,7 @@ def slow(stored, site):
     return night
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
     found = slow()
     assert answer.lines(found)[0][0].startswith('local:default: compute 16 % slower (incident 1, new).')
@@ -185,6 +186,7 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
     assert 'is over' in parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').stderr
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledged_again(cluster, slow, stored):
     def night(hpl: float):
         Days.day = Days.real.fromtimestamp(start(stored.count))
@@ -211,6 +213,7 @@ def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledge
     assert [each.state for each in night(100.0).incidents] == ['over'] and night(100.0).incidents == []
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_a_cell_taken_out_of_an_acknowledged_incident_stays_known_and_the_answer_says_so(slow, site):
     slow()
     assert parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').returncode == 0
@@ -221,6 +224,7 @@ def test_a_cell_taken_out_of_an_acknowledged_incident_stays_known_and_the_answer
     assert slow().exit_code == 0 and 'still is' not in parity('unack', '1').stdout and slow().exit_code == 1
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_acknowledgement_is_in_both_places_or_in_none(slow, stored, site):
     slow()
     stored.database.execute("CREATE TRIGGER no BEFORE UPDATE ON parity_incidents BEGIN SELECT RAISE(FAIL, 'read-only'); END")
@@ -234,6 +238,7 @@ def test_an_acknowledgement_is_in_both_places_or_in_none(slow, stored, site):
     assert parity('show', '1', '--json').stdout.count('"state": "open"') == 1
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_page_and_junit_speak_of_incidents(slow, results):
     slow()
     assert parity('report').returncode == 0
@@ -255,6 +260,7 @@ def test_page_and_junit_speak_of_incidents(slow, results):
     assert not (results / 'report' / 'incidents' / '1.html').exists()
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_older_session_is_shown_with_what_was_known_then(cluster, slow, stored, results):
     """An acknowledgement of a later day does not hold for it; one that has run out since does."""
     def night(hpl=84.0):
@@ -280,6 +286,7 @@ def test_an_older_session_is_shown_with_what_was_known_then(cluster, slow, store
     assert page(first) == (1, False, False) and [each.state for each in judge.newest(first).incidents] == ['open']
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results, tmp_path, monkeypatch):
     slow()
     before = table.of_system('local')
@@ -292,6 +299,7 @@ def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results
     assert table.of_system('local')[0].notified == 8
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_merge_takes_incidents_under_new_numbers_once(slow, results, tmp_path, monkeypatch):
     slow()
     other = tmp_path / 'other'
@@ -305,6 +313,7 @@ def test_merge_takes_incidents_under_new_numbers_once(slow, results, tmp_path, m
     assert first.number == 1 and first.uuid == '00000000-0:Toy.hpl@local:default+distro (quick)'
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_incident_of_a_node_waits_until_that_node_is_measured(site, stored):
     """The case is slow on c1 and fast on c2. A good night on c2 says nothing of c1."""
     def night(value, node, again=()):
@@ -323,6 +332,7 @@ def test_an_incident_of_a_node_waits_until_that_node_is_measured(site, stored):
     assert night(100.0, 'c1')[1]['state'] == 'over'
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_incident_of_a_node_that_is_gone_ends_when_the_node_is_retired(site, stored, tmp_path):
     """The case is slow on c1, which dies. Without a word in system.yaml its incident stays open for ever."""
     called, text = tmp_path / 'called', site.read_text()
@@ -745,6 +755,7 @@ def stored_night(stored, speeds: dict, again=()) -> str:
     return uuid
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stored, results, tmp_path, capsys):
     site.write_text(f'{site.read_text()}notify: {{command: [/bin/sh, -c, "cat >{tmp_path}/notice"]}}\n')
     monday = {('Aa', 'c1'): 84.0, ('Bb', 'c2'): 80.0, ('Cc', 'c3'): 70.0}
@@ -831,6 +842,7 @@ def test_an_outlier_on_the_night_that_finds_a_level_is_no_further_drop():
     assert events == [['1 new'], []]
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_an_acknowledged_incident_that_waits_for_its_node_is_not_in_order_again(site, stored):
     for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
         incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')
@@ -842,6 +854,7 @@ def test_an_acknowledged_incident_that_waits_for_its_node_is_not_in_order_again(
     assert 'ok, and incident 1 is open' in parity('ack', '--list').stdout
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_a_turn_measures_the_node_that_an_incident_waits_for(site, stored):
     for speeds, again in (({('Aa', 'c1'): 84.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)]), ({('Aa', 'c9'): 100.0}, ())):
         incidents.record(judge.newest(stored_night(stored, speeds, again)), 'local')

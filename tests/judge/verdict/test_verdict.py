@@ -292,13 +292,24 @@ def test_all_that_can_turn_a_night_red_by_chance_shares_the_budget(site, stored,
     assert budget.expectations([pair], cases) == 2 + 2
     assert budget.sentence(budget.of(1, 0, 0, 0)) == '' and budget.of(1e9, 1, 1, 1).rate == 0.1
     alone = budget.of(1, 0, 12, 0).model_copy(update={'bounds_alone': 12})
-    assert budget.sentence(alone) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
+    assert budget.sentence(alone) == '12 bounds without a history: one in 71,429 nights each, up to 0.005 a month in all'
+    first_red = alone.model_copy(update={'nights': 1})
+    assert budget.sentence(first_red) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
+
+
+@pytest.mark.parametrize('a_month, histories, said', [
+    (1, 24, ''), (2, 60, ''), (1, 30, 'real histories of 25 to 35 series gave 0.1 to 0.5 a month for nothing'),
+    (1, 70, 'real histories of 60 to 70 series gave 0.3 to 0.9 a month for nothing'),
+    (1, 300, 'real histories of 190 series gave 1.3 a month for nothing')])
+def test_the_budget_says_what_real_histories_gave(a_month, histories, said):
+    told = budget.sentence(budget.of(a_month, histories, 0, 0))
+    assert told.endswith(f'; {said}' if said else '(docs/regression.md)')
 
 
 @pytest.mark.parametrize('a_month, word', [(300, 'regressed'), (0.000_01, 'ok')])
 def test_the_budget_decides_how_slow_a_night_must_be(site, nights, a_month, word):
     """Two nights that are 3 % slower, of runs that scatter by 1 %."""
-    site.write_text(site.read_text().replace('partitions:', f'alarms: {{a_month: {a_month}}}\npartitions:', 1))
+    site.write_text(site.read_text().replace('partitions:', f'alarms: {{a_month: {a_month}, least: 2 %}}\npartitions:', 1))
     nights(45)
     nights(2, 0.97)
     cell, _ = json.loads(parity('verdict', '--json').stdout)['cells']
@@ -306,6 +317,7 @@ def test_the_budget_decides_how_slow_a_night_must_be(site, nights, a_month, word
 
 
 @pytest.mark.parametrize('again_at, word, code', [(100.0, 'ok', 0), (80.0, 'regressed', 1), (None, 'regressed', 1)])
+@pytest.mark.usefixtures('red_at_once')
 def test_a_value_beyond_its_bounds_is_a_regression_unless_another_run_is_within_them(stored, again_at, word, code):
     bounds = {'hpl': (100.0, -0.05, 0.05)}
     stored('a', case(80.0, refs=bounds))
@@ -339,6 +351,6 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
     found, shared = by_series.of_cells(cells, 'onebox', 'night-49', lambda histories: budget.of(1, histories, 100, 0))
     assert shared.histories == 3 and shared.rate == 1 / 3090
-    for (told, runs, reruns, life, *_), each, past in zip(found, expected, singly, strict=True):
+    for (told, reruns, life, *_), each, past in zip(found, expected, singly, strict=True):
         assert (told.verdict, told.why, told.needs_rerun, told.value) == (each.verdict, each.why, each.needs_rerun, pytest.approx(each.value))
-        assert (runs, reruns) == past.nights[-1][:2] and (life['state'] == 'slow') == (each.verdict == 'regressed')
+        assert reruns == past.nights[-1].reruns and (life['state'] == 'slow') == (each.verdict == 'regressed')

@@ -12,7 +12,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
-from parity.base import codes, figures
+from parity.base import codes, figures, times
 from parity.base.console import Line, styled
 from parity.base.figures import counted, several
 from parity.base.groups import grouped
@@ -21,7 +21,7 @@ from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
 from parity.judge.report import incidents as words
 from parity.judge.stats.bounds import FIRST, WANTED
-from parity.judge.store.incidents import Incident, WithVerdict
+from parity.judge.store.incidents import Incident, Where, WithVerdict
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.incidents import BAD, FaultGroup
 from parity.judge.verdict.model import (
@@ -227,7 +227,7 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
     judged_rows = [row for row in table if row.cell.is_judged]
     judged = len(judged_rows)
     low = sum(bool(row.cell.once) for row in judged_rows)
-    blind = sum(row.word == 'blind' and not row.cell.once for row in judged_rows)
+    blind = sum(row.word == 'blind' and not (row.cell.once or row.cell.slight) for row in judged_rows)
     if entries:
         anew = next((f'{line}.' for line in _anew(verdict)), '')
         rest = f'{len(entries) - 1} more below.' if entries[1:] else anew if anew or not judged else \
@@ -249,9 +249,10 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
     lacking = _lacking(verdict.coverage)
     if not judged:
         return _none_judged(verdict, table, figures, lacking)
+    small = sum(bool(row.cell.slight) for row in judged_rows)
     counts = ((sum(bool(row.cell.acknowledged) for row in judged_rows), 'known'),
               (sum(row.word == 'improved' for row in judged_rows), 'improved'), (low, 'slower tonight'),
-              (blind, 'blind'))
+              (small, 'slightly slower'), (blind, 'blind'))
     rest = [f'{count} {what}' for count, what in counts if count]
     if sum(count for count, _ in counts) < judged:
         rest.append('the others are as they were' if rest else 'all are as they were')
@@ -421,9 +422,8 @@ def _cells(table: list[CellText]) -> Iterator[tuple[str, str]]:
     cells = [row.cell for row in table]
     by_word = Counter(cell.verdict for cell in cells)
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
-    yield from _first('once', [f'{row.name}: tonight {figures.percent(row.cell.once)} '
-                               f'{"low" if row.cell.better == "higher" else "high"}: a slowdown if it lasts'
-                               for row in low], FEW, 'figure', 'parity verdict --all')
+    yield from _first('once', [_once(row) for row in low], FEW, 'figure', 'parity verdict --all')
+    yield 'slightly', slight(cells)
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:
@@ -437,6 +437,27 @@ def _cells(table: list[CellText]) -> Iterator[tuple[str, str]]:
     if skipped:
         kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
         yield 'left out', f'{counted(by_word["skipped"], "cell")}: {kinds} (parity verdict --skipped)'
+
+
+def _once(row: CellText) -> str:
+    """Return 'Stream.triad@daint:gpu: tonight 12 % low on c3 (not slow on c4): a slowdown if it lasts'."""
+    cell = row.cell
+    where = cell.cause.where if cell.cause else Where()
+    place = f' on {where.name} ({where.why})' if where.kind == 'node' else ''
+    side = 'low' if cell.better == 'higher' else 'high'
+    return f'{row.name}: tonight {figures.percent(cell.once)} {side}{place}: a slowdown if it lasts'
+
+
+def slight(cells: Sequence[Cell]) -> str:
+    """Return '12 figures 2.1 to 3.8 % slower since 2026-11-20', of slowdowns too small to alarm; '' for none."""
+    lost = sorted(cell.slight for cell in cells if cell.slight)
+    if not lost:
+        return ''
+    ends = list(dict.fromkeys(figures.percent(share) for share in (lost[0], lost[-1])))
+    span = ' to '.join(ends) if len(ends) == 1 else f'{ends[0].removesuffix(" %")} to {ends[1]}'
+    since = min(cell.begin for cell in cells if cell.slight)
+    return (f'{counted(len(lost), "figure")} {span} slower since {times.day(since)}: too little to alarm '
+            '(alarms: least)')
 
 
 #: The kinds of reasons to skip, in few words.

@@ -20,7 +20,7 @@ from parity.judge.nodes import listing, words
 from parity.judge.nodes.figures import last_by_node
 from parity.judge.refs import accepted
 from parity.judge.refs.accepted import Accepted
-from parity.judge.report.answer import noted
+from parity.judge.report.answer import noted, slight
 from parity.judge.stats import counts, interval
 from parity.judge.store import database, history
 from parity.judge.store.incidents import Incident, of_system
@@ -87,6 +87,8 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
     yield from (('nodes', line) for line in _nodes(system, since, scheduled))
     yield 'node-hours', _node_hours(system, since)
     yield 'coverage', '; '.join(filter(None, _coverage(nights, verdict.coverage.line)))
+    if small := slight(verdict.cells):
+        yield 'slightly', small
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
     yield 'alarms', _alarms(system, since, every, new)
     yield 'trust', budget.sentence(verdict.budget) or 'nothing is judged yet: no false alarm is possible'

@@ -37,6 +37,8 @@ WANTED = 0.05
 #: No machine is so many times as fast as the night before: such a figure is a mistake of its measurement. A metric
 #: that is better the lower it is must be a time: a count may fall so far.
 ABSURD, TIMES = 1000.0, ('s', 'ms', 'us', 'ns', 'min', 'h')
+#: Bad nights belong together if less good ones lie between two; what comes and goes is over after so many.
+GOOD_NIGHTS = 14
 #: Nights of a cell before its history judges it (parity.judge.stats.levels).
 FIRST = 10
 #: Steps of the timer that a figure may be off: one is the timer's own doing.

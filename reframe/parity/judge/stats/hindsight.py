@@ -60,6 +60,18 @@ def drops(x: np.ndarray, cuts: list[int]) -> list[tuple[int, float]]:
     return found
 
 
+def reaching(known: np.ndarray, deepest: np.ndarray, least: float) -> np.ndarray:
+    """Return the nights on which a slowdown is known that reached ``least``, a share, and is not over.
+
+    ``deepest`` [nights]: how far it was below the level before until then, log."""
+    told = np.zeros(len(known), dtype=bool)
+    reached = False
+    for night in range(len(known)):
+        reached = bool(known[night]) and (reached or -np.expm1(-deepest[night]) >= least)
+        told[night] = reached
+    return told
+
+
 def fresh(slow: np.ndarray) -> list[int]:
     """Return the nights on which an alarm begins after three nights without one."""
     at = np.flatnonzero(slow)

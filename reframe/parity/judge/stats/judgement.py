@@ -56,6 +56,8 @@ class Judgement:
     first_slow: int = -1          # and of the first that was surely slow; -1: not known
     level: float | None = None    # of the newest nights
     alone: bool = False           # tonight is so low that it is no chance, alone
+    lasts: int = 0                # nights of a slowdown that was found
+    lost: float | None = None     # share that its level lost, at most; None: it is beyond a bound, or of counts
     new: bool = False             # a slowdown that was found tonight
     before: float | None = None   # the median of the nights before tonight or an improvement; None: too few
 
@@ -103,23 +105,31 @@ class _Series:
         word, why = self._word(k, sign, state, last, seen)
         life = self._life(k)
         level = float(cells.now[k])
-        if word in ('ok', 'blind') and known and self._below(k, sign, reference):
+        lasts, lost = self._slowdown(k, sign, last) if word == 'regressed' else (0, None)
+        if known and word in ('ok', 'blind') and self._below(k, sign, reference):
             life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'detected': int(cells.begin[k])}
             off = percent(_share(level - sign * math.log(reference.value), sign))
             beyond = (f'the level of the last nights is {off} worse than the accepted '
                       f'{reference.value:.4g}, beyond its bound')
             if bounds.side(self._with_reruns(k, sign, last), reference.low, reference.high):
-                word, why = 'regressed', beyond
+                word, why, lasts = 'regressed', beyond, self._nights_since(k, int(cells.begin[k]), last)
             else:
                 why += f'; {beyond}: tonight is within it'
-        low = base - float(cells.value[k])
         return Judgement(
             word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
             last_good=int(cells.last_good[k]), first_slow=int(cells.first_slow[k]),
-            needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
-            alone=known and state == rule.QUIET and bool(
-                low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
+            lasts=lasts, lost=lost, needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
+            alone=known and bool(self.outcome.lone[last] > 0),
             new=state == rule.SLOW and self._is_new(k, last), before=before)
+
+    def _slowdown(self, k: int, sign: int, last: int) -> tuple[int, float]:
+        """Return how many nights a slowdown lasts, and the share that its level lost at most."""
+        episode = self.outcome.cells.lasting[k]
+        return self._nights_since(k, episode.begin, last), _share(-episode.deepest, sign)
+
+    def _nights_since(self, k: int, column: int, last: int) -> int:
+        columns = self.outcome.column[int(self.nights.start[k]):last + 1]
+        return int((columns >= column).sum())
 
     def _before(self, k: int, sign: int, last: int) -> float | None:
         """Return what was usual before tonight, of the same work and of the level that a person began; before an
@@ -218,7 +228,7 @@ class _Series:
     def _episode(self, k: int, sign: int, last: int) -> str:
         cells = self.outcome.cells
         found = cells.lasting[k]
-        lasts = int((self.outcome.column[int(self.nights.start[k]):last + 1] >= found.begin).sum())
+        lasts = self._nights_since(k, found.begin, last)
         off = percent(_share(found.depth, sign))
         kind = 'better' if found.depth > 0 else 'worse'
         said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
@@ -251,7 +261,8 @@ class _Series:
         newest = float(total[-rule.STEPS:].mean())
         why = (f'{total[-1]:g} tonight, {newest:.3g} a night in the last {rule.STEPS}, {usual:.3g} '
                'before (exact test of counts)')
-        return Judgement('regressed' if state == rule.SLOW else 'ok', why, value=float(total[-1]), baseline=usual)
+        return Judgement('regressed' if state == rule.SLOW else 'ok', why, value=float(total[-1]), baseline=usual,
+                         lasts=rule.STEPS)             # no night of counts alarms alone
 
     def _label(self, k: int, column: int) -> str:
         here = slice(int(self.nights.start[k]), int(self.nights.start[k + 1]))

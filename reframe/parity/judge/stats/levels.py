@@ -38,7 +38,8 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.
     run.all(accept_after)
     state = run.state[cell, column]
     counts.judge(nights, groups, rate, state)
-    return Outcome(state, run.wanted[cell, column], run.cells(), column)
+    return Outcome(state, run.wanted[cell, column], run.lone[cell, column], run.usual[cell, column],
+                   run.deepest[cell, column], run.cells(), column)
 
 
 class _Follow:
@@ -58,6 +59,8 @@ class _Follow:
         self.state = np.full((many, columns), rule.TOO_FEW, dtype=np.int8)
         # ``normal``: nights of a level, and of what came and went. ``pending``: an event that may begin a level
         self.wanted, self.normal = (np.zeros((many, columns), dtype=bool) for _ in range(2))
+        self.usual = np.zeros((many, columns), dtype=bool)
+        self.lone, self.deepest = (np.zeros((many, columns), dtype=np.float32) for _ in range(2))
         self.low, self.pending = (np.zeros(many, dtype=bool) for _ in range(2))
         self.surprise = np.full((many, columns), np.nan, dtype=np.float32)    # of the runs alone
         # nights of levels, one after the other, with the column and the residual of each; a level is begin to end
@@ -140,8 +143,40 @@ class _Follow:
         for c in self.comes.keys() & set(cells.tolist()):
             state[cells == c] = self._coming(c, t)
         self.state[cells, t] = state
+        self._note_lone(cells, t, base - tonight, some[:, 0])
+        self._note_deepest(cells, t)
         quiet = np.isfinite(s) & (nb >= rule.AFTER) & (state != rule.SLOW) & (state != rule.COMES)
         noise.note(cells[quiet], z[quiet])
+
+    def _note_lone(self, cells: np.ndarray, t: int, below: np.ndarray, nights: np.ndarray) -> None:
+        """Note how low a night is that chance explains as rarely as an alarm; and where like cells have such
+        nights too often for two to mean anything. ``below``: its distance from a level of so many ``nights``.
+
+        Where nothing was run again, no like cell may have had a night as low lately."""
+        s = self.noise.scale[cells]
+        clear = self.noise.bar[cells] * s * np.sqrt(1 + rule.BASE / nights)
+        low = (self.state[cells, t] == rule.QUIET) & (below > clear)
+        for i in np.flatnonzero(low):
+            c = cells[i]
+            like = np.flatnonzero(self.group == self.group[c])
+            lately = slice(max(0, t - rule.WINDOW), t)
+            quiet = self.state[like, lately] != rule.SLOW
+            worst = np.nanmin(np.where(quiet, self.surprise[like, lately], np.nan), initial=0)
+            if np.isfinite(self.again[c, t]) or below[i] > -worst * s[i]:
+                self.lone[c, t] = below[i]
+            before = slice(max(0, t - rule.WINDOW - rule.GOOD_NIGHTS), max(0, t - rule.GOOD_NIGHTS))
+            measured = np.isfinite(self.runs[like, before]).sum()
+            share = (self.lone[like, before] > 0).sum() / max(measured, 1)
+            self.usual[c, t] = rule.GOOD_NIGHTS * share ** 2 > self.noise.rate
+
+    def _note_deepest(self, cells: np.ndarray, t: int) -> None:
+        """Note how far the level of the newest nights of a slowdown was below the one before, at most."""
+        for c, e in self._slow().items():
+            if np.isfinite(self.x[c, t]):
+                first = max(self.begin[c], self.end[c] - rule.STEPS)
+                level = float(np.median(self.level[c, first:self.end[c]]))
+                e.deepest = max(e.deepest, e.base - level)
+                self.deepest[c, t] = e.deepest
 
     def _among(self, cells: list[int]) -> np.ndarray:
         """Return for each cell whether it is one of these (numpy's isin is slow on few)."""
@@ -413,17 +448,12 @@ class _Follow:
         x, at = (self._newest(of, low, begin[low], self.end[low], rule.LEVEL) for of in (self.level, self.at))
         last_good[low], first_slow[low] = begun(x - base[low, None], at, noise.scale[low] * noise.v[low, -2] ** .5)
         effect = np.where(known.any(axis=1) & self.nodes.several, self.nodes.effects(row, last), np.nan)
-        surprise = np.where(self.state == rule.SLOW, np.nan, self.surprise)[:, -rule.WINDOW - 1:-1]
-        worst = np.zeros(noise.groups)
-        np.fmin.at(worst, self.group, np.nanmin(surprise, axis=1, initial=0))
         new = np.clip(self.end - self.begin, 1, rule.STEPS)
         now = self._newest(self.level, row, self.begin, self.end, rule.STEPS)
         v = noise.v[row, np.minimum(np.searchsorted(rule.LENGTHS, new), len(rule.LENGTHS) - 1)]
-        alone = noise.scale * np.sqrt(1 + rule.BASE / np.clip(nights, 1, rule.LEVEL))
-        clear = np.column_stack((noise.bar * alone, np.fmax(noise.bar * alone, -worst[self.group] * noise.scale)))
         least = [self.moves[g].least(c, self.x.shape[1] - 1) for c, g in enumerate(self.group)]
         seen = noise.visible(np.clip(nights, 1, rule.LEVEL), np.array(least))
         return Cells(base, nights, noise.scale, noise.bar, np.where(self.age < FIRST, np.nan, seen), self.low,
                      effect, self.x[row, last], began, since, self.changed, self.change, medians(now),
                      self.at[row, self.begin], noise.scale * np.sqrt(rule.MEDIAN * v / new), last_good, first_slow,
-                     clear, self.episode, self.comes)
+                     self.episode, self.comes)

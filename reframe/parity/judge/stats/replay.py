@@ -117,14 +117,15 @@ class _Record:
     drops: int = 0
 
 
-def live(history: History, accept_after: int, rate: float,
+def live(history: History, accept_after: int, rate: float, least: float = 0.0,
          done: Callable[[int], None] = lambda series: None) -> Life:
-    """Judge every night with what was known on it. ``done`` takes how many series are ready."""
+    """Judge every night with what was known on it. ``least``: the smallest slowdown to tell, a share.
+    ``done`` takes how many series are ready."""
     record = _Record()
     for part in _parts(history):
         outcome = levels.follow(part.nights, part.groups, rate, part.events, part.places, accept_after)
         for k in range(len(part.names)):
-            _one(record, part, k, outcome, accept_after)
+            _one(record, part, k, outcome, accept_after, least)
         done(len(record.series))
     order, when = np.argsort(history.nights.when, kind='stable'), history.nights.when
     return Life(sorted(record.series, key=lambda s: s.name), _joined(record.slowdowns),
@@ -139,13 +140,16 @@ def _parts(history: History) -> Iterator[History]:
     yield from (history.part(groups[part == number]) for number in np.unique(part))
 
 
-def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_after: int) -> None:
+def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_after: int, least: float) -> None:
     """Gather what series ``k`` would have been told."""
     name, nights = part.names[k], part.nights
     here = np.arange(*nights.start[k:k + 2])
     here = here[np.isfinite(nights.value[here])]
     x, state, when = nights.value[here], outcome.state[here], nights.when[here]
-    slow, labels, judged = np.isin(state, rule.KNOWN), [part.labels[i] for i in here], state != rule.TOO_FEW
+    slow = np.isin(state, rule.KNOWN)
+    if not nights.counts[k]:
+        slow = hindsight.reaching(slow, outcome.deepest[here], least)
+    labels, judged = [part.labels[i] for i in here], state != rule.TOO_FEW
     visible, fresh = -np.expm1(-outcome.cells.visible[k]), hindsight.fresh(slow)
     long = len(here) >= SHORTEST and not nights.counts[k]
     cuts = hindsight.boundaries(x) if long else []

@@ -73,7 +73,7 @@ LOW, RERUN, WINDOW = -1.75, 0.036, 80
 STEPS = 10
 #: So many spells within so many nights, each at least SPELL_SIZE of this one, are one state. It ends after so
 #: many good nights.
-COMING, SPELLS_WITHIN, GOOD_NIGHTS, SPELL_SIZE = 3, 60, 14, 0.7
+COMING, SPELLS_WITHIN, GOOD_NIGHTS, SPELL_SIZE = 3, 60, bounds.GOOD_NIGHTS, 0.7
 #: A spell after others shows from so many standard deviations on; if none was found before, it takes so many.
 CLEAR, UNSEEN = 3.0, 5
 #: Nights half as low are no chance where a binomial test finds them so rare. Then a spell shows from here on.
@@ -99,6 +99,7 @@ class Episode:
     place: int = 0           # where it ends
     began: tuple[str, int] = ('', -1)     # the event that began the level before, and its column
     again: int = -1          # column of the level before the improvement that a slowdown leads back to; -1: none
+    deepest: float = 0.0     # how far the level of its newest nights was below the base, at most
 
     def proved(self, end: int) -> bool:
         """Return whether an improvement is proved at place ``end``. One that no machine makes never is."""
@@ -126,16 +127,22 @@ class Cells:
     error: np.ndarray         # standard error of that level
     last_good: np.ndarray     # columns of the newest night that was surely good before a slowdown, and of the
     first_slow: np.ndarray    # first that was surely slow; -1: not known
-    clear: np.ndarray         # log [2]: one night is no chance so far below the level; run again, or not
     lasting: dict[int, Episode] = field(default_factory=dict)
     comes: dict[int, tuple[int, int]] = field(default_factory=dict)     # spells since a column
 
 
 @dataclass
 class Outcome:
-    """``state`` of each night, in the order of the nights given; ``reruns``: it was low, and a rerun is wanted."""
+    """``state`` of each night, in the order of the nights given; ``reruns``: it was low, and a rerun is wanted.
+
+    ``lone``: how far a night was below its level, if nothing was found and it is too low for chance; else 0.
+    ``usual``: like cells have such nights so often that two within GOOD_NIGHTS are chance. ``deepest``: how far a
+    slowdown was below the level before until that night. Both are logarithms above 0."""
 
     state: np.ndarray
     reruns: np.ndarray
+    lone: np.ndarray
+    usual: np.ndarray
+    deepest: np.ndarray
     cells: Cells
     column: np.ndarray        # of each night: nights of one time are in one column, as far as series share times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from parity.base.figures import counted
@@ -14,6 +15,9 @@ from parity.site.plan import PlannedCase
 
 #: Nights of a month.
 NIGHTS = 30
+#: Alarms for nothing in a month, of systems with one false alarm a month by chance, that real histories gave
+#: (docs/real-histories.md): the fewest and the most series of these systems, and alarms.
+_MEASURED = ((25, 35, '0.1 to 0.5'), (60, 70, '0.3 to 0.9'), (190, 190, '1.3'))
 #: At a larger rate no alarm would mean anything, whatever the budget.
 _MOST = 0.1
 
@@ -51,7 +55,20 @@ def sentence(budget: AlarmBudget) -> str:
     shared_by = ', '.join(named)
     parts = [f'false alarms: at most {budget.a_month:g} a month by {shared_by}, one in {1 / budget.rate:,.0f} '
              'nights each (docs/regression.md)'] if shared_by else []
+    if real := measured(budget.a_month, budget.histories):
+        parts.append(real)
     if alone:
-        parts.append(f'{counted(alone, "bound")} without a history: one in {1 / bounds.CHANCE:,.0f} nights '
-                     f'each, up to {NIGHTS * alone * bounds.CHANCE:.2g} a month {"more" if parts else "in all"}')
+        chance = bounds.CHANCE * (bounds.GOOD_NIGHTS * bounds.CHANCE) ** (budget.nights - 1)
+        parts.append(f'{counted(alone, "bound")} without a history: one in {1 / chance:,.0f} nights '
+                     f'each, up to {NIGHTS * alone * chance:.2g} a month {"more" if parts else "in all"}')
     return '; '.join(parts)
+
+
+def measured(a_month: float, histories: int) -> str:
+    """Return how many alarms for nothing real histories gave, about as many as these; '' where nobody measured."""
+    fewest = _MEASURED[0][0]
+    if a_month != 1 or histories < fewest:
+        return ''
+    first, last, alarms = min(_MEASURED, key=lambda row: abs(math.log(histories / row[1])))
+    series = f'{first} to {last}' if last > first else f'{first}'
+    return f'real histories of {series} series gave {alarms} a month for nothing'

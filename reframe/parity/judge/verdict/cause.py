@@ -16,6 +16,7 @@ import polars as pl
 
 from parity.base import codes
 from parity.base.figures import counted, several
+from parity.base.text import node_name
 from parity.judge.store import changes, database, history
 from parity.judge.store.record import Session
 from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Attribution, Cell, Change, Subsystem, Where, names
@@ -28,14 +29,27 @@ _COLUMNS = (*_FIGURE, 'partition', 'environ', 'session', 'rerun_of', 'start', 'v
 
 
 def with_causes(cells: list[Cell], system: str, session: str) -> list[Cell]:
-    """Return the cells, the slower ones with their cause.
+    """Return the cells, the slower ones with their cause, also those of one bad night.
 
     Raises InfrastructureError where the database cannot be read."""
-    slower = [c for c in cells if c.verdict == 'regressed']
+    slower = [cell for cell in cells if _is_low(cell)]
     found = of_cells(slower, cells, history.load(system, reruns=True, labelled=True),
                      database.sessions(system), session)
     causes = iter(found)
-    return [c.model_copy(update={'cause': next(causes)}) if c.verdict == 'regressed' else c for c in cells]
+    return [cell.model_copy(update={'cause': next(causes)}) if _is_low(cell) else cell for cell in cells]
+
+
+def _is_low(cell: Cell) -> bool:
+    return cell.verdict == 'regressed' or bool(cell.once)
+
+
+def named_once(cells: Iterable[Cell]) -> list[str]:
+    """Return the nodes on which alone cells were slow tonight, for one night as yet."""
+    nodes = set()
+    for cell in cells:
+        if cell.once and cell.cause and cell.cause.where.kind == 'node':
+            nodes.add(node_name(cell.cause.where.name))
+    return sorted(nodes)
 
 
 def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: list[Session],
@@ -67,7 +81,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         own = [r for r in rows if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
         past = values.get(tuple(getattr(cell, name) for name in history.CELL), {})
         good, first = _begin(cell, own, past, session, bad)
-        if cell.verdict == 'regressed':
+        if _is_low(cell):
             known = figures(rows, session, float('-inf') if good is None else good, cell)
             where = place(known, cell.partition, nodes_in.get(cell.partition, set()))
         if good is None:

@@ -103,12 +103,12 @@ def judged(session: Session) -> Verdict:
     declared = pairs.read(system)
     share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
                     pairs=budget.expectations(declared, planned.cases))
-    cells, shared, longer = _with_history(cells, system.name, session, share)
+    cells, shared, longer = _with_history(cells, system, session, share)
     cells = [_not_missed(cell, system, session) for cell in cells]
-    shared = shared.model_copy(update={'bounds_alone': sum(
-        budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)})
+    alone = sum(budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)
+    shared = shared.model_copy(update={'bounds_alone': alone, 'nights': system.alarms.nights})
     cells = list(map(cellmaker.with_power, cells))
-    if any(c.verdict == 'regressed' for c in cells):
+    if any(cell.verdict == 'regressed' or cell.once for cell in cells):
         from parity.judge.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
     known, acks_from = table.at(system.name, uuid, session.start)
@@ -158,20 +158,22 @@ def _next_night(session: Session, system: str) -> float:
     return 0.0
 
 
-def _with_history(cells: list[Cell], system: str, session: Session,
+def _with_history(cells: list[Cell], system: System, session: Session,
                   share: Callable[[int], model.AlarmBudget]) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
     """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer
     or repeat their figures."""
-    if len(known := database.sessions(system, last=bounds.FIRST + 1)) < 2:
+    known = database.sessions(system.name, last=bounds.FIRST + 1)
+    beyond = any(cell.verdict == 'regressed' for cell in cells)      # the nights before say if it is the first
+    if len(known) < 2 and not beyond:
         return cells, share(0), []
-    if (first := learning.of_first_nights(cells, session, known)) is not None:
+    if not beyond and (first := learning.of_first_nights(cells, session, known)) is not None:
         return first, share(0), []
     from parity.judge.verdict import (  # polars, which they load, doubles the time of a small verdict
         nights,
         replayed,
     )
-    told = [*nights.longer(system, session.uuid), *replayed.warnings(system, session.uuid)]
-    return *nights.with_history(cells, system, session.uuid, share), told
+    told = [*nights.longer(system.name, session.uuid), *replayed.warnings(system.name, session.uuid)]
+    return *nights.with_history(cells, system.name, session.uuid, system.alarms, share), told
 
 
 def _cells(planned: Plan, session: Session, system: System, waived: dict[str, str]) -> list[Cell]:

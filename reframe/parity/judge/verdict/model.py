@@ -104,6 +104,7 @@ class Cell(Strict):
     first_slow: float = 0.0          # the first night that was surely slow; 0: not known
     level: float | None = None       # of the newest nights of that level, in the metric's unit
     once: float | None = None        # the share by which tonight is low, too few nights for a slowdown
+    slight: float | None = None      # the share that its level lost, too small a slowdown to alarm
     new_reference: Change | None = None     # of the reference that the check has itself
     restarts: int = 0                # times in a row that it learns anew without having learned
     anew: list[Change] = []          # other work: it learns anew, or its accepted value is of the work before
@@ -214,6 +215,7 @@ class AlarmBudget(Strict):
     pairs: int = 0                   # figures that declared pairs speak of
     rate: float = 1 / 30
     bounds_alone: int = 0            # cells without a history: stats.bounds.CHANCE instead of ``rate``
+    nights: int = 2                  # bad ones that turn a cell red
 
 
 class Verdict(Strict):

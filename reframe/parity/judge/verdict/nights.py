@@ -1,13 +1,12 @@
 """The nights before a session: they judge its cells, all at once as a large system has many, and find long cases.
 
 The accepted bounds judge tonight; the history judges tonight against the nights before, at a stated rate of
-false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise."""
+false alarms. Worse by either is a bad night, unless the same case, run again the same night, says otherwise. So
+many bad nights are a regression as the system says (`alarms: nights`); before that one is `once`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -15,18 +14,19 @@ import numpy as np
 import polars as pl
 
 from parity.base import times
-from parity.base.figures import counted, duration, several
-from parity.judge.stats import bounds, falls, levels
+from parity.base.figures import counted, duration, percent, several
+from parity.judge.stats import bad_nights, bounds, levels
+from parity.judge.stats.bad_nights import BadNights
 from parity.judge.stats.bounds import FIRST
-from parity.judge.stats.falls import Falls
 from parity.judge.stats.judgement import Judgement, Reference, judged
 from parity.judge.stats.nights import Nights
-from parity.judge.stats.rule import BEGIN
+from parity.judge.stats.rule import BEGIN, TOO_FEW, Outcome
 from parity.judge.store import database, history
 from parity.judge.verdict import events
 from parity.judge.verdict.cells import OPEN, sentence, too_fast
 from parity.judge.verdict.learning import SECONDS, left_out
-from parity.judge.verdict.model import COMES, AlarmBudget, Cell, Change
+from parity.judge.verdict.model import COMES, AlarmBudget, Cell, Change, Word
+from parity.site.systems import Alarms
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES = 2.0
@@ -37,6 +37,7 @@ _NAMED = 10
 _CASE = ('partition', 'environ', 'case', 'size')
 #: A cell whose accepted value is of other work.
 _NO_REFERENCE = dict.fromkeys(('reference', 'low', 'high', 'visible'))
+_IF_IT_LASTS = 'a slowdown if it comes again'
 #: Nights of a cell's life, by name.
 _BEGINS = ('begin', 'detected', 'last_good', 'first_slow')
 _OF_RUN = ('value', 'node', 'software', 'reference', 'unit', 'work')
@@ -46,24 +47,25 @@ class Tonight(NamedTuple):
     """The judgement of a cell's history on its figures of this session."""
 
     judgement: Judgement
-    runs: tuple[float, ...]
     reruns: tuple[float, ...]
     life: dict[str, Any]             # state, begin, found and level of its segment
-    start: float                     # when the night began, Unix time
+    starts: list[float]              # when its nights began, Unix times
     former: list[Change]             # what changed since the work that the accepted value is of
-    falls: Falls                     # beyond the accepted bound, on the nights before
-    first_fall: float                # when the first fall began, Unix time
+    bad: BadNights                   # on which no slowdown was found
 
 
-def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
-                 ) -> tuple[list[Cell], AlarmBudget]:
+def with_history(cells: list[Cell], system: str, session: str, alarms: Alarms,
+                 budget: Callable[[int], AlarmBudget]) -> tuple[list[Cell], AlarmBudget]:
     """Return all cells of the session, each with its last word, and the budget of so many histories."""
     judged = [cell for cell in cells if cell.better and (cell.verdict in OPEN or cell.beyond_reference)]
+    both_sides = [cell for cell in cells if not cell.better and cell.verdict == 'regressed']
     disturbed, skipped = [c for c in cells if c.verdict == 'disturbed'], left_out(cells)
-    found, shared = of_cells(judged, system, session, budget)
-    told = zip(judged, found, strict=True)
-    known = {id(cell): _joined(cell, tonight) for cell, tonight in told
+    found, shared = of_cells(judged, system, session, budget, alarms.least)
+    known = {id(cell): _joined(cell, tonight, alarms) for cell, tonight in zip(judged, found, strict=True)
              if tonight and (cell.verdict in OPEN or tonight.former)}
+    for cell, tonight in zip(both_sides, _of_bounds_alone(both_sides, system, session), strict=True):
+        word, update = _of_bad_nights(cell, cell.verdict, tonight, alarms)
+        known[id(cell)] = {**update, 'verdict': word, 'reason': sentence(cell.reason, update['reason'])}
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
         known[id(cell)] = {'disturbed_nights': count}
     for cell, count in zip(skipped, _skipped(skipped, system, session), strict=True):
@@ -71,7 +73,7 @@ def with_history(cells: list[Cell], system: str, session: str, budget: Callable[
     return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells], shared
 
 
-def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
+def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
     """Return the changes that the history makes in the cell: it has the last word, but for a bound."""
     if tonight.former:
         facts = several([change.fact for change in tonight.former])
@@ -87,17 +89,11 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
         update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high,
                    'visible': min(shown, default=None)}
         reason = sentence(reason, *told.warnings)
-        if word == 'regressed' and told.verdict != 'regressed':
-            beyond = _beyond(cell, tonight, reason)
-            update |= beyond
-            word, reason = beyond['verdict'], beyond['reason']
-        elif told.alone and told.verdict != 'regressed':
-            update['once'] = abs(told.value / told.baseline - 1)
-        elif tonight.falls.coming and told.state == 'normal':
-            update |= _coming(tonight, 0)
-            reason = sentence(reason, _spells(tonight, 0))
-    if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
-            or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
+    word, more = _slower(cell, word, tonight, alarms)
+    reason = sentence(reason, more.pop('reason', ''))
+    update |= more
+    if told.verdict == 'improved' and word in ('ok', 'unreferenced') \
+            or word == 'unreferenced' and told.verdict in ('ok', 'blind'):
         word, reason = told.verdict, sentence(reason, told.why)
     accepted = cell.reference is not None and not cell.reference_source
     if not accepted and (why := too_fast(cell.better, cell.value, told.before, cell.unit, 'the nights before')):
@@ -105,47 +101,84 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     return {**update, 'verdict': word, 'reason': reason}
 
 
-def _beyond(cell: Cell, tonight: Tonight, reason: str) -> dict[str, Any]:
-    """Return the changes in a cell that is beyond its accepted bound tonight, which its history calls no slowdown.
+def _slower(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> tuple[Word, dict[str, Any]]:
+    """Return the word of a cell that may be slower, and changes in the cell. ``word``: by its bounds.
 
-    Where it fell before, and reruns of tonight confirm this fall, it comes and goes. One night is a slowdown if it
-    is too low for chance. Any other is a line."""
+    A slowdown that the history found alarms if it lasts enough nights and is large enough, or beyond a bound."""
     told = tonight.judgement
-    if tonight.falls.spells and (tonight.reruns or told.alone):
-        return {'verdict': 'regressed', 'reason': sentence(reason, _spells(tonight, 1)), **_coming(tonight, 1)}
-    if told.alone:
-        return {'verdict': 'regressed', 'reason': reason, 'state': 'slow', 'begin': tonight.start,
-                'detected': tonight.start, 'level': told.value}
-    confirmed = 'run again it was as low: a slowdown if it comes again' if tonight.reruns else 'not run again'
-    expected = cell.reference or told.baseline         # a reference may be 0
-    once = abs(cell.value / expected - 1) if expected else None
-    return {'verdict': 'ok', 'reason': sentence(reason, confirmed), 'once': once}
+    if told.verdict != 'regressed':
+        return _of_bad_nights(cell, word, tonight, alarms)
+    if told.lasts < alarms.nights:
+        return 'ok', {'reason': f'{told.why}; {_IF_IT_LASTS}', 'once': _off(cell, told)}
+    small = told.lost is not None and told.lost < alarms.least
+    if small and word != 'regressed':
+        return 'ok', {'reason': f'{told.why}; it alarms from {percent(alarms.least)} on', 'slight': told.lost}
+    return 'regressed', {'reason': told.why}
 
 
-def _coming(tonight: Tonight, more: int) -> dict[str, Any]:
-    """Return the life of a cell that comes and goes; ``more``: 1 where it is low tonight."""
-    life = {'state': COMES, 'begin': tonight.first_fall, 'detected': tonight.start if more else tonight.first_fall}
-    return {**life, 'level': tonight.judgement.value} if more else life
+def _of_bad_nights(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> tuple[Word, dict[str, Any]]:
+    """Return the word of a night on which the history finds no slowdown, and changes in the cell.
+
+    Enough bad nights that belong together are a slowdown, or come and go. Fewer are `once`."""
+    told, bad = tonight.judgement, tonight.bad
+    many = bad.count >= alarms.nights
+    update: dict[str, Any] = {}
+    if many and (bad.tonight or bad.spells > 1):
+        update['reason'] = _spells(bad, tonight.starts)
+        if told.state in ('learning', 'normal'):
+            update |= _life(bad, tonight.starts, alarms)
+    if many and bad.tonight:
+        return 'regressed', {**update, 'level': cell.value}
+    if word == 'regressed':
+        confirmed = 'run again it was as low' if tonight.reruns else 'not run again'
+        reason = sentence(f'{confirmed}: {_IF_IT_LASTS}', update.get('reason', ''))
+        return 'ok', {**update, 'reason': reason, 'once': _off(cell, told)}
+    off = _off(cell, told)
+    if told.alone and off and off >= alarms.least:
+        update['once'] = off
+    return word, update
 
 
-def _spells(tonight: Tonight, more: int) -> str:
-    return f'comes and goes: {tonight.falls.spells + more} spells since {times.day(tonight.first_fall)}'
+def _life(bad: BadNights, starts: list[float], alarms: Alarms) -> dict[str, Any]:
+    """Return the life of a cell with so many bad nights: they began on the first."""
+    return {'state': COMES if bad.spells > 1 else 'slow', 'begin': starts[bad.places[0]],
+            'detected': starts[bad.places[alarms.nights - 1]]}
 
 
-def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget]
-             ) -> tuple[list[Tonight | None], AlarmBudget]:
+def _spells(bad: BadNights, starts: list[float]) -> str:
+    """Return 'comes and goes: 3 spells since 2026-11-20'; '' of neighbouring nights."""
+    if bad.spells < 2:
+        return ''
+    return f'comes and goes: {bad.spells} spells since {times.day(starts[bad.places[0]])}'
+
+
+def _off(cell: Cell, told: Judgement) -> float | None:
+    """Return the share by which tonight is worse than expected; None where it is not, or where that is 0."""
+    value, expected = told.value, told.baseline
+    if bounds.side(cell.value, cell.low, cell.high):
+        value, expected = cell.value, cell.reference or told.baseline
+    if not expected:
+        return None
+    share = value / expected - 1
+    return abs(share) if (share < 0) == (cell.better == 'higher') else None
+
+
+def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget],
+             least: float = 0.0) -> tuple[list[Tonight | None], AlarmBudget]:
     """Return the judgement of each cell's history, None for one without a figure tonight, and the budget.
 
-    Tonight is the last night. ``budget``: of so many histories that are long enough to judge."""
-    frame = _up_to(cells, system, session)
+    Tonight is the last night. ``budget``: of so many histories that are long enough to judge. ``least``: the
+    smallest slowdown that alarms, a share."""
+    frame = _up_to(cells, session, history.load(system, reruns=True).lazy())
     tonight = frame.filter(pl.col('night') == frame['night'].max()) if len(frame) else frame
     here = tonight.filter(~pl.col('again'))['cell'].unique().sort()
     found: list[Tonight | None] = [None] * len(cells)
     if here.is_empty():
         return found, budget(0)
     tonight = _without_others(tonight)
+    beyond = _beyond(_without_others(frame), cells)
     by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
-    runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
+    _, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
     nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(here.implode())), cells, system)
     own = [cells[i] for i in here]
     former = [work.changes if (work := anew.get(i)) and work.unaccepted and not cells[i].reference_source and
@@ -167,11 +200,79 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
                 'new_reference': new_references.get(i),
                 'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
                 **{name: begins.get(column, 0.0) for name, column in columns.items()}}
-        fell = _falls(nights, k, rows['event'], signs[k], references[k])
-        first_fall = start[nights.start[k] + fell.begin] if fell.spells else 0.0
-        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1],
-                           former[k], fell, first_fall)
+        level = slice(_since_event(rows['event'], *nights.start[k:k + 2]), nights.start[k + 1])
+        fell = {} if former[k] else beyond.get(i, {})
+        bad = _bad_nights(start[level], outcome, level, fell, least)
+        found[i] = Tonight(each, tuple(reruns.get(i, ())), life, start[level], former[k], bad)
     return found, shared
+
+
+def _since_event(event: pl.Series, first: int, until: int) -> int:
+    """Return the place of the newest night, from ``first`` to ``until``, whose event begins a level; else of the
+    first one."""
+    begun = np.flatnonzero(event[first:until].is_in(BEGIN).to_numpy())
+    return first + (int(begun[-1]) if len(begun) else 0)
+
+
+def _bad_nights(starts: list[float], outcome: Outcome, here: slice, fell: Mapping[float, bool], least: float
+                ) -> BadNights:
+    """Return the newest bad nights of a cell, those of a slowdown aside. ``here``: the places of its nights, which
+    began at ``starts``. ``fell``: of nights beyond its bound, whether a rerun confirmed that. ``least``: the share
+    that a night within them must be low.
+
+    Where a history judges a night, chance may explain one beyond the bound that nothing confirmed."""
+    low = outcome.lone[here]
+    bad = (low > 0) & (-np.expm1(-low) >= least) & ~outcome.usual[here]
+    if not fell and not bad.any():
+        return BadNights()
+    judged = outcome.state[here] != TOO_FEW
+    for night in np.flatnonzero(np.isin(starts, [*fell])).tolist() if fell else ():
+        confirmed = fell[starts[night]]
+        bad[night] = bad[night] or confirmed or not judged[night]
+    return bad_nights.newest(bad, outcome.deepest[here] > 0)
+
+
+def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, bool]]:
+    """Return for each cell, by its place, the nights whose figure is beyond its bounds on the bad side: when each
+    began, and whether its reruns are beyond them, too. A night whose reruns are within them is none.
+
+    ``frame``: rows of _up_to."""
+    bad_sides = []
+    for i, cell in enumerate(cells):
+        if cell.reference is not None:
+            least = None if cell.better == 'lower' else cell.low
+            most = None if cell.better == 'higher' else cell.high
+            bad_sides.append((i, least, most))
+    schema = {'cell': frame.schema['cell'], 'least': pl.Float64, 'most': pl.Float64}
+    ends = pl.DataFrame(bad_sides, schema, orient='row')
+    rows = frame.join(ends, on='cell', maintain_order='left')
+    below = (pl.col('value') < pl.col('least')).fill_null(False)
+    above = (pl.col('value') > pl.col('most')).fill_null(False)
+    rows = rows.filter((below | above).any().over('cell', 'night'))
+    rows = rows.group_by('cell', 'night', 'again', 'least', 'most').agg(pl.col('value').median())
+    rows = rows.with_columns(low=below | above).pivot('again', index=['cell', 'night'], values='low')
+    found: dict[int, dict[float, bool]] = {}
+    for row in rows.iter_rows(named=True):
+        runs, again = row.get('false'), row.get('true')
+        if runs and again is not False:
+            found.setdefault(row['cell'], {})[row['night']] = bool(again)
+    return found
+
+
+def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[Tonight]:
+    """Yield tonight's judgement of cells that no history judges, as their better side is not known."""
+    if not cells:
+        return
+    rows = history.rows(database.starts()).filter(
+        ~pl.col('declared'), pl.col('system') == system, pl.col('value').is_not_null(), pl.col('status') == '')
+    rows = rows.select(history.SCHEMA.keys()).with_columns(pl.col(pl.String).cast(history.TEXT))
+    frame = _without_others(_up_to(cells, session, rows))
+    beyond = _beyond(frame, cells)
+    for i, cell in enumerate(cells):
+        starts = frame.filter(pl.col('cell') == i)['night'].unique().sort().to_list()
+        bad = np.isin(starts, [*beyond.get(i, {})])
+        told = Judgement('insufficient', '', value=cell.value)
+        yield Tonight(told, (), {}, starts, [], bad_nights.newest(bad, np.zeros_like(bad)))
 
 
 def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]:
@@ -191,31 +292,21 @@ def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]
     return found
 
 
-def _falls(nights: Nights, k: int, event: pl.Series, sign: int, reference: Reference | None) -> Falls:
-    """Return the falls of series k beyond its accepted bound, since the newest event that begins a level."""
-    bound = reference and (reference.low if sign > 0 else reference.high)
-    if not bound or bound < 0:
-        return Falls()
-    first, until = nights.start[k:k + 2].tolist()
-    begun = np.flatnonzero(event[first:until].is_in(BEGIN).to_numpy())
-    since = first + (begun[-1] if len(begun) else 0)
-    fell = falls.before_tonight(nights.value[since:until], nights.again[since:until], sign * math.log(bound))
-    return replace(fell, begin=fell.begin + since - first)
-
-
 def _groups(cells: list[Cell]) -> np.ndarray:
     """Number the cells of one check and metric alike: they share their noise."""
     return np.unique([f'{cell.check}.{cell.metric}' for cell in cells], return_inverse=True)[1]
 
 
-def followed(cells: list[Cell], system: str, session: str, rate: float) -> tuple[pl.DataFrame, np.ndarray]:
-    """Return CELL and `start` (Unix time) of each night of each cell, and its state by today's rule
-    (parity.judge.stats.levels)."""
-    nights, rows, _ = _table(_up_to(cells, system, session), cells, system)
+def followed(cells: list[Cell], system: str, session: str, rate: float, least: float
+             ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+    """Return CELL and `start` (Unix time) of each night of each cell. Return its state by today's rule
+    (parity.judge.stats.levels), and whether it is slow by less than ``least``."""
+    nights, rows, _ = _table(_up_to(cells, session, history.load(system, reruns=True).lazy()), cells, system)
     own = [cells[i] for i in rows['cell'].unique(maintain_order=True)]
-    state = levels.follow(nights, _groups(own), rate, rows['event'].to_numpy(),
-                          np.unique(rows['node'].to_numpy(), return_inverse=True)[1]).state
-    return rows.join(_named(cells), on='cell').select(*history.CELL, start='night'), state
+    outcome = levels.follow(nights, _groups(own), rate, rows['event'].to_numpy(),
+                            np.unique(rows['node'].to_numpy(), return_inverse=True)[1])
+    small = (outcome.deepest > 0) & (-np.expm1(-outcome.deepest) < least)
+    return rows.join(_named(cells), on='cell').select(*history.CELL, start='night'), outcome.state, small
 
 
 def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
@@ -328,14 +419,13 @@ def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_row_index('row').join(others, on='row', how='anti', maintain_order='left').drop('row')
 
 
-def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
+def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame:
     """cell, night, label, session, again, value, node, software, reference, unit, work, sign: every figure that
     was known when the session was judged.
 
-    ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
-    the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
-    session has no figure."""
-    frame = history.load(system, reruns=True).lazy()
+    ``frame``: every figure, with reruns. ``cell`` is its place among the cells. A night is a session, named by
+    when it began. Reruns (again) belong to the night of the session that they confirm. No rows where the session
+    has no figure."""
     wanted = _named(cells).lazy().with_columns(pl.Series('sign', [_sign(cell) for cell in cells], dtype=pl.Int8))
     own = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='').unique('session').collect()
     start = own.filter(session=session)['start'].max()

@@ -7,7 +7,7 @@ import contextlib
 import polars as pl
 
 from parity.base.errors import InfrastructureError
-from parity.judge.stats import bounds
+from parity.judge.stats import bad_nights, bounds
 from parity.judge.stats.rule import COMES, FAST, GOING, LOW_NIGHTS, SLOW, TOO_FEW
 from parity.judge.store import database, history, states
 from parity.judge.verdict import budget, nights
@@ -63,30 +63,43 @@ def _lacking(system: str, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
     own = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
     cells = [Cell(**row, subsystem='', verdict='ok') for row in own.select(
         'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
-    rate = budget.of(systems.read(system).alarms.a_month, len(cells), 0, 0).rate
+    alarms = systems.read(system).alarms
+    rate = budget.of(alarms.a_month, len(cells), 0, 0).rate
     newest = frame.sort('start')['session'][-1]
-    rows, state = nights.followed(cells, system, newest, rate)
+    rows, state, small = nights.followed(cells, system, newest, rate, alarms.least)
+    words = pl.Series(state).replace_strict(_WORDS, default='ok', return_dtype=pl.String)
     rows = rows.with_columns(
-        word=pl.Series(state).replace_strict(_WORDS, default='ok', return_dtype=pl.String),
+        word=pl.select(pl.when(pl.Series(small)).then(pl.lit('ok')).otherwise(words)).to_series(),
         state=pl.Series(state).replace_strict(_NAMES, default='normal', return_dtype=pl.String))
-    judged = _bounded(frame.filter(pl.col('session').is_in(list(lacking))), rows)
+    judged = _bounded(frame.filter(pl.col('session').is_in(list(lacking))), rows, alarms.nights)
     return {uuid: each.select(pl.col(name).cast(kind) if name in each.columns else pl.lit(None, kind).alias(name)
                               for name, kind in states.SCHEMA.items())
             for (uuid,), each in judged.group_by('session')}
 
 
-def _bounded(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return CELL, session, state and word: the accepted bounds of a night go before the word of its history."""
+def _bounded(frame: pl.DataFrame, rows: pl.DataFrame, least: int) -> pl.DataFrame:
+    """Return CELL, session, state and word: the bounds of a night go before the word of its history, where so many
+    nights are beyond them."""
     nights = history.nights(frame).select(*history.CELL, 'session', 'start', *_BOUNDED).collect()
-    judged = nights.join(rows, on=[*history.CELL, 'start'], how='left')
-    words = [_word(*row) for row in judged.select(*_BOUNDED, 'word').iter_rows()]
+    judged = nights.join(rows, on=[*history.CELL, 'start'], how='left').sort(*history.CELL, 'start')
+    by_bounds = [bounds.word(better, value, low, high)
+                 for better, value, _, low, high in judged.select(_BOUNDED).iter_rows()]
+    judged = judged.with_columns(beyond=pl.Series(by_bounds) == 'regressed')
+    many = []
+    for cell in judged.partition_by(history.CELL, maintain_order=True):
+        many += (bad_nights.counts(cell['beyond'].to_numpy()) >= least).tolist()
+    words = [_word(*row, enough) for row, enough in zip(
+        judged.select(*_BOUNDED, 'word').iter_rows(), many, strict=True)]
     return judged.with_columns(word=pl.Series(words, dtype=pl.String))
 
 
 def _word(better: str, value: float, reference: float | None, low: float | None, high: float | None,
-          past: str | None) -> str:
-    """Return the word of a night by its bounds and, ``past``, by the history."""
+          past: str | None, many: bool) -> str:
+    """Return the word of a night by its bounds and, ``past``, by the history; ``many``: so many nights are beyond
+    its bounds that it is slower."""
     word = bounds.word(better, value, low, high)
+    if word == 'regressed' and not many:
+        word = 'ok'
     if word == 'regressed' or word == 'improved' and past != 'regressed':
         return word
     if reference is None or past not in (None, 'insufficient'):

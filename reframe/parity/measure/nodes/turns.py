@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Collection
 from operator import attrgetter, itemgetter
 from statistics import median
 
@@ -29,18 +30,19 @@ _TAKEN_BACK = [Kind.CANCELLED.value, Kind.STOPPED.value]
 Costs = dict[tuple[str, str, str], float]
 
 
-def by_turns(system: System, arguments: list[str], night: str, seconds: float) -> str:
+def by_turns(system: System, arguments: list[str], night: str, seconds: float, suspects: Collection[str] = ()
+             ) -> str:
     """Measure the nodes longest unmeasured, within what a night has left of its budget, its window and its time.
 
     Prints which were measured, what failed there, which were left, and which are slower than their peers. Returns
     why the measuring was stopped or did not begin, or ''. ``arguments``: of ReFrame, the night's own. ``night``:
-    its uuid. ``seconds``: left until its time limit."""
+    its uuid. ``seconds``: left until its time limit. ``suspects``: nodes whose turn comes first."""
     if not system.nightly:
         return ''
     known = of_scheduler.of_system(system)
     nodes = listing.of_system(system, known)
     spent, costs = _costs(system, night)
-    waiting, stopped = _without_turn(system, nodes, costs, night), ''
+    waiting, stopped = _without_turn(system, nodes, costs, night, suspects), ''
     left = min(seconds, float(os.environ.get(scheduled.UNTIL, 'inf')) - time.time())
     chosen = _chosen(system, waiting, costs, system.nightly.node_hours * 3600 - spent, left)
     hours = f'{number(spent / 3600)} of {number(system.nightly.node_hours)} node-hours were used'
@@ -48,9 +50,11 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
         _say('no case of this night ran on one node alone: no node is measured by turns')
     elif chosen:
         names = [node.name for node in chosen]
-        _say(f'{hours}; now those longest unmeasured, by turns: {several(names)}')
+        first = [name for name in names if name in suspects]
+        after = f'{several(first)}, slow tonight, and then ' if first else ''
+        _say(f'{hours}; now {after}those longest unmeasured, by turns: {several(names)}')
         stopped, _, runs = measure.on(chosen, arguments, 'nodes by turns', seconds)
-        waiting = _without_turn(system, waiting, costs, night)
+        waiting = _without_turn(system, waiting, costs, night, suspects)
         done = len(names) - len({*names} & {node.name for node in waiting})
         _say(f'{done} of {len(names)} had their turn{f" ({stopped})" if stopped else ""}')
         for name, of_node in sorted(runs.items()):
@@ -70,8 +74,10 @@ def _say(text: str) -> None:
     console.say(f'parity: nodes: {text}')
 
 
-def _without_turn(system: System, nodes: list[ListedNode], costs: Costs, night: str) -> list[ListedNode]:
-    """Return the nodes that take jobs and have not run all cases since the night began, longest without first.
+def _without_turn(system: System, nodes: list[ListedNode], costs: Costs, night: str,
+                  suspects: Collection[str] = ()) -> list[ListedNode]:
+    """Return the nodes that take jobs and have not run all cases since the night began: ``suspects`` first, then
+    those longest without.
 
     A failed or disturbed run counts, else such nodes would take the turns of all others. One that was taken back
     does not."""
@@ -87,8 +93,8 @@ def _without_turn(system: System, nodes: list[ListedNode], costs: Costs, night: 
         if node.state and node.state.takes and (partitions := _cost(system, node, costs)):
             turn = min(last[(*case, node.name)] for case in costs if case[0] in partitions)
             if turn < starts[night]:
-                waiting.append((turn, node.name, node))
-    return [node for *_, node in sorted(waiting, key=itemgetter(0, 1))]
+                waiting.append((node.name not in suspects, turn, node.name, node))
+    return [node for *_, node in sorted(waiting, key=itemgetter(0, 1, 2))]
 
 
 def _chosen(system: System, waiting: list[ListedNode], costs: Costs, budget: float, left: float
