@@ -10,6 +10,10 @@ Nobody knows the truth of a real history. Here it is hindsight's, by a method th
 
 --beside and --otava PYTHON measure other rules, too (dev.plain_rules). An alarm is new after three nights without
 one. The first 40 nights of a series do not count.
+
+--least measures what `alarms: {least: X %}` would do: alarms a month, and drops told, over the smallest slowdown
+that alarms and over the number of series. Each history is a system with one false alarm a month: half of its
+groups, all groups, and all histories together.
 """
 
 from __future__ import annotations
@@ -28,10 +32,11 @@ import numpy as np
 from dev import plain_rules
 from parity.base import errors
 from parity.base.errors import UsageError
-from parity.judge.stats import detect, levels, rule
+from parity.judge.stats import detect, hindsight, levels, rule
 from parity.judge.stats.bounds import WANTED
 from parity.judge.stats.hindsight import FLOOR, boundaries, drops, fresh, neighbours_sd, robust_sd
 from parity.judge.store.reading import Reading
+from parity.judge.verdict import budget
 
 #: Nights that do not count; the shortest series; the scatter of the last 60 nights of a calm one.
 FIRST, SHORTEST, CALM = 40, 60, 0.015
@@ -40,6 +45,8 @@ WITHIN, LATE = (3, 7, 30), 2
 #: The rule of parity.
 PARITY = 'parity'
 KINDS = ('nothing', 'short', 'small step', 'drift', 'step', 'end')
+#: The smallest slowdowns that may alarm, as shares.
+LEAST = (0.0, 0.02, 0.03, 0.04, 0.05, 0.08)
 
 
 def kind(x: np.ndarray, at: int, lasting: list[tuple[int, float]]) -> str:
@@ -148,6 +155,66 @@ def _visible(history: detect.History, k: int, until: int, accept_after: int, rat
     return float(np.nan_to_num(visible[part.names.index(history.names[k])], nan=np.inf))
 
 
+# ---- the smallest slowdown that alarms
+
+class Alarming(NamedTuple):
+    """Alarms of a system's series, with one smallest slowdown."""
+
+    kinds: Counter[str]              # of the new alarms
+    delays: list[int]                # of each lasting drop
+    judged: int                      # nights of series
+
+
+def alarming(history: detect.History, accept_after: int, rate: float) -> dict[float, Alarming]:
+    """Return by LEAST what alarms in a history."""
+    outcome = _follow(history, accept_after, rate)
+    found = {least: Alarming(Counter(), [], 0) for least in LEAST}
+    for _, _, here, x, lasting in series_of(history):
+        state = outcome.state[here]
+        known, slow = (np.isin(state, words) for words in (rule.KNOWN, rule.LOW_NIGHTS))
+        judged = int((state[FIRST:] != rule.TOO_FEW).sum())
+        for least, so_far in found.items():
+            told = hindsight.reaching(known, outcome.deepest[here], least)
+            new = [i for i in fresh(told) if i >= FIRST]
+            kinds = so_far.kinds + Counter(kind(x, i, lasting) for i in new)
+            delays = so_far.delays + _delays(np.flatnonzero(told & slow), lasting)
+            found[least] = Alarming(kinds, delays, so_far.judged + judged)
+    return found
+
+
+def half(history: detect.History) -> detect.History:
+    """Return every second group of a history."""
+    groups = np.unique(history.groups)
+    return history.part(groups[::2])
+
+
+def curve(histories: dict[str, detect.History], accept_after: int) -> None:
+    """Print alarms a month, and drops told, over the smallest slowdown that alarms."""
+    head = ('data', 'series', 'least', 'alarms a month', 'nothing', 'short', 'lasting drops',
+            *(f'told in {n}' for n in WITHIN))
+    print('| ' + ' | '.join(head) + ' |\n|---' + '|---:' * (len(head) - 1) + '|', flush=True)
+    systems = {}
+    for name, history in histories.items():
+        systems[f'half of {name}'] = [half(history)]
+        systems[name] = [history]
+    systems['all together'] = [*histories.values()]
+    for name, parts in systems.items():
+        series = sum(len(list(series_of(part))) for part in parts)
+        rate = budget.of(1.0, series, 0, 0).rate
+        found = [alarming(part, accept_after, rate) for part in parts]
+        for least in LEAST:
+            print(_of_least(name, series, least, [each[least] for each in found]), flush=True)
+
+
+def _of_least(name: str, series: int, least: float, parts: list[Alarming]) -> str:
+    kinds = sum((part.kinds for part in parts), Counter())
+    delays = [delay for part in parts for delay in part.delays]
+    months = sum(part.judged for part in parts) / series / budget.NIGHTS
+    alarms = [f'{count / months:.2f}' for count in (kinds.total(), kinds['nothing'], kinds['short'])]
+    told = [str(sum(delay < within for delay in delays)) for within in WITHIN]
+    return ' | '.join((f'| {name}', str(series), f'{100 * least:g} %', *alarms, str(len(delays)), *told)) + ' |'
+
+
 def row(name: str, by: str, scored: list[Scored]) -> str:
     """Return a row of the table for the series of one file, or of all."""
     judged, delays = sum(s.judged for s in scored), [d for s in scored for d in s.delays]
@@ -170,6 +237,7 @@ def main() -> None:
                         help='stated false alarms a cell-night (default 1/3000)')
     parser.add_argument('--beside', action='store_true', help='also a fixed -5 %%, and the median of three nights')
     parser.add_argument('--otava', type=Path, metavar='PYTHON', help='also Otava: a Python with apache-otava')
+    parser.add_argument('--least', action='store_true', help='alarms a month over the least slowdown that alarms')
     parser.add_argument('--json', action='store_true', help='each series: its alarms, and whether 5 %% would show')
     chosen = parser.parse_args()
     files_of = {path: detect.read(Reading().unpacked(path), str(path)) for given in chosen.paths
@@ -180,6 +248,9 @@ def main() -> None:
         print(json.dumps({str(path): {s.series: {'found': s.slowdowns, 'blind': s.blind}
                                       for s in score(history, chosen.accept_after, chosen.rate)}
                           for path, history in files_of.items()}, indent=1))
+        return
+    if chosen.least:
+        curve({path.name.partition('.')[0]: history for path, history in files_of.items()}, chosen.accept_after)
         return
     head = ('data', 'rule', 'series', 'nights judged', 'new alarms per 1000', *KINDS, 'lasting drops',
             *(f'told in {n}' for n in WITHIN), '`visible` kept', 'cannot show 5 %', 'calm ones')
