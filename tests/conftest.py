@@ -192,12 +192,14 @@ def copied(folder: Path, *linked: str) -> Path:
             shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('*.pyc.*', 'outputs'))
     for name in ('requirements.lock', 'pyproject.toml'):
         shutil.copy(TOP / name, copy / name)
-    # other tests run beside: no figure is disturbed by them; no case is skipped where little space is free
+    # other tests run beside: no figure is disturbed by them; no case is skipped where little space is free. One bad
+    # night is red: a test has one night
     site = copy / 'systems' / 'local' / 'system.yaml'
     stated = site.read_text().replace('    extras:\n', '    extras:\n      others_cpus: 1000\n', 1)
     if not shutil.which('mpirun'):      # programs that are no MPI programs start without one
         stated = stated.replace('launcher: mpirun', 'launcher: local')
-    site.write_text(stated.replace('partitions:', f'io_budget: {{night: {10**12}}}\npartitions:', 1))
+    keys = f'io_budget: {{night: {10**12}}}\nalarms: {{nights: 1}}\n'
+    site.write_text(stated.replace('partitions:', f'{keys}partitions:', 1))
     return copy
 
 

@@ -26,6 +26,7 @@ modules_system: nomod
 detect: false
 requires: [stream]
 environments: [{{name: distro, codes: [stream]}}]
+alarms: {{nights: 1}}
 partitions:
   - name: batch
     scheduler: slurm

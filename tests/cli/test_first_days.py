@@ -72,6 +72,9 @@ def test_ten_nights_of_the_suite_give_references_that_judge_the_next_one(suite, 
     assert done.returncode == 0 and f'{cells} of {cells} figures are judged: all are as they were.' in done.stdout, done.stdout + done.stderr
     suite(fallen='Blocks %threads=all %order=random')
     done = parity('verdict')
+    assert done.returncode == 0 and 'figures are judged: 9 slower tonight' in done.stdout, done.stdout + done.stderr
+    suite(fallen='Blocks %threads=all %order=random')
+    done = parity('verdict')
     assert done.returncode == 1 and 'memory 20 % slower' in done.stdout, done.stdout + done.stderr
 
 

@@ -30,7 +30,7 @@ STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red'
           'unreferenced': 'cyan', 'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
 #: The states of a cell: '' where no history judges it.
 State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
-#: The state of a cell whose slowdowns come and go. Its good nights alone keep no incident open whose others ended.
+#: The state of a cell whose slowdowns come and go. No good night ends it until GOOD_NIGHTS were good.
 COMES: State = 'comes and goes'
 #: Nights in a row after which a disturbed cell, or one that was left out, is no accident any more.
 TOO_OFTEN = 3

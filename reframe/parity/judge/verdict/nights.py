@@ -202,7 +202,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
                 **{name: begins.get(column, 0.0) for name, column in columns.items()}}
         level = slice(_since_event(rows['event'], *nights.start[k:k + 2]), nights.start[k + 1])
         fell = {} if former[k] else beyond.get(i, {})
-        bad = _bad_nights(start[level], outcome, level, fell, least)
+        bad = _bad_nights(nights, outcome, level, start[level], fell, least)
         found[i] = Tonight(each, tuple(reruns.get(i, ())), life, start[level], former[k], bad)
     return found, shared
 
@@ -214,15 +214,16 @@ def _since_event(event: pl.Series, first: int, until: int) -> int:
     return first + (int(begun[-1]) if len(begun) else 0)
 
 
-def _bad_nights(starts: list[float], outcome: Outcome, here: slice, fell: Mapping[float, bool], least: float
-                ) -> BadNights:
+def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[float], fell: Mapping[float, bool],
+                least: float) -> BadNights:
     """Return the newest bad nights of a cell, those of a slowdown aside. ``here``: the places of its nights, which
     began at ``starts``. ``fell``: of nights beyond its bound, whether a rerun confirmed that. ``least``: the share
     that a night within them must be low.
 
-    Where a history judges a night, chance may explain one beyond the bound that nothing confirmed."""
+    Where a history judges a night, chance may explain what no rerun confirmed."""
     low = outcome.lone[here]
-    bad = (low > 0) & (-np.expm1(-low) >= least) & ~outcome.usual[here]
+    confirmed_low = (low > 0) & np.isfinite(nights.again[here])
+    bad = confirmed_low & (-np.expm1(-low) >= least) & ~outcome.usual[here]
     if not fell and not bad.any():
         return BadNights()
     judged = outcome.state[here] != TOO_FEW
