@@ -81,6 +81,7 @@ def test_no_unit_of_a_code_breaks_a_name():
         assert re.fullmatch('[a-z_]*', units.base_unit(unit)[0]), unit
 
 
+@pytest.mark.usefixtures('red_at_once')
 def test_the_table_has_every_figure_with_its_word(nights):
     rows = list(csv.DictReader(io.StringIO(parity('export', '--csv', '-').stdout)))
     assert len(rows) == 13 * 4

@@ -229,7 +229,7 @@ def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[floa
     judged = outcome.state[here] != TOO_FEW
     for night in np.flatnonzero(np.isin(starts, [*fell])).tolist() if fell else ():
         confirmed = fell[starts[night]]
-        bad[night] = bad[night] or confirmed or not judged[night]
+        bad[night] = bad[night] or confirmed or low[night] > 0 or not judged[night]
     return bad_nights.newest(bad, outcome.deepest[here] > 0)
 
 
