@@ -113,7 +113,7 @@ def test_a_stop_ends_a_night_in_its_reruns_and_in_its_turns(results, stored, mon
         return 'told to stop (SIGTERM)' if step and step == stopped else ''
     monkeypatch.setattr(runner, 'reframe', reframe)
     monkeypatch.setattr(nightly_run, 'runs', lambda *_: [['again']])
-    monkeypatch.setattr(node_turns, 'by_turns', lambda system, arguments, night, seconds: reframe(arguments, seconds, 'nodes by turns'))
+    monkeypatch.setattr(node_turns, 'by_turns', lambda system, arguments, night, seconds, suspects: reframe(arguments, seconds, 'nodes by turns'))
     ended = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
     assert (ended, steps.count('nodes by turns')) == (code, turns)
 
