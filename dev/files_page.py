@@ -74,7 +74,8 @@ _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float'
           'datetime.date': 'day, such as 2027-01-31', 'Time': 'time, such as 30m, 8h, 1d12h',
           'NodeName': 'name of a node', 'Percentage': 'percentage, such as 4 %',
           'CellName': 'name of a cell',
-          'Name': 'name', 'CodeName': 'code', 'Text': 'text', 'dict': 'mapping', 'Module': 'module',
+          'Name': 'name', 'Variable': 'name', 'CodeName': 'code', 'Text': 'text', 'dict': 'mapping',
+          'Module': 'module',
           'Option': "option of the scheduler's", 'EnvVars': 'list of [NAME, value]', 'Word': 'word',
           'Address': 'mail address', 'File': 'name of a .csv file',
           'LimitName': ' or '.join(f'`{name}`' for name in get_args(LimitName))}

@@ -31,6 +31,7 @@ from parity.base.limits import UNITS
 from parity.base.strict import Strict
 from parity.base.text import node_name
 from parity.base.times import Time
+from parity.site import reframe_config
 
 #: The environment that `parity software build` makes for a system that states none (`spack:`).
 SPACK = 'spack'
@@ -49,7 +50,22 @@ def read(name: str) -> 'System':
     system = yamlfile.read(existing(name), System)
     if system.name != name:
         raise UsageError(f'{file_of(name)}:1: name: {system.name!r} stands in folder {name!r}; they must agree')
-    return system
+    return _with_reframe_config(system) if system.reframe_config else system
+
+
+def _with_reframe_config(system: 'System') -> 'System':
+    """Return the system with the partitions that its configuration of ReFrame states, as parity sees them."""
+    where = line(system.name, ('reframe_config',))
+    stated = reframe_config.system(system.reframe_file, system.name, where)
+    names = [part.name for part in stated.partitions]
+    for name in system.extras:
+        if name not in names:
+            raise UsageError(f'{line(system.name, ("extras", name))}: extras: {unknown("partition", name, names)}')
+    # ReFrame checks them
+    partitions = [Partition.model_construct(**dict(part), extras=system.extras.get(part.name, Extras()))
+                  for part in stated.partitions]
+    return system.model_copy(update={
+        'descr': stated.descr, 'hostnames': stated.hostnames, 'partitions': partitions})
 
 
 def is_name(text: str) -> bool:
@@ -286,13 +302,37 @@ class Partition(Strict):
         return access
 
 
-class ModulesEnvironment(Strict):
-    """Modules of the site, or a prefix, and the codes they bring; each is offered only if it starts."""
+class StatedEnvironment(Strict):
+    """Modules of the site, a prefix or compilers, and the codes they bring; each is offered only if it starts."""
 
     name: Name
     modules: list[Module] = []          # none: what lies on the PATH of the nodes themselves, from packages
     prefix: Annotated[str, AfterValidator(_prefix)] = ''    # its bin/ has the programs of the codes: /opt/NAME
-    codes: list[CodeName] = Field(min_length=1)
+    codes: list[CodeName] = []          # of parity's checks; none: for checks of your own
+    features: list[Name] = []           # a check that asks for `+openmp` runs where this has openmp
+    extras: dict[Variable, Any] = {}
+    cc: str = ''
+    cxx: str = ''
+    ftn: str = ''
+    nvcc: str = ''
+    cppflags: list[str] = []
+    cflags: list[str] = []
+    cxxflags: list[str] = []
+    fflags: list[str] = []
+    ldflags: list[str] = []
+    env_vars: EnvVars = []
+    prepare_cmds: list[str] = []
+    resources: dict[Variable, dict[str, Any]] = {}
+    target_systems: list[str] = []      # SYSTEM:PARTITION, for these partitions alone; none: for all
+
+    def is_for(self, system: str, partition: str) -> bool:
+        targets = self.target_systems
+        return not targets or any(target in targets for target in _targets(system, partition))
+
+
+def _targets(system: str, partition: str) -> tuple[str, ...]:
+    """Return the ways in which ReFrame names a partition of a system among target_systems."""
+    return '*', system, f'{system}:{partition}', f'*:{partition}'
 
 
 class SpackEnvironment(Strict):
@@ -454,8 +494,10 @@ class System(Strict):
     """systems/<name>/system.yaml."""
 
     name: Name
+    #: The site's own configuration of ReFrame, in Python. It states descr, hostnames, partitions and environments.
+    reframe_config: Annotated[str, AfterValidator(_absolute)] = ''
     descr: str = ''
-    hostnames: list[Annotated[str, AfterValidator(_pattern)]] = Field(min_length=1)  # of login nodes
+    hostnames: list[Annotated[str, AfterValidator(_pattern)]] = Field([], min_length=1)  # of login nodes
     modules_system: Literal['nomod', 'lmod', 'envmod'] = 'nomod'
     #: True: the one machine that this is. `host`: nodes that are parts of this machine and run its own root:
     #: software and caches are found here, all else is stated.
@@ -465,7 +507,7 @@ class System(Strict):
     retired: list[Retired] = []         # what the nights measured and need not miss any more
     #: Files and folders with more checks: whatever loads checks/ loads these.
     checks: list[Annotated[str, AfterValidator(_absolute)]] = []
-    environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
+    environments: list[StatedEnvironment] = []     # beside what `parity software build` has built
     spack: list[SpackEnvironment] = []  # what it builds; none: one environment, `spack`
     notify: Notify | None = None
     httpjson: HttpJson | None = None
@@ -475,7 +517,14 @@ class System(Strict):
     nightly: Nightly | None = None
     cause: CauseBudget = CauseBudget()
     software: Kept = Kept()
-    partitions: list[Partition] = Field(min_length=1)
+    partitions: list[Partition] = Field([], min_length=1)
+    #: Of partitions of reframe_config, by name: with cores and memory_bytes parity's own checks run there.
+    extras: dict[Name, Extras] = {}
+
+    @property
+    def reframe_file(self) -> Path:
+        """The file that reframe_config names."""
+        return Path(os.path.expandvars(self.reframe_config))
 
     @property
     def builds(self) -> list[SpackEnvironment]:
@@ -498,7 +547,23 @@ class System(Strict):
                                if line.startswith(('module ', 'ml ')))]
 
     @model_validator(mode='after')
+    def _one_source(self) -> 'System':
+        if self.reframe_config:
+            for key in ('descr', 'hostnames', 'modules_system', 'detect', 'partitions'):
+                if key in self.model_fields_set:
+                    raise ValueError(f'{key}: reframe_config states it; valid is one of the two')
+            return self
+        for key in ('hostnames', 'partitions'):
+            if key not in self.model_fields_set:
+                raise ValueError(f'{key}: must be stated where there is no reframe_config')
+        if self.extras:
+            raise ValueError('extras: only beside reframe_config; without it, each partition has its own extras')
+        return self
+
+    @model_validator(mode='after')
     def _consistent(self) -> 'System':
+        if self.reframe_config:
+            return self
         names = [p.name for p in self.partitions]
         if len(set(names)) < len(names):
             raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
@@ -506,6 +571,12 @@ class System(Strict):
             for partition in entry.partitions:
                 if partition not in names:
                     raise ValueError(f'spack: {entry.name}: {unknown("partition", partition, names)}')
+        for entry in self.environments:
+            valid = {target: None for name in names for target in _targets(self.name, name)}
+            for target in entry.target_systems:
+                if target not in valid:
+                    raise ValueError(f'environments: {entry.name}: target_systems: {target!r}; '
+                                     f'valid: {", ".join(valid)}')
         if self.detect is True and any(p.max_jobs != 1 for p in self.partitions):
             raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
         if self.nightly and not any(p.scheduler in ROTATES for p in self.partitions):

@@ -220,7 +220,7 @@ def test_modules_offer_the_codes_that_the_site_states(results):
 def test_a_prefix_of_a_site_is_taken_as_stated_unless_this_machine_sees_it(results, tmp_path):
     def made(prefix):
         system = systems.read('example-slurm').model_copy(update={'environments': [
-            systems.ModulesEnvironment(name='mine', prefix=str(prefix), codes=['hpl', 'osu'])]})
+            systems.StatedEnvironment(name='mine', prefix=str(prefix), codes=['hpl', 'osu'])]})
         built, = (e for e in assemble._system(system.model_copy(update={'partitions': [
             p.model_copy(update={'environs': None}) for p in system.partitions]}))[1] if e['name'] == 'mine')
         return built

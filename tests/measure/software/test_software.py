@@ -17,7 +17,7 @@ from parity.measure.machine.procfs import Tree
 from parity.measure.software import blas, discover, launcher, programs
 from parity.measure.software.blas import attempt
 from parity.measure.software.programs import Environ
-from parity.site.systems import ModulesEnvironment
+from parity.site.systems import StatedEnvironment
 
 AVX512 = frozenset('avx2 fma avx512f avx512dq avx512bw avx512vl avx512cd'.split())
 HPCC = '''echo hpcc >> $LOG
@@ -62,7 +62,7 @@ def stocked(place):
 
 
 def find(place, *environments):
-    return discover.discover(place.root, [ModulesEnvironment.model_construct(**e) for e in environments], place.cache)
+    return discover.discover(place.root, [StatedEnvironment.model_construct(**e) for e in environments], place.cache)
 
 
 def offered(place):

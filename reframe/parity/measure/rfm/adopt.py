@@ -174,5 +174,5 @@ class Answers:
     def parity_subsystem(self) -> str:
         """The first tag that names one, else the folder below checks/, else `other`."""
         below = Path(paths.named(self.check.prefix)).parts
-        named = [*sorted(self.check.tags), *(below[1:2] if below[0] == 'checks' else ())]
+        named = [*sorted(self.check.tags), *(below[1:2] if below[:1] == ('checks',) else ())]
         return next((name for name in named if name in codes.SUBSYSTEMS), 'other')

@@ -26,7 +26,7 @@ from reframe.frontend.executors import policies
 from reframe.utility import jsonext, osext
 
 from parity.base import reasons, yamlfile
-from parity.measure.rfm import queues
+from parity.measure.rfm import queues, under
 from parity.measure.scheduler import command, scheduled
 
 #: A host list of Slurm's: n[1-4,7],gpu01.
@@ -40,6 +40,7 @@ _HOLDERS = (list, dict, tuple, set)
 
 def install(results: Path) -> None:
     """Change this process's ReFrame; job scripts are below ``results``."""
+    under.installed = True
     allow_spaces(results)
     logging.raiseExceptions = False         # no traceback for each line where the log's disk is full
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs

@@ -13,10 +13,12 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import UsageError
-from parity.measure.rfm import store
+from parity.measure.rfm import site_config, store
 from parity.site import secrets, systems
-from parity.site.systems import Partition, System
+from parity.site.systems import Partition, StatedEnvironment, System
 
+#: The sizes of a night, which are modes of ReFrame.
+SIZES = ('quick', 'nightly', 'acceptance')
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
 
@@ -28,19 +30,22 @@ def site_configuration(chosen: str = '', sends: bool = False) -> dict[str, Any]:
     system names."""
     stated = [systems.read(name) for name in ([chosen] if chosen else systems.names())]
     found = [_system(system) for system in stated]
+    sites = [site_config.read(system) for system in stated if system.reframe_config]
     return {
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging(), *(_logging(system) for system in stated if sends and system.httpjson)],
-        'general': _general(stated),
+        'general': [*_general(stated), *(options for site in sites for options in site.general)],
         'storage': [store.storage()],
-        'modes': [{'name': size, 'options': [f'-S size={size}']}
-                  for size in ('quick', 'nightly', 'acceptance')],
+        'modes': [*({'name': size, 'options': [f'-S size={size}']} for size in SIZES),
+                  *(mode for site in sites for mode in site.modes if mode['name'] not in SIZES)],
     }
 
 
 def _system(system: System) -> tuple[dict, list[dict]]:
     """Return one system and its environments, in ReFrame's form."""
+    if system.reframe_config:
+        return _of_site(system)
     machine, software = (_detected(system) if system.detect else (None, None))
     # a login node can try none of the programs of a system that is not detected
     from parity.measure.software import earlier
@@ -63,6 +68,32 @@ def _system(system: System) -> tuple[dict, list[dict]]:
     }, environs
 
 
+def _of_site(system: System) -> tuple[dict, list[dict]]:
+    """Return a system as the site's own configuration states it, and its environments.
+
+    The environments of system.yaml, and what Spack has built, join the partitions whose cores and memory are
+    known: there parity's own checks can size their work."""
+    from parity.measure.software import earlier
+    site = site_config.read(system)
+    offered = [environ for environ in earlier.restored([*_built(system), *_stated(system)]) if environ.features]
+    added = [_environment(system, environ) for environ in offered]
+    names = [environ['name'] for environ in added]
+    for name in names:
+        if names.count(name) > 1 or name in site.environs:
+            raise UsageError(f'{systems.file_of(system.name)}: environments: {name!r} is the name of two '
+                             f'environments; {system.reframe_file} has {", ".join(site.environs)}')
+    partitions = []
+    for stated, part in zip(system.partitions, site.system['partitions'], strict=True):
+        elsewhere = _of_other_partitions(system, stated.name)
+        joined = [name for name in names if name not in elsewhere]
+        if stated.extras.cores is None or stated.extras.memory_bytes is None:
+            joined = []
+        partitions.append({**part, 'environs': [*part.get('environs', []), *joined],
+                           'extras': {**part.get('extras', {}), **_extras(system, stated)}})
+    own = {**site.system, 'prefix': str(paths.results()), 'partitions': partitions}
+    return own, [*site.environments, *added]
+
+
 def _wrong(system: System, environs: list[str]) -> Iterator[str]:
     """Yield what would make cases disappear, or run something else than the file says."""
     yield from (f'environments: {name!r} is the name of two environments'
@@ -75,6 +106,10 @@ def _wrong(system: System, environs: list[str]) -> Iterator[str]:
         yield from (f'partition {part.name}: environs: {name!r} is for {", ".join(entry.partitions)} only'
                     for entry in system.builds if not entry.is_for(part.name)
                     for name in entry.environs if name in (part.environs or ()))
+        for entry in system.environments:
+            if entry.name in (part.environs or ()) and not entry.is_for(system.name, part.name):
+                targets = ', '.join(entry.target_systems)
+                yield f'partition {part.name}: environs: {entry.name!r} is for {targets} only'
         if system.detect is not True:  # a check would take an unknown number of cores for one
             yield from (f'partition {part.name}: extras: {fact} must be stated: it is not detected'
                         for fact in ('cores', 'memory_bytes') if getattr(part.extras, fact) is None)
@@ -94,8 +129,9 @@ def _stated(system: System) -> Iterator:
     states. A prefix that this machine sees, too, must have their programs."""
     from parity.measure.software.programs import Environ
     for at, entry in enumerate(system.environments):
+        features = [*entry.codes, 'mpi'] if entry.codes else []
         made = Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
-                       features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
+                       features=features, modules=entry.modules, software={'modules': entry.modules})
         if entry.prefix:
             from parity.measure.software import discover
             made = discover.stated_below(made, entry.prefix, systems.line(system.name, ('environments', at)))
@@ -119,15 +155,24 @@ def _not_of_here(environ):
     return environ.model_copy(update={'software': software, 'env_vars': env_vars})
 
 
+#: Keys of an environment in system.yaml that ReFrame gets as they are.
+_AS_STATED = {'cc', 'cxx', 'ftn', 'nvcc', 'cppflags', 'cflags', 'cxxflags', 'fflags', 'ldflags', 'prepare_cmds',
+              'resources'}
+
+
 def _environment(system: System, environ) -> dict:
+    stated = next((entry for entry in system.environments if entry.name == environ.name),
+                  StatedEnvironment(name=environ.name))
     target = _target(system, environ.name)
+    features = list(dict.fromkeys([*environ.features, *stated.features]))
     return {
+        **stated.model_dump(include=_AS_STATED, exclude_defaults=True),
         'name': environ.name,
-        'features': list(environ.features),
+        'features': features,
         'modules': [shlex.quote(name) for name in environ.modules],
-        'env_vars': [[k, v] for k, v in environ.env_vars.items()],
-        'extras': {'provider': environ.provider, 'software': environ.software,
-                   'identities': {feature: environ.identity_of(feature) for feature in environ.features},
+        'env_vars': [[k, v] for k, v in (*environ.env_vars.items(), *stated.env_vars)],
+        'extras': {**stated.extras, 'provider': environ.provider, 'software': environ.software,
+                   'identities': {feature: environ.identity_of(feature) for feature in features},
                    **({'target': target} if target else {})},
         'target_systems': [system.name],
     }
@@ -153,16 +198,13 @@ def _partition(system: System, stated: Partition, machine, environs: list[str], 
     """Return a partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
     wanted = environs if stated.environs is None else stated.environs
-    elsewhere = {name for entry in system.builds if not entry.is_for(stated.name) for name in entry.environs}
+    elsewhere = _of_other_partitions(system, stated.name)
     part['environs'] = [e for e in wanted if e in environs and e not in elsewhere]
     part['max_jobs'] = stated.max_jobs
     part['env_vars'] = [list(v) for v in stated.env_vars]
     if stated.scheduler == 'slurm':
         part['sched_options'] = {**_PATIENCE, **(stated.sched_options or {})}
-    variables = {**os.environ, 'PARITY_RESULTS': str(paths.results())}
-    extras = stated.extras.model_dump(exclude_none=True)
-    extras['filesystems'] = {name: Template(path).safe_substitute(variables)
-                             for name, path in stated.extras.filesystems.items()}
+    extras = _extras(system, stated)
     if system.detect is True:
         from parity.measure.machine import bounds
         part['features'] = sorted({*stated.features, *machine.features()})
@@ -174,9 +216,24 @@ def _partition(system: System, stated: Partition, machine, environs: list[str], 
                   'machine': machine.model_dump(mode='json'), **extras}
     if said:
         extras['announcement'] = said
-    if budget := system.io_budget.model_dump(exclude_none=True):
-        extras['io_budget'] = budget
     return {**part, 'extras': extras}
+
+
+def _extras(system: System, stated: Partition) -> dict[str, Any]:
+    """Return the extras of a partition that parity's checks use."""
+    variables = {**os.environ, 'PARITY_RESULTS': str(paths.results())}
+    extras = stated.extras.model_dump(exclude_none=True)
+    extras['filesystems'] = {name: Template(path).safe_substitute(variables)
+                             for name, path in stated.extras.filesystems.items()}
+    budget = system.io_budget.model_dump(exclude_none=True)
+    return {**extras, 'io_budget': budget} if budget else extras
+
+
+def _of_other_partitions(system: System, partition: str) -> set[str]:
+    """Return the names of the environments that are for other partitions only."""
+    built = [name for entry in system.builds if not entry.is_for(partition) for name in entry.environs]
+    stated = [entry.name for entry in system.environments if not entry.is_for(system.name, partition)]
+    return {*built, *stated}
 
 
 def _general(stated: list[System]) -> list[dict]:

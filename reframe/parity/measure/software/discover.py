@@ -19,7 +19,7 @@ from parity.measure.software.environment import ONLY
 from parity.measure.software.programs import Environ, Survey, features, other_name, paths, programs, survey
 from parity.measure.software.spack import SpackFound
 from parity.site import identity, systems
-from parity.site.systems import ModulesEnvironment, SpackEnvironment, System
+from parity.site.systems import SpackEnvironment, StatedEnvironment, System
 
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
@@ -41,7 +41,7 @@ class _Kept(Strict):
     stamps: list[tuple[str, str, int, int]]
 
 
-def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_file: Path,
+def discover(root: Path, site_environments: Iterable[StatedEnvironment], cache_file: Path,
              system: str = '', before: Sequence[str] = (),
              entries: Sequence[SpackEnvironment] = (ONLY,)) -> Software:
     """Find the software of this machine with this process's variables, and Spack's builds for ``system``.
