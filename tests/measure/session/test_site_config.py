@@ -65,7 +65,8 @@ def site(checkout) -> Path:
     (folder / 'src' / 'a.c').write_text(SOURCE)
     system = checkout / 'systems' / 'site' / 'system.yaml'
     system.parent.mkdir()
-    system.write_text(f'name: site\nreframe_config: {folder}/settings.py\nrequires: []\nchecks: [{folder}/check.py]\n')
+    system.write_text(f'name: site\nreframe_config: {folder}/settings.py\nrequires: []\nchecks: [{folder}/check.py]\n'
+                      'extras: {cpu: {others_cpus: 1000}}\n')
     return folder
 
 
@@ -120,7 +121,7 @@ def test_the_settings_are_taken_as_they_are(checkout, site, monkeypatch):
 def test_paritys_environments_join_where_cores_and_memory_are_known(checkout, site, monkeypatch):
     monkeypatch.setenv('PARITY_ROOT', str(checkout))
     stated = checkout / 'systems' / 'site' / 'system.yaml'
-    text = stated.read_text() + 'environments: [{name: codes, codes: [stream, cc]}]\nextras: {cpu: {cores: 2, memory_bytes: 1000}}\n'
+    text = stated.read_text().replace('others_cpus: 1000', 'cores: 2, memory_bytes: 1000') + 'environments: [{name: codes, codes: [stream, cc]}]\n'
     stated.write_text(text)
     system, environs = assemble._system(systems.read('site'))
     assert [part['environs'] for part in system['partitions']] == [['gnu', 'codes'], ['gnu', 'plain']]

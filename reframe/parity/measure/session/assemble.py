@@ -13,12 +13,11 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import UsageError
+from parity.judge.refs.accepted import SIZES
 from parity.measure.rfm import site_config, store
 from parity.site import secrets, systems
 from parity.site.systems import Partition, StatedEnvironment, System
 
-#: The sizes of a night, which are modes of ReFrame.
-SIZES = ('quick', 'nightly', 'acceptance')
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
 
