@@ -6,8 +6,9 @@ import inspect
 from functools import reduce
 
 import pytest
+import reframe
 
-#: Each file of parity.measure.rfm, the functions of ReFrame 4.10 that it changes, calls or imitates, and a digest of their text.
+#: Each file of parity.measure.rfm, the functions of ReFrame 4.9 and 4.10 that it changes, calls or imitates, and a digest of their text.
 RELIED = {
     'patches.py': {
         'core.schedulers.local:LocalJobScheduler.submit': '3268708cdf63', 'core.schedulers.pbs:PbsJobScheduler.emit_preamble': 'dab1e3a66260',
@@ -30,6 +31,12 @@ RELIED = {
         'frontend.reporting.storage:StorageBackend.default': 'f1d80dab14fb', 'frontend.reporting.storage:_SqliteStorage': '079af792d26c',
         'core.runtime:temp_runtime': '8cff57ea5bd0', 'core.runtime:init_runtime': '6ef4f5d0cb0f'},
 }
+#: The digests of 4.9 that differ; '': it has no such thing.
+OF_4_9 = {
+    'core.pipeline:_ReferenceDict._read_ref_file': '',
+    'core.schedulers.slurm:SlurmJobScheduler': 'd44b3cea782c', 'core.schedulers.slurm:SqueueJobScheduler': 'a34b57654584',
+    'frontend.reporting.storage:_SqliteStorage': 'c0d59ee896a1',
+}
 
 
 def digest(name: str) -> str:
@@ -41,5 +48,9 @@ def digest(name: str) -> str:
 
 @pytest.mark.parametrize('file, name, known', [(f, n, d) for f, names in RELIED.items() for n, d in names.items()])
 def test_reframe_has_not_changed_what_parity_relies_on(file, name, known):
+    if reframe.VERSION.startswith('4.9.'):
+        known = OF_4_9.get(name, known)
+        if not known:
+            return
     now = digest(name)
     assert now == known, f'ReFrame changed reframe.{name}: see whether reframe/parity/measure/rfm/{file} still holds; its digest is {now} then'

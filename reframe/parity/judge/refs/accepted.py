@@ -12,7 +12,7 @@ ReFrame passes a case whose entry is missing or misspelt without a word; here th
 import datetime
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -93,6 +93,13 @@ def of_system(system: str) -> list[Accepted]:
         state = file.stat() if file.exists() else None
         found += _of_file(system, file, state and (state.st_mtime_ns, state.st_size))
     return found
+
+
+def of_case(place: str, check: str, has: Mapping[str, str]) -> dict[str, Reference]:
+    """Return the values of a case on system:partition, by metric. ``has``: the values that it has of an $index."""
+    system, _, partition = place.partition(':')
+    return {each.metric: each.reference for each in of_system(system)
+            if (each.partition, each.check) == (partition, check) and each.index.items() <= has.items()}
 
 
 def indexes(system: str) -> dict[tuple[str, str], Accepted]:

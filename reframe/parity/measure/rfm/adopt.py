@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import reframe.utility.sanity as sn
+from reframe.core import pipeline
 from reframe.utility import ScopedDict, osext
 
 from parity.base import codes, paths, reasons, units, yamlfile
 from parity.base.errors import unknown
-from parity.site import directions
+from parity.judge.refs import accepted
+from parity.judge.store.plan_file import parameters
+from parity.site import directions, identity
 from parity.site.plan import OWN, PASSED
 
 
@@ -58,7 +61,20 @@ def references(check, partition: str | None = None) -> dict[str, tuple]:
 def refer(check, partition: str, values: dict[str, tuple]) -> None:
     """Have ReFrame apply ``values``, by metric, instead of the check's own references of these metrics."""
     if values:
-        check.reference = {partition: {**check._resolve_reference().scope(partition), **values}}
+        stated = check._resolve_reference() if hasattr(check, '_resolve_reference') else check.reference
+        check.reference = {partition: {**stated.scope(partition), **values}}
+
+
+def accepted_values(check, size: str) -> dict[str, tuple]:
+    """Return the values of systems/*/references for a case that is being set up, by metric."""
+    has = {'size': size, '$environ': check.current_environ.name,
+           **parameters(identity.case_name(check.display_name))}
+    return accepted.of_case(check.current_partition.fullname, type(check).__name__, has)
+
+
+def refers() -> bool:
+    """Return whether ReFrame reads references from a file ($ref), as it does from 4.10 on."""
+    return hasattr(pipeline, '_ReferenceDict')
 
 
 def metrics(check, partition: str | None = None) -> tuple[AdoptedMetric, ...]:

@@ -1,10 +1,13 @@
-"""Changes to ReFrame 4.10, made in its own modules when its settings are read."""
+"""Changes to ReFrame 4.9 and 4.10, made in its own modules when its settings are read.
+
+What a release has itself, or does not have at all, is left as it is."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import copy
+import inspect
 import logging
 import os
 import re
@@ -21,7 +24,7 @@ from reframe.core import backends, fields, pipeline, variables
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.core.warnings import ReframeDeprecationWarning
-from reframe.frontend import cli, filters, loader, reporting
+from reframe.frontend import cli, filters, loader, reporting, testgenerators
 from reframe.frontend.executors import policies
 from reframe.utility import jsonext, osext
 
@@ -46,8 +49,8 @@ def install(results: Path) -> None:
     atexit.unregister(reframe_logging.shutdown)     # Python itself closes the logs
     for change in (write_log_without_colours, describe_checks_in_perflogs, warn_where_seen,
                    describe_variables_once, copy_values_alone, search_values_quickly, read_references_once,
-                   read_nodes_here, end_preempted_jobs, leave_silent_commands, leave_full_queues, cancel_together,
-                   cut_reasons, tell_skips, take_printed_names):
+                   keep_modules, read_nodes_here, end_preempted_jobs, leave_silent_commands, leave_full_queues,
+                   cancel_together, cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -181,6 +184,8 @@ def _is_copyable(value, seen: set[int]) -> bool:
 def read_references_once() -> None:
     """Read the file of accepted values again only when it has changed. ReFrame reads it for each case, which takes
     seconds for a thousand values. UsageError for a file whose aliases would expand beyond any memory."""
+    if not hasattr(pipeline, 'yaml'):       # 4.9 reads none: a check has them from parity
+        return
     read, known = pipeline.yaml.safe_load, {}
 
     def safe_load(file):
@@ -193,6 +198,16 @@ def read_references_once() -> None:
         return known[key]
 
     pipeline.yaml = SimpleNamespace(safe_load=safe_load)
+
+
+def keep_modules() -> None:
+    """Leave the classes that --repeat, --distribute and -P make in the module of their test. In 4.9 they are in
+    ReFrame's own, and have its file."""
+    make = testgenerators.make_test
+    if 'module=' in inspect.getsource(testgenerators.repeat_tests):
+        return
+    testgenerators.make_test = lambda name, bases, *args, **kwargs: make(
+        name, bases, *args, **{'module': bases[0].__module__, **kwargs})
 
 
 def read_nodes_here() -> None:

@@ -105,12 +105,6 @@ class Patient:
             except JobSchedulerError as err:
                 self.give_up(job, str(err))
 
-    def cancel(self, job):
-        if job.jobid:
-            super().cancel(job)
-        else:
-            self.give_up(job)
-
     def end_overdue(self, job):
         """Cancel a job that has outlived its limits, and fail its case, whatever the scheduler says of the job.
         Return whether it has."""
@@ -330,6 +324,9 @@ class _Timed(Patient):
     """The additions to both backends of Slurm: how long a job waited and ran, and why it waits. A cancelled job
     ends, whatever state Slurm gives."""
 
+    #: Of one cluster; ReFrame 4.10 adds the names of several.
+    _sacct, _squeue = 'sacct', 'squeue'
+
     def poll(self, *jobs):
         jobs = self.taken(jobs)
         try:
@@ -406,6 +403,12 @@ class _Timed(Patient):
         job._exception = JobSchedulerError(why) if why else None
         self._over(job, (time.time() - job.submit_time, 0.0))
 
+    def cancel(self, job):
+        if job.jobid:
+            self.cancel_many([job])
+        else:
+            self.give_up(job)
+
     def cancel_many(self, jobs):
         """Cancel jobs, each once. A complaint of scancel does not end ReFrame."""
         jobs = [job for job in jobs if not job.is_cancelling]
@@ -429,9 +432,21 @@ class _Timed(Patient):
             command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
         return reasons
 
+    def _cancel_if_pending_too_long(self, jobs):
+        """Cancel jobs that wait for too long. ReFrame 4.9 gives one job, and the job words of its own."""
+        before = getattr(jobs, '_exception', None)
+        super()._cancel_if_pending_too_long(jobs)
+        if hasattr(jobs, 'jobid'):
+            jobs._exception = before
+
     def _cancel_if_blocked(self, jobs, reasons=None):
-        """Cancel the jobs that wait for one of the reasons that ReFrame takes for a block."""
-        if reasons := self._note_reasons(jobs, reasons):
+        """Cancel the jobs that wait for one of the reasons that ReFrame takes for a block. ReFrame 4.9 gives one
+        job, with a list of reasons."""
+        if hasattr(jobs, 'jobid'):
+            known = self._note_reasons([jobs], {jobs.jobid: reasons} if reasons else None) or {}
+            if jobs.jobid in known:
+                super()._cancel_if_blocked(jobs, known[jobs.jobid])
+        elif reasons := self._note_reasons(jobs, reasons):
             super()._cancel_if_blocked(jobs, reasons)
 
 

@@ -171,6 +171,10 @@ class PbsNode:
     def is_available(self) -> bool:
         return self.states <= _AVAILABLE
 
+    def is_avail(self) -> bool:
+        """Answer ReFrame 4.9."""
+        return self.is_available
+
     def in_state(self, state: str) -> bool:
         """Return whether it is in all of these states (`a+b`); `idle`, ReFrame's default, is PBS's `free`."""
         return _states(state) <= self.states

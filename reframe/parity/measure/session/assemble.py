@@ -14,7 +14,7 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.judge.refs.accepted import SIZES
-from parity.measure.rfm import site_config, store
+from parity.measure.rfm import modules, site_config, store
 from parity.site import secrets, systems
 from parity.site.systems import Partition, StatedEnvironment, System
 
@@ -60,7 +60,7 @@ def _system(system: System) -> tuple[dict, list[dict]]:
         'name': system.name,
         'descr': system.descr,
         'hostnames': system.hostnames,
-        'modules_system': system.modules_system,
+        'modules_system': modules.name(system.modules_system),
         'prefix': str(paths.results()),
         'max_local_jobs': 1 if system.detect is True else 8,
         'partitions': [_partition(system, stated, machine, names, said) for stated in system.partitions],
@@ -244,9 +244,9 @@ def _general(stated: list[System]) -> list[dict]:
     Poll less often if many jobs are in flight. One ends every moment, and ReFrame would ask for all states ten
     times a second: too much for an accounting database."""
     results = paths.results()
-    modules = [system.name for system in stated if system.modules_system != 'nomod']
+    loading = [system.name for system in stated if system.modules_system != 'nomod']
     many = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]
-    own = (({'resolve_module_conflicts': False, 'use_login_shell': True}, modules), ({'poll_rate_max': 1}, many))
+    own = (({'resolve_module_conflicts': False, 'use_login_shell': True}, loading), ({'poll_rate_max': 1}, many))
     return [{'check_search_path': [str(paths.root() / 'checks')], 'check_search_recursive': True,
              'colorize': sys.stdout.isatty(),
              'report_file': str(results / 'reports' / 'run-{sessionid}.json'),
