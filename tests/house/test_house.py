@@ -38,6 +38,15 @@ def test_the_locks_have_hashes_and_name_no_index():
     assert Version('4.10') <= Version(version) < Version('5')
 
 
+def test_every_release_of_reframe_that_parity_runs_on_has_a_lock():
+    """ci/test --full walks on each."""
+    bound, = (needed for needed in requirements() if needed.name == 'ReFrame-HPC')
+    first = min(Version(part.version) for part in bound.specifier)
+    locks = [pins(file.read_text(), 'reframe-hpc') for file in TOP.glob('requirements-reframe-*.lock')]
+    versions = sorted(Version(version) for (_, version), in locks)
+    assert first in versions and all(version < Version('4.10') for version in versions)
+
+
 def test_who_only_measures_installs_no_tool_of_the_tests():
     measuring, testing = ({name for name, _ in pins(lock)} for lock in LOCKS.values())
     tools = {canonicalize_name(Requirement(text).name) for extra in ('test', 'docs')
