@@ -1,6 +1,6 @@
 """Changes to ReFrame 4.9 and 4.10, made in its own modules when its settings are read.
 
-What a release has itself, or does not have at all, is left as it is."""
+A change is left out where the release has the thing itself, or nothing to change."""
 
 from __future__ import annotations
 
