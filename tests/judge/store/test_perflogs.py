@@ -38,6 +38,14 @@ def test_tags_tell_the_part_of_the_machine():
     assert {perflogs.subsystem(case) for case in cases(FOLDER / 'cscs.log')} == {'other'}
 
 
+def test_a_fixture_is_no_case(tmp_path):
+    """ReFrame 4.10 writes a line for it as for a test."""
+    file = tmp_path / 'a.log'
+    file.write_text('job_completion_time;system;partition;environ;name;a_value\n'
+                    '2026-03-01T03:00:00Z;s;p;e;build ~s:p+e;null\n2026-03-01T03:00:00Z;s;p;e;Speed;1.5\n')
+    assert [(case['name'], case['fixture']) for case in cases(file)] == [('build ~s:p+e', True), ('Speed', False)]
+
+
 @pytest.mark.parametrize('printed, zone', [
     ('2026-03-01T04:00:00+01:00', True), ('2026-03-01T03:00:00Z', True), ('2026-03-01 03:00:00+00:00', True), ('2026-03-01T03:00:00', False)])
 def test_a_time_has_a_zone_or_is_this_machines(tmp_path, printed, zone):

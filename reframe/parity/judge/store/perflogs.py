@@ -179,6 +179,10 @@ class Header:
         return fields
 
 
+#: ReFrame's mark in the name of a fixture: `build_stream ~daint:gpu+gnu`.
+_FIXTURE = ' ~'
+
+
 def _case(values: dict[str, str], ended: EndTime) -> Case:
     """Return a case of ReFrame's report. Raises NotRead for a line that does not say which."""
     info = _INFO.fullmatch(values.get('info', ''))
@@ -193,7 +197,8 @@ def _case(values: dict[str, str], ended: EndTime) -> Case:
     tags = [tag for tag in re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"')) if tag]
     case = {'name': name, 'display_name': name, 'unique_name': values.get('unique_name') or name,
             'system': told['system'], 'partition': told['partition'], 'environ': told['environ'],
-            'result': result or '', 'fail_phase': fail_phase, 'fail_reason': None, 'fixture': False,
+            'result': result or '', 'fail_phase': fail_phase, 'fail_reason': None,
+            'fixture': _FIXTURE in name,
             'perfvalues': figures, 'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
             'jobid': values.get('jobid', ''), 'job_completion_time_unix': ended.unix, 'filename': '', 'tags': tags}
     if ended.printed:
