@@ -174,7 +174,7 @@ def test_an_acknowledgement_of_an_incident_that_is_not_stored_is_a_warning_and_c
     stored.add(case(84.0, refs=BAND))
     written(top, {'incident': 99}, {'incident': 98, 'cell': 'Gone.x@local:default'})
     said = ' '.join(parity('verdict').stdout.split())
-    assert f'{top}:3: no incident 99; valid: none: ci/nightly opens them' in said and f'{top}:9: no incident 98; valid: none' in said, said
+    assert f'{top}:3: no incident 99; valid: none: a bad night opens them' in said and f'{top}:9: no incident 98; valid: none' in said, said
     for number in ('98', '99'):
         done = parity('unack', number)
         assert done.returncode == 0 and f'incident {number}, no longer acknowledged' in done.stdout, done.stderr
