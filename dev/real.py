@@ -9,7 +9,7 @@ Nobody knows the truth of a real history. Here it is hindsight's, by a method th
   nights, gone. `end`: the series ends soon after. `nothing`: an operator would call it false.
 
 --beside and --otava PYTHON measure other rules, too (dev.plain_rules). An alarm is new after three nights without
-one. The first 40 nights of a series do not count.
+one. The first 10 nights of a series do not count: none is judged.
 
 --least measures what `alarms: {least: X %}` would do: alarms a month, and drops told, over the smallest slowdown
 that alarms and over the number of series. Each history is a system with one false alarm a month: half of its
@@ -39,7 +39,7 @@ from parity.judge.store.reading import Reading
 from parity.judge.verdict import budget
 
 #: Nights that do not count; the shortest series; the scatter of the last 60 nights of a calm one.
-FIRST, SHORTEST, CALM = 40, 60, 0.015
+FIRST, SHORTEST, CALM = 10, 60, 0.015
 #: Drops are counted that were told within so many nights; the segmentation may place a drop two nights late.
 WITHIN, LATE = (3, 7, 30), 2
 #: The rule of parity.
@@ -67,7 +67,7 @@ def kind(x: np.ndarray, at: int, lasting: list[tuple[int, float]]) -> str:
 
 
 class Scored(NamedTuple):
-    """One series, scored on its nights after the first 40."""
+    """One series, scored on its nights after the first 10."""
 
     series: str
     slowdowns: list[int | str]       # the labels of the nights on which a slowdown was found

@@ -49,7 +49,7 @@ def test_the_command_finds_a_drop_in_a_gzipped_file_and_names_the_nights(tmp_pat
     rows = [f'stream,{night},run,0,{value}' for night, value in enumerate(np.exp(history((60, 0.0), (30, -0.08))))]
     file.write_bytes(gzip.compress('\n'.join(['series,night,kind,run,value', *rows]).encode()))
     lines = [line.split(' | ') for line in run(str(tmp_path), '--beside').stdout.splitlines()[2:]]
-    assert [line[:4] for line in lines] == [['| made', rule, '1', '50'] for rule in ('parity', 'fixed -5 %', 'median of three')]
+    assert [line[:4] for line in lines] == [['| made', rule, '1', '80'] for rule in ('parity', 'fixed -5 %', 'median of three')]
     assert [line[11:15] for line in lines] == [['1', '1', '1', '1']] * 3
     found = json.loads(run(str(file), '--json').stdout)[str(file)]['stream']
     assert found['found'][0] in (60, 61, 62)

@@ -54,7 +54,9 @@ def test_a_figure_a_thousand_times_as_fast_is_impossible_for_as_long_as_it_lasts
         assert '1e+15 times as fast as' in cell.reason and 'look at what the program printed' in cell.reason
     for _ in range(3):
         verdict, cell = night(stored, 100.0, reference)
-    assert (cell.verdict != 'impossible', verdict.exit_code) == (True, 0), cell.reason
+    assert cell.verdict != 'impossible'
+    if nights > 10:             # before, the rule takes it for the first level
+        assert verdict.exit_code == 0, cell.reason
 
 
 @pytest.mark.parametrize('usual, value, unit, better, word', [

@@ -233,8 +233,7 @@ class _Series:
         kind = 'better' if found.depth > 0 else 'worse'
         said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
         were = f'{_nights(found.nights)} {"was" if found.nights == 1 else "were"}'
-        said += f'{were} {off} {kind} than the level before' if found.nights else \
-            f'a drift: the last {rule.DRIFTING} nights were {off} worse than the first {rule.HEAD}'
+        said += f'{were} {off} {kind} than the level before'
         if found.again >= 0:
             said += f', back to the level before {self._label(k, found.again)}'
         said += f', {found.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'

@@ -9,7 +9,7 @@ import numpy as np
 from parity.judge.stats import rule
 from parity.judge.stats.nights import medians
 
-# The constants, and why: docs/regression.md.
+# The constants, and why: docs/operating-curve.md.
 #: A node is slower than others from this effect and so many standard errors on; n nights shrink it by n / (n + 2).
 _NODE, _SURE = 0.01, 3.0
 #: Nights that a node needs.

@@ -1,7 +1,6 @@
-"""The level rule's constants, its words, and the state that it keeps of a cell.
+"""The rule's constants, its words, and what it says of a cell. docs/operating-curve.md says why each has its value.
 
-docs/regression.md says why each constant has its value. All values are logarithms, turned so that higher is
-better.
+All values are logarithms, turned so that higher is better.
 """
 
 from __future__ import annotations
@@ -25,64 +24,66 @@ WITHIN, POWER = 3, 0.8416
 EVENTS = ('accepted', 'level', 'work', 'software', 'hardware', 'maintenance')
 BEGIN, MAY = EVENTS[:3], EVENTS[3:]
 
-#: Nights of the memory of noise. Its newest nights are left out: they may belong to a slowdown.
-MEMORY, NEWEST = 50, 2
-#: The smallest scatter of a night. Residuals count up to so many MAD; the variance that normal noise keeps then.
-FLOOR, WINSOR, KEPT = 0.003, 2.5, 0.9776
-#: The lengths of a step to look for. The last column of a table by length is the drift's, over the longest.
-LENGTHS = np.array([2, 3, 5, 8])
-#: The variance of a level known from n nights is BASE / n: MEDIAN / n of normal nights, and levels wander.
-BASE, MEDIAN = 3.0, 1.57
-#: Squares count up to SQUARE_CAP, those below the level more than those above it. Like cells count for so many
-#: nights.
-SQUARE_CAP, LOWER_SQUARES, LIKE_NIGHTS = 9.0, 1.5, 150.0
-#: The correlation of neighbours that a system begins with, and the share of noise that has it.
-CORRELATION, CORRELATED = 0.6, 0.7
-#: The one-sided normal tail of a single look, as a share of the rate.
-LOOKS = 0.5
-#: The noise of a group of fewer cells is not known. A cell so many standard errors away is unlike the others.
-FEWEST_LIKE, UNLIKE = 3, 3.0
-#: A kernel of so many standard deviations smooths the residuals; tonight's mean counts as so many residuals.
-KERNEL, OWN_NIGHT = 0.3, 0.5
-#: Nights of a new level before judging goes on, and of counts before the first that is judged.
-AFTER, COUNTED = 4, 40
-#: Only the newest MOST nights are judged. The noise is learned anew every so many nights of a cell.
-MOST, EVERY = 2000, 5
-#: Nights of the base, which leaves the newest GAP nights out.
+# ---- the level and its noise
+
+#: Nights of the base, without the newest GAP: these may belong to a slowdown.
 LEVEL, GAP = 60, 4
-#: The smallest slowdown, improvement and drift.
-EFFECT, BETTER, DRIFT = 0.02, 0.01, 0.03
-#: A drift is that of the newest nights from the first HEAD of a level that is twice as old.
-DRIFTING, HEAD = int(LENGTHS[-1]), 40
-#: A night counts for at most this share of the bar: none alarms alone.
-CLIP = 0.72
-#: An improvement must be surer than a slowdown by so much, and is on probation for so many nights.
-SURER, PROBATION = 0.25, 10
-#: The log of an improvement that no machine makes: it stays on probation.
-ABSURD = np.log(bounds.ABSURD)
-#: Low nights are no chance where a binomial test finds them so rare, or Cramér's theorem their mean: in rates, of
-#: RATE at most.
-CHANCE, LARGE = 1 / 2000, 2.0
+#: Nights of a new level before it is judged.
+AFTER = 4
+#: Nights that the scatter is learned from. It is learned anew every so many nights.
+MEMORY, EVERY = 50, 5
+#: The smallest scatter of a night. Residuals count up to so many MAD.
+FLOOR, WINSOR = 0.003, 2.5
+#: The share of its variance that normal noise keeps then.
+KEPT = 0.9776
+#: The variance of the median of n normal nights is MEDIAN / n. That of a level is BASE / n, since levels wander.
+MEDIAN, BASE = 1.57, 3.0
+#: The correlation of neighbouring nights that a cell begins with. It counts as so many nights of the cell's own.
+CORRELATION, PRIOR_NIGHTS = 0.3, 150
+#: The square of a statistic counts up to here: a slowdown is no dependence of nights.
+SQUARE_CAP = 9.0
+
+# ---- a change
+
+#: The numbers of newest nights whose mean is compared with the base.
+LENGTHS = np.array([2, 3, 5, 8])
+#: A night counts for at most this share of the bar, so none alarms alone.
+CLIP = 0.71
+#: The smallest slowdown and the smallest improvement.
+EFFECT, BETTER = 0.02, 0.01
+#: Low nights are no chance where a binomial test of the newest STEPS finds them so rare. For so many nights an
+#: improvement may go back without a word; so many nights after an event a level may begin with it.
+CHANCE, STEPS = 1 / 1000, 10
 #: So many nights back from a change end it.
 NIGHTS_BACK = 2
-#: A level that moved MOVED times in MOVES nights must move by TIMES as much. A slowdown of NEWS is always one.
-MOVES, MOVED, TIMES, NEWS = 120, 1.2, 2.5, 0.04
-#: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
-LOW, RERUN, WINDOW = -1.75, 0.036, 80
-#: Nights that a level is known from; that a binomial test looks at.
-STEPS = 10
-#: So many spells within so many nights, each at least SPELL_SIZE of this one, are one state. It ends after so
-#: many good nights.
-COMING, SPELLS_WITHIN, GOOD_NIGHTS, SPELL_SIZE = 3, 60, bounds.GOOD_NIGHTS, 0.7
-#: A spell after others shows from so many standard deviations on; if none was found before, it takes so many.
-CLEAR, UNSEEN = 3.0, 5
-#: Nights half as low are no chance where a binomial test finds them so rare. Then a spell shows from here on.
-OFTEN, CLEAR_OFTEN = 1e-6, 2.4
+#: The log of an improvement that no machine makes: it stays on probation.
+ABSURD = np.log(bounds.ABSURD)
+
+# ---- what comes and goes
+
+#: So many spells within LEVEL nights are one state, until so many nights were good.
+COMING, GOOD_NIGHTS = 3, bounds.GOOD_NIGHTS
+#: Each is at least this share of the last one.
+SPELL_SIZE = 0.7
+#: Two nights are a further spell if they are so low, as a share and in standard deviations.
+SPELL, CLEAR = 0.04, 3.0
+#: So many spells are needed where none was a slowdown that was found.
+UNSEEN = 5
+
+# ---- a night
+
+#: A night is run again if it is so many standard deviations low, and among so many of the lowest of LEVEL nights.
+LOW, RERUN = -1.75, 0.033
+#: Only the newest MOST nights are judged. Of counts, the first COUNTED are not.
+MOST, COUNTED = 2000, 40
+
+# ---- the words
+
 #: A night may be the first slow one if its log likelihood is less than so much below the largest: 3 standard
 #: errors (Wilks 1938). A night counts for at most so many standard deviations.
 BEGUN, FARTHEST = 4.5, 6.0
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
-TAILS = 1.6
+TAILS = 1.9
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Episode:
 
     begin: int               # its first night, a column
     detected: int            # the night on which it was found
-    nights: int              # that the statistic looked at; 0: a drift
+    nights: int              # that the statistic looked at
     base: float              # the level before, log
     depth: float             # change of the log, below 0 for slower
     size: float              # the statistic
@@ -103,7 +104,7 @@ class Episode:
 
     def proved(self, end: int) -> bool:
         """Return whether an improvement is proved at place ``end``. One that no machine makes never is."""
-        return end - self.place > PROBATION and self.depth < ABSURD
+        return end - self.place > STEPS and self.depth < ABSURD
 
 
 @dataclass
