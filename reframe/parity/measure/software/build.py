@@ -240,15 +240,34 @@ def _launcher(command: Spack, place: Path) -> str:
 
 def _refuse_unfit(system: System, place: Path) -> None:
     """Raise UsageError where something that the lock needs is not here, or it was made without its compilers."""
-    specs = spack.locked(place)['concrete_specs'].values()
-    stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
-    if absent := sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path)):
+    specs = spack.locked(place)['concrete_specs']
+    if absent := _absent_externals(specs):
         raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
                          f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
-    if not any(s['name'] == 'compiler-wrapper' for s in specs):
+    if not any(spec['name'] == 'compiler-wrapper' for spec in specs.values()):
         raise UsageError(f'{place / "spack.lock"}: made while its compilers did not run: correct them in '
                          f'systems/{system.name}/spack/packages.yaml, then spack clean -m (Spack remembers that '
                          'they did not)')
+
+
+def _absent_externals(specs: dict[str, Any]) -> list[str]:
+    """Return the externals of a lock that are not on this machine, each with a path: `gcc@13.2.0 (/opt/gcc)`."""
+    absent = set()
+    for number, spec in specs.items():
+        external = spec.get('external') or {}
+        compilers = (external.get('extra_attributes') or {}).get('compilers') or {}
+        # the prefix of a compiler may be /usr, which is there without it
+        programs = [compilers[language] for language in _provided(specs, number) if language in compilers]
+        gone = [path for path in (external.get('path'), *programs) if path and not os.path.exists(path)]
+        if gone:
+            absent.add(f'{spec["name"]}@{spec["version"]} ({gone[0]})')
+    return sorted(absent)
+
+
+def _provided(specs: dict[str, Any], number: str) -> set[str]:
+    """Return what the packages of a lock take one of them for: {'c', 'fortran'}, {'mpi'}."""
+    edges = [edge for spec in specs.values() for edge in spec.get('dependencies', ()) if edge['hash'] == number]
+    return {virtual for edge in edges for virtual in edge['parameters']['virtuals']}
 
 
 def _lock(command: Spack, system: System, place: Path, entry: SpackEnvironment) -> None:
@@ -345,7 +364,7 @@ def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[
 def problem(program: Path, code: Code, start: bool = True) -> str:
     """Return '' if the program is there and, with ``start``, runs for half a second or ends without an error."""
     if not os.access(program, os.X_OK):
-        return 'is not there: the recipe said "installed" without it'
+        return 'is not there: its recipe, or a binary cache, said "installed" without it'
     if not start:
         return ''
     with prepared(code) as work:
