@@ -184,6 +184,16 @@ def test_arrays_are_four_times_the_caches_or_what_the_memory_does_not_hold(llc_b
     assert array_elements(llc_bytes, memory_bytes) == elements
 
 
+@pytest.mark.parametrize('llc_bytes, memory_bytes, words', [
+    (480 * MIB, 8 * GB, '80000000'),            # the pinned ones, which the memory holds
+    (480 * MIB, 1200 * MIB, '31000000'),        # 60 % of 1258 MB are 755 MB, 252 MB an array
+    (480 * MIB, 8 * MIB, '1000000'), (2 * MIB, 1200 * MIB, '2000000')])
+def test_arrays_are_never_longer_than_the_memory_of_a_node(llc_bytes, memory_bytes, words):
+    sized = runpy.run_path(str(Path(stream.__file__).with_name('build.py')))['sized']
+    facts = {'llc_bytes': llc_bytes, 'memory_bytes': memory_bytes}
+    assert sized('stream@5.10 +openmp stream_array_size=80000000', facts) == f'stream@5.10 +openmp stream_array_size={words}'
+
+
 @pytest.mark.parametrize('size, benchmark, ranks, memory, letter', [
     ('quick', 'bt', 64, 1e12, 'A'), ('nightly', 'bt', 64, 1e12, 'B'), ('acceptance', 'bt', 64, 1e12, 'D'), ('acceptance', 'bt', 8, 1e12, 'C'),
     ('acceptance', 'ft', 64, 64e9, 'C'), ('acceptance', 'ft', 64, 128e9, 'D'), ('acceptance', 'ep', 15, 1e12, 'C'), ('acceptance', 'is', 64, 0, 'C')])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from parity.base.codes import CACHE_MULTIPLE
@@ -17,10 +18,13 @@ _SMALL_MODEL_BYTES = 2 * 10**9
 
 def sized(spec: str, facts: Mapping[str, float]) -> str:
     """Return the spec with arrays for these ``facts`` of a node (llc_bytes, memory_bytes). Where the memory cannot
-    hold them it stays as pinned, and the check labels the figures `cached`."""
+    hold them, keep the pinned ones, or take the longest that it holds: the check labels the figures `cached`."""
     elements = array_elements(facts['llc_bytes'], facts['memory_bytes'])
     if not elements:
-        return spec
+        elements = max(held_elements(facts['memory_bytes']), _MILLION)
+        pinned = re.search(r' stream_array_size=(\d+)', spec)
+        if not pinned or int(pinned[1]) <= elements:
+            return spec
     words = [f'stream_array_size={elements}' if w.startswith('stream_array_size=') else w for w in spec.split()]
     if ARRAYS * _ELEMENT * elements > _SMALL_MODEL_BYTES:
         words.append('cflags="-mcmodel=medium"')
@@ -33,7 +37,12 @@ def array_elements(llc_bytes: float, memory_bytes: float) -> int:
     by_cache = math.ceil(CACHE_MULTIPLE * llc_bytes / _ELEMENT)
     millions = math.ceil(max(by_cache, _MILLION) / _MILLION)
     elements = millions * _MILLION
-    arrays_bytes = ARRAYS * _ELEMENT * elements
-    if arrays_bytes > _MEMORY_SHARE * memory_bytes:
+    if elements > held_elements(memory_bytes):
         return 0
     return elements
+
+
+def held_elements(memory_bytes: float) -> int:
+    """Return the elements of the longest arrays, in whole millions, that _MEMORY_SHARE of the memory holds
+    together."""
+    return int(_MEMORY_SHARE * memory_bytes / (ARRAYS * _ELEMENT * _MILLION)) * _MILLION
