@@ -39,7 +39,8 @@ def build(only: list[str] = ONLY, system: str = SYSTEM, environ: list[str] = ENV
 
 @app.command()
 def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
-    """Print the builds: spec, DAG hash, compiler, MPI, target. Exit code 3 if one is missing."""
+    """Print the builds: spec, DAG hash, compiler, MPI, target. Exit code 3 if one is missing, or is for another
+    target than system.yaml states."""
     from parity.measure.software import manifest
     from parity.site import systems
     entries = systems.read(system).builds
@@ -54,6 +55,9 @@ def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     if not there:
         print(f'{system}: nothing is built; next: parity software build --system {system}')
     good = len(there) == len(builds) and all(map(manifest.whole, there.values()))
+    for entry in entries:
+        if entry.name in there and manifest.of_another_target(there[entry.name], entry):
+            good = False
     return errors.OK if good else errors.MISSING
 
 
@@ -103,8 +107,8 @@ def _show(system: str, entry: SpackEnvironment, builds: dict[str, manifest.Manif
             blas = f'{package.blas:16} ' if several else ''
             print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
                   f'{blas}{package.target:12} {state}')
-    if newer := manifest.not_built(system, built):
-        print(f'{system}: {newer}')
+    for doubt in manifest.doubts(system, built, entry):
+        print(f'{system}: {entry.name}: {doubt}' if several else f'{system}: {doubt}')
 
 
 def facts(system: System) -> dict[str, Any]:

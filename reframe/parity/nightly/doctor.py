@@ -46,7 +46,7 @@ from parity.measure.software import (
 from parity.nightly import guard, notify, versions
 from parity.site import systems
 from parity.site.plan import Plan, none_can_run
-from parity.site.systems import System
+from parity.site.systems import SpackEnvironment, System
 
 #: A night with every output kept takes less than so many bytes.
 _ROOM = 2 << 30
@@ -168,8 +168,9 @@ def _software(system: System) -> Iterator[Diagnosis]:
     """Examine Spack and what it has built; on this very machine, what starts of the rest."""
     build = f'parity software build --system {system.name}'
     made = {entry.name: manifest.read(system.name, entry.name) for entry in system.builds}
-    for built in filter(None, made.values()):
-        yield from _of_build(system, built, build)
+    for entry in system.builds:
+        if built := made[entry.name]:
+            yield from _of_build(system, entry, built, build)
     absent = [name for name, built in made.items() if built is None]
     some = len(absent) < len(made)
     if some:
@@ -196,7 +197,8 @@ def _software(system: System) -> Iterator[Diagnosis]:
                    'module purge here, or in each partition: prepare_cmds: [module purge]')
 
 
-def _of_build(system: System, built: manifest.Manifest, build: str) -> Iterator[Diagnosis]:
+def _of_build(system: System, entry: SpackEnvironment, built: manifest.Manifest,
+              build: str) -> Iterator[Diagnosis]:
     """Examine the build in use of an environment."""
     title = '' if built.name == systems.SPACK else f'{built.name}: '
     changed = sorted({name for view in built.views.values() for name in manifest.changed(view)})
@@ -205,9 +207,8 @@ def _of_build(system: System, built: manifest.Manifest, build: str) -> Iterator[
     else:
         binaries = sum(len(view.files) for view in built.views.values())
         count = counted(len(built.packages), 'package')
-        yield ok('build', f'{title}{count}, {binaries} binaries, as they were built')
-    if newer := manifest.not_built(system.name, built):
-        yield note('build', f'{title}{newer}', build)
+        yield ok('build', f'{title}{count}, {counted(binaries, "binary")}, as they were built')
+    yield from (note('build', f'{title}{doubt}', build) for doubt in manifest.doubts(system.name, built, entry))
 
 
 def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:

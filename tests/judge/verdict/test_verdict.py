@@ -152,10 +152,10 @@ def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_buil
     broken = {'file': 'checks/storage/fio/fio.py', 'what': 'does not load', 'refuses': False}
     made['parity_session']['plan']['problems'] = [broken]
     build = {'newer_build': 'the build of 2026-11-22 11:30 failed: make; in use: that of 2026-11-20 09:00'}
-    made['parity_session']['facts'] = {'software': {'spack': build, 'spack-gpu': build, 'distro': {}}}
+    made['parity_session']['facts'] = {'software': {'v3': build, 'v3-gpu': build, 'distro': {}}}
     found = verdict_on(made)
     coverage = found.coverage
-    assert found.warnings.count(f'spack: {build["newer_build"]}') == 1
+    assert found.warnings.count(f'v3: {build["newer_build"]}') == 1
     assert 'not selected: ' in coverage.line and 'no Spack: NPB;' in coverage.line and 'no check: fio' in coverage.line
     assert {code.code for code in coverage.codes if code.reason == 'not selected'} == {'HPL', 'STREAM', 'hpcc'}
     assert {code.code for code in coverage.codes} == {'HPL', 'STREAM', 'hpcc', 'NPB', 'fio'}, 'nobody asked for the others'

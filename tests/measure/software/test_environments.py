@@ -214,6 +214,24 @@ def test_the_launcher_is_the_mpirun_of_the_lock_s_mpi(tmp_path):
     assert build._launcher(None, tmp_path) == str(tmp_path / 'mpich' / 'bin')
 
 
+def test_a_build_for_another_target_than_is_stated_is_no_silent_pass(stated, monkeypatch, capsys, site):
+    system = stated()
+    built(system, monkeypatch)
+    changed = [entry.model_copy(update={'target': 'x86_64_v2'}) if entry.name == 'v3' else entry for entry in system.builds]
+    after = system.model_copy(update={'spack': changed})
+    said = 'built for x86_64_v3, and system.yaml states x86_64_v2: parity software build builds it'
+    environs = {environ['name']: environ for environ in (assemble._environment(after, each) for each in assemble._built(after))}
+    assert environs['v3']['extras']['software']['newer_build'] == said and 'newer_build' not in environs['mpich']['extras']['software']
+    assert environs['v3']['extras']['target'][0] == 'x86_64_v3'     # a job looks for what its program needs
+    site.write_text(site.read_text().replace('target: x86_64_v3', 'target: x86_64_v2'))
+    capsys.readouterr()
+    assert software.status('local', False) == 3 and f'local: v3: {said}' in capsys.readouterr().out
+
+
+def test_the_announcement_names_a_blas_without_a_version():
+    assert discover._contents({'blas': {'name': 'reference BLAS', 'library': '/lib/libblas.so.3'}}) == 'reference BLAS'
+
+
 # ---- a prefix beside
 
 def test_a_prefix_stands_beside_spack_and_path_says_what_it_leaves_to_them():

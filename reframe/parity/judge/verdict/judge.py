@@ -212,13 +212,17 @@ def too_often(cells: list[Cell]) -> list[Cell]:
 
 
 def _warnings(session: Session) -> list[str]:
-    software = session.facts.get('software', {}).values()
-    newer, lacking = ([of[name] for of in software if of.get(name)] for name in ('newer_build', 'lacking'))
+    software = session.facts.get('software', {})
+    builds = {}         # a sentence on a build, and the first environment that has it
+    for environ, facts in software.items():
+        if facts.get('newer_build'):
+            builds.setdefault(facts['newer_build'], environ)
+    lacking = [facts['lacking'] for facts in software.values() if facts.get('lacking')]
     return [*(['this session was killed; what had finished was recovered from the perflogs']
               if session.interrupted else []),
             *([] if session.plan else ['this session kept no plan: it was reconstructed from its command line']),
             *(f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])),
-            *database.wrong_clocks(session), *(f'spack: {why}' for why in dict.fromkeys(newer)), *lacking,
+            *database.wrong_clocks(session), *(f'{environ}: {why}' for why, environ in builds.items()), *lacking,
             *journals.warnings()]
 
 

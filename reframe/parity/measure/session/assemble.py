@@ -162,7 +162,7 @@ _AS_STATED = {'cc', 'cxx', 'ftn', 'nvcc', 'cppflags', 'cflags', 'cxxflags', 'ffl
 def _environment(system: System, environ) -> dict:
     stated = next((entry for entry in system.environments if entry.name == environ.name),
                   StatedEnvironment(name=environ.name))
-    target = _target(system, environ.name)
+    target = _target(system, environ)
     features = list(dict.fromkeys([*environ.features, *stated.features]))
     return {
         **stated.model_dump(include=_AS_STATED, exclude_defaults=True),
@@ -177,14 +177,16 @@ def _environment(system: System, environ) -> dict:
     }
 
 
-def _target(system: System, environ: str) -> list[str]:
-    """Return the target of an environment, and the features that a job must find in a node's processor; [] for no
-    target, and where this machine runs the jobs: parity has looked here already."""
+def _target(system: System, environ) -> list[str]:
+    """Return the target that an environment was built for, and the features that a job must find in a node's
+    processor; [] where none is stated, and where this machine runs the jobs: parity has looked here already."""
     from parity.measure.software import target
     for at, entry in enumerate(system.builds):
-        if entry.target and environ in entry.environs:
+        if entry.target and environ.name in entry.environs:
             target.demand(entry.target, systems.line(system.name, ('spack', at, 'target')))
-            return [] if system.detect is True else [entry.target, *target.features(entry.target)]
+            built = [package['target'] for package in environ.software.get('packages', {}).values()]
+            name = built[0] if built else entry.target
+            return [] if system.detect is True else [name, *target.features(name)]
     return []
 
 

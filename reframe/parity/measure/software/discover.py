@@ -242,7 +242,7 @@ def _contents(software: dict[str, Any]) -> str:
         names.append(launcher.described(mpi))
     if blas:
         core = f'as {blas["core"]}' if blas.get('core') else None
-        names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))
+        names.append(' '.join(filter(None, [blas['name'], blas.get('version'), core])))
     names += [f'cc {found["cc"]["version"] or "?"}'] if 'cc' in found else []
     return ', '.join(names) or ('only python' if 'python3' in found else 'nothing')
 

@@ -91,6 +91,20 @@ def not_built(system: str, built: Manifest) -> str:
     return f'the build of {newer.began} {state}; in use: that of {built.built or "before"}'
 
 
+def of_another_target(built: Manifest, entry: SpackEnvironment) -> str:
+    """Return a sentence on a build that is for another target than its environment states; '' for none."""
+    targets = {package.target for view in built.views.values() for package in view.packages.values()}
+    others = sorted(targets - {entry.target}) if entry.target else []
+    if not others:
+        return ''
+    return f'built for {", ".join(others)}, and system.yaml states {entry.target}: parity software build builds it'
+
+
+def doubts(system: str, built: Manifest, entry: SpackEnvironment) -> list[str]:
+    """Return sentences on a build that is not what system.yaml asks for."""
+    return [why for why in (not_built(system, built), of_another_target(built, entry)) if why]
+
+
 def now() -> str:
     return times.minute(time.time())
 
@@ -264,7 +278,7 @@ def surveys(system: str, entries: Iterable[SpackEnvironment], env: Mapping[str, 
         found[entry.name] = []
         if built is None:
             continue
-        newer = not_built(system, built)
+        newer = '; '.join(doubts(system, built, entry))
         for name, view in built.views.items():
             survey = environ(view, env, flags, name, newer)
             variables = {**survey.environ.env_vars, **dict(entry.env_vars)}
