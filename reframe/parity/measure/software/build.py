@@ -265,7 +265,7 @@ def _absent_externals(specs: dict[str, Any]) -> list[str]:
 
 
 def _provided(specs: dict[str, Any], number: str) -> set[str]:
-    """Return what the packages of a lock take one of them for: {'c', 'fortran'}, {'mpi'}."""
+    """Return what the packages of a lock need package ``number`` for: {'c', 'fortran'}, {'mpi'}."""
     edges = [edge for spec in specs.values() for edge in spec.get('dependencies', ()) if edge['hash'] == number]
     return {virtual for edge in edges for virtual in edge['parameters']['virtuals']}
 
