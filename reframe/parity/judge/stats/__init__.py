@@ -1,1 +1,1 @@
-"""Pure functions on arrays: noise, rules, intervals, bounds. docs/operating-curve.md has the rules' measured rates."""
+"""Pure functions on arrays: noise, rules, intervals, bounds. docs/operating-curve.md has the measured rates."""

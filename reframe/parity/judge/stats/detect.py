@@ -20,6 +20,8 @@ COLUMNS, _OPTIONAL = ('series', 'night', 'kind', 'run', 'value'), ('direction', 
 #: direction: an empty one is the default, higher.
 _SIGNS = {'higher': 1, 'lower': -1, '': 1}
 _WHOLE = '^-?[0-9]{1,18}$'
+_DATE = '^[0-9]{4}-[0-9]{2}-[0-9]{2}$'
+_NOT_FINITE = '^(?i)[+-]?(nan|inf|infinity)$'
 NUMBER = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$'
 
 
@@ -55,17 +57,26 @@ class History(NamedTuple):
 
     def part(self, groups: np.ndarray, until: int | None = None) -> History:
         """Return the series of some groups, up to a time."""
-        of = np.flatnonzero(np.isin(self.groups, groups))
-        series = np.repeat(np.arange(len(self.groups)), np.diff(self.nights.start))
-        keep = np.isin(series, of) if until is None else np.isin(series, of) & (self.nights.when <= until)
-        at, nights = np.flatnonzero(keep), self.nights
-        start = np.append(0, np.bincount(series[at], minlength=len(self.groups))[of].cumsum())
-        columns = (each[at] for each in (nights.when, nights.value, nights.again, nights.total))
-        return History([self.names[k] for k in of], Nights(start, *columns, nights.counts[of]),
-                       [self.signs[k] for k in of], self.groups[of], [self.labels[i] for i in at],
-                       None if self.events is None else self.events[at],
-                       None if self.nodes is None else [self.nodes[i] for i in at],
-                       None if self.areas is None else [self.areas[k] for k in of])
+        nights = self.nights
+        chosen = np.flatnonzero(np.isin(self.groups, groups))
+        series_of_night = np.repeat(np.arange(len(self.groups)), np.diff(nights.start))
+        keep = np.isin(series_of_night, chosen)
+        if until is not None:
+            keep &= nights.when <= until
+        at = np.flatnonzero(keep)
+        nights_of_series = np.bincount(series_of_night[at], minlength=len(self.groups))[chosen]
+        start = np.append(0, nights_of_series.cumsum())
+        kept = Nights(start, nights.when[at], nights.value[at], nights.again[at], nights.total[at],
+                      nights.counts[chosen])
+        return History(
+            names=[self.names[k] for k in chosen],
+            nights=kept,
+            signs=[self.signs[k] for k in chosen],
+            groups=self.groups[chosen],
+            labels=[self.labels[i] for i in at],
+            events=None if self.events is None else self.events[at],
+            nodes=None if self.nodes is None else [self.nodes[i] for i in at],
+            areas=None if self.areas is None else [self.areas[k] for k in chosen])
 
 
 def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
@@ -73,12 +84,16 @@ def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
 
     Nights that are numbers stay numbers. UsageError names the first wrong line, and its column."""
     history = read(raw, name)
-    told, outcome = judged(history.nights, history.signs, list(map(str, history.labels)), groups=history.groups,
-                           events=history.events, nodes=history.nodes)
+    nights = [str(label) for label in history.labels]
+    judgements, outcome = judged(history.nights, history.signs, nights, groups=history.groups,
+                                 events=history.events, nodes=history.nodes)
     slow = np.flatnonzero(np.isin(outcome.state, LOW_NIGHTS))
-    of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
-    return {series: SeriesJudgement(last, tuple(history.labels[i] for i in alarms))
-            for series, last, alarms in zip(history.names, told, of_series, strict=True)}
+    slow_of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
+    by_series = {}
+    for series, judgement, alarms in zip(history.names, judgements, slow_of_series, strict=True):
+        labels = tuple(history.labels[i] for i in alarms)
+        by_series[series] = SeriesJudgement(judgement, labels)
+    return by_series
 
 
 def read(raw: bytes, name: str) -> History:
@@ -90,64 +105,112 @@ def read(raw: bytes, name: str) -> History:
 
 def of_rows(rows: pl.DataFrame) -> History:
     """Return the nights of rows with series, group, event, node, night, again (a rerun's), run, value and sign."""
-    frame = rows.sort('series', 'night', 'again', 'run')
-    series, at = (frame.select(each.rle_id().cast(int)).to_series().to_numpy()
-                  for each in (pl.col('series'), pl.struct('series', 'night')))
-    first = np.flatnonzero(np.diff(at, prepend=-1))
-    start = np.append(np.flatnonzero(np.diff(series[first], prepend=-1)), len(first))
-    labels, each = frame['night'].gather(first), frame[first[start[:-1]]]
-    when, signs = labels.rank('dense').to_numpy().astype(int), each['sign'].to_numpy()
-    nights = Nights.of(start, at, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
-    names = each.with_row_index('i').select(pl.when(pl.col('group') == '').then(
-        pl.format('series {}', 'i')).otherwise(pl.format('group {}', 'group'))).to_series()
-    own = frame.filter(~pl.col('again')).select('node', at=pl.Series(at).filter(~frame['again']))
-    nodes = own.group_by('at').agg(pl.col('node').unique().sort().str.join(',')).sort('at')['node']
-    events = frame.select('event', at=pl.Series(at)).group_by('at').agg(pl.col('event').max()).sort('at')['event']
-    return History(each['series'].to_list(), nights, signs.tolist(), names.rank('dense').to_numpy().astype(int),
-                   labels.to_list(), events.to_numpy() if (frame['event'] != '').any() else None,
-                   nodes.to_list() if frame['node'].n_unique() > 1 else None,
-                   each['area'].to_list() if 'area' in each.columns else None)
+    rows = rows.sort('series', 'night', 'again', 'run')
+    series_of_row = rows['series'].rle_id().cast(int).to_numpy()
+    night_of_row = rows.select(pl.struct('series', 'night').rle_id().cast(int)).to_series().to_numpy()
+    first_rows = np.flatnonzero(np.diff(night_of_row, prepend=-1))          # of each night
+    first_nights = np.flatnonzero(np.diff(series_of_row[first_rows], prepend=-1))       # of each series
+    start = np.append(first_nights, len(first_rows))
+    by_series = rows[first_rows[first_nights]]
+    labels = rows['night'].gather(first_rows)
+    signs = by_series['sign'].to_numpy()
+    nights = Nights.of(start, night_of_row, rows['value'].to_numpy(), rows['again'].to_numpy(), signs,
+                       when=labels.rank('dense').to_numpy().astype(int))
+    return History(
+        names=by_series['series'].to_list(),
+        nights=nights,
+        signs=signs.tolist(),
+        groups=_group_numbers(by_series),
+        labels=labels.to_list(),
+        events=_events(rows, night_of_row),
+        nodes=_nodes(rows, night_of_row),
+        areas=by_series['area'].to_list() if 'area' in by_series.columns else None)
+
+
+def _group_numbers(by_series: pl.DataFrame) -> np.ndarray:
+    """Return a number for each group. A series without a group is one of its own."""
+    alone = pl.format('series {}', 'row')
+    of_group = pl.format('group {}', 'group')
+    names = by_series.with_row_index('row').select(pl.when(pl.col('group') == '').then(alone).otherwise(of_group))
+    return names.to_series().rank('dense').to_numpy().astype(int)
+
+
+def _events(rows: pl.DataFrame, night_of_row: np.ndarray) -> np.ndarray | None:
+    """Return the event of each night, or ''; None where no row has one."""
+    if (rows['event'] == '').all():
+        return None
+    by_night = rows.group_by(pl.Series('at', night_of_row)).agg(pl.col('event').max())
+    return by_night.sort('at')['event'].to_numpy()
+
+
+def _nodes(rows: pl.DataFrame, night_of_row: np.ndarray) -> list[str] | None:
+    """Return the nodes of each night's own runs; None where all rows have the same."""
+    if rows['node'].n_unique() <= 1:
+        return None
+    own = rows.select('node', 'again', at=pl.Series(night_of_row)).filter(~pl.col('again'))
+    by_night = own.group_by('at').agg(pl.col('node').unique().sort().str.join(','))
+    return by_night.sort('at')['node'].to_list()
 
 
 def _read(raw: bytes, name: str) -> pl.DataFrame:
     """Return the rows of a file as series, night, again (a rerun's), run, value and sign."""
-
     table = CsvTable(raw, name, COLUMNS, _OPTIONAL, others=True, blank=False)
     text = table.frame()
-    whole = pl.col('night').str.contains(_WHOLE)
-    night = pl.col('night').str.to_integer(strict=False) if text.select(whole.all()).item() else pl.col('night')
-    rows = text.select('series', 'group', 'event', 'node', night, again=pl.col('kind') == 'rerun',
-                       run=pl.col('run').str.to_integer(strict=False),
-                       value=pl.col('value').cast(pl.Float64, strict=False),
-                       sign=pl.col('direction').replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
-    number, size = pl.col('value').str.contains(NUMBER), rows['value'].abs()
-    table.refuse(text, {
+    night = pl.col('night')
+    if text['night'].str.contains(_WHOLE).all():
+        night = night.str.to_integer(strict=False)
+    rows = text.select(
+        'series', 'group', 'event', 'node', night,
+        again=pl.col('kind') == 'rerun',
+        run=pl.col('run').str.to_integer(strict=False),
+        value=pl.col('value').cast(pl.Float64, strict=False),
+        sign=pl.col('direction').replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
+    table.refuse(text, _wrong_cells(rows) | _wrong_rows(rows))
+    return rows
+
+
+def _wrong_cells(rows: pl.DataFrame) -> dict[str, pl.Expr | pl.Series]:
+    """Return the messages of cells that cannot be read, each with the rows that it is about."""
+    whole_night = pl.col('night').str.contains(_WHOLE)
+    date = pl.when(pl.col('night').str.contains(_DATE)).then('night').str.to_date('%Y-%m-%d', strict=False)
+    number = pl.col('value').str.contains(NUMBER)
+    size = rows['value'].abs()
+    return {
         'series is empty; must be a name': pl.col('series') == '',
-        'night {night!r} is neither a whole number nor a date such as 2026-11-20':
-            ~whole & pl.when(pl.col('night').str.contains('^[0-9]{4}-[0-9]{2}-[0-9]{2}$')).then('night')
-            .str.to_date('%Y-%m-%d', strict=False).is_null(),
+        'night {night!r} is neither a whole number nor a date such as 2026-11-20': ~whole_night & date.is_null(),
         'kind {kind!r}; valid: run, rerun': ~pl.col('kind').is_in(['run', 'rerun']),
         'run {run!r} is no whole number': ~pl.col('run').str.contains(_WHOLE),
         'value {value} is not finite; a run without a figure is left out of the file':
-            pl.col('value').str.contains('^(?i)[+-]?(nan|inf|infinity)$') | number & size.is_infinite(),
+            pl.col('value').str.contains(_NOT_FINITE) | number & size.is_infinite(),
         'value {value!r} is no number, such as 71.2 or 7.12e4': ~number,
         f'value {{value}} is too large to be a figure; must be below {LARGEST:g}': number & (size >= LARGEST),
         f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}':
             number & (size > 0) & (size < SMALLEST),
         'direction {direction!r}; valid: higher, lower, or empty for higher': rows['sign'].is_null(),
         f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty': ~pl.col('event').is_in(['', *EVENTS]),
+    }
+
+
+def _wrong_rows(rows: pl.DataFrame) -> dict[str, pl.Expr | pl.Series]:
+    """Return the messages of rows that contradict others, each with the rows that it is about."""
+    has_event = pl.col('event') != ''
+    first_event = pl.col('event').filter(has_event).first().over('series', 'night')
+    whole_night = pl.col('night').str.contains(_WHOLE)
+    return {
         'series {series!r}, night {night} has another event on an earlier line; must be one a night':
-            rows.select((pl.col('event') != '') & (pl.col('event') != pl.col('event').filter(
-                pl.col('event') != '').first().over('series', 'night'))).to_series().fill_null(False),
+            _where(rows, has_event & (pl.col('event') != first_event)).fill_null(False),
         'series {series!r} is in another group on an earlier line; must be one group':
-            rows.select(pl.col('group') != pl.col('group').first().over('series')).to_series(),
+            _where(rows, pl.col('group') != pl.col('group').first().over('series')),
         'night {night!r}: nights are whole numbers or dates; the order of both together is not known':
-            whole != whole.first(),
+            whole_night != whole_night.first(),
         '{kind} {run} of series {series!r}, night {night}, stands on an earlier line, too':
-            ~rows.select(pl.struct('series', 'night', 'again', 'run').is_first_distinct()).to_series(),
+            _where(rows, ~pl.struct('series', 'night', 'again', 'run').is_first_distinct()),
         'series {series!r} has another direction on an earlier line; must be one direction':
-            rows.select(pl.col('sign') != pl.col('sign').first().over('series')).to_series(),
+            _where(rows, pl.col('sign') != pl.col('sign').first().over('series')),
         'series {series!r}, night {night} has reruns but no run':
-            rows.select(pl.col('again').all().over('series', 'night')).to_series(),
-    })
-    return rows
+            _where(rows, pl.col('again').all().over('series', 'night')),
+    }
+
+
+def _where(rows: pl.DataFrame, condition: pl.Expr) -> pl.Series:
+    return rows.select(condition).to_series()

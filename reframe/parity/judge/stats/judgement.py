@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -73,205 +73,291 @@ def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rate: fl
 
     ``signs`` [series]: 1 if higher is better, else -1; ``labels``, ``events`` and ``nodes`` [nights]; ``groups``
     [series]: like cells have the same number; ``rate``: new false alarms a series and night."""
-    names, number = np.unique(nodes, return_inverse=True) if nodes is not None else (None, None)
+    names, number = None, None
+    if nodes is not None:
+        names, number = np.unique(nodes, return_inverse=True)
     outcome = levels.follow(nights, groups, rate, events, number)
-    series = _Series(nights, outcome, labels, names, number)
-    return [series.judgement(k, sign, reference) for k, (sign, reference) in enumerate(
-        zip(signs, references or [None] * len(signs), strict=True))], outcome
+    accepted = references or [None] * len(signs)
+    judgements = []
+    for k, (sign, reference) in enumerate(zip(signs, accepted, strict=True)):
+        series = _Series(nights, outcome, labels, names, number, k, sign)
+        judgements.append(series.judgement(reference))
+    return judgements, outcome
 
 
 @dataclass(frozen=True)
 class _Series:
-    """The nights, their outcome and the names that sentences on a series need."""
+    """Series ``k`` of the nights, their outcome, and the names that sentences on it need."""
 
     nights: Nights
     outcome: Outcome
     labels: Sequence[str]
-    names: np.ndarray | None
-    node: np.ndarray | None
+    names: np.ndarray | None      # of nodes
+    node: np.ndarray | None       # the number of the node of each night
+    k: int
+    sign: int                     # 1 if higher is better, else -1
 
-    def judgement(self, k: int, sign: int, reference: Reference | None) -> Judgement:
-        cells, last = self.outcome.cells, int(self.nights.start[k + 1]) - 1
-        state, known = int(self.outcome.state[last]), bool(np.isfinite(cells.visible[k]))
-        value = float(np.exp(sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
-        if self.nights.counts[k]:
-            return self._counted(k, state, last)
-        before = self._before(k, sign, last)
-        if state == rule.TOO_FEW or state in (rule.QUIET, rule.GOING) and not known:
-            return Judgement('insufficient', self._few(k, last), value=value, before=before)
-        base, width = float(cells.base[k]), 3 * float(cells.scale[k])
-        band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
-        seen = _share(-cells.visible[k], sign) if known else None
-        word, why = self._word(k, sign, state, last, seen)
-        life = self._life(k)
-        level = float(cells.now[k])
-        lasts, lost = self._slowdown(k, sign, last) if word == 'regressed' else (0, None)
-        if known and word in ('ok', 'blind') and self._below(k, sign, reference):
-            life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'detected': int(cells.begin[k])}
-            off = percent(_share(level - sign * math.log(reference.value), sign))
-            beyond = (f'the level of the last nights is {off} worse than the accepted '
+    @property
+    def _cells(self) -> rule.Cells:
+        return self.outcome.cells
+
+    @property
+    def _first(self) -> int:
+        """The first night of the series."""
+        return int(self.nights.start[self.k])
+
+    @property
+    def _last(self) -> int:
+        """Tonight."""
+        return int(self.nights.start[self.k + 1]) - 1
+
+    @property
+    def _values(self) -> np.ndarray:
+        return self.nights.value[self._first:self._last + 1]
+
+    @property
+    def _state(self) -> int:
+        return int(self.outcome.state[self._last])
+
+    @property
+    def _episode(self) -> rule.Episode | None:
+        """The slowdown, or the improvement on probation, that lasts."""
+        return self._cells.lasting.get(self.k)
+
+    def _figure(self, log: float) -> float:
+        """Return a value in the metric's unit."""
+        return math.exp(self.sign * float(log))
+
+    def judgement(self, reference: Reference | None) -> Judgement:
+        if self.nights.counts[self.k]:
+            return self._of_counts()
+        cells, k = self._cells, self.k
+        known = bool(np.isfinite(cells.visible[k]))
+        value = float(np.exp(self.sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
+        needs_noise = self._state in (rule.QUIET, rule.GOING)
+        if self._state == rule.TOO_FEW or needs_noise and not known:
+            return Judgement('insufficient', self._few(), value=value, before=self._before())
+        visible = _share(-cells.visible[k], self.sign) if known else None
+        word, why = self._word(visible)
+        life = self._life()
+        lasts, lost = 0, None
+        if word == 'regressed':
+            lasts = self._nights_since(self._episode.begin)
+            lost = _share(-self._episode.deepest, self.sign)
+        level = self._figure(cells.now[k])
+        if known and word in ('ok', 'blind') and self._is_beyond(reference):
+            begin = int(cells.begin[k])
+            life = _Life('slow', begin, begin)
+            lower = _share(float(cells.now[k]) - self.sign * math.log(reference.value), self.sign)
+            beyond = (f'the level of the last nights is {percent(lower)} worse than the accepted '
                       f'{reference.value:.4g}, beyond its bound')
-            if bounds.side(self._with_reruns(k, sign, last), reference.low, reference.high):
-                word, why, lasts = 'regressed', beyond, self._nights_since(k, int(cells.begin[k]), last)
+            if bounds.side(self._with_reruns(), reference.low, reference.high):
+                word, why, lasts = 'regressed', beyond, self._nights_since(begin)
             else:
                 why += f'; {beyond}: tonight is within it'
+        base, width = float(cells.base[k]), 3 * float(cells.scale[k])
+        low, high = sorted((self._figure(base - width), self._figure(base + width)))
         return Judgement(
-            word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
+            word, why, tuple(self._warnings()), value, self._figure(base), low, high,
+            state=life.state, begin=life.begin, detected=life.detected,
             last_good=int(cells.last_good[k]), first_slow=int(cells.first_slow[k]),
-            lasts=lasts, lost=lost, needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
-            alone=known and bool(self.outcome.lone[last] > 0),
-            new=state == rule.SLOW and self._is_new(k, last), before=before)
+            lasts=lasts, lost=lost, needs_rerun=bool(cells.low[k]), visible=visible, level=level,
+            alone=known and bool(self.outcome.lone[self._last] > 0),
+            new=self._state == rule.SLOW and self._is_new(), before=self._before())
 
-    def _slowdown(self, k: int, sign: int, last: int) -> tuple[int, float]:
-        """Return how many nights a slowdown lasts, and the share that its level lost at most."""
-        episode = self.outcome.cells.lasting[k]
-        return self._nights_since(k, episode.begin, last), _share(-episode.deepest, sign)
+    # ---- figures
 
-    def _nights_since(self, k: int, column: int, last: int) -> int:
-        columns = self.outcome.column[int(self.nights.start[k]):last + 1]
+    def _nights_since(self, column: int) -> int:
+        columns = self.outcome.column[self._first:self._last + 1]
         return int((columns >= column).sum())
 
-    def _before(self, k: int, sign: int, last: int) -> float | None:
+    def _before(self) -> float | None:
         """Return what was usual before tonight, of the same work and of the level that a person began; before an
         improvement that is on probation."""
-        cells, episode = self.outcome.cells, self.outcome.cells.lasting.get(k)
+        episode = self._episode
         if episode and episode.depth > 0:
-            return math.exp(sign * episode.base)
-        first = int(self.nights.start[k])
-        if cells.began[k] in ('work', 'level'):
-            first = last + 1 - int(cells.nights[k])
-        nights = self.nights.value[max(first, last - rule.LEVEL):last]
+            return self._figure(episode.base)
+        first = self._first
+        if self._cells.began[self.k] in ('work', 'level'):
+            first = self._last + 1 - int(self._cells.nights[self.k])
+        nights = self.nights.value[max(first, self._last - rule.LEVEL):self._last]
         nights = nights[np.isfinite(nights)]
-        return math.exp(sign * float(np.median(nights))) if len(nights) >= rule.AFTER else None
+        if len(nights) < rule.AFTER:
+            return None
+        return self._figure(np.median(nights))
 
-    def _life(self, k: int) -> dict[str, Any]:
+    def _life(self) -> _Life:
         """Return the state of the life, and where its slow or fast level begins and was found."""
-        episode = self.outcome.cells.lasting.get(k)
-        word = 'normal' if episode is None else 'slow' if episode.depth < 0 else 'fast'
-        word = 'comes and goes' if k in self.outcome.cells.comes else word
-        if word == 'normal':
-            return {'state': word}
+        episode = self._episode
+        comes = self._cells.comes.get(self.k)
         if episode:
-            return {'state': word, 'begin': episode.begin, 'detected': episode.detected}
-        since = self.outcome.cells.comes[k][1]
-        return {'state': word, 'begin': since, 'detected': since}
+            state = 'slow' if episode.depth < 0 else 'fast'
+            return _Life('comes and goes' if comes else state, episode.begin, episode.detected)
+        if comes:
+            _, since = comes
+            return _Life('comes and goes', since, since)
+        return _Life('normal')
 
-    def _below(self, k: int, sign: int, reference: Reference | None) -> bool:
+    def _is_beyond(self, reference: Reference | None) -> bool:
         """Return whether the level is beyond the accepted bound by more than chance."""
-        bound = reference and (reference.low if sign > 0 else reference.high)
-        cells = self.outcome.cells
-        return bool(bound) and bound > 0 and bool(
-            cells.now[k] + cells.bar[k] * cells.error[k] < sign * math.log(bound))
+        if reference is None:
+            return False
+        bound = reference.low if self.sign > 0 else reference.high
+        if not bound or bound <= 0:
+            return False
+        chance = self._cells.bar[self.k] * self._cells.error[self.k]
+        return bool(self._cells.now[self.k] + chance < self.sign * math.log(bound))
 
-    def _with_reruns(self, k: int, sign: int, last: int) -> float:
+    def _with_reruns(self) -> float:
         """Return tonight's figure: of the runs and their reruns, where it was run again."""
-        again = self.nights.again[last]
-        return float(np.exp(sign * (again if np.isfinite(again) else self.outcome.cells.value[k])))
+        again = self.nights.again[self._last]
+        value = again if np.isfinite(again) else self._cells.value[self.k]
+        return float(np.exp(self.sign * value))
 
-    def _is_new(self, k: int, last: int) -> bool:
-        episode = self.outcome.cells.lasting.get(k)
-        return bool(episode) and bool(episode.detected == self.outcome.column[last])
+    def _is_new(self) -> bool:
+        return self._episode is not None and bool(self._episode.detected == self.outcome.column[self._last])
 
-    def _few(self, k: int, last: int) -> str:
-        cells, first = self.outcome.cells, int(self.nights.start[k])
-        own = self.nights.value[first:last + 1]
-        if not np.isfinite(own[-1]) or not np.isfinite(own).any():
+    # ---- sentences
+
+    def _few(self) -> str:
+        values = self._values
+        finite = np.isfinite(values)
+        if not finite[-1]:
             return 'a figure is 0 or below: a change has no measure'
-        if cells.began[k]:
-            event = f'{_BEGAN[cells.began[k]]} of {self._label(k, cells.since[k])}'
-            return f'{_nights(int(cells.nights[k]))} since {event}: judging resumes after {rule.AFTER}'
-        return f'{_nights(int(np.isfinite(own).sum()))} of history: judging begins on night {FIRST + 1}'
+        event = self._cells.began[self.k]
+        if event:
+            began = f'{_BEGAN[event]} of {self._label(self._cells.since[self.k])}'
+            nights = int(self._cells.nights[self.k])
+            return f'{_nights(nights)} since {began}: judging resumes after {rule.AFTER}'
+        return f'{_nights(int(finite.sum()))} of history: judging begins on night {FIRST + 1}'
 
-    def _word(self, k: int, sign: int, state: int, last: int, seen: float | None) -> tuple[Word, str]:
-        cells = self.outcome.cells
-        episode, since = cells.lasting.get(k), cells.since[k]
-        if episode and state in (rule.SLOW, rule.FAST, rule.COMES):
-            return ('improved' if state == rule.FAST else 'regressed'), self._episode(k, sign, last)
-        off = (cells.value[k] - cells.base[k])
-        said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
+    def _word(self, visible: float | None) -> tuple[Word, str]:
+        """Return the word, and the reason. ``visible``: the smallest slowdown that shows, a share."""
+        cells, k, episode = self._cells, self.k, self._episode
+        if episode and self._state in (rule.SLOW, rule.FAST, rule.COMES):
+            word = 'improved' if self._state == rule.FAST else 'regressed'
+            return word, self._change(episode)
+        off = cells.value[k] - cells.base[k]
+        why = f'tonight is {_off(_share(off, self.sign), off)} the level of {_nights(int(cells.nights[k]))}'
         if cells.began[k]:
-            said += f', which began with {_BEGAN[cells.began[k]]} of {self._label(k, since)}'
+            why += f', which began with {_BEGAN[cells.began[k]]} of {self._label(cells.since[k])}'
         if k in cells.comes:
-            said += f'; {self._spells(k)}'
-        said += f'; a slowdown shows from {percent(seen)} on' if seen < 1 else '; no slowdown would show'
-        said += f': {reason}' if seen > WANTED and (reason := self._noise(k, last)) else ''
+            why += f'; {self._spells()}'
+        why += f'; a slowdown shows from {percent(visible)} on' if visible < 1 else '; no slowdown would show'
+        if visible > WANTED:
+            why += f': {self._noise()}'
         if episode and episode.depth < 0:
-            said += (f'; what began on {self._label(k, episode.begin)} is not over: it ends with a second night '
-                     'like this one')
-        return ('ok' if seen <= WANTED else 'blind'), said
+            why += (f'; what began on {self._label(episode.begin)} is not over: it ends with a second night '
+                    'like this one')
+        return ('ok' if visible <= WANTED else 'blind'), why
 
-    def _spells(self, k: int) -> str:
-        spells, since = self.outcome.cells.comes[k]
-        return f'comes and goes: {spells} spells since {self._label(k, since)}'
+    def _change(self, episode: rule.Episode) -> str:
+        """Return the sentence on a slowdown or an improvement."""
+        cells, k = self._cells, self.k
+        kind = 'better' if episode.depth > 0 else 'worse'
+        were = 'was' if episode.nights == 1 else 'were'
+        why = (f'{kind} since {self._label(episode.begin)} ({_nights(self._nights_since(episode.begin))}): '
+               f'{_nights(episode.nights)} {were} {percent(_share(episode.depth, self.sign))} {kind} '
+               'than the level before')
+        if episode.again >= 0:
+            why += f', back to the level before {self._label(episode.again)}'
+        why += f', {episode.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'
+        changed = int(cells.changed[k])
+        if episode.depth < 0 and changed >= 0 and abs(episode.begin - changed) <= rule.WITHIN:
+            why += f'; {_CHANGED[cells.change[k]]} on {self._label(changed)}'
+        if k in cells.comes:
+            why += f'; {self._spells()}'
+        return why
 
-    def _noise(self, k: int, last: int) -> str:
+    def _spells(self) -> str:
+        spells, since = self._cells.comes[self.k]
+        return f'comes and goes: {spells} spells since {self._label(since)}'
+
+    def _noise(self) -> str:
         """Say why a slowdown of WANTED would not show: two modes, a wild time, or nights that scatter."""
-        first = int(self.nights.start[k])
-        at = (first + np.flatnonzero(np.isfinite(self.nights.value[first:last + 1])))[-rule.MEMORY:]
+        at = (self._first + np.flatnonzero(np.isfinite(self._values)))[-rule.MEMORY:]
+        scale = float(self._cells.scale[self.k])
+        return self._two_modes(at) or self._wild_time(at, scale) or f'its nights scatter by {_lower(scale)}'
+
+    def _two_modes(self, at: np.ndarray) -> str:
+        """Return a sentence where the nights ``at`` have two modes of _MODE nights or more; else ''."""
         x = self.nights.value[at]
         ordered = np.sort(x)
         gaps = np.diff(ordered)[_MODE - 1:1 - _MODE]
-        if len(gaps):                     # of two modes that are MODE nights each at least, the widest gap
-            i = _MODE + int(gaps.argmax())
-            low, gap = x < ordered[i], float(np.median(ordered[i:]) - np.median(ordered[:i]))
-            spells = int((np.diff(low.astype(int), prepend=0) > 0).sum())
-            if spells >= _SPELLS and gap > max(WANTED, _APART * max(np.std(ordered[:i]), np.std(ordered[i:]))):
-                return (f'since {self.labels[at[0]]} {counted(i, "night")} of {len(x)} '
-                        f'{"was" if i == 1 else "were"} {percent(-math.expm1(-gap))} lower, in {spells} spells')
-        scatter = np.abs(np.diff(x))
-        calm = float(np.median(scatter[-_CALM:])) if len(scatter) > 2 * _CALM else math.inf
-        wild = np.flatnonzero(scatter > _APART * max(calm, 1e-3))
-        if len(wild) >= _SPELLS and calm * _APART < self.outcome.cells.scale[k]:
-            return f'its nights of {self.labels[at[wild[0]]]} to {self.labels[at[wild[-1] + 1]]} were wild'
-        return f'its nights scatter by {percent(-math.expm1(-float(self.outcome.cells.scale[k])))}'
+        if not len(gaps):
+            return ''
+        many = _MODE + int(gaps.argmax())           # nights of the lower mode
+        lower, upper = ordered[:many], ordered[many:]
+        gap = float(np.median(upper) - np.median(lower))
+        low = (x < upper[0]).astype(int)
+        spells = int((np.diff(low, prepend=0) > 0).sum())
+        apart = _APART * max(np.std(lower), np.std(upper))
+        if spells < _SPELLS or gap <= max(WANTED, apart):
+            return ''
+        were = 'was' if many == 1 else 'were'
+        return (f'since {self.labels[at[0]]} {counted(many, "night")} of {len(x)} {were} {_lower(gap)} lower, '
+                f'in {spells} spells')
 
-    def _episode(self, k: int, sign: int, last: int) -> str:
-        cells = self.outcome.cells
-        found = cells.lasting[k]
-        lasts = self._nights_since(k, found.begin, last)
-        off = percent(_share(found.depth, sign))
-        kind = 'better' if found.depth > 0 else 'worse'
-        said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
-        were = f'{_nights(found.nights)} {"was" if found.nights == 1 else "were"}'
-        said += f'{were} {off} {kind} than the level before'
-        if found.again >= 0:
-            said += f', back to the level before {self._label(k, found.again)}'
-        said += f', {found.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'
-        if found.depth < 0 and abs(found.begin - cells.changed[k]) <= rule.WITHIN and cells.changed[k] >= 0:
-            said += f'; {_CHANGED[cells.change[k]]} on {self._label(k, cells.changed[k])}'
-        return said + (f'; {self._spells(k)}' if k in cells.comes else '')
+    def _wild_time(self, at: np.ndarray, scale: float) -> str:
+        """Return a sentence where some of the nights ``at`` were wild, and the newest are calm; else ''."""
+        steps = np.abs(np.diff(self.nights.value[at]))
+        if len(steps) <= 2 * _CALM:
+            return ''
+        calm = float(np.median(steps[-_CALM:]))
+        wild = np.flatnonzero(steps > _APART * max(calm, 1e-3))
+        if len(wild) < _SPELLS or calm * _APART >= scale:
+            return ''
+        return f'its nights of {self.labels[at[wild[0]]]} to {self.labels[at[wild[-1] + 1]]} were wild'
 
-    def _warnings(self, k: int, sign: int, last: int) -> Iterator[str]:
-        effect, nights = self.outcome.cells.node[k], int(np.diff(self.nights.start)[k])
+    def _warnings(self) -> Iterator[str]:
+        effect = self._cells.node[self.k]
         if self.names is not None and np.isfinite(effect) and effect:
-            yield (f'{self.names[self.node[last]]} is {percent(_share(effect, sign))} '
-                   f'{"faster" if effect > 0 else "slower"} here than the other nodes: that is taken out')
-        if left_out := int(np.isnan(self.nights.value[int(self.nights.start[k]):last]).sum()):
+            node, off = self.names[self.node[self._last]], percent(_share(effect, self.sign))
+            side = 'faster' if effect > 0 else 'slower'
+            yield f'{node} is {off} {side} here than the other nodes: that is taken out'
+        left_out = int(np.isnan(self._values[:-1]).sum())
+        if left_out:
             yield f'{_nights(left_out)} with a figure of 0 or below: left out'
+        nights = len(self._values)
         if nights > rule.MOST:
             yield f'the newest {rule.MOST} of {nights} nights are judged'
 
-    def _counted(self, k: int, state: int, last: int) -> Judgement:
-        total = self.nights.total[int(self.nights.start[k]):last + 1]
-        if state == rule.TOO_FEW:
+    def _of_counts(self) -> Judgement:
+        total = self.nights.total[self._first:self._last + 1]
+        tonight = float(total[-1])
+        if self._state == rule.TOO_FEW:
             why = f'{_nights(len(total))} of counts: judging begins on night {rule.COUNTED + 1}'
-            return Judgement('insufficient', why, value=float(total[-1]))
+            return Judgement('insufficient', why, value=tonight)
         usual = float(total[:-rule.STEPS].mean())
         newest = float(total[-rule.STEPS:].mean())
-        why = (f'{total[-1]:g} tonight, {newest:.3g} a night in the last {rule.STEPS}, {usual:.3g} '
+        why = (f'{tonight:g} tonight, {newest:.3g} a night in the last {rule.STEPS}, {usual:.3g} '
                'before (exact test of counts)')
-        return Judgement('regressed' if state == rule.SLOW else 'ok', why, value=float(total[-1]), baseline=usual,
-                         lasts=rule.STEPS)             # no night of counts alarms alone
+        word = 'regressed' if self._state == rule.SLOW else 'ok'
+        # no night of counts alarms alone
+        return Judgement(word, why, value=tonight, baseline=usual, lasts=rule.STEPS)
 
-    def _label(self, k: int, column: int) -> str:
-        here = slice(int(self.nights.start[k]), int(self.nights.start[k + 1]))
-        at = np.searchsorted(self.outcome.column[here], column)
-        return self.labels[min(here.start + int(at), here.stop - 1)]
+    def _label(self, column: int) -> str:
+        columns = self.outcome.column[self._first:self._last + 1]
+        night = self._first + int(np.searchsorted(columns, column))
+        return self.labels[min(night, self._last)]
+
+
+class _Life(NamedTuple):
+    """The state of a life, and the columns where its slow or fast level begins and was found."""
+
+    state: str
+    begin: int = -1
+    detected: int = -1
 
 
 def _share(log: float, sign: int) -> float:
     """Return the change of a figure as a share: ``log`` is oriented, ``sign`` its direction."""
     return abs(math.expm1(sign * float(log)))
+
+
+def _lower(gap: float) -> str:
+    """Return a difference of logarithms in percent of the higher value."""
+    return percent(-math.expm1(-gap))
 
 
 def _nights(n: int) -> str:

@@ -1,4 +1,4 @@
-"""The rule's constants, its words, and what it says of a cell. docs/operating-curve.md says why each has its value.
+"""The constants of the rule, its words, and what it says of a cell. docs/operating-curve.md has the reasons.
 
 All values are logarithms, turned so that higher is better.
 """
