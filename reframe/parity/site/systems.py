@@ -534,11 +534,20 @@ class System(Strict):
     @field_validator('spack')
     @classmethod
     def _own_names(cls, entries: list[SpackEnvironment]) -> list[SpackEnvironment]:
-        names = [entry.name for entry in entries]
+        names = [name for entry in entries for name in entry.environs]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f'{name!r} is the name of two environments; each needs its own')
         return entries
+
+    @model_validator(mode='after')
+    def _names_beside_spack(self) -> 'System':
+        names = [name for entry in self.spack for name in entry.environs]
+        for entry in self.environments:
+            if entry.name in names:
+                raise ValueError(f'environments: {entry.name}: `spack` makes an environment of this name; each needs '
+                                 'its own')
+        return self
 
     @property
     def module_commands(self) -> list[str]:

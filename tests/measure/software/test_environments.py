@@ -79,6 +79,7 @@ def test_an_environment_has_a_scope_of_its_own_before_that_of_the_system(stated)
 
 @pytest.mark.parametrize('text, said', [
     ('spack:\n- {name: one}\n- {name: one, mpi: mpich}\n', r"system\.yaml:\d+: spack: 'one' is the name of two environments"),
+    ('spack:\n- {name: one}\n- {name: one-gpu}\n', r"system\.yaml:\d+: spack: 'one-gpu' is the name of two environments"),
     ('spack:\n- {name: one, partitions: [elsewhere]}\n', r"spack: one: unknown partition 'elsewhere'; valid: default"),
     ('spack:\n- {name: one, mpi: "mpich; rm"}\n', r'system\.yaml:\d+: spack\.0\.mpi')])
 def test_a_wrong_environment_is_refused_with_its_line(stated, text, said):
@@ -177,13 +178,21 @@ def test_a_job_ends_before_the_program_on_a_node_without_the_target(tmp_path):
     assert done.stderr.endswith(' lacks avx512f\n')
 
 
+def test_a_stated_environment_with_the_name_of_one_of_spack_is_refused(site):
+    stated = "environments: [{name: one, codes: [stream]}]\nspack: [{name: one}]\n"
+    site.write_text(site.read_text().replace('environments: []\n', stated))
+    with pytest.raises(UsageError, match='environments: one: `spack` makes an environment of this name; each needs its own'):
+        systems.read('local')
+
+
 def test_a_committed_lock_of_another_target_is_refused(stated, monkeypatch, tmp_path):
     system = stated('spack:\n- {name: other, target: zen4}\n')
     lock = environment.committed_lock('local', 'other')
     lock.parent.mkdir()
     shutil.copy(LOCK, lock)
-    with pytest.raises(UsageError, match=rf'^{lock}: \S+ is for \S+, and the environment other for zen4. Make a new one: rm '):
-        build._refuse_target(lock, lock.parent, system.builds[0])
+    with pytest.raises(UsageError, match=rf'^{lock}: \S+ is for \S+, and the environment other for zen4. Make a new one: rm ') as refused:
+        build._refuse_target(system, lock.parent, system.builds[0])
+    assert str(refused.value).endswith(' && parity software build --system local --environ other')
 
 
 def test_an_environment_is_for_its_partitions_only(stated):

@@ -276,7 +276,7 @@ def _lock(command: Spack, system: System, place: Path, entry: SpackEnvironment) 
     now = environment.inputs(place)
     if environment.committed_lock(system.name, entry.name).exists():
         _refuse_old(command, system, place, entry)
-        return _refuse_target(environment.committed_lock(system.name, entry.name), place, entry)
+        return _refuse_target(system, place, entry)
     if made_from.exists() and made_from.read_text() == now:
         return
     command.run(place, 'concretize', '--force')
@@ -289,13 +289,14 @@ def _roots(place: Path) -> dict[str, str]:
     return {root['spec']: root['hash'] for root in spack.locked(place)['roots']}
 
 
-def _refuse_target(lock: Path, place: Path, entry: SpackEnvironment) -> None:
+def _refuse_target(system: System, place: Path, entry: SpackEnvironment) -> None:
     """Raise UsageError where a committed lock is for another target than the environment."""
+    lock = environment.committed_lock(system.name, entry.name)
     for package in manifest.concrete(place).values():
         if entry.target and package.target != entry.target:
             raise UsageError(f'{lock}: {package.spec} is for {package.target}, and the environment {entry.name} '
-                             f'for {entry.target}. Make a new one: rm {shlex.quote(str(lock))} && parity software '
-                             f'build --environ {entry.name}')
+                             f'for {entry.target}. Make a new one: rm {shlex.quote(str(lock))} && '
+                             f'parity software build --system {system.name} --environ {entry.name}')
 
 
 def _refuse_old(command: Spack, system: System, place: Path, entry: SpackEnvironment) -> None:
