@@ -545,8 +545,8 @@ class System(Strict):
         names = [name for entry in self.spack for name in entry.environs]
         for entry in self.environments:
             if entry.name in names:
-                raise ValueError(f'environments: {entry.name}: `spack` makes an environment of this name; each needs '
-                                 'its own')
+                raise ValueError(f'environments: {entry.name}: `spack` makes an environment of this name; each '
+                                 'needs its own')
         return self
 
     @property
