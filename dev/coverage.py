@@ -116,5 +116,9 @@ if __name__ == '__main__':
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('trials', nargs='?', type=int, default=10_000, help='of each figure (default 10000)')
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--study', action='store_true', help='the intervals of studies (docs/studies.md)')
     given = parser.parse_args()
+    if given.study:
+        from dev import coverage_study
+        raise SystemExit(coverage_study.main(given.trials, given.seed))
     raise SystemExit(main(given.trials, given.seed))

@@ -11,7 +11,7 @@ import replay
 from mutations import examples
 from parity.judge.stats.laws import lu_messages, outliers
 from parity.measure.check import Wrong
-from parity.study.published.fits import clusters, geometric_mean, inverse, knee, power, variation
+from parity.study.published.fits import clusters, inverse, power
 
 RANKS = (4, 8, 16, 32, 64, 128)
 #: The study tessera, section 3: computation time a0 / p of NPB class A, seconds.
@@ -25,7 +25,7 @@ positive = st.floats(1e-6, 1e6)
 @given(different, positive, st.floats(-3, 3))
 def test_power_returns_the_planted_law(x, a, b):
     fit = power(x, [a * v ** b for v in x])
-    assert fit.a == pytest.approx(a, rel=1e-6) and fit.b == pytest.approx(b, abs=1e-8) and fit.low <= fit.b <= fit.high
+    assert fit.a == pytest.approx(a, rel=1e-6) and fit.b == pytest.approx(b, abs=1e-8)
     assert (fit.points, fit.reason) == (len(x), 'few points' if len(x) < 5 else '')
     assert fit.r2 is None or abs(b) < 1e-6 or fit.r2 == pytest.approx(1)
 
@@ -34,41 +34,19 @@ def test_power_returns_the_planted_law(x, a, b):
 def test_inverse_returns_the_planted_law(p, a0, seed):
     t = a0 / np.array(p)
     fit = inverse(p, t)
-    assert fit.a == pytest.approx(a0) and fit.b == -1 and fit.holds and fit.low <= fit.a * (1 + 1e-12) and fit.a <= fit.high * (1 + 1e-12)
+    assert fit.a == pytest.approx(a0) and fit.b == -1
     noisy = inverse(p, t * np.exp(np.random.default_rng(seed).normal(0, 0.1, len(p))))
-    assert noisy.low < noisy.a < noisy.high and noisy.r2 <= 1
-
-
-@pytest.mark.parametrize('points', [3, 6, 20])
-def test_the_intervals_hold_the_truth_19_times_in_20(points):
-    rng, x = np.random.default_rng(points), np.geomspace(1, 64, points)
-    held = np.zeros(3)
-    for _ in range(1000):
-        noise = np.exp(rng.normal(0, 0.2, points))
-        free, fixed = power(x, 5 * x ** 0.7 * noise), inverse(x, 5 / x * noise)
-        held += free.low <= 0.7 <= free.high, fixed.low <= 5 <= fixed.high, fixed.holds
-    assert (abs(held / 1000 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1000)).all(), held / 1000
-
-
-def test_a_geometric_mean_has_the_t_interval_of_the_logarithms():
-    found = geometric_mean([1, 2, 4])
-    half = 4.302653 * math.log(2) / math.sqrt(3)
-    assert found.value == pytest.approx(2) and (found.low, found.high) == pytest.approx((2 * math.exp(-half), 2 * math.exp(half)), rel=1e-6)
-    assert geometric_mean([3])[0] == pytest.approx(3) and geometric_mean([3])[1:3] == (None, None)
-    for wrong in ([], [1, 0], [1, math.nan]):
-        with pytest.raises(ValueError):
-            geometric_mean(wrong)
+    assert noisy.r2 <= 1
 
 
 def test_another_law_than_inverse_is_noticed():
-    assert not inverse(RANKS, [100 / p ** 0.8 for p in RANKS]).holds
     flat = inverse(RANKS, [7.0, 7.1, 6.9, 7.0, 7.1, 7.0])
-    assert flat.r2 < 0 and not flat.holds
+    assert flat.r2 < 0
     assert power(RANKS, [7] * 6).r2 is None
 
 
 def test_repeats_at_three_numbers_of_clients_are_few_points():
-    assert power([1, 2, 4] * 5, [10, 21, 39] * 5)[6:8] == (15, 'few points')
+    assert power([1, 2, 4] * 5, [10, 21, 39] * 5)[4:6] == (15, 'few points')
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300))
@@ -118,21 +96,6 @@ def test_centroids_weighted_by_size_are_the_means_of_all_rows(rows, k):
     assert np.allclose(sum(c.size * np.array(c.centroid) for c in found) / len(rows), np.mean(rows, axis=0), atol=1e-9)
 
 
-@given(st.integers(0, 6), st.floats(1.11, 2), st.floats(0.8, 1.09), positive)
-def test_knee_returns_the_planted_one(at, before, after, rate):
-    nodes, rates = [2 ** i for i in range(8)], [rate * before ** min(i, at) * after ** max(i - at, 0) for i in range(8)]
-    assert knee(nodes[::-1], rates[::-1]) == 2 ** at
-    assert knee(nodes, [rate * before ** i for i in range(8)]) is None
-
-
-@pytest.mark.parametrize('nodes, rates, at', [
-    ((1, 2, 3, 4), (10, 19, 22, 20.5), 2),             # 3 is no doubling of 2, 4 is
-    ((1, 4), (1, 1.2), 1), ((1, 4), (1, 1.22), None),  # 9.5 and 10.5 % a doubling
-    ((1, 2), (1, 1.1), None), ((1, 2, 4, 8), (1, 1.05, 1.2, 1.25), 4)])    # a later gain moves it; 10 % is a gain
-def test_knee(nodes, rates, at):
-    assert knee(nodes, rates) == at
-
-
 @pytest.mark.parametrize('call, said', [
     (lambda: power([1, 2], [1, 2]), '2 different x'), (lambda: power([1, 2, 2], [1, 2, 3]), '2 different x'), (lambda: inverse([], []), '0 different x'),
     (lambda: power([1, 2, 3], [1, 2]), '3 x and 2 y'), (lambda: power([0, 1, 2], [1, 2, 3]), 'x must be above 0, and one is 0'),
@@ -142,8 +105,6 @@ def test_knee(nodes, rates, at):
     (lambda: clusters([[1], [1], [2]], 3), '3 clusters of 2 different rows'), (lambda: clusters([[1], [2]], 0), '0 clusters'),
     (lambda: clusters([[1, 2], [3]], 1), 'as many in each'), (lambda: clusters([[1], [math.nan]], 1), 'finite'), (lambda: clusters([1, 2], 1), 'finite'),
     (lambda: clusters(np.empty((0, 2)), 1), 'no rows'), (lambda: clusters([[1e-200], [0]], 2), '2 clusters of 1 different'),
-    (lambda: knee([1, 1], [1, 2]), 'one rate'), (lambda: knee([1, 2], [1]), 'one rate'), (lambda: knee([2, 3], [1, 1]), 'no number of nodes is twice'),
-    (lambda: knee([], []), 'no number of nodes'), (lambda: knee([1, 2], [0, 1]), 'rates must be above 0'),
     (lambda: lu_messages(64, 250, 0), 'at least 1'), (lambda: lu_messages(64, 250, 7), '7 ranks form no grid'),
     (lambda: lu_messages(64, 250, 1024), '64 points over 32 ranks: a block needs 3')])
 def test_what_cannot_be_answered_is_refused(call, said):
@@ -157,7 +118,7 @@ def test_what_cannot_be_answered_is_refused(call, said):
 def test_times_by_the_printed_law_give_the_printed_a0(kernel, a0):
     """The study prints the law and no table of times; milliseconds are what a clock of the time would keep."""
     fit = inverse(RANKS, [round(a0 / p, 3) for p in RANKS])
-    assert round(fit.low, 1) <= a0 <= fit.high + 0.05 and fit.a == pytest.approx(a0, rel=3e-4) and fit.holds and not fit.reason
+    assert fit.a == pytest.approx(a0, rel=3e-4) and not fit.reason
 
 
 def test_groups_around_the_printed_centroids_give_table_3():
@@ -189,13 +150,3 @@ def test_a_profile_of_lu_gives_its_time_in_receives_and_refuses_another_count():
     assert receive_seconds(calls, 'A', 4) == pytest.approx(35.783578 / 4, abs=1e-6)
     with pytest.raises(Wrong, match='124496 receives of LU class A on 8 ranks: must be 310000 or 311240'):
         receive_seconds(calls, 'A', 8)
-
-
-def test_a_ratio_of_variations_has_an_interval_of_f_and_does_not_depend_on_units():
-    found = variation([98.0, 100.0, 102.0], [10.0, 20.0, 30.0])
-    assert found.value == pytest.approx(0.02 / 0.5)
-    assert found.low == pytest.approx(0.04 / math.sqrt(39)) and found.high == pytest.approx(0.04 * math.sqrt(39))    # F(2, 2) at 97.5 %
-    assert variation([9.8, 10.0, 10.2], [1.0, 2.0, 3.0]) == pytest.approx(found)
-    for above, below, why in (([1, 2], [1, 2, 3], '2 runs'), ([1, 2, 3], [2, 2, 2], 'has no ratio'), ([-1, 0, 1], [1, 2, 3], 'has no ratio')):
-        with pytest.raises(ValueError, match=why):
-            variation(above, below)

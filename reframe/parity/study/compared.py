@@ -17,6 +17,7 @@ from parity.judge.compare.model import Comparison, Row
 from parity.study import measured
 from parity.study.measured import Campaign
 from parity.study.published import figures, findings, refuse
+from parity.study.published import rows as published_rows
 from parity.study.published.derived import FitRow, NoValue, NumberRow
 from parity.study.published.findings import Analysis, Judged
 from parity.study.published.model import Study
@@ -60,30 +61,30 @@ def of_study(name: str, session: str = '') -> Compared:
     from parity.study.published import read
     study = read(name)
     cells, notes = figures.published(study, name)
-    tables = figures.tables(cells)
+    tables = published_rows.tables(cells)
     ran = measured.of_session(study, name, session) if session else None
     if ran and ran.candidate:
         study = study.against(ran.candidate)
         cells = [replace(cell, point={study.contrast: study.baseline, **cell.point}) for cell in cells]
-    published = figures.compared(study, cells, 'published', notes, tables=tables)
+    published = published_rows.compared(study, cells, 'published', notes, tables=tables)
     if not ran:
         return Compared(name, study, cells, published, _analysed(study, name, cells))
     figures.in_units_of_print(cells, ran.cells)
     rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in rows or cell.status != 'skipped']
-    of_here = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
+    of_here = published_rows.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     calm = [replace(cell, values=[]) if cell.label.startswith('disturbed') else cell
             for cell in ran.cells]
-    analysis = _analysed(study, name, cells, calm)
+    analysis = _analysed(study, name, cells, calm, ran.mode == 'quick')
     return Compared(name, study, cells, published, analysis, ran, of_here)
 
 
 def _analysed(study: Study, name: str, cells: Sequence[figures.StudyCell],
-              here: Sequence[figures.StudyCell] | None = None) -> Analysis:
+              here: Sequence[figures.StudyCell] | None = None, quick: bool = False) -> Analysis:
     """Judge the findings. UsageError with file and line for a formula without a value for the figures in print."""
     try:
-        return findings.analysed(study, cells, here)
+        return findings.analysed(study, cells, here, quick)
     except NoValue as err:
         refuse(name, [(err.keys, str(err))])
         raise

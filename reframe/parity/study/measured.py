@@ -22,8 +22,8 @@ from parity.site import systems
 from parity.site.systems import Partition
 from parity.study import campaign, conditions
 from parity.study.conditions import Planned
+from parity.study.published.estimate import LEAST
 from parity.study.published.figures import FIGURE, StudyCell
-from parity.study.published.findings import REPEATS
 from parity.study.published.model import Case, Study
 
 Infos = Sequence[tuple[str, dict[str, Any]]]
@@ -87,7 +87,8 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
             pairs += _read(found, side, mine, [(u, info) for u, info in sessions if str(info.get('side')) == side])
         ran = {id(case) for case, cells in pairs if cells}
         reasons = _reasons(study, found, [case for case in cases if id(case) not in ran and not case.reason])
-        found.cells = list(_cells(study, pairs, reasons))
+        turns = {uuid: str(info['repeat']) for uuid, info in sessions if info.get('repeat')}
+        found.cells = [replace(cell, turns=turns) for cell in _cells(study, pairs, reasons)]
         there = {cell.name for cell in found.cells}
         quick = {id(case): reasons.get(id(case)) or '--quick leaves it out' for case in cases if not case.quick}
         found.cells += [cell for cell in _cells(study, [(case, []) for case in cases if not case.quick], quick)
@@ -181,8 +182,8 @@ def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
 def _deviation(cell: StudyCell) -> StudyCell:
     """Return the standard deviation of a cell's runs; of fewer than 3 there is none."""
     values = [v.value for v in cell.values]
-    if len(values) < REPEATS:
-        return replace(cell, values=[], reason=f'{REPEATS} repeats are the least')
+    if len(values) < LEAST:
+        return replace(cell, values=[], reason=f'{LEAST} repeats are the least')
     return replace(cell, better='lower', values=[replace(cell.values[0], value=stdev(values))])
 
 

@@ -18,7 +18,8 @@ from parity.judge.report.drawings import Drawing, Plot, PlotLine
 from parity.judge.report.templates import template
 from parity.study import compared, tables
 from parity.study.compared import Compared
-from parity.study.published import derived, figures
+from parity.study.published import derived, estimate
+from parity.study.published import rows as published_rows
 from parity.study.published.figures import FIGURE, StudyCell
 from parity.study.published.findings import Judged
 
@@ -90,7 +91,7 @@ def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
 def _plots(of: Compared, key: str) -> Iterator[Drawing]:
     """Yield the plots of an experiment: each metric along its numbers, with a line for each side or value."""
     found: dict[tuple, list[StudyCell]] = {}
-    firsts = figures.tables(of.cells)
+    firsts = published_rows.tables(of.cells)
     for cells in (of.cells, of.ran.cells if of.ran else []):
         mine = [c for c in cells if c.experiment == key and c.values and c.better and not (
             c.metric.endswith('_sd') or c.label.startswith('disturbed'))]
@@ -151,7 +152,7 @@ def _line(of: Compared, along: str, at: dict[str, float], name: str, printed: bo
 
 def _limits(cell: StudyCell) -> tuple[float, float] | None:
     """Return the interval of several runs, or that of a printed standard deviation."""
-    low, high = cell.limits
+    low, high = estimate.mean_limits(cell)
     if low is None or high is None:
         factor = math.exp(1.96 * cell.deviation)
         return (cell.mean / factor, cell.mean * factor) if cell.deviation else None

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from statistics import stdev
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from parity.base.figures import amount, number
+from parity.base.figures import amount
 from parity.base.groups import grouped
 from parity.base.strict import Strict
 from parity.study.published import formula
+from parity.study.published.estimate import Estimate, Level, Quantity, estimated
 from parity.study.published.figures import StudyCell, named
-from parity.study.published.formula import Estimate
 from parity.study.published.model import FigureSeries, Study, filled
 from parity.study.published.statements import Derived, Formula
+
+if TYPE_CHECKING:
+    from parity.study.published.fits import FittedLaw
 
 Of = Literal['published', 'here']
 
@@ -50,10 +51,9 @@ class NumberRow(Strict):
     of: Of
     name: str
     value: float | None
-    low: float | None = None            # its 95 % interval: of a geometric mean, or of 3 runs of each figure
+    low: float | None = None            # its interval
     high: float | None = None
-    freedom: float = Field(default=math.inf, exclude=True)      # the interval's degrees of freedom
-    why: str = Field(default='', exclude=True)      # what it is of, where no figure has runs
+    estimate: Estimate | None = Field(default=None, exclude=True)
     unit: str
     formula: str
     published: float | None             # in print
@@ -111,18 +111,40 @@ def fits(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[FitRow]:
                          reason='the law is printed, its points are not')
 
 
-def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[StudyCell], axis: str) -> FitRow:
+def fitted(study: Study, of: Of, name: str, law_name: str, cells: Sequence[StudyCell], axis: str) -> FitRow:
     """Fit a law to the means along an axis; ``reason`` says why there is none."""
-    from parity.study.published import fits
     points = along(study, cells, axis)
+    row = FitRow(of=of, name=name, law=law_name, along=axis, points=len(points))
     try:
-        fit = getattr(fits, law)([numeric(c, axis) for c in points], [c.mean for c in points])
+        fit = law(law_name, points, axis)([cell.mean for cell in points])
+        found = estimated(coefficient(law_name, points, axis))
+        exponent = estimated(coefficient('power', points, axis))
     except ValueError as err:
-        return FitRow(of=of, name=name, law=law, along=axis, points=len(points), reason=str(err))
-    fields = {name: value for name, value in fit._asdict().items() if name in FitRow.model_fields}
-    if fit.holds is False:
-        fields['reason'] = '; '.join(filter(None, (fit.reason, 'a free exponent is not -1')))
-    return FitRow(**{**fields, 'of': of, 'name': name, 'along': axis})
+        return row.model_copy(update={'reason': str(err)})
+    reasons = [fit.reason] if fit.reason else []
+    if law_name == 'inverse' and exponent.low is not None and not exponent.low <= -1 <= exponent.high:
+        reasons.append('a free exponent is not -1')
+    return row.model_copy(update={'a': fit.a, 'b': fit.b, 'r2': fit.r2, 'low': found.low, 'high': found.high,
+                                  'reason': '; '.join(reasons)})
+
+
+def law(name: str, points: Sequence[StudyCell], axis: str) -> Callable[[Sequence[float]], FittedLaw]:
+    """Return what fits a law to figures at these points. ValueError where the axis has no numbers."""
+    from parity.study.published import fits
+    sizes = [numeric(cell, axis) for cell in points]
+    fit = getattr(fits, name)
+    return lambda figures: fit(sizes, figures)
+
+
+def coefficient(name: str, points: Sequence[StudyCell], axis: str) -> Quantity:
+    """Return the exponent of a power law, or a of an inverse one, as a function of the points."""
+    fit = law(name, points, axis)
+
+    def value(level: Level) -> float:
+        found = fit([level(cell) for cell in points])
+        return found.b if name == 'power' else found.a
+
+    return Quantity('', points, value, linear=name == 'power')
 
 
 # ---- numbers
@@ -135,24 +157,30 @@ def numbers(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[Number
             continue
         for values in itertools.product(*derived.over.values()):
             over = dict(zip(derived.over, values, strict=True))
-            value, why, label = _value(study, worked, over, cells)
-            if of == 'published' and why and not value:
-                raise NoValue(('numbers', place, 'formula'), why)
-            if value:
-                yield _number(study, of, derived, worked, over, cells, value, why, label)
+            quantity, flags = _quantity(study, worked, over, cells)
+            if quantity is None:
+                continue
+            try:
+                found = estimated(quantity)
+            except (ArithmeticError, ValueError) as err:
+                if of == 'published':
+                    raise NoValue(('numbers', place, 'formula'), str(err)) from None
+                continue
+            yield _number(study, of, derived, worked, over, cells, found, flags, quantity.label)
 
 
 def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[str, str],
-            cells: Sequence[StudyCell], value: Estimate, flags: str, label: str) -> NumberRow:
+            cells: Sequence[StudyCell], estimate: Estimate, flags: str, label: str) -> NumberRow:
     """Return the row of a number for these values of its axes."""
     cell = _printed(study, derived, over, cells) if of == 'published' else None
     printed = derived.published.get(' '.join(over.values()), cell and cell.figure)
     flag = f'in print: {cell.flagged[0][1]}' if cell and not cell.values else ''
+    exact = estimate.low == estimate.high
+    notes = [label, derived.note, flags, flag, '' if exact else estimate.why, estimate.few]
     return NumberRow(
-        of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()),
-        value=value.value, low=value.low, high=value.high, unit=derived.unit, freedom=value.freedom,
-        formula=worked.formula, why=value.why, label=label, published=printed,
-        note='; '.join(filter(None, (label, derived.note, flags, flag, value.why))),
+        of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()), value=estimate.value,
+        low=None if exact else estimate.low, high=None if exact else estimate.high, unit=derived.unit,
+        estimate=estimate, formula=worked.formula, label=label, published=printed, note='; '.join(filter(None, notes)),
         text=cell.text if cell else '' if printed is None else f'{printed:.10g}')
 
 
@@ -163,74 +191,41 @@ def _printed(study: Study, derived: Derived, over: dict[str, str],
     return next((c for c in chosen(cells, series) if c.values or c.flagged), None) if series else None
 
 
-def _value(study: Study, worked: Formula, over: dict[str, str],
-           cells: Sequence[StudyCell]) -> tuple[Estimate | None, str, str]:
-    """Return a number, a note: which of its figures are flagged, or why there is none ('': they are absent), and
-    the label of its figures. A list has no flagged figure; of several lists over the same axes, only the points
-    that all have count."""
-    names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
-                                if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
-    lists: dict[str, dict[tuple, StudyCell]] = {}
+def _quantity(study: Study, worked: Formula, over: dict[str, str],
+              cells: Sequence[StudyCell]) -> tuple[Quantity | None, str]:
+    """Return a number as a function of its cells, None where some are absent, and which figures are flagged.
+
+    A list has no flagged figure. Of several lists over the same axes, only the points that all have count."""
+    figures: dict[str, list[StudyCell]] = {}
+    axes: dict[str, list[str]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
-        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
-        if not (mine := [c for c in chosen(cells, series) if c.values or whole and c.flagged]):
-            return None, '', ''
-        free = [axis for axis in mine[0].point if len(series.fixed.get(axis, ())) != 1]
-        lists[name] = {tuple((axis, c.point[axis]) for axis in free): c for c in mine}
-    axes = {name: [axis for axis, _ in next(iter(points))] for name, points in lists.items()}
-    used = {name: [c for point, c in points.items() if all(
-        point in lists[other] for other in lists if axes[other] == axes[name])] for name, points in lists.items()}
+        own = study.experiments[series.experiment].axes
+        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in own)
+        figures[name] = [c for c in chosen(cells, series) if c.values or whole and c.flagged]
+        if not figures[name]:
+            return None, ''
+        axes[name] = [axis for axis in figures[name][0].point if len(series.fixed.get(axis, ())) != 1]
+
+    def at(cell: StudyCell, name: str) -> tuple:
+        return tuple(cell.point[axis] for axis in axes[name])
+
+    points = {name: {at(cell, name) for cell in mine} for name, mine in figures.items()}
+    for name, mine in figures.items():
+        alike = [points[other] for other in figures if axes[other] == axes[name]]
+        both = set.intersection(*alike)
+        figures[name] = [cell for cell in mine if at(cell, name) in both]
+    numbers = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
+               if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
     functions = formula.functions(study.functions)
 
-    def estimate(changed: StudyCell | None = None, factor: float = 1.0) -> Estimate:
-        for name, mine in used.items():
-            values = [c.figure * (factor if c is changed else 1.0) for c in mine]
-            names[name] = values if axes[name] else values[0]
+    def value(level: Level) -> float:
+        names: dict[str, object] = dict(numbers)
+        for name, mine in figures.items():
+            levels = [level(cell) for cell in mine]
+            names[name] = levels if axes[name] else levels[0]
         return formula.value(worked.formula, names, functions)
 
-    figures = [c for mine in used.values() for c in mine]
-    try:
-        found = estimate()
-        found = found if found.low is not None else with_interval(found.value, figures, estimate)
-    except (ArithmeticError, ValueError) as err:
-        return None, str(err), ''
-    flags = (f'{c.name} is flagged: {c.flagged[0][1]}' for c in figures if not c.values)
-    return found, '; '.join(flags), labels(figures)
-
-
-def with_interval(value: float, cells: Sequence[StudyCell],
-                  estimate: Callable[[StudyCell, float], Estimate]) -> Estimate:
-    """Give a number its interval by the propagation of error. ``estimate``: the number with a figure changed.
-
-    Where each figure has 3 runs or more it is that of 95 %, else what figures that are printed once leave open."""
-    from scipy.special import stdtrit
-    runs = [len(cell.values) for cell in cells]
-    if value <= 0 or not runs or any(v.value <= 0 for cell in cells for v in cell.values):
-        return Estimate(value)
-    if min(runs) < 3:
-        return _open(value, {cell.name: cell for cell in cells if cell.text}.values(), estimate)
-    variance = 0.0
-    for cell in {id(cell): cell for cell in cells}.values():
-        logs = [math.log(v.value) for v in cell.values]
-        error = stdev(logs) / math.sqrt(len(logs))
-        variance += (estimate(cell, math.exp(error)).value / value - 1) ** 2 if error else 0.0
-    half = stdtrit(min(runs) - 1, 0.975) * math.sqrt(variance)
-    return Estimate(value, value * math.exp(-half), value * math.exp(half), min(runs) - 1)
-
-
-def _open(value: float, cells: Collection[StudyCell],
-          estimate: Callable[[StudyCell, float], Estimate]) -> Estimate:
-    """Give a number the ends that figures printed once leave open: 95 % of the runs by their standard deviations
-    in print, and half of each last digit."""
-    def moved(sign: int, factor: Callable[[StudyCell, int], float]) -> list[float]:
-        return [max(0.0, *(sign * (estimate(cell, factor(cell, by)).value - value) for by in (-1, 1)))
-                for cell in cells]
-
-    low, high = (value + sign * (math.fsum(moved(sign, lambda cell, by: 1 + by * cell.rounding)) + math.hypot(
-        *moved(sign, lambda cell, by: math.exp(by * 1.96 * cell.deviation)))) for sign in (-1, 1))
-    if number(low) == number(high):
-        return Estimate(value)
-    if any(cell.deviation for cell in cells):
-        return Estimate(value, low, high, why='printed once: by its standard deviation')
-    return Estimate(value, low, high, 0.0, 'printed once: rounding only')
+    used = list({id(cell): cell for mine in figures.values() for cell in mine}.values())
+    flags = [f'{c.name} is flagged: {c.flagged[0][1]}' for c in used if not c.values]
+    return Quantity('', used, value, label=labels(used), linear='-' in worked.formula), '; '.join(flags)

@@ -1,9 +1,9 @@
-"""The figures of a study, in print and as measured here, in one form; its sides compared."""
+"""The figures of a study, in print and as measured here, in one form."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from statistics import fmean, geometric_mean
@@ -12,14 +12,10 @@ from typing import Literal
 from parity.base import csvfile, files, units
 from parity.base.csvfile import CsvTable
 from parity.base.errors import UsageError, unknown
-from parity.base.figures import number
 from parity.base.groups import grouped
-from parity.base.reasons import Kind
-from parity.judge.compare import join
-from parity.judge.compare.model import Comparison, Measured, Row, Side, Value
-from parity.judge.stats import interval
+from parity.judge.compare.model import Value
 from parity.study.published import file_of, folder
-from parity.study.published.model import Experiment, Point, Study, filled
+from parity.study.published.model import Experiment, Study, filled
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'
@@ -50,6 +46,7 @@ class StudyCell:
     where: str = ''                 # in print: page, figure or table of the first run
     text: str = ''                  # in print, of one figure: as it stands there, 166.20 s
     deviation: float = 0.0          # in print: the standard deviation of its runs over their mean
+    turns: Mapping[str, str] = field(default_factory=dict)     # session -> its repeat, where runs are pairs
 
     @property
     def mean(self) -> float:
@@ -61,13 +58,6 @@ class StudyCell:
     def figure(self) -> float:
         """Return the mean, or the flagged figure where there is no other."""
         return self.mean if self.values else self.flagged[0][0] if self.flagged else 0.0
-
-    @property
-    def limits(self) -> tuple[float, float] | tuple[None, None]:
-        """Return the interval of the mean, as wide as dependent runs make it; None of fewer than 3 runs."""
-        low, high = join.limits(self.values)
-        return (low, high) if low is None else interval.widened(
-            low, self.mean, high, interval.stretched([v.value for v in self.values])[0])
 
     @property
     def rounding(self) -> float:
@@ -205,88 +195,3 @@ def labelled(experiment: Experiment, name: str, metric: str, point: dict[str, st
         return case, shown + figure
     rest = {axis: value for axis, value in point.items() if axis not in (study.contrast, FIGURE)}
     return named(name, '', rest).replace('.', '', 1), metric + figure
-
-
-def compared(study: Study, cells: Iterable[StudyCell], kind: Literal['published', 'session'],
-             notes: Sequence[str] = (), sessions: Sequence[str] = (),
-             tables: Mapping[tuple[str, str], Point] | None = None) -> Comparison:
-    """Compare the candidate with the baseline, point by point; figures without sides have no row. A study of one
-    side has a row for each figure, and ``tables`` are those in which it is divided by the first one."""
-    sides: dict[str, list[Measured]] = {study.baseline: []} | ({study.candidate: []} if study.candidate else {})
-    shown = []
-    for cell in cells:
-        side = cell.point.get(study.contrast) if study.candidate else study.baseline
-        experiment = study.experiments[cell.experiment]
-        if side in sides and experiment.compared and not (study.candidate and _is_ratio(cell)):
-            shown.append(cell)
-            case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
-            sides[side].append(Measured(
-                experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
-                step=cell.step, values=cell.values, label=cell.label,
-                reason=cell.reason or '; '.join(
-                    f'{cell.text or f"{number(value)} {cell.unit}".strip()}, flagged {why}'
-                    for value, why in cell.flagged),
-                kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
-    both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
-    found = join.alone(*both) if not study.candidate else \
-        join.compare(*both, label=study.axes[study.contrast].kind in ('value', 'environ'))     # unlike cases
-    by_row = grouped(shown, lambda c: labelled(study.experiments[c.experiment], c.experiment, c.metric, c.point,
-                                               study))
-    rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]
-    if tables and not study.candidate:
-        rows = list(_divided(rows, shown, tables))
-    return found.model_copy(update={'rows': rows, 'means': [], 'notes': [*head(study), *notes, *study.repairs]})
-
-
-def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: str) -> Row:
-    """Return a row whose sides are the means that its ratio is of. Nobody can run again what is in print."""
-    update: dict[str, object] = {
-        'candidate' if study.candidate and c.point[study.contrast] == study.candidate else 'baseline': c.mean
-        for c in cells if c.values}
-    if kind == 'published' and row.ratio is not None and row.low is None:
-        update['reason'] = '; '.join(filter(None, (row.label, 'printed once: no interval')))
-    if not study.candidate and row.low is not None:
-        update |= dict(zip(('low', 'high'), cells[0].limits, strict=True))
-    return row.model_copy(update=update)
-
-
-def _is_ratio(cell: StudyCell) -> bool:
-    return cell.label.startswith('ratio_only')
-
-
-def tables(cells: Sequence[StudyCell]) -> dict[tuple[str, str], Point]:
-    """Return the tables in print of which no figure stands by itself: experiment and metric, and the point of the
-    first figure."""
-    return {(cell.experiment, cell.metric): cell.point for cell in reversed(cells) if _is_ratio(cell)}
-
-
-def _divided(rows: Sequence[Row], cells: Sequence[StudyCell],
-             tables: Mapping[tuple[str, str], Point]) -> Iterator[Row]:
-    """Yield the rows; one of a table has its ratio to the first figure, and in print nothing else."""
-    firsts = {(c.experiment, c.metric): c for c in cells if tables.get((c.experiment, c.metric)) == c.point}
-    for row, cell in zip(rows, cells, strict=True):
-        first = firsts.get((cell.experiment, cell.metric))
-        if not first or not first.values or not cell.values:
-            yield row
-            continue
-        found = quotient(cell, first)
-        limits = (None, None) if cell is first else (found.low, found.high)
-        absolute = {'baseline': None, 'unit': ''} if _is_ratio(cell) else {}
-        yield row.model_copy(update={**absolute, 'ratio': found.ratio, 'low': limits[0], 'high': limits[1]})
-
-
-def quotient(above: StudyCell, below: StudyCell) -> Row:
-    """Return above / below: one row of a comparison, with its interval."""
-    sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
-                                           label=c.label)])
-             for c in (below, above)]
-    return join.compare(*sides, label=True).rows[0]
-
-
-def head(study: Study) -> Iterator[str]:
-    yield f'published: {study.source}: {study.title}'
-    if study.confounders and study.candidate:
-        differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
-        sides = 'clusters' if study.axes[study.contrast].kind == 'partition' else 'sides'
-        yield (f'each ratio is of these two {sides} as a whole, and no measure of a single one of their '
-               f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')

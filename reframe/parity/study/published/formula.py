@@ -24,17 +24,6 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
               ast.Pow: operator.pow}
 
 
-class Estimate(NamedTuple):
-    """``low`` and ``high`` are the 95 % interval, with its degrees of freedom; None of one value. With freedom 0
-    they are certain: what printed digits leave open. ``why`` says what an interval is of that no runs have."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    freedom: float = math.inf
-    why: str = ''
-
-
 def _law(name: str) -> Callable[..., Any]:
     """Return a function of `parity.study.published.fits`, which loads scipy only where it is called."""
     def law(*given: Any) -> Any:
@@ -57,6 +46,12 @@ def _group(k: float, number: float, *lists: Any) -> Any:
     return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
 
 
+def _geometric_mean(values: Any) -> float:
+    if np.min(values) <= 0:
+        raise ValueError('a geometric mean is of values above 0')
+    return float(np.exp(np.log(values).mean()))
+
+
 #: In `rtt_us(mtu, switch, rate)`: the name of a function, and of its parameters.
 NAME = re.compile(r'\w+')
 
@@ -74,7 +69,7 @@ Functions = Mapping[str, Function]
 FUNCTIONS: Functions = {
     # of a list; ceil also of a number
     'sum': Function(1, np.sum), 'max': Function(1, np.max), 'ceil': Function(1, np.ceil),
-    'geometric_mean': Function(1, _law('geometric_mean')),
+    'geometric_mean': Function(1, _geometric_mean),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
     'group_size': Function(4, lambda *given: _group(*given).size),
     'group_mean': Function(4, lambda *given: _group(*given).centroid[0]),
@@ -126,7 +121,7 @@ def _depth(body: ast.AST, functions: Functions) -> int:
 
 
 def _called(text: str, parameters: Sequence[str], known: Functions, *given: Any) -> float:
-    return value(text, dict(zip(parameters, given, strict=True)), known).value
+    return value(text, dict(zip(parameters, given, strict=True)), known)
 
 
 def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -> str:
@@ -172,12 +167,11 @@ def _no_constant(node: ast.BinOp) -> str:
     return ''
 
 
-def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> Estimate:
-    """Return the value of a formula that `wrong` finds nothing in, with an interval where the whole formula is a
-    geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
-    known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
+def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> float:
+    """Return the value of a formula that `wrong` finds nothing in. ``names``: numbers and lists.
 
-    body = ast.parse(text, mode='eval').body
+    ArithmeticError and ValueError where it has none."""
+    known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 
     def of(node: ast.expr) -> Any:
         match node:
@@ -186,8 +180,7 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
             case ast.UnaryOp():
                 return -of(node.operand)
             case ast.Call(func=ast.Name(id=name)):
-                found = functions[name].call(*map(of, node.args))
-                return found.value if isinstance(found, Estimate) and node is not body else found
+                return functions[name].call(*map(of, node.args))
             case ast.Name(id=name):
                 return known[name]
             case ast.Constant(value=number):
@@ -196,15 +189,15 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
 
     try:
         with np.errstate(divide='raise', over='raise', invalid='raise'):
-            found = of(body)
+            found = of(ast.parse(text, mode='eval').body)
     except TypeError as err:
         raise ValueError(f'{text!r} has no value: {err}') from None
     if getattr(found, 'ndim', 0):
         raise ValueError(f'{text!r} is a list, not a number: use sum()')
-    estimate = found if isinstance(found, Estimate) else Estimate(_real(text, found))
-    if not math.isfinite(estimate.value):
+    number = _real(text, found)
+    if not math.isfinite(number):
         raise ValueError(f'{text!r} is not finite')
-    return estimate
+    return number
 
 
 def _real(text: str, found: Any) -> float:

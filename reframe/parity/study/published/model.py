@@ -143,6 +143,14 @@ class Experiment(Strict):
         stands = self.here or len(unnamed) < len(self.metrics)
         return 'in part' if lacks and stands else 'missing' if lacks else 'whole', lacks
 
+    @property
+    def cut(self) -> str:
+        """Return what --quick cuts; '' for nothing."""
+        if not self.quick:
+            return ''
+        return ', '.join([f'{name}={value}' for name, value in self.quick.set.items()]
+                         + [f'{axis} {" ".join(values)}' for axis, values in self.quick.axes.items()])
+
     def taken(self, quick: bool) -> Experiment | Quick:
         """Return what has the repeats and seconds that are taken."""
         return self.quick if quick and self.quick else self

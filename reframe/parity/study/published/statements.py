@@ -30,6 +30,8 @@ class Confounder(Strict):
 KINDS: dict[str, tuple[str, ...]] = {
     'ratio': ('bound',), 'order': (), 'best': (), 'trend': ('along', 'goes'), 'fit': ('along', 'law', 'bound'),
     'knee': ('along', 'bound'), 'value': ('bound',), 'count': ('bound',), 'variation': ('bound',)}
+#: What a point gains, at least, where a rate still rises.
+GAIN = 0.10
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -45,10 +47,11 @@ class Finding(Strict):
         best: SERIES VALUE              better than each other value of its axis
         trend: SERIES                   `along` an axis it `goes` rising or falling
         fit: SERIES                     `law` power: the bound is on b, inverse: on a
-        knee: SERIES                    `along` an axis, from where no doubling gains 10 %
+        knee: SERIES                    `along` an axis: at_most, no point above the bound gains 10 % on it; above,
+                                        the last point does
         value: SERIES                   the figure itself, of the machine in print
         count: SERIES                   of all its runs, the sum
-        variation: SERIES VALUE / VALUE quotient of the coefficients of variation
+        variation: SERIES VALUE / VALUE quotient of the spreads: the mean deviation from the median, by the mean
 
     ``bound`` says whose the bounds are. ``printed`` names a number: what
     print has in place of a ratio's figures."""
@@ -97,11 +100,29 @@ class Finding(Strict):
                 if (value := getattr(self, name)) is not None}
 
     @property
+    def flat(self) -> bool:
+        """Return whether a knee says that nothing is gained beyond the bound, and not that something is."""
+        return self.at_most is not None or self.below is not None
+
+    @property
+    def tested(self) -> dict[str, float]:
+        """Return the bounds of what is estimated: a quotient, but for a fit, a value and a count."""
+        if self.kind == 'knee':
+            return {'below': 1 + GAIN} if self.flat else {'at_least': 1 + GAIN}
+        if self.bounds:
+            return self.bounds
+        return {'above' if self.kind == 'best' or self.goes == 'rising' else 'below': 1.0}
+
+    @property
     def needs(self) -> str:
         """Return what the figures must be, and who says so: `at least 1.8 (ours: 'nearly doubles')`."""
         if self.kind in ('order', 'best') or self.kind == 'trend' and not self.bounds:
             needed = {'order': 'each below the next', 'best': 'better than each other'}.get(self.kind, self.goes)
             return f'{needed} ({"print" if self.quote else "ours"})'
+        if self.kind == 'knee':
+            gain = f'each point above {max(self.bounds.values()):g} gains less' if self.flat else \
+                f'the last point above {max(self.bounds.values()):g} gains as much or more'
+            return f'a factor of {1 + GAIN:g}: {gain} ({self.bound})'
         return ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in self.bounds.items()) \
             + f' ({self.bound})'
 
