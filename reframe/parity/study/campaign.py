@@ -1,8 +1,8 @@
 """The sessions of ReFrame that measure a study: each side in each repeat, AB BA, so that neighbours are pairs.
 
 A session says in its extras what it is: study=NAME, mode=full or quick, run=ID of the campaign, side=VALUE of the
-contrasted axis, repeat=N, as.AXIS.VALUE=NAME for each --as, and of.EXPERIMENT=DIGEST for each experiment: an
-experiment that was edited since is not what that session measured."""
+contrasted axis, repeat=N, as.AXIS.VALUE=NAME for each --as, one=device where both sides are on one, and
+of.EXPERIMENT=DIGEST for each experiment: an experiment that was edited since is not what that session measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from parity.base.groups import grouped
 from parity.study.published.model import Case, Study
 
-AS, OF = 'as.', 'of.'
+AS, OF, ONE = 'as.', 'of.', 'one'
 #: A case of a campaign: side, repeat, experiment, and the values of its axes.
 Key = tuple[str, ...]
 

@@ -76,15 +76,15 @@ def of_study(name: str, session: str = '') -> Compared:
     of_here = published_rows.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     calm = [replace(cell, values=[]) if cell.label.startswith('disturbed') else cell
             for cell in ran.cells]
-    analysis = _analysed(study, name, cells, calm, ran.mode == 'quick')
+    analysis = _analysed(study, name, cells, calm, ran)
     return Compared(name, study, cells, published, analysis, ran, of_here)
 
 
 def _analysed(study: Study, name: str, cells: Sequence[figures.StudyCell],
-              here: Sequence[figures.StudyCell] | None = None, quick: bool = False) -> Analysis:
+              here: Sequence[figures.StudyCell] | None = None, ran: Campaign | None = None) -> Analysis:
     """Judge the findings. UsageError with file and line for a formula without a value for the figures in print."""
     try:
-        return findings.analysed(study, cells, here, quick)
+        return findings.analysed(study, cells, here, bool(ran and ran.mode == 'quick'), ran.one if ran else '')
     except NoValue as err:
         refuse(name, [(err.keys, str(err))])
         raise
@@ -208,8 +208,11 @@ def law(fit: FitRow) -> str:
 def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
     """Return a finding's word, in print or here, and the figures that it rests on beside its bounds."""
     word, why = (finding.here, finding.why_here) if here else (finding.published, finding.why_published)
-    return 'not testable here' if here and word in ('not testable', '') else word, \
-        ', '.join(filter(None, (why, f'needs {finding.needs}')))
+    if here and word in ('not testable', ''):
+        word = 'not testable here'
+    elif here and finding.one:
+        word = f'{word} ({finding.one})'
+    return word, ', '.join(filter(None, (why, f'needs {finding.needs}')))
 
 
 def experiments(study: Study) -> tuple[str, list[list[str]]]:

@@ -16,7 +16,7 @@ from parity.site import systems
 from parity.site.identity import shared
 from parity.site.plan import CaseAnswer, LoadedCheck, Plan
 from parity.site.systems import System
-from parity.study import campaign
+from parity.study import campaign, devices
 from parity.study.published import figures, refuse
 from parity.study.published.model import NAMED, Case, Study, filled
 
@@ -139,7 +139,8 @@ def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
     cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
     if not system:
         cases = list(_each_value(cases))
-    if system and (why := _one_directory(study, systems.read(system), sides, names or {})):
+    directories = _directories(study, systems.read(system), sides.get('', ''), names or {}) if system else {}
+    if why := _one_directory(directories):
         cases = [case.model_copy(update={'reason': case.reason or why})
                  if len(study.values(case.experiment, study.contrast)) > 1 else case for case in cases]
     return Wanted(name, study, system, [case.model_copy(update={
@@ -202,18 +203,36 @@ def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float
                for step in steps)
 
 
-def _one_directory(study: Study, site: System, sides: Mapping[str, str],
-                   names: Mapping[str, Mapping[str, str]]) -> str:
-    """Return why sides that are file systems cannot be compared: they are one directory; '' where they can."""
-    axis, found = study.axes[study.contrast], {}
-    roles = {part.name: part.extras.filesystems for part in site.partitions}.get(sides.get('', ''), {})
+def _directories(study: Study, site: System, partition: str,
+                 names: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the directory of each side that is a file system, as system.yaml has it."""
+    axis = study.axes[study.contrast]
+    roles = {part.name: part.extras.filesystems for part in site.partitions}.get(partition, {})
+    found = {}
     for value, role in axis.values.items() if axis.kind == 'filesystem' else ():
-        if path := roles.get(names.get(study.contrast, {}).get(value) or role):
-            at = os.path.realpath(os.path.expandvars(path))
-            if at in found:
-                return f'{found[at]} and {value} are one directory, {path}: name two by --as'
-            found[at] = value
+        path = roles.get(names.get(study.contrast, {}).get(value) or role)
+        if path:
+            found[value] = path
+    return found
+
+
+def _one_directory(directories: Mapping[str, str]) -> str:
+    """Return why sides that are file systems cannot be compared: they are one directory; '' where they can."""
+    sides: dict[str, str] = {}
+    for side, path in directories.items():
+        place = os.path.realpath(os.path.expandvars(path))
+        if place in sides:
+            return f'{sides[place]} and {side} are one directory, {path}: name two by --as'
+        sides[place] = side
     return ''
+
+
+def one_device(study: Study, site: System, partition: str, names: Mapping[str, Mapping[str, str]]) -> bool:
+    """Return whether two sides that are file systems are on one disk, or of one server."""
+    directories = _directories(study, site, partition, names)
+    places = [devices.of_directory(path) for path in directories.values()]
+    there = [place for place in places if place]
+    return len(set(there)) < len(there)
 
 
 def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

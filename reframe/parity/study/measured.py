@@ -65,6 +65,7 @@ class Campaign:
     changed: set[str] = field(default_factory=set)          # facts of checks that changed between its sessions
     places: dict[str, str] = field(default_factory=dict)    # the partition of each side
     machine: dict[str, str] = field(default_factory=dict)   # processor, memory, network, ...
+    one: str = ''                   # 'one device' or 'one host', where both sides are on it
 
 
 def of_session(study: Study, name: str, word: str) -> Campaign:
@@ -94,6 +95,7 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
         found.cells += [cell for cell in _cells(study, [(case, []) for case in cases if not case.quick], quick)
                         if found.mode == 'quick' and cell.name not in there]
         last = database.read(found.uuids[-1])
+        found.one = _one(study, found, [info for _, info in sessions])
         found.labels = _labels(study, found, last)
         found.machine = _machine(found, last)
         return found
@@ -200,11 +202,20 @@ def _machine(found: Campaign, last: Session) -> dict[str, str]:
     return {key: ', '.join(dict.fromkeys(of)) for key, of in texts.items() if any(of)}
 
 
+def _one(study: Study, found: Campaign, infos: Sequence[dict[str, Any]]) -> str:
+    """Return what both sides are on, where they are no two; '' where they are."""
+    if any(info.get(campaign.ONE) for info in infos):
+        return 'one device'
+    shared = any(part.extras.nodes_share_cpus for part in _partitions(found.system))
+    return 'one host' if shared and study.candidate else ''
+
+
 def _labels(study: Study, found: Campaign, last: Session) -> list[str]:
     """Return what the figures are of, where they are no figures of a cluster."""
     facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
              for fact in ('virtualisation', 'file system', 'link')}
     labels = [f'changed while it ran: {", ".join(sorted(found.changed))}'] if found.changed else []
+    labels += [f'both sides are on {found.one}'] if found.one else []
     labels += ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
     if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
         machine = last.facts.get('machine') or {}

@@ -96,8 +96,10 @@ def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, s
         if submit:
             return _send(command, file, ids)
         began = time.monotonic()
+        place = next(p.case.partition for p in planned if not p.reason)
+        one = conditions.one_device(study, systems.read(command.system), place, names)
         _sessions(study, command, planned, steps, {
-            'study': name, 'mode': command.mode, 'run': number,
+            'study': name, 'mode': command.mode, 'run': number, **({campaign.ONE: 'device'} if one else {}),
             **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}})
         after = measured.outcomes(study, name, number, planned)
     wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]

@@ -50,7 +50,7 @@ def _findings(of: Compared) -> Iterator[Line]:
         yield from ('', f'{finding.id}: {finding.sentence} ({finding.where})')
         for where, here in places:
             word, why = compared.judged(finding, here)
-            yield f'  {where}: {word}: {why}', _STYLES.get(word, '')
+            yield f'  {where}: {word}: {why}', _STYLES.get(word.partition(' (')[0], '')
 
 
 # ---- before anything is measured

@@ -180,7 +180,8 @@ def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[
     return NumberRow(
         of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()), value=estimate.value,
         low=None if exact else estimate.low, high=None if exact else estimate.high, unit=derived.unit,
-        estimate=estimate, formula=worked.formula, label=label, published=printed, note='; '.join(filter(None, notes)),
+        estimate=estimate, formula=worked.formula, label=label, published=printed,
+        note='; '.join(filter(None, notes)),
         text=cell.text if cell else '' if printed is None else f'{printed:.10g}')
 
 

@@ -27,7 +27,8 @@ _BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 
 
 class Judged(Strict):
     """A judged finding. ``says`` is the document's where ``quoted``; ``needs`` are the bounds, and whose they are.
-    ``published`` and ``here`` are its words, `why_...` the figures or the reason."""
+    ``published`` and ``here`` are its words, `why_...` the figures or the reason. ``one`` is what both sides
+    here are on, where they are no two: 'one device'."""
 
     id: str
     says: str
@@ -40,6 +41,7 @@ class Judged(Strict):
     why_published: str
     here: Word | Literal[''] = ''
     why_here: str = ''
+    one: str = ''
 
     @property
     def sentence(self) -> str:
@@ -88,11 +90,14 @@ def _figure(estimate: Estimate) -> str:
 
 
 def analysed(study: Study, published: Sequence[StudyCell], here: Sequence[StudyCell] | None = None,
-             quick: bool = False) -> Analysis:
-    """Return what follows from the figures in print and, where there are any, from those measured here."""
+             quick: bool = False, one: str = '') -> Analysis:
+    """Return what follows from the figures in print and, where there are any, from those measured here.
+
+    ``one``: what both sides here are on."""
     sources: dict[Of, Sequence[StudyCell]] = {'published': published, **({} if here is None else {'here': here})}
     numbers = [row for of, cells in sources.items() for row in derived.numbers(study, of, cells)]
     judged = [_judged(study, finding, sources, numbers, quick) for finding in study.findings]
+    judged = [finding.model_copy(update={'one': one}) for finding in judged]
     return Analysis(numbers=numbers, findings=sorted(judged, key=lambda f: f.published != 'does not hold'),
                     fits=[row for of, cells in sources.items() for row in derived.fits(study, of, cells)])
 
