@@ -86,3 +86,37 @@ def test_every_decided_word_in_print_has_an_interval():
                 assert '[' in why or 'exact' in why, (name, finding['id'], why)
                 assert 'without an interval' not in why and 'no interval' not in why, (name, finding['id'], why)
     assert (TOP / 'studies').is_dir()
+
+
+#: The table of docs/studies.md: what the sentence says, and the bounds of its ratio.
+BOUNDS = {'closely': (.9, 1.1), 'very similar': (.9, 1.1), 'almost': (.9, 1.1), 'similarly': (.83, 1.2), 'nearly half': (.4, .6), 'roughly half': (.4, .6),
+          'nearly doubles': (1.8, None), 'substantially': (.8, 1.2), 'considerably': (.8, 1.2), 'not substantially': (.8, 1.2)}
+
+
+def test_a_word_has_one_bound_in_all_studies():
+    text = (TOP / 'docs' / 'studies.md').read_text()
+    assert all(word in text for word in BOUNDS if word not in ('almost', 'not substantially'))
+    judged = 0
+    for name in published.names():
+        for finding in published.read(name).findings:
+            quoted = finding.bound.partition("ours: '")[2].partition("'")[0]
+            if quoted not in BOUNDS or finding.kind not in ('ratio', 'value'):
+                continue
+            judged += 1
+            stated = {*finding.bounds.values()} - ({1.0} if finding.above == 1 else set())
+            assert stated <= {*BOUNDS[quoted]}, (name, finding.id, finding.bounds)
+    assert judged > 10
+
+
+def test_the_page_counts_what_was_measured_before_what_could_be():
+    from parity.study import compared
+    study = published.read('raicu')
+    none, _ = compared.experiments(study)
+    counts, _ = compared.experiments(study, chunks(1.0))
+    assert none.startswith('2') and 'measured' not in none
+    assert counts.startswith('measured here 1 of ') and counts.endswith(none), counts
+
+
+def test_another_quantity_makes_an_experiment_part():
+    for name, experiment in (('tessera', 'transforms'), ('liu2017', 'gpu_kinds'), ('murphy2007', 'transfer')):
+        assert published.read(name).experiments[experiment].extent[0] == 'in part'

@@ -215,16 +215,26 @@ def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
     return word, ', '.join(filter(None, (why, f'needs {finding.needs}')))
 
 
-def experiments(study: Study) -> tuple[str, list[list[str]]]:
-    """Return how many printed experiments are whole, in part and missing here, and a row for each, with what it
-    lacks."""
-    rows = []
+def experiments(study: Study, here: Sequence[figures.StudyCell] | None = None) -> tuple[str, list[list[str]]]:
+    """Return how many printed experiments study.yaml has whole, in part and not, and a row for each, with what it
+    lacks. ``here``: the cells of a campaign; how many experiments have figures comes first."""
+    rows, measured_here = [], 0
     for key, of in study.experiments.items():
         each = [[f'%{axis}={value}' for value in (study.axes[axis].values if values == 'all' else values)]
                 for axis, values in of.printed_by.items()]
         extent, lacks = of.extent
-        rows += [[' '.join([key, *point]), extent, '; '.join(lacks) or of.here]
-                 for point in itertools.product(*each) if of.where != 'not printed']
+        for point in itertools.product(*each) if of.where != 'not printed' else ():
+            rows.append([' '.join([key, *point]), extent, '; '.join(lacks) or of.here])
+            measured_here += any(_is_of(cell, key, point) for cell in here or ())
     counts = Counter(extent for _, extent, _ in rows)
-    return (f'{counts["whole"]} of {len(rows)} whole, {counts["in part"]} in part, '
+    before = '' if here is None else f'measured here {measured_here} of {len(rows)}; a system that has all can run '
+    return (f'{before}{counts["whole"]} of {len(rows)} whole, {counts["in part"]} in part, '
             f'{counts["missing"]} missing'), rows
+
+
+def _is_of(cell: figures.StudyCell, experiment: str, point: Sequence[str]) -> bool:
+    """Return whether a cell has figures of this printed experiment."""
+    if cell.experiment != experiment or not cell.values:
+        return False
+    stated = dict(text.removeprefix('%').split('=', 1) for text in point)
+    return all(cell.point.get(axis, value) == value for axis, value in stated.items())

@@ -67,7 +67,7 @@ def _folder() -> Path:
 
 def page(of: Compared) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    counts, experiments = compared.experiments(of.study)
+    counts, experiments = compared.experiments(of.study, of.ran.cells if of.ran else None)
     rest = [*((heading.capitalize(), rows) for heading, rows in compared.tables(of)),
             ('What else differs between the sides', [(c.what, c.why) for c in of.study.confounders]),
             ('Repairs', [(text,) for text in of.study.repairs]),
