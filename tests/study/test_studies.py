@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import types
+import zipfile
 from dataclasses import replace
 from statistics import NormalDist, fmean, geometric_mean, stdev
 
@@ -437,6 +438,19 @@ def measured(site, stored, kept, answered):
                 kept.add(case(level * factor + repeat / 10, 'Toy', case='Toy %code=X %nodes=2', latency=level * factor), study='trial', mode=mode, run=mode, side=side, repeat=str(repeat),
                            uuid=f'{mode[0]}{side}{repeat}-0')
     stored.add(case(1.0), uuid='night-0')
+
+
+def test_a_bundle_has_each_run_and_sums_that_hold(measured, results):
+    done = parity('study', 'bundle', 'trial')
+    assert done.returncode == 0 and done.stdout.strip().endswith('trial.zip'), done.stderr
+    with zipfile.ZipFile(done.stdout.strip()) as archive:
+        contents = {name.removeprefix('trial/'): archive.read(name) for name in archive.namelist()}
+    assert {'study.yaml', 'published.csv', 'trial.html', 'trial.json', 'runs.csv', 'sessions.json', 'SHA256SUMS'} <= {*contents}
+    for line in contents['SHA256SUMS'].decode().splitlines():
+        digest, name = line.split('  ')
+        assert hashlib.sha256(contents[name]).hexdigest() == digest
+    runs = list(csv.DictReader(io.StringIO(contents['runs.csv'].decode())))
+    assert {run['side'] for run in runs} == {'a', 'b'} and {run['repeat'] for run in runs} == {'1', '2', '3'} and all(run['session'] and run['value'] for run in runs)
 
 
 def test_a_campaign_is_compared_and_full_and_quick_are_never_joined(measured):

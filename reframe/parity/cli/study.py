@@ -31,6 +31,7 @@ def _outside(folder: str) -> str:
 
 STUDIES = typer.Option('', '--studies', metavar='DIR', callback=_outside, is_eager=True,
                        help='A folder of studies outside the checkout; also PARITY_STUDIES.')
+BETTER = typer.Option([], '--better', metavar='METRIC=higher|lower', help='Which values are better.')
 SESSION = typer.Argument('', metavar='[SESSION|last]', help='Its session: a uuid or its beginning, or last.')
 
 
@@ -76,19 +77,23 @@ def show_study(name: str = NAME, system: str = SYSTEM, studies: str = STUDIES):
 
 @app.command('new')
 def new_study(name: str = NAME, table: str = typer.Option('', '--from', metavar='CSV', help='A table of figures.'),
-              studies: str = STUDIES):
+              better: list[str] = BETTER, studies: str = STUDIES):
     """Write the folder of a new study: an example, or the figures of a table.
 
     \b
-    parity study new boards --from boards.csv --studies ~/studies
+    parity study new boards --from boards.csv --better time=lower --studies ~/studies
     parity study compare boards --studies ~/studies
 
     Exit code: 0 written; 2 a name that is taken, a table that cannot be read."""
     from parity.study.published import draft, figures, read
     if studies:
         Path(studies).mkdir(parents=True, exist_ok=True)
-    print(*draft.written(name, Path(table) if table else None), sep='\n')
+    print(*draft.written(name, Path(table) if table else None, better), sep='\n')
     cells, _ = figures.published(read(name), name)
+    unstated = dict.fromkeys(cell.metric for cell in cells if not cell.better)
+    if unstated:
+        print(f'which is better of {", ".join(unstated)}, higher or lower? '
+              'Fill the column better of published.csv, or give --better METRIC=higher')
     print(counted(sum(len(cell.values) for cell in cells), 'figure'))
     print(f'next: parity study compare {name}' + (f' --studies {studies}' if studies else ''))
 
@@ -162,3 +167,16 @@ def report_study(name: str = STUDY, studies: str = STUDIES):
         print(*page.write(found[-1]), sep='\n')
     if not name:
         print(page.write_index(found))
+
+
+@app.command('bundle')
+def bundle_study(name: str = NAME, session: str = typer.Argument('last', metavar='[SESSION]', help='Its session.'),
+                 studies: str = STUDIES):
+    """Write results/report/studies/NAME.zip: what was measured, and what it was measured with.
+
+    It has each run's value, session, nodes and time, the environment of each session, study.yaml, published.csv,
+    the page, and checksums (SHA256SUMS).
+
+    Exit code: 0 written, 2 usage, 3 no session."""
+    from parity.study import bundle, compared
+    print(bundle.write(compared.of_study(name, session)))

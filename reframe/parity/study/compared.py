@@ -227,7 +227,9 @@ def experiments(study: Study, here: Sequence[figures.StudyCell] | None = None) -
             rows.append([' '.join([key, *point]), extent, '; '.join(lacks) or of.here])
             measured_here += any(_is_of(cell, key, point) for cell in here or ())
     counts = Counter(extent for _, extent, _ in rows)
-    before = '' if here is None else f'measured here {measured_here} of {len(rows)}; a system that has all can run '
+    before = ''
+    if here is not None:
+        before = f'measured here {measured_here} of {len(rows)}; a system that has all can run '
     return (f'{before}{counts["whole"]} of {len(rows)} whole, {counts["in part"]} in part, '
             f'{counts["missing"]} missing'), rows
 
