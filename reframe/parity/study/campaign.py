@@ -1,8 +1,8 @@
 """The sessions of ReFrame that measure a study: each side in each repeat, AB BA, so that neighbours are pairs.
 
 A session says in its extras what it is: study=NAME, mode=full or quick, run=ID of the campaign, side=VALUE of the
-contrasted axis, repeat=N, as.AXIS.VALUE=NAME for each --as, one=device where both sides are on one, and
-of.EXPERIMENT=DIGEST for each experiment: an experiment that was edited since is not what that session measured."""
+contrasted axis and repeat=N. as.AXIS.VALUE=NAME is a name that --as gave. one=device says that both sides are on
+one. of.EXPERIMENT=DIGEST is of study.yaml: what was edited since is not what that session measured."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,46 @@ def page(of: Compared) -> str:
             ('Repairs', [(text,) for text in of.study.repairs]),
             ('Left out', [(c.what, c.why) for c in of.study.dropped])]
     shown = tables.of_study(of)
+    plots = {key: list(_plots(of, key)) for key in of.study.experiments}
     return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(
         c=of, title=of.title, across=_ACROSS, counts=counts, experiments=experiments, tables=shown, rest=rest,
-        plots={key: list(_plots(of, key)) for key in of.study.experiments}, machines=list(_machines(of)),
+        plots=plots, lead=_lead(of, plots), words=list(_words(of)), again=_again(of), cut=_cut(of),
+        machines=list(_machines(of)),
         version=paths.version(), today=f'{datetime.date.today()}')
+
+
+def _lead(of: Compared, plots: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
+    """Return the picture of the head: the first one of what was measured, else the first one in print."""
+    measured = {cell.experiment for cell in of.ran.cells if cell.values} if of.ran else set()
+    order = sorted(plots, key=lambda key: key not in measured)
+    return next(([*plots[key][:1]] for key in order if plots[key]), [])
+
+
+def _words(of: Compared) -> Iterator[tuple[str, str]]:
+    """Yield how many findings have each word, in print and here."""
+    for place, here in (('in print', False), *([('here', True)] if of.ran else [])):
+        counts = Counter(compared.judged(finding, here)[0] for finding in of.analysis.findings)
+        if counts:
+            yield place, ', '.join(f'{count} {word}' for word, count in counts.items())
+
+
+def _again(of: Compared) -> str:
+    """Return the command that measures it again."""
+    if not of.ran:
+        return f'parity study run {of.name} --system NAME'
+    quick = ' --quick' if of.ran.mode == 'quick' else ''
+    return f'parity study run {of.name} --system {of.ran.system}{quick} --again'
+
+
+def _cut(of: Compared) -> list[str]:
+    """Return what --quick cut of each experiment, where it was taken."""
+    if not of.ran or of.ran.mode != 'quick':
+        return []
+    lines = []
+    for key, experiment in of.study.experiments.items():
+        if experiment.check:
+            lines.append(f'{key}: {experiment.cut}' if experiment.quick else f'{key}: left out')
+    return lines
 
 
 def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
