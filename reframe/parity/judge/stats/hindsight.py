@@ -26,12 +26,14 @@ def neighbours_sd(values: np.ndarray) -> float:
 
 def boundaries(x: np.ndarray) -> list[int]:
     """Return where the logarithms ``x`` [nights] change their level, by binary segmentation."""
-    sd, cuts, parts = max(neighbours_sd(x), FLOOR), [], [(0, len(x))]
+    sd = max(neighbours_sd(x), FLOOR)
+    cuts, parts = [], [(0, len(x))]
     middle = np.array([np.median(x[max(0, i - 7):i + 8]) for i in range(len(x))])
     clipped = np.clip(x, middle - 4 * sd, middle + 4 * sd)
     while parts:
         begin, end = parts.pop()
-        if (n := end - begin) < 2 * SIDE:
+        n = end - begin
+        if n < 2 * SIDE:
             continue
         k = np.arange(1, n)
         part = clipped[begin:end]
@@ -47,17 +49,28 @@ def drops(x: np.ndarray, cuts: list[int]) -> list[tuple[int, float]]:
     """Return the lasting drops of the logarithms ``x`` [nights], higher is better: the night, and the change.
 
     ``cuts`` are the boundaries of ``x``."""
-    found, edges = [], [0, *cuts, len(x)]
-    for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
-        begin, end = max(before, at - FAR), min(after, at + FAR)
-        left, right = np.median(x[begin:at]), np.median(x[at:end])
-        at = min(range(max(begin + 5, at - 5), min(end - 5, at + 6)),
-                 key=lambda i: np.abs(x[begin:i] - left).sum() + np.abs(x[i:end] - right).sum())
-        change = float(np.median(x[at:end]) - np.median(x[begin:at]))
-        noise = max(robust_sd(x[begin:at]), robust_sd(x[at:end]), FLOOR)
+    lasting = []
+    edges = [0, *cuts, len(x)]
+    for before, cut, after in zip(edges, edges[1:], edges[2:], strict=False):
+        begin, end = max(before, cut - FAR), min(after, cut + FAR)
+        at = _moved(x, begin, cut, end)
+        left, right = x[begin:at], x[at:end]
+        change = float(np.median(right) - np.median(left))
+        noise = max(robust_sd(left), robust_sd(right), FLOOR)
         if np.expm1(change) <= -LEAST and -change > CLEAR * noise:
-            found.append((at, change))
-    return found
+            lasting.append((at, change))
+    return lasting
+
+
+def _moved(x: np.ndarray, begin: int, cut: int, end: int) -> int:
+    """Return the night near a boundary at which the levels on its sides fit the nights best."""
+    left, right = np.median(x[begin:cut]), np.median(x[cut:end])
+
+    def misfit(at: int) -> float:
+        return float(np.abs(x[begin:at] - left).sum() + np.abs(x[at:end] - right).sum())
+
+    nearby = range(max(begin + 5, cut - 5), min(end - 5, cut + 6))
+    return min(nearby, key=misfit)
 
 
 def reaching(known: np.ndarray, deepest: np.ndarray, least: float) -> np.ndarray:

@@ -66,26 +66,53 @@ def sample(now: Iterable[tuple[str, float]], past: Iterable[tuple[str, float]] =
            step: float | None = None) -> Sample:
     """Make a side of its runs and those of earlier nights, each with its session; raises ValueError for values at
     or below 0. ``step``: the timer's; None: as many decimals as the runs show."""
-    sides: tuple[dict[str, list[float]], ...] = defaultdict(list), defaultdict(list)
-    for side, runs in zip(sides, (now, past), strict=True):
-        for session, value in runs:
-            side[session].append(value)
-    runs = [value for of in sides[0].values() for value in of]
+    sessions, earlier = _by_session(now), _by_session(past)
+    runs = [value for values in sessions.values() for value in values]
     if min(runs) <= 0:
         raise ValueError('values at or below 0: no ratio')
     if step is None:
-        step = 10.0 ** min(0, *(Decimal(repr(float(v))).normalize().as_tuple().exponent for v in runs))
-    return Sample(*({name: (fmean(map(math.log, of)), len(of)) for name, of in side.items() if min(of) > 0}
-                    for side in sides), -math.log1p(-min(step / 2 / median(runs), 0.999)))
+        step = _last_digit(runs)
+    half_step = min(step / 2 / median(runs), 0.999)
+    return Sample(_means_of_logs(sessions), _means_of_logs(earlier), -math.log1p(-half_step))
+
+
+def _by_session(runs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    values = defaultdict(list)
+    for session, value in runs:
+        values[session].append(value)
+    return values
+
+
+def _last_digit(runs: Iterable[float]) -> float:
+    """Return the step of the last decimal that a run shows, at most 1."""
+    exponents = [Decimal(repr(float(value))).normalize().as_tuple().exponent for value in runs]
+    return 10.0 ** min(0, *exponents)
+
+
+def _means_of_logs(sessions: dict[str, list[float]]) -> Sessions:
+    """Return the sessions whose runs are all above 0."""
+    return {name: (fmean(map(math.log, runs)), len(runs)) for name, runs in sessions.items() if min(runs) > 0}
 
 
 def mean(parts: Sequence[tuple[float, Sample]]) -> Sample:
     """Return the weighted mean of samples, of the sessions that have them all."""
-    def joined(*of: Sessions) -> Sessions:
-        return {name: (sum(weight * each[name][0] for (weight, _), each in zip(parts, of, strict=True)),
-                       sum(each[name][1] for each in of)) for name in of[0] if all(name in each for each in of)}
-    return Sample(joined(*(each.sessions for _, each in parts)), joined(*(each.past for _, each in parts)),
-                  sum(abs(weight) * each.step for weight, each in parts))
+    weights = [weight for weight, _ in parts]
+    samples = [sample for _, sample in parts]
+    sessions = _joined(weights, [sample.sessions for sample in samples])
+    past = _joined(weights, [sample.past for sample in samples])
+    step = sum(abs(weight) * sample.step for weight, sample in parts)
+    return Sample(sessions, past, step)
+
+
+def _joined(weights: Sequence[float], sides: Sequence[Sessions]) -> Sessions:
+    """Return the weighted mean of each session that all sides have."""
+    joined = {}
+    for name in sides[0]:
+        if not all(name in side for side in sides):
+            continue
+        total = sum(weight * side[name][0] for weight, side in zip(weights, sides, strict=True))
+        joined[name] = total, sum(side[name][1] for side in sides)
+    return joined
 
 
 def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -> Ratio:
@@ -125,21 +152,24 @@ def _figure(log: float) -> float:
 
 def _variances(*sides: Sample) -> tuple[list[Part], list[str]]:
     """Return the parts of the variance, [] where it is not known, and whence they are. A source is one part."""
-    weights, notes = [], []
+    sources, notes = [], []
     for side, other in (sides, sides[::-1]):
         source, weight = side.sessions, 1 / len(side.sessions)
-        if weight == 1:
-            source, said = (side.past, 'nights of history') if len(side.past) >= NIGHTS else \
-                (other.sessions, 'sessions of the other side')
+        if len(side.sessions) == 1:
+            has_history = len(side.past) >= NIGHTS
+            source = side.past if has_history else other.sessions
             if len(source) < NIGHTS:
                 return [], []
-            (_, runs), = side.sessions.values()     # fewer than the source's sessions have: at most so much more
-            weight = max(1.0, fmean(n for _, n in source.values()) / runs)
-            notes.append(f'variance between nights from {len(source)} {said}')
-        weights.append((source, weight))
-    if weights[0][0] == weights[1][0]:
-        weights = [(weights[0][0], weights[0][1] + weights[1][1])]
-    return [part(_means(source), weight) for source, weight in weights], notes
+            (_, runs), = side.sessions.values()
+            # fewer runs than the source's sessions have: at most so much more variance
+            weight = max(1.0, fmean(many for _, many in source.values()) / runs)
+            origin = 'nights of history' if has_history else 'sessions of the other side'
+            notes.append(f'variance between nights from {len(source)} {origin}')
+        sources.append((source, weight))
+    (one, weight), (another, other_weight) = sources
+    if one == another:
+        sources = [(one, weight + other_weight)]
+    return [part(_means(source), weight) for source, weight in sources], notes
 
 
 def part(means: np.ndarray, weight: float = 0.0) -> Part:
@@ -154,11 +184,17 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
 
     The degrees of freedom are Satterthwaite's (1946), but no more than alike noise would give: else two sessions
     that happen to lie together, beside 30, cover 87 %."""
-    shares = [(np.maximum(variance, 1e-24) * weight, degrees) for variance, weight, degrees in parts]
-    total = sum(share for share, _ in shares)
-    degrees = np.minimum(total ** 2 / sum(share ** 2 / of for share, of in shares),
-                         sum(w for _, w, _ in parts) ** 2 / sum(w ** 2 / of for _, w, of in parts))
-    return scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(total)
+    variances = [np.maximum(variance, 1e-24) * weight for variance, weight, _ in parts]
+    weights = [weight for _, weight, _ in parts]
+    freedom = [degrees for _, _, degrees in parts]
+    degrees = np.minimum(_satterthwaite(variances, freedom), _satterthwaite(weights, freedom))
+    return scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(sum(variances))
+
+
+def _satterthwaite(variances: Sequence[float | np.ndarray], freedom: Sequence[float]) -> float | np.ndarray:
+    """Return the degrees of freedom of a sum of independent parts."""
+    squares = [variance ** 2 / degrees for variance, degrees in zip(variances, freedom, strict=True)]
+    return sum(variances) ** 2 / sum(squares)
 
 
 def limits(of: Sample) -> tuple[float, float] | tuple[None, None]:

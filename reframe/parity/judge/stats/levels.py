@@ -25,6 +25,8 @@ from parity.judge.stats.table import Table, newest
 _LEARNED_DAILY = FIRST + 1
 #: Nights that a scatter is learned from at least.
 _FEWEST_LEARNED = 8
+#: Standard deviations; a night of a cell whose noise is not known counts for so many.
+_NO_CLIP = 99.0
 
 
 def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.RATE,
@@ -172,35 +174,50 @@ class _Follow:
     def _statistics(self, cells: np.ndarray, t: int) -> _Statistics:
         """Return what tonight says. A low night that was run again is judged with its reruns."""
         table, noise = self.table, self.noise
-        scale, v, bar = noise.scale[cells], noise.v[cells], noise.bar[cells]
+        scale = noise.scale[cells]
         base, nights, gap = table.base(cells)
-        some = np.fmax(nights, 1)[:, None]
+        some = np.fmax(nights, 1)
         ready = (table.age[cells] > FIRST) & (nights >= rule.AFTER) & np.isfinite(scale)
-        self._rerun(cells, t, base, scale * np.sqrt(1 + rule.BASE / some[:, 0]), ready)
-        tonight = table.x[cells, t]
+        self._rerun(cells, t, base, scale * np.sqrt(1 + rule.BASE / some), ready)
+        tonight = table.x[cells, t] - base
         before = newest(table.level, cells, table.begin[cells], table.end[cells], int(rule.LENGTHS[-1]) - 1)
-        off = np.column_stack((np.nan_to_num(before - base[:, None]), tonight - base))
-        of_base = rule.BASE * rule.LENGTHS / some           # variance of the base over that of the mean
-        dependence = (v + of_base * v[:, -1:]) / (1 + of_base)
-        clip = rule.CLIP * bar * np.sqrt(dependence[:, 0] * (1 + of_base[:, 0]))
-        clip = np.where(np.isfinite(bar), clip, 99)[:, None]
-        total = np.cumsum(np.clip(off / scale[:, None], -clip, clip)[:, ::-1], axis=1)[:, rule.LENGTHS - 1]
+        off = np.column_stack((np.nan_to_num(before - base[:, None]), tonight))
+        of_base = rule.BASE * rule.LENGTHS / some[:, None]      # variance of the base over that of the mean
+        dependence = self._dependence(cells, of_base)
+        clip = self._clip(cells, dependence[:, :1], of_base[:, :1])
+        clipped = np.clip(off / scale[:, None], -clip, clip)
+        sums = np.cumsum(clipped[:, ::-1], axis=1)[:, rule.LENGTHS - 1]
         of_level = (table.end - table.begin)[cells][:, None]
-        enough = (rule.LENGTHS <= of_level + 1) & (rule.LENGTHS - 1 - gap[:, None] <= nights[:, None] / 5)
-        z = np.where(enough, total / np.sqrt(rule.LENGTHS * (1 + of_base)), np.nan)
-        residual = off[:, -1] / np.sqrt(1 + rule.MEDIAN / some[:, 0])
-        return _Statistics(ready, base, nights, np.where(nights >= rule.AFTER, residual, np.nan), off, z,
-                           z / np.sqrt(dependence))
+        in_level = rule.LENGTHS <= of_level + 1
+        short = rule.LENGTHS - 1 - gap[:, None] <= nights[:, None] / 5      # beside the base
+        z = np.where(in_level & short, sums / np.sqrt(rule.LENGTHS * (1 + of_base)), np.nan)
+        residual = tonight / np.sqrt(1 + rule.MEDIAN / some)
+        residual = np.where(nights >= rule.AFTER, residual, np.nan)
+        return _Statistics(ready, base, nights, residual, off, z, z / np.sqrt(dependence))
+
+    def _dependence(self, cells: np.ndarray, of_base: np.ndarray) -> np.ndarray:
+        """Return V of a mean less its base, [cells, lengths]: the base is as dependent as the longest mean."""
+        v = self.noise.v[cells]
+        return (v + of_base * v[:, -1:]) / (1 + of_base)
+
+    def _clip(self, cells: np.ndarray, dependence: np.ndarray, of_base: np.ndarray) -> np.ndarray:
+        """Return how many standard deviations a night counts for at most, [cells, 1]: it never alarms alone."""
+        bar = self.noise.bar[cells][:, None]
+        clip = rule.CLIP * bar * np.sqrt(dependence * (1 + of_base))
+        return np.where(np.isfinite(bar), clip, _NO_CLIP)
 
     def _rerun(self, cells: np.ndarray, t: int, base: np.ndarray, error: np.ndarray, ready: np.ndarray) -> None:
         """Want low nights run again; where they were, judge them with their reruns."""
         table = self.table
-        surprise, before = (table.x[cells, t] - base) / error, table.surprise[cells, max(0, t - rule.LEVEL):t]
+        surprise = (table.x[cells, t] - base) / error
+        before = table.surprise[cells, max(0, t - rule.LEVEL):t]
         lower = (before < surprise[:, None]).sum(axis=1)
-        low = ready & (surprise < rule.LOW) & (lower <= rule.RERUN * np.isfinite(before).sum(axis=1))
+        is_rare = lower <= rule.RERUN * np.isfinite(before).sum(axis=1)
+        low = ready & (surprise < rule.LOW) & is_rare
         again = table.again[cells, t]
         table.surprise[cells, t] = np.where(ready, surprise, np.nan)
-        table.wanted[cells, t], table.low[cells] = low, low & np.isnan(again)
+        table.wanted[cells, t] = low
+        table.low[cells] = low & np.isnan(again)
         rerun = low & np.isfinite(again)
         table.x[cells[rerun], t] = again[rerun] - self.nodes.effects(cells[rerun], t)
 
@@ -209,18 +226,19 @@ class _Follow:
     def _decide(self, cells: np.ndarray, t: int, look: _Statistics, state: np.ndarray) -> None:
         """Look closer at the cells that something may have happened to; set the ``state`` of their night."""
         table, bar, scale = self.table, self.noise.bar[cells], self.noise.scale[cells]
-        beyond = (np.fmax.reduce(np.abs(look.far), axis=1) > bar)
+        lasting = self.episodes.lasting
+        beyond = np.fmax.reduce(np.abs(look.far), axis=1) > bar
         event = table.pending[cells] & (t - table.changed[cells] >= rule.STEPS)
-        lowest = look.off[:, -rule.NIGHTS_BACK:].max(axis=1)
-        spell = lowest < -np.fmax(rule.SPELL, rule.CLEAR * scale)
-        closer = look.ready & (beyond | event | spell) | self._among(self.episodes.lasting)[cells]
+        highest = look.off[:, -rule.NIGHTS_BACK:].max(axis=1)       # of the newest nights
+        spell = highest < -np.fmax(rule.SPELL, rule.CLEAR * scale)
+        closer = look.ready & (beyond | event | spell) | self._among(lasting)[cells]
         for i in np.flatnonzero(closer):
-            c = int(cells[i])
+            c, base = int(cells[i]), float(look.base[i])
             fall = look.shift(i, -1, bar[i])
-            if not fall and look.ready[i] and spell[i] and c not in self.episodes.lasting and \
-                    self.episodes.recurs(c, t, look.base[i]):
+            may_recur = look.ready[i] and spell[i] and c not in lasting
+            if not fall and may_recur and self.episodes.recurs(c, t, base):
                 fall = Shift(int(rule.LENGTHS[0]), float(-look.far[i, 0]))
-            seen = Look(float(look.base[i]), fall, look.shift(i, 1, bar[i]))
+            seen = Look(base, fall, look.shift(i, 1, bar[i]))
             state[i] = self.episodes.night(c, t, seen, int(state[i]))
 
     def _among(self, cells: dict) -> np.ndarray:
@@ -239,17 +257,26 @@ class _Follow:
         table, noise = self.table, self.noise
         scale, below = noise.scale[cells], -look.off[:, -1]
         clear = noise.bar[cells] * scale * np.sqrt(1 + rule.BASE / np.fmax(look.base_nights, 1))
-        lately = slice(max(0, t - rule.LEVEL), t)
-        before = slice(max(0, t - rule.LEVEL - rule.GOOD_NIGHTS), max(0, t - rule.GOOD_NIGHTS))
         for i in np.flatnonzero((table.state[cells, t] == rule.QUIET) & (below > clear)):
             c = cells[i]
             like = np.flatnonzero(self.group == self.group[c])
-            quiet = table.state[like, lately] != rule.SLOW
-            lowest = np.nanmin(np.where(quiet, table.surprise[like, lately], np.nan), initial=0)
-            if np.isfinite(table.again[c, t]) or below[i] > -lowest * scale[i]:
+            if np.isfinite(table.again[c, t]) or below[i] > self._lowest(like, t) * scale[i]:
                 table.lone[c, t] = below[i]
-            share = (table.lone[like, before] > 0).sum() / max(np.isfinite(table.runs[like, before]).sum(), 1)
-            table.usual[c, t] = rule.GOOD_NIGHTS * share ** 2 > noise.rate
+            table.usual[c, t] = rule.GOOD_NIGHTS * self._lone_share(like, t) ** 2 > noise.rate
+
+    def _lowest(self, like: np.ndarray, t: int) -> float:
+        """Return how many standard deviations below its level the lowest night of the cells was lately."""
+        lately = slice(max(0, t - rule.LEVEL), t)
+        quiet = self.table.state[like, lately] != rule.SLOW
+        surprise = np.where(quiet, self.table.surprise[like, lately], np.nan)
+        return -float(np.nanmin(surprise, initial=0))
+
+    def _lone_share(self, like: np.ndarray, t: int) -> float:
+        """Return the share of lone low nights among those of the cells, without the newest GOOD_NIGHTS."""
+        nights = slice(max(0, t - rule.LEVEL - rule.GOOD_NIGHTS), max(0, t - rule.GOOD_NIGHTS))
+        lone = (self.table.lone[like, nights] > 0).sum()
+        measured = np.isfinite(self.table.runs[like, nights]).sum()
+        return float(lone / max(measured, 1))
 
     def _note_deepest(self, cells: np.ndarray, t: int) -> None:
         """Note how far the level of the newest nights of a slowdown was below the one before, at most."""
@@ -300,6 +327,8 @@ class _Follow:
         """Return the level of the newest STEPS nights since the last change, and its standard error."""
         table, noise, row = self.table, self.noise, np.arange(len(self.group))
         many = np.clip(table.end - table.begin, 1, rule.STEPS)
-        length = np.fmin(np.searchsorted(rule.LENGTHS, many), len(rule.LENGTHS) - 1)
-        error = noise.scale * np.sqrt(rule.MEDIAN * noise.v[row, length] / many)
+        length = np.searchsorted(rule.LENGTHS, many)
+        length = np.fmin(length, len(rule.LENGTHS) - 1)
+        v = noise.v[row, length]
+        error = noise.scale * np.sqrt(rule.MEDIAN * v / many)
         return medians(newest(table.level, row, table.begin, table.end, rule.STEPS)), error

@@ -169,13 +169,19 @@ def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_a
 
 def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np.ndarray, at: int,
               accept_after: int) -> Slowdown:
-    after = at + int(np.argmin(np.append(slow[at:], False)))
+    after = _next_good(slow, at)
     while slow[after:after + 3].any():         # a good night or two do not end it
-        after += 1 + int(np.argmin(np.append(slow[after + 1:], False)))
-    level = np.median(x[max(0, at - BEFORE):at] if at else x[:1])
-    loss = float(-np.expm1(np.median(x[at:after]) - level))
-    end, accepted = labels[after - 1] if after < len(x) else None, 0 < accept_after <= after - at
-    return Slowdown(name, int(when[at]), labels[at], end, loss, accepted)
+        after = _next_good(slow, after + 1)
+    before = x[max(0, at - BEFORE):at] if at else x[:1]
+    loss = float(-np.expm1(np.median(x[at:after]) - np.median(before)))
+    end = labels[after - 1] if after < len(x) else None
+    was_accepted = 0 < accept_after <= after - at
+    return Slowdown(name, int(when[at]), labels[at], end, loss, was_accepted)
+
+
+def _next_good(slow: np.ndarray, at: int) -> int:
+    """Return the first night from ``at`` on that is not slow; the number of nights where there is none."""
+    return at + int(np.argmin(np.append(slow[at:], False)))
 
 
 def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:

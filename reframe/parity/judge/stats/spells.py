@@ -15,17 +15,20 @@ def begun(x: np.ndarray, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray,
 
     ``x`` [series, nights]: the nights less the level before, the newest last, NaN: none; in the columns ``at``.
     ``scale`` [series]. The log of the profile likelihood of n slow nights of mean m is n (m / scale)^2 / 2."""
-    x = np.clip(x / scale[:, None], -rule.FARTHEST, None)[:, ::-1]
+    newest_first = np.clip(x / scale[:, None], -rule.FARTHEST, None)[:, ::-1]
+    columns = at[:, ::-1]
     many = np.arange(1, x.shape[1] + 1)
-    likelihood = np.where(np.isfinite(x), np.fmin(np.nancumsum(x, axis=1), 0) ** 2 / many / 2, 0)
+    total = np.fmin(np.nancumsum(newest_first, axis=1), 0)
+    likelihood = np.where(np.isfinite(newest_first), total ** 2 / many / 2, 0)
     best = likelihood.max(axis=1, initial=0)[:, None]
-    may = (likelihood > best - rule.BEGUN) & (best > rule.BEGUN)
-    row, newest_first = np.arange(len(x)), at[:, ::-1]
-    first_slow = np.where(may.any(axis=1), newest_first[row, may.argmax(axis=1)], -1)
-    most = len(many) - may[:, ::-1].argmax(axis=1)
+    may_begin = (likelihood > best - rule.BEGUN) & (best > rule.BEGUN)
+    row = np.arange(len(x))
+    fewest = may_begin.argmax(axis=1)
+    first_slow = np.where(may_begin.any(axis=1), columns[row, fewest], -1)
+    most = len(many) - may_begin[:, ::-1].argmax(axis=1)
     before = np.fmin(most, len(many) - 1)
-    known = (most < len(many)) & np.isfinite(x[row, before])
-    return np.where(known, newest_first[row, before], -1), first_slow
+    is_measured = (most < len(many)) & np.isfinite(newest_first[row, before])
+    return np.where(is_measured, columns[row, before], -1), first_slow
 
 
 def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarray, t: int,
@@ -36,11 +39,18 @@ def spells(ended: Iterable[tuple[int, int, float]], x: np.ndarray, at: np.ndarra
     ``x`` [nights]: the other nights less the base of their level, in the columns ``at``. NIGHTS_BACK low ones in
     a row are a spell, too, if good ones followed."""
     since, least = t - rule.LEVEL, rule.SPELL_SIZE * depth
-    found = [begin for begin, end, was in ended
-             if end - begin <= rule.GOOD_NIGHTS and end >= since and was <= least]
+    begins = []
+    for begin, end, size in ended:
+        is_short = end - begin <= rule.GOOD_NIGHTS
+        if is_short and end >= since and size <= least:
+            begins.append(begin)
+    others = []
     low = (at >= since) & (x <= least)
-    first, after = np.flatnonzero(np.diff(low, prepend=False, append=False)).reshape(-1, 2).T
-    long_and_over = (after - first >= rule.NIGHTS_BACK) & (after < len(low))
-    others = [begin for begin in at[first[long_and_over]].tolist()
-              if all(abs(begin - known) > rule.NIGHTS_BACK for known in found)]
-    return sorted(found + others)
+    edges = np.flatnonzero(np.diff(low, prepend=False, append=False))
+    for first, after in edges.reshape(-1, 2).tolist():
+        is_long_and_over = after - first >= rule.NIGHTS_BACK and after < len(low)
+        begin = int(at[first])
+        is_new = all(abs(begin - other) > rule.NIGHTS_BACK for other in begins)
+        if is_long_and_over and is_new:
+            others.append(begin)
+    return sorted(begins + others)
