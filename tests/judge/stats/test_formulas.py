@@ -1,0 +1,66 @@
+"""Formulas with values that were worked out by hand."""
+import numpy as np
+import pytest
+
+from parity.judge.stats import bounds, counts, hindsight, laws, repeats, rule
+from parity.judge.stats.nights import Nights
+
+
+def test_more_runs_show_a_smaller_slowdown_as_far_as_runs_differ():
+    # a night of 2 runs scatters by 3 %, a run by 3 %: of the variance 9, 4.5 are of the runs and 4.5 of the night
+    assert repeats.visible(0.10, 0.03, 0.03, 2, 8) == pytest.approx(0.10 * np.sqrt((4.5 + 9 / 8) / 9))
+    assert repeats.visible(0.10, 0.03, 0.03, 2, 2) == pytest.approx(0.10)
+    assert repeats.visible(0.10, 0.03, None, 2, 8) == pytest.approx(0.10), 'nothing is known of runs: no gain'
+    assert repeats.visible(0.10, 0.03, 0.03, 2, 2, nights=12) == pytest.approx(0.05)
+    assert repeats.visible(0.021, 0.03, 0.03, 1, 1000) == rule.EFFECT
+
+
+def test_the_scatter_of_runs_is_pooled_over_nights():
+    assert repeats.scatter([[np.e, 1.0], [1.0], [1.0, 1.0, 1.0]]) == pytest.approx(np.sqrt(0.5 / 3))
+    assert repeats.scatter([[1.0], [2.0]]) is None
+
+
+@pytest.mark.parametrize('n, iterations, ranks, warm_up', [(0, 1, 1, 0), (12, 0, 1, 0), (12, 1, 0, 0), (12, 1, 1, -1)])
+def test_lu_needs_points_iterations_and_ranks(n, iterations, ranks, warm_up):
+    with pytest.raises(ValueError, match='each must be at least 1'):
+        laws.lu_messages(n, iterations, ranks, warm_up)
+
+
+def test_lu_of_one_rank_has_no_message_and_of_six_seven_edges():
+    assert laws.lu_messages(12, 1, 1)[::2] == (0, 0)
+    # 3 x 2 ranks: 7 edges, 3 sides; 10 inner planes twice in 4 iterations; 6 right-hand sides
+    blocking, size, others, large = laws.lu_messages(12, 4, 6)
+    assert (blocking, size) == pytest.approx((2 * 10 * 4 * 7 / 6, 40 * 10 * 3 / 7))
+    assert (others, large) == pytest.approx((2 * 6 * 7 / 6, 80 * 144 * 3 / 7))
+
+
+def test_the_most_likely_change_is_where_the_ranks_part():
+    calm = [10.0, 10.1, 9.9, 10.0, 10.2, 9.8, 10.1, 10.0]
+    change = bounds.most_likely_change([*calm, *(value * 0.9 for value in calm)])
+    assert change.at == 8 and change.effect == pytest.approx(-0.1, abs=0.005) and change.p < 0.01
+    assert bounds.most_likely_change(calm) is None
+    # a single value that stands out is no change, wherever it is
+    assert bounds.most_likely_change([*calm[:4], 30.0, *calm[4:]]) is None
+
+
+def test_boundaries_are_found_where_the_level_moves_and_nowhere_else():
+    noise = np.random.default_rng(1).normal(0, 0.01, 120)
+    assert hindsight.boundaries(noise) == []
+    steps = noise + np.repeat([0.0, -0.1, 0.05], 40)
+    found = hindsight.boundaries(steps)
+    assert len(found) == 2 and all(abs(at - true) <= 1 for at, true in zip(found, (40, 80), strict=True))
+    (at, change), = hindsight.drops(steps, found)
+    assert abs(at - 40) <= 1 and change == pytest.approx(-0.1, abs=0.01)
+
+
+def test_counts_are_slow_until_some_nights_in_a_row_are_nearer_to_the_level_before():
+    level, slow = [1, 0, 2, 1] * 12, [12, 11, 13, 12]
+    nearer, farther = [1, 2, 0, 1], [12]
+    totals = np.array([*level, *slow, *nearer[:3], *farther, *nearer, *nearer], float)
+    state = np.full(len(totals), rule.TOO_FEW)
+    one = Nights(np.array([0, len(totals)]), np.arange(len(totals)), totals, totals, totals, np.array([True]))
+    counts.judge(one, np.array([0]), 1 / 1000, state)
+    words = ''.join({rule.TOO_FEW: '.', rule.QUIET: 'q', rule.SLOW: 'S'}[each] for each in state.tolist())
+    assert words[:rule.COUNTED] == '.' * rule.COUNTED
+    # three of four slow nights, three good ones, a slow one, and three of four good ones: the fourth ends it
+    assert words[rule.COUNTED:] == 'q' * 9 + 'S' * 10 + 'q' * 5
