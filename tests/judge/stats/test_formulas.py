@@ -65,3 +65,38 @@ def test_counts_are_slow_until_some_nights_in_a_row_are_nearer_to_the_level_befo
     assert words[:rule.COUNTED] == '.' * rule.COUNTED
     # three of four slow nights, three good ones, a slow one, and three of four good ones: the fourth ends it
     assert words[rule.COUNTED:] == 'q' * 9 + 'S' * 10 + 'q' * 5
+
+
+@pytest.mark.parametrize('better, value, low, high, side, word, shown', [
+    ('higher', 100, 95, 110, 0, 'ok', 0.05), ('higher', 94, 95, 110, -1, 'regressed', 0.010638), ('higher', 111, 95, 110, 1, 'improved', 0.144144),
+    ('lower', 94, 95, 110, -1, 'improved', 0.170213), ('lower', 111, 95, 110, 1, 'regressed', 0.009009),
+    ('', 94, 95, 110, -1, 'regressed', 0.170213), ('', 111, 95, 110, 1, 'regressed', 0.144144),
+    ('higher', 95, 95, None, 0, 'ok', 0.0), ('higher', 100, None, 110, 0, 'ok', None), ('', 100, 95, None, 0, 'ok', None)])
+def test_a_value_beside_its_bounds(better, value, low, high, side, word, shown):
+    assert (bounds.side(value, low, high), bounds.word(better, value, low, high)) == (side, word)
+    assert bounds.visible(better, value, low, high) == shown
+
+
+@pytest.mark.parametrize('better, value, usual, unit, times', [
+    ('higher', 1000, 1, 'GB/s', 1000), ('higher', 999, 1, 'GB/s', None), ('lower', 0.001, 1, 's', 1000), ('lower', 0.001, 1, 'errors', None),
+    ('', 1000, 1, 'GB/s', None), ('higher', 0, 1, 'GB/s', None), ('higher', 1000, 0, 'GB/s', None), ('higher', 1000, -1, 'GB/s', None)])
+def test_no_machine_is_a_thousand_times_as_fast(better, value, usual, unit, times):
+    assert bounds.absurd(better, value, usual, unit) == times
+
+
+def test_the_step_in_which_runs_were_read():
+    assert bounds.resolution([1.25, 1.5, 2.0]) == 0.01
+    assert bounds.resolution([1.0, 1.0, 1.5, 1.5, 2.5]) == 0.5, 'most repeat another value: the smallest step'
+    assert bounds.resolution([1.2345678, 2.3456789]) == 0.0
+
+
+def test_the_spread_of_five_values_is_the_third_smallest_of_ten_differences():
+    assert bounds.spread([1, 2, 4, 8, 16]) == pytest.approx(2.2219 * 3)
+
+
+def test_a_place_that_differs_is_named_with_its_share():
+    here, there = [10.0, 10.1, 9.9, 10.05, 9.95, 10.02, 9.98, 10.07], [8.0, 8.1, 7.9, 8.05, 7.95]
+    place, effect = bounds.other_place([*here, *there], [*['p1'] * 8, *['p2'] * 5])
+    assert place == 'p2' and effect == pytest.approx((8.0 - 10.01) / 10.01)
+    assert bounds.other_place(here, ['p1', 'p2'] * 4) is None
+    assert bounds.other_place([*here, 5.0, 5.1], [*['p1'] * 8, 'p2', 'p2']) is None, 'of two nights nobody knows'
