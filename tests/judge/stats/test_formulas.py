@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from parity.judge.stats import bounds, counts, hindsight, laws, repeats, rule
+from parity.judge.stats import bounds, counts, hindsight, laws, peers, repeats, replay, rule
 from parity.judge.stats.nights import Nights
 
 
@@ -100,3 +100,18 @@ def test_a_place_that_differs_is_named_with_its_share():
     assert place == 'p2' and effect == pytest.approx((8.0 - 10.01) / 10.01)
     assert bounds.other_place(here, ['p1', 'p2'] * 4) is None
     assert bounds.other_place([*here, 5.0, 5.1], [*['p1'] * 8, 'p2', 'p2']) is None, 'of two nights nobody knows'
+
+
+def test_figures_of_other_sizes_do_not_hide_that_a_node_is_slower():
+    speeds = np.array([[1.0, 100.0, 3.0]] * 6) * np.array([[1.01], [0.99], [1.0], [1.005], [0.995], [0.80]])
+    speed = peers.relative_speed(np.log(speeds), 5, 0.01)
+    assert speed.slower and speed.share == pytest.approx(0.8, rel=0.01) and speed.peers == 5
+
+
+def test_a_slowdown_ends_with_three_good_nights_and_loses_what_its_nights_lost():
+    x = np.log(np.array([10.0] * 20 + [8.0, 8.0, 10.0, 10.0, 8.0, 8.0] + [10.0] * 10))
+    slow = np.isclose(x, np.log(8.0))
+    labels = [f'n{night}' for night in range(len(x))]
+    one = replay._slowdown('a', labels, x, np.arange(len(x)), slow, 20, accept_after=6)
+    assert (one.begin, one.end, one.accepted) == ('n20', 'n25', True) and one.loss == pytest.approx(0.2)
+    assert not replay._slowdown('a', labels, x, np.arange(len(x)), slow, 20, accept_after=7).accepted

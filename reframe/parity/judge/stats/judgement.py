@@ -255,9 +255,8 @@ class _Series:
         """Return the sentence on a slowdown or an improvement."""
         cells, k = self._cells, self.k
         kind = 'better' if episode.depth > 0 else 'worse'
-        were = 'was' if episode.nights == 1 else 'were'
         why = (f'{kind} since {self._label(episode.begin)} ({_nights(self._nights_since(episode.begin))}): '
-               f'{_nights(episode.nights)} {were} {percent(_share(episode.depth, self.sign))} {kind} '
+               f'{_nights(episode.nights)} were {percent(_share(episode.depth, self.sign))} {kind} '
                'than the level before')
         if episode.again >= 0:
             why += f', back to the level before {self._label(episode.again)}'
@@ -294,8 +293,7 @@ class _Series:
         apart = _APART * max(np.std(lower), np.std(upper))
         if spells < _SPELLS or gap <= max(WANTED, apart):
             return ''
-        were = 'was' if many == 1 else 'were'
-        return (f'since {self.labels[at[0]]} {counted(many, "night")} of {len(x)} {were} {_lower(gap)} lower, '
+        return (f'since {self.labels[at[0]]} {_nights(many)} of {len(x)} were {_lower(gap)} lower, '
                 f'in {spells} spells')
 
     def _wild_time(self, at: np.ndarray, scale: float) -> str:
