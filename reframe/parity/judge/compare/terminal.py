@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from parity.base.figures import NOTHING, alike, counted, number, percent
-from parity.base.groups import grouped
 from parity.base.text import brief, visible
 from parity.judge.compare.model import WORDS, Comparison, Mean, Row, Side
 from parity.judge.compare.pairs import SPEEDUP
@@ -28,22 +27,33 @@ _NOTED = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check
 
 def rendered(c: Comparison, width: int) -> RenderableType:
     """Render what was compared, how far it is alike, rows, means and notes, so many characters wide."""
+    narrow = width < _WIDE
     title = f'{_named(c.baseline)} against {_named(c.candidate)}'
     parts: list[RenderableType] = [_line(title, 'bold'), *map(_line, _head(c))]
-    for title, against in (('', False), (f'{SPEEDUP}, the devices of a node added up', True)):
-        if compared := [r for r in c.rows if r.ratio is not None and bool(r.against) == against]:
-            parts += [_line(''), *([_line(title, 'bold')] if title else []), _table(c, compared, width < _WIDE)]
+    with_ratio = [row for row in c.rows if row.ratio is not None]
+    like = [row for row in with_ratio if not row.against]
+    if like:
+        parts += [_line(''), _table(c, like, narrow)]
+    speedups = [row for row in with_ratio if row.against]
+    if speedups:
+        title = f'{SPEEDUP}, the devices of a node added up'
+        parts += [_line(''), _line(title, 'bold'), _table(c, speedups, narrow)]
     if c.means:
-        parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
-            f'{m.subsystem or "all"} {number(m.speed, pad=True)}{_limits(m)} ({", ".join(m.checks)})'
-            f'{"" if m.low else ": no interval"}' for m in c.means))]
+        means = ' · '.join(map(_mean, c.means))
+        parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: {means}')]
     parts += map(_line, _footnotes(c))
     return Group(*parts)
 
 
+def _mean(mean: Mean) -> str:
+    checks = ', '.join(mean.checks)
+    text = f'{mean.subsystem or "all"} {number(mean.speed, pad=True)}{_limits(mean)} ({checks})'
+    return text if mean.low else f'{text}: no interval'
+
+
 def _named(side: Side) -> str:
-    said = ', '.join(_BACKENDS.get(b, b) for b in side.facts.get('virtualisation', []))
-    return f'{side.name} ({said})' if said else side.name
+    backends = [_BACKENDS.get(backend, backend) for backend in side.facts.get('virtualisation', [])]
+    return f'{side.name} ({", ".join(backends)})' if backends else side.name
 
 
 def _line(text: str, style: str = '') -> Text:
@@ -51,20 +61,33 @@ def _line(text: str, style: str = '') -> Text:
 
 
 def _head(c: Comparison) -> list[str]:
-    alike_ = '; '.join(f'{fact} {value}' for fact, value in c.alike.items() if fact not in _NOTED)
-    said = [f'like for like: {alike_}'] if alike_ else []
+    lines = []
+    shared = [f'{fact} {value}' for fact, value in c.alike.items() if fact not in _NOTED]
+    if shared:
+        lines.append(f'like for like: {"; ".join(shared)}')
     word = 'compared all the same' if c.labelled else 'refused'
-    said += [f'not like for like, {word}: {d.fact} {brief(d.baseline, 80)} | {brief(d.candidate, 80)} '
-             f'({counted(d.metrics, "metric")})' for d in c.differs]
-    other = [f'{fact} {", ".join(one)} | {", ".join(two)}' for fact, one in c.baseline.facts.items()
-             if fact != 'virtualisation' and set(two := c.candidate.facts.get(fact, one)) != set(one)]
-    said += [f'other nodes: {"; ".join(other)}'] if other else []
-    counts = Counter(_label(row) or row.verdict for row in c.rows)
-    words = [*WORDS, *sorted(counts.keys() - {*WORDS})]
+    for unlike in c.differs:
+        both = f'{brief(unlike.baseline, 80)} | {brief(unlike.candidate, 80)}'
+        lines.append(f'not like for like, {word}: {unlike.fact} {both} ({counted(unlike.metrics, "metric")})')
+    of_nodes = _other_nodes(c)
+    if of_nodes:
+        lines.append(f'other nodes: {"; ".join(of_nodes)}')
     if c.rows:
+        counts = Counter(_label(row) or row.verdict for row in c.rows)
+        words = [*WORDS, *sorted(counts.keys() - {*WORDS})]
         parts = ' · '.join(f'{counts[word]} {word}' for word in words if counts[word])
-        said.append(f'{counted(len(c.rows), "metric")}: {parts}')
-    return said
+        lines.append(f'{counted(len(c.rows), "metric")}: {parts}')
+    return lines
+
+
+def _other_nodes(c: Comparison) -> list[str]:
+    """Return the facts that the nodes of both sides state otherwise."""
+    differences = []
+    for fact, one in c.baseline.facts.items():
+        other = c.candidate.facts.get(fact, one)
+        if fact != 'virtualisation' and set(other) != set(one):
+            differences.append(f'{fact} {", ".join(one)} | {", ".join(other)}')
+    return differences
 
 
 def _label(row: Row) -> str:
@@ -74,38 +97,64 @@ def _label(row: Row) -> str:
 
 def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
     """Return a line a metric, below the name of its case, or behind it where that is short and alone."""
-    table = Table(box=None, pad_edge=False, header_style='')
-    head = '', c.baseline.name, c.candidate.name, 'sessions: runs', 'ratio', f'{100 * c.confidence:.4g} %', ''
-    for i, name in enumerate(head):         # narrow: medians and words fold before names, figures never
-        table.add_column(_line(name), justify='left' if i in (0, 6) else 'right', no_wrap=i in (3, 4, 5),
-                         max_width=10 if narrow and i in (1, 2, 6) else None)
-    for subsystem, of_subsystem in groupby(rows, lambda r: r.subsystem):
+    table = _columns(c, narrow)
+    for subsystem, of_subsystem in groupby(rows, attrgetter('subsystem')):
         if subsystem:
             table.add_row(_line(subsystem.upper(), 'bold'))
-        for case, of_case in groupby(of_subsystem, lambda r: r.benchmark):
+        for case, of_case in groupby(of_subsystem, attrgetter('benchmark')):
             metrics = list(of_case)
             alone = len(metrics) == 1 and len(case) <= _SHORT
             if not alone:
                 table.add_row(_line(f'  {case}'))
             for row in metrics:
-                *cells, word = _cells(row, alone, c.margin)
+                name = f'  {case}: {_metric(row)}' if alone else f'    {_metric(row)}'
                 style = 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
-                table.add_row(*map(_line, cells), _line(word, style))
+                cells = map(_line, [name, *_figures(row)])
+                table.add_row(*cells, _line(_word(row, c.margin), style))
     return table
 
 
-def _cells(row: Row, alone: bool, margin: float) -> list[str]:
+def _columns(c: Comparison, narrow: bool) -> Table:
+    """Return an empty table. If it is narrow, medians and words fold before names, figures never."""
+    table = Table(box=None, pad_edge=False, header_style='')
+    folded = 10 if narrow else None
+    table.add_column(_line(''))
+    for side in (c.baseline, c.candidate):
+        table.add_column(_line(side.name), justify='right', max_width=folded)
+    for head in ('sessions: runs', 'ratio', f'{100 * c.confidence:.4g} %'):
+        table.add_column(_line(head), justify='right', no_wrap=True)
+    table.add_column(_line(''), max_width=folded)
+    return table
+
+
+def _metric(row: Row) -> str:
+    return f'{row.metric} / {row.against}' if row.against else row.metric
+
+
+def _figures(row: Row) -> list[str]:
+    """Return both medians with their spread, the counts, the ratio and its interval."""
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
-    metric = f'{row.metric} / {row.against}' if row.against else row.metric
-    one, two = (text + ('' if share is None else f' ± {percent(share)}') for text, share in (
-        (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
-    counts = {f'{row.sessions_baseline}: {row.n_baseline}': 1, f'{row.sessions_candidate}: {row.n_candidate}': 1}
-    word = row.verdict + (f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else
-                          ' (lower is better)' if row.better == 'lower' and row.verdict != 'undecided' else '')
-    word += f' ({_label(row)})' if row.label else ''
-    return [f'  {row.benchmark}: {metric}' if alone else f'    {metric}', one, two, ' + '.join(counts),
-            number(row.ratio, pad=True), _limits(row).strip() or NOTHING,
-            word + (f'; {row.expected}: {row.state}' if row.expected else '')]
+    one = f'{one} {unit}'.strip()
+    if row.spread_baseline is not None:
+        one += f' ± {percent(row.spread_baseline)}'
+    if row.spread_candidate is not None:
+        two += f' ± {percent(row.spread_candidate)}'
+    counts = f'{row.sessions_baseline}: {row.n_baseline}'
+    counts_candidate = f'{row.sessions_candidate}: {row.n_candidate}'
+    if counts_candidate != counts:
+        counts += f' + {counts_candidate}'
+    return [one, two, counts, number(row.ratio, pad=True), _limits(row).strip() or NOTHING]
+
+
+def _word(row: Row, margin: float) -> str:
+    word = row.verdict
+    if word == 'equivalent':
+        word += f' (within {100 * margin:g} %)'
+    elif word != 'undecided' and row.better == 'lower':
+        word += ' (lower is better)'
+    if row.label:
+        word += f' ({_label(row)})'
+    return f'{word}; {row.expected}: {row.state}' if row.expected else word
 
 
 def _left_out(row: Row) -> str:
@@ -118,19 +167,30 @@ def _limits(of: Row | Mean) -> str:
 
 
 def _footnotes(c: Comparison) -> list[str]:
-    said = ['']
-    noted = ((why, row) for row in c.rows for why in filter(None, (row.reason, *row.notes, _left_out(row))))
-    for why, found in grouped(noted, itemgetter(0)).items():
-        rows = [row for _, row in found]
-        named = f'{rows[0].benchmark}: {rows[0].metric}' if len(rows) == 1 else \
-            f'{counted(len(rows), "metric")} ({", ".join(dict.fromkeys(r.check for r in rows))})'
-        said.append(f'{named}: {why}')
-    if any(r.paired for r in c.rows):
-        said.append('both sides were measured in the same sessions: the interval is of their differences in each')
-    elif c.baseline.sessions and c.candidate.sessions and not {*c.baseline.sessions} & {*c.candidate.sessions}:
-        said.append('the sides were measured at other times: what else changed between them is in the ratios, too')
-    if intervals := sum(r.low is not None for r in c.rows):
+    lines = ['']
+    rows_of: dict[str, list[Row]] = {}
+    for row in c.rows:
+        for why in filter(None, (row.reason, *row.notes, _left_out(row))):
+            rows_of.setdefault(why, []).append(row)
+    for why, rows in rows_of.items():
+        lines.append(f'{_name_of(rows)}: {why}')
+    ones, others = set(c.baseline.sessions), set(c.candidate.sessions)
+    if any(row.paired for row in c.rows):
+        lines.append('both sides were measured in the same sessions: the interval is of their differences in each')
+    elif ones and others and ones.isdisjoint(others):
+        lines.append('the sides were measured at other times: '
+                     'what else changed between them is in the ratios, too')
+    intervals = sum(row.low is not None for row in c.rows)
+    if intervals:
+        line = f'each interval holds with {100 * c.confidence:.4g} % by itself, not all of them together'
         misses = round((1 - c.confidence) * intervals)
-        said.append(f'each interval holds with {100 * c.confidence:.4g} % by itself, not all of them together'
-                    + (f': of {intervals} about {misses} may miss' if misses else ''))
-    return [*said, *(f'note: {n}' for n in c.notes)]
+        lines.append(f'{line}: of {intervals} about {misses} may miss' if misses else line)
+    lines += [f'note: {note}' for note in c.notes]
+    return lines
+
+
+def _name_of(rows: list[Row]) -> str:
+    if len(rows) == 1:
+        return f'{rows[0].benchmark}: {rows[0].metric}'
+    checks = dict.fromkeys(row.check for row in rows)
+    return f'{counted(len(rows), "metric")} ({", ".join(checks)})'
