@@ -6,11 +6,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import groupby
 from operator import attrgetter
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from parity.base import codes
 from parity.base.figures import counted
@@ -37,41 +35,69 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
 
     ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too. Rows have what the
     ``declared`` pairs expect, and there is one for each figure of another program that they name."""
-    row = partial(_row, names=(baseline.name, candidate.name), margin=margin, confidence=confidence)
+    names = baseline.name, candidate.name
+    never = _NEVER if label else None
+
+    def row(one: Measured, other: Measured, never: Sequence[str] | None) -> Row:
+        return _row(one, other, names, margin, confidence, never)
+
     every = list(_joined(baseline, candidate))
     joined = [(one, other) for one, other in every if one.values or other.values]
-    rows = [row(*both, never=_NEVER if label else None) for both in joined]
+    neither = [(one, other) for one, other in every if not (one.values or other.values)]
+    rows = [row(one, other, never) for one, other in joined]
     means = _means(zip(rows, joined, strict=True), confidence)      # before the rows are sorted
-    order = {subsystem: i for i, subsystem in enumerate((*codes.SUBSYSTEMS, 'other'))}
-    rows.sort(key=lambda r: (order.get(r.subsystem, len(order)), r.subsystem))
-    often = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
-    differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in often.items()]
+    rows.sort(key=lambda row: _rank(row.subsystem))
+    differs = _differences(rows)
     alike, unknown = _shared([(one.facts, other.facts) for one, other in joined if one.values and other.values])
-    notes = [f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes]
-    notes += _neither(baseline.name, candidate.name, [both for both in every if not any(c.values for c in both)])
+    notes = [f'{side.name}: {note}' for side in (baseline, candidate) for note in side.notes]
+    notes += _neither(*names, neither)
     if baseline.kind == 'published':
         notes.append('in print each run counts as a session: intervals hold for these runs, and say nothing of '
                      'other days')
-    for expected in (expected for pair in declared for expected in pair.expect):
-        rows += _speedups(expected, baseline, candidate, row) if expected.against else []
-        for i, each in enumerate(rows):
-            if expected.fits(each):
-                state, _ = expected.state(each, confidence)
-                rows[i] = each.model_copy(update={'expected': expected.bounds, 'state': state})
+    notes += unknown
+    for pair in declared:
+        for expected in pair.expect:
+            if expected.against:
+                rows += _speedups(expected, baseline, candidate, row)
+            rows = [_with_state(row, expected, confidence) for row in rows]
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
-        differs=differs, labelled=label, rows=rows, means=means, notes=[*notes, *unknown])
+        differs=differs, labelled=label, rows=rows, means=means, notes=notes)
+
+
+def _rank(subsystem: str) -> tuple[int, str]:
+    order = (*codes.SUBSYSTEMS, 'other')
+    place = order.index(subsystem) if subsystem in order else len(order)
+    return place, subsystem
+
+
+def _differences(rows: list[Row]) -> list[Difference]:
+    """Return what makes the rows unlike, with how many rows each concerns."""
+    often: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        for unlike in row.differs:
+            often[unlike.fact, unlike.baseline, unlike.candidate] += 1
+    return [Difference(fact=fact, baseline=baseline, candidate=candidate, metrics=count)
+            for (fact, baseline, candidate), count in often.items()]
+
+
+def _with_state(row: Row, expected: Expectation, confidence: float) -> Row:
+    if not expected.fits(row):
+        return row
+    state, _ = expected.state(row, confidence)
+    return row.model_copy(update={'expected': expected.bounds, 'state': state})
 
 
 def _neither(baseline: str, candidate: str, lacking: list[tuple[Measured, Measured]]) -> list[str]:
     """Say how many metrics no side has to compare, and how many disturbed ones each side has."""
     if not lacking:
         return []
-    disturbed = [sum(cell.status == 'disturbed' for cell in side) for side in zip(*lacking, strict=True)]
-    if not any(disturbed):
+    ones = sum(one.status == 'disturbed' for one, _ in lacking)
+    others = sum(other.status == 'disturbed' for _, other in lacking)
+    if not (ones or others):
         return [f'{counted(len(lacking), "metric", "were")} measured on neither side']
-    has = ', '.join(f'{name} has {count}' for name, count in zip((baseline, candidate), disturbed, strict=True))
-    return [f'{counted(len(lacking), "metric")} without a figure that nobody disturbed; of disturbed ones {has}']
+    return [f'{counted(len(lacking), "metric")} without a figure that nobody disturbed; '
+            f'of disturbed ones {baseline} has {ones}, {candidate} has {others}']
 
 
 def alone(side: Side) -> Comparison:
@@ -90,43 +116,73 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
 
     The partition counts only where a side has several: otherwise it is compared."""
     by_place = len(baseline.places) > 1 or len(candidate.places) > 1
-    cases: dict[tuple, tuple[dict[str, Measured], dict[str, Measured]]] = {}
-    for i, side in enumerate((baseline, candidate)):
-        for cell in side.cells:
-            key = cell.case, cell.metric, cell.place if by_place else ''
-            cases.setdefault(key, ({}, {}))[i][cell.environ] = cell
-    for ones, others in cases.values():
-        for environ in [e for e in ones if e in others and (ones[e].values or others[e].values)]:
+    ones, others = _by_metric(baseline, by_place), _by_metric(candidate, by_place)
+    for metric in ones | others:
+        yield from _pairs(ones.get(metric, {}), others.get(metric, {}))
+
+
+def _by_metric(side: Side, by_place: bool) -> dict[tuple[str, str, str], dict[str, Measured]]:
+    """Return the cells by case, metric and, where it counts, place; then by environment."""
+    cells: dict[tuple[str, str, str], dict[str, Measured]] = {}
+    for cell in side.cells:
+        metric = cell.case, cell.metric, cell.place if by_place else ''
+        cells.setdefault(metric, {})[cell.environ] = cell
+    return cells
+
+
+def _pairs(ones: dict[str, Measured], others: dict[str, Measured]) -> Iterator[tuple[Measured, Measured]]:
+    """Yield the pairs of one metric; both sides are by environment."""
+    for environ in list(ones):
+        if environ in others and (ones[environ].values or others[environ].values):
             yield ones.pop(environ), others.pop(environ)
-        here, there = list(ones.values()), list(others.values())
-        if len(here) == len(there) == 1:
-            yield here[0], there[0]
-            continue
-        for one in here:        # in an environment of both, neither side has a figure: one pair, counted once
-            yield one, others.get(one.environ) or _nothing(one, there)
-        for other in there:
-            if other.environ not in ones:
-                yield _nothing(other, here), other
+    here, there = list(ones.values()), list(others.values())
+    if len(here) == len(there) == 1:
+        yield here[0], there[0]
+        return
+    for one in here:        # in an environment of both, neither side has a figure: one pair, counted once
+        yield one, others.get(one.environ) or _nothing(one, there)
+    for other in there:
+        if other.environ not in ones:
+            yield _nothing(other, here), other
 
 
 def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:
     """Return a cell without values, and why the other side has none like it."""
-    status, reason = next(((c.status, c.reason) for c in there if not c.values and c.reason), ('', ''))
-    if not reason and (elsewhere := sorted({c.environ for c in there if c.values} - {like.environ})):
-        reason = f'measured in another environment: {", ".join(elsewhere)}'
+    status = reason = ''
+    for cell in there:
+        if not cell.values and cell.reason:
+            status, reason = cell.status, cell.reason
+            break
+    if not reason:
+        environs = {cell.environ for cell in there if cell.values}
+        elsewhere = sorted(environs - {like.environ})
+        if elsewhere:
+            reason = f'measured in another environment: {", ".join(elsewhere)}'
     return replace(like, values=[], label='', status=status, reason=reason)
 
 
 def _shared(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:
     """Return the facts that all rows that were compared share, and a note for each that one side does not tell."""
-    found, alone = defaultdict(set), Counter()
+    values: dict[str, set[str | None]] = defaultdict(set)
+    untold: Counter[str] = Counter()
     for one, other in facts:
         for fact in one.keys() | other.keys():
-            found[fact] |= {one.get(fact), other.get(fact)}
-        alone.update(one.keys() ^ other.keys() if one and other else {'software, ranks, size and all else'})
-    return ({fact: values.pop() for fact, values in sorted(found.items()) if len(values) == 1},
-            [f'not known to be like for like: {fact} of {counted(n, "metric")}'
-             for fact, n in sorted(alone.items())])
+            values[fact] |= {one.get(fact), other.get(fact)}
+        if one and other:
+            untold.update(one.keys() ^ other.keys())
+        else:
+            untold['software, ranks, size and all else'] += 1
+    shared = {fact: values[fact].pop() for fact in sorted(values) if len(values[fact]) == 1}
+    return shared, [f'not known to be like for like: {fact} of {counted(count, "metric")}'
+                    for fact, count in sorted(untold.items())]
+
+
+class _Compared(NamedTuple):
+    """A row with its ratio, and what this was made of."""
+
+    row: Row
+    baseline: Sample
+    candidate: Sample
 
 
 def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence: float) -> list[Mean]:
@@ -135,71 +191,100 @@ def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence
     So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
     not count twice. Rows without a ratio, refused ones and cached figures are not in it. The interval is of the
     sessions that have all metrics, a mean of each: metrics of a session are not independent."""
-    found = defaultdict(list)
-    for row, both in compared:
+    by_subsystem: dict[str, list[_Compared]] = {}
+    for row, (one, other) in compared:
         if row.ratio and row.better and not row.label:
-            found[row.subsystem].append((row, [_sample(cell) for cell in both]))
-    means = []
-    for subsystem, rows in sorted(found.items()):
-        metrics = Counter((row.check, row.benchmark) for row, _ in rows)
-        cases = Counter(check for check, _ in metrics)
-        checks, weighed = dict.fromkeys(cases, 0.0), []
-        for row, both in rows:
-            weight = (1 if row.better == 'higher' else -1) / cases[row.check] / metrics[row.check, row.benchmark]
-            checks[row.check] += weight * math.log(row.ratio)
-            weighed.append((weight / len(cases), both))
-        one, other = (interval.mean([(weight, both[i]) for weight, both in weighed]) for i in (0, 1))
-        whole = interval.ratio(one, other, confidence)
-        means.append(Mean(
-            subsystem=subsystem, speed=math.exp(fmean(checks.values())) if whole.low is None else whole.ratio,
-            checks={check: math.exp(log) for check, log in checks.items()}, metrics=len(rows), low=whole.low,
-            high=whole.high, sessions_baseline=len(one.sessions), sessions_candidate=len(other.sessions),
-            reason=whole.why or whole.note))
-    return means
+            entry = _Compared(row, _sample(one), _sample(other))
+            by_subsystem.setdefault(row.subsystem, []).append(entry)
+    return [_mean(by_subsystem[subsystem], confidence) for subsystem in sorted(by_subsystem)]
+
+
+def _mean(compared: list[_Compared], confidence: float) -> Mean:
+    """Return the mean of one subsystem."""
+    metrics = Counter((row.check, row.benchmark) for row, *_ in compared)
+    cases = Counter(check for check, _ in metrics)
+    checks = dict.fromkeys(cases, 0.0)
+    ones, others = [], []
+    for row, one, other in compared:
+        direction = 1 if row.better == 'higher' else -1
+        weight = direction / cases[row.check] / metrics[row.check, row.benchmark]
+        checks[row.check] += weight * math.log(row.ratio)
+        ones.append((weight / len(cases), one))
+        others.append((weight / len(cases), other))
+    one, other = interval.mean(ones), interval.mean(others)
+    whole = interval.ratio(one, other, confidence)
+    speed = math.exp(fmean(checks.values())) if whole.low is None else whole.ratio
+    return Mean(
+        subsystem=compared[0].row.subsystem, speed=speed, metrics=len(compared), low=whole.low, high=whole.high,
+        checks={check: math.exp(log) for check, log in checks.items()}, sessions_baseline=len(one.sessions),
+        sessions_candidate=len(other.sessions), reason=whole.why or whole.note)
 
 
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, confidence: float,
          never: Sequence[str] | None = None) -> Row:
     """Return the row of two cells; either may have no values. All but ``never`` may differ; None: nothing may."""
-    both, known = (baseline, candidate), baseline if baseline.values else candidate
-    fields = {name: getattr(known, name) for name in ('subsystem', 'check', 'metric', 'unit', 'better', 'changed')}
-    fields |= {'benchmark': known.case, 'label': baseline.label or candidate.label,
-               'n': min(len(baseline.values), len(candidate.values))}
-    for side, cell in (('baseline', baseline), ('candidate', candidate)):
-        values = [v.value for v in cell.values]
-        fields |= {f'n_{side}': len(values), f'sessions_{side}': len({v.session for v in cell.values}),
-                   side: median(values) if values else None, f'spread_{side}': interval.spread(values),
-                   f'nodes_{side}': cell.nodes}
-    if not (baseline.values and candidate.values):
-        return Row(**fields, reason='; '.join(f'not measured on {name}: {cell.reason or "not among its cases"}'
-                                              for name, cell in zip(names, both, strict=True) if not cell.values))
-    one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in both)
-    fields['differs'] = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
-                         for fact in model.differing(one, other)]
-    if unlike := [f'{d.fact} {d.baseline} | {d.candidate}' for d in fields['differs']
-                  if never is None or d.fact in never]:
-        return Row(**fields, refused=True, reason=f'not like for like: {"; ".join(unlike)}')
-    found = _ratio(both, confidence)
-    if found.ratio is not None:
-        fields |= {'baseline': found.baseline, 'candidate': found.candidate}
-    verdict: Word = word(found.low, found.high, fields['better'], margin)
-    if not any(v.value for cell in both for v in cell.values):
-        found = found._replace(why=f'always 0 on both sides, {counted(fields["n"], "run")}')
+    both = (baseline, candidate)
+    fields = _fields(baseline, candidate)
+    lacking = [f'not measured on {name}: {cell.reason or "not among its cases"}'
+               for name, cell in zip(names, both, strict=True) if not cell.values]
+    if lacking:
+        return Row(**fields, reason='; '.join(lacking))
+    differs = _unlike(baseline, candidate)
+    refusing = [unlike for unlike in differs if never is None or unlike.fact in never]
+    if refusing:
+        texts = [f'{unlike.fact} {unlike.baseline} | {unlike.candidate}' for unlike in refusing]
+        return Row(**fields, differs=differs, refused=True, reason=f'not like for like: {"; ".join(texts)}')
+
+    result = _ratio(both, confidence)
+    if result.ratio is not None:
+        fields |= {'baseline': result.baseline, 'candidate': result.candidate}
+    verdict: Word = word(result.low, result.high, fields['better'], margin)
+    why = result.why
+    if not any(run.value for cell in both for run in cell.values):
+        why = f'always 0 on both sides, {counted(fields["n"], "run")}'
         if min(fields['sessions_baseline'], fields['sessions_candidate']) > 1:
             verdict = 'equivalent'
-    reasons = [fields['label'], found.why, *(f'{name}: newest {cell.reason}' for name, cell in
-                                             zip(names, both, strict=True) if cell.reason),
-               '' if fields['better'] else 'whether higher or lower is better is not known']
-    return Row(**fields, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
-               left_out='; '.join(cell.left_out for cell in both if cell.left_out),
-               ratio_with_all=_ratio_with_all(both, confidence),
-               verdict='undecided' if fields['label'] else verdict, reason='; '.join(filter(None, reasons)),
-               notes=[found.note] if found.note else [])
+    reasons = [fields['label'], why]
+    reasons += [f'{name}: newest {cell.reason}' for name, cell in zip(names, both, strict=True) if cell.reason]
+    if fields['label']:
+        verdict = 'undecided'
+    if not fields['better']:
+        reasons.append('whether higher or lower is better is not known')
+    left_out = [cell.left_out for cell in both if cell.left_out]
+    return Row(**fields, differs=differs, ratio=result.ratio, low=result.low, high=result.high,
+               paired=result.paired, left_out='; '.join(left_out),
+               ratio_with_all=_ratio_with_all(both, confidence), verdict=verdict,
+               reason='; '.join(filter(None, reasons)), notes=[result.note] if result.note else [])
+
+
+def _fields(baseline: Measured, candidate: Measured) -> dict[str, Any]:
+    """Return the fields of a row that need no comparison."""
+    named = baseline if baseline.values else candidate
+    fields = {name: getattr(named, name) for name in ('subsystem', 'check', 'metric', 'unit', 'better', 'changed')}
+    fields['benchmark'] = named.case
+    fields['label'] = baseline.label or candidate.label
+    fields['n'] = min(len(baseline.values), len(candidate.values))
+    for side, cell in (('baseline', baseline), ('candidate', candidate)):
+        values = [run.value for run in cell.values]
+        fields[side] = median(values) if values else None
+        fields[f'n_{side}'] = len(values)
+        fields[f'sessions_{side}'] = len({run.session for run in cell.values})
+        fields[f'spread_{side}'] = interval.spread(values)
+        fields[f'nodes_{side}'] = cell.nodes
+    return fields
+
+
+def _unlike(baseline: Measured, candidate: Measured) -> list[Difference]:
+    one = {'unit': baseline.unit, 'direction': baseline.better, **baseline.facts}
+    other = {'unit': candidate.unit, 'direction': candidate.better, **candidate.facts}
+    return [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
+            for fact in model.differing(one, other)]
 
 
 def _ratio(both: Sequence[Measured], confidence: float) -> Ratio:
     try:
-        return interval.ratio(*(_sample(cell) for cell in both), confidence)
+        one, other = map(_sample, both)
+        return interval.ratio(one, other, confidence)
     except ValueError as err:
         return Ratio(None, why=str(err))
 
@@ -213,20 +298,27 @@ def _ratio_with_all(both: Sequence[Measured], confidence: float) -> str:
 
 
 def _sample(cell: Measured) -> Sample:
-    return interval.sample(*([(v.session, v.value) for v in of] for of in (cell.values, cell.past)), cell.step)
+    return interval.sample(_by_session(cell.values), _by_session(cell.past), cell.step)
+
+
+def _by_session(values: Sequence[Value]) -> list[tuple[str, float]]:
+    return [(run.session, run.value) for run in values]
 
 
 def limits(values: Sequence[Value]) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of figures that stand beside none; None where they have none."""
-    known = values and min(v.value for v in values) > 0
-    return interval.limits(interval.sample((v.session, v.value) for v in values)) if known else (None, None)
+    if not values or min(run.value for run in values) <= 0:
+        return None, None
+    return interval.limits(interval.sample(_by_session(values)))
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
     """Return faster or slower: 1 is outside the interval; equivalent: the interval is within the margin."""
-    if low is not None and better and 1 - margin <= low and high <= 1 + margin:
+    if low is None or not better:
+        return 'undecided'
+    if 1 - margin <= low and high <= 1 + margin:
         return 'equivalent'
-    if low is None or not better or low <= 1 <= high:
+    if low <= 1 <= high:
         return 'undecided'
     return 'faster' if (low > 1) == (better == 'higher') else 'slower'
 
@@ -238,56 +330,71 @@ def like(one: Row | None, other: Row | None, margin: float, several: int = 1) ->
         return ''
     if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
         return 'cannot tell'
-    half = math.hypot(*(math.log(row.high / row.low) / 2 for row in (one, other)))
-    half *= interval.at_once(several)
+    halves = [math.log(row.high / row.low) / 2 for row in (one, other)]
+    half = math.hypot(*halves) * interval.at_once(several)
     apart = abs(math.log(other.ratio / one.ratio))
-    return 'like' if apart + half <= math.log1p(margin) else 'unlike' if apart - half > math.log1p(margin) else \
-        'cannot tell'
+    bound = math.log1p(margin)
+    if apart + half <= bound:
+        return 'like'
+    return 'unlike' if apart - half > bound else 'cannot tell'
 
 
 def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Callable[..., Row]) -> Iterator[Row]:
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
-    stands = max(filter(expected.is_baseline, baseline.cells), default=None,
-                 key=lambda cell: median(v.value for v in cell.values) if cell.values else -math.inf)
+    fastest = max(filter(expected.is_baseline, baseline.cells), default=None, key=_speed)
     check, metric = expected.metric.split('.')
     devices = grouped(filter(expected.adds, candidate.cells), attrgetter('case', 'environ'))
     sums = [_sum(cells, metric) for cells in devices.values()]
-    if not sums and stands:
-        sums = [replace(_nothing(stands), check=check, case=check)]
+    if not sums and fastest:
+        sums = [replace(_nothing(fastest), check=check, case=check)]
     for other in sums:
-        one = stands or _nothing(other)
-        found = row(one, other, never=_NODE_TO_NODE)
-        differs, notes = [], found.notes
+        one = fastest or _nothing(other)
+        compared = row(one, other, never=_NODE_TO_NODE)
+        differs, notes = [], compared.notes
         if one.values and other.values:
-            differs = [Difference(fact='program', baseline=one.case, candidate=other.case),
-                       *(d for d in found.differs if d.fact != 'check')]
-            said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
-            notes = [*notes, f'{pairs.SPEEDUP}; the programs differ: {said}',
+            differs = [Difference(fact='program', baseline=one.case, candidate=other.case)]
+            differs += [unlike for unlike in compared.differs if unlike.fact != 'check']
+            texts = [f'{unlike.fact} {unlike.baseline} | {unlike.candidate}' for unlike in differs]
+            notes = [*notes, f'{pairs.SPEEDUP}; the programs differ: {"; ".join(texts)}',
                      f'per joule is left out: {one.check} notes no energy']
-        yield found.model_copy(update={
+        yield compared.model_copy(update={
             'subsystem': other.subsystem, 'check': check, 'benchmark': other.case, 'metric': metric,
             'against': expected.suffix, 'differs': differs, 'notes': notes})
 
 
+def _speed(cell: Measured) -> float:
+    return median(run.value for run in cell.values) if cell.values else -math.inf
+
+
 def _sum(cells: list[Measured], metric: str) -> Measured:
     """Return the sum of a node's devices: a value for each run that has one of every device."""
-    def added(of: Sequence[Sequence[Value]]) -> list[Value]:
-        runs: dict[tuple, list[Value]] = defaultdict(list)
-        for values in of:
-            for run, same in groupby(values, lambda v: (v.session, v.when)):
-                for i, value in enumerate(same):
-                    runs[(*run, i)].append(value)
-        return [replace(values[0], value=math.fsum(v.value for v in values)) for values in runs.values()
-                if len(values) == len(of)]
+    whole = _added([cell.values for cell in cells])
+    past = _added([cell.past for cell in cells])
+    every = []
+    if any(cell.every for cell in cells):
+        every = _added([cell.every or cell.values for cell in cells])
+    reason = _first(cell.reason for cell in cells)
+    if not reason and not whole and any(cell.values for cell in cells):
+        reason = 'no run has every device'
+    return replace(cells[0], metric=metric, values=whole, past=past, every=every, reason=reason,
+                   left_out=_first(cell.left_out for cell in cells), label=_first(cell.label for cell in cells))
 
-    whole, past = added([cell.values for cell in cells]), added([cell.past for cell in cells])
-    some_left_out = any(cell.every for cell in cells)
-    every = added([cell.every or cell.values for cell in cells]) if some_left_out else []
-    none = 'no run has every device' if not whole and any(cell.values for cell in cells) else ''
-    return replace(cells[0], metric=metric, values=whole, past=past, every=every,
-                   left_out=next((c.left_out for c in cells if c.left_out), ''),
-                   label=next((c.label for c in cells if c.label), ''),
-                   reason=next((c.reason for c in cells if c.reason), none))
+
+def _added(devices: Sequence[Sequence[Value]]) -> list[Value]:
+    """Return the sum over the devices of each run that has a value of all."""
+    runs: dict[tuple, list[Value]] = {}
+    for values in devices:
+        repeated: Counter[tuple] = Counter()
+        for value in values:
+            job = value.session, value.when
+            runs.setdefault((job, repeated[job]), []).append(value)
+            repeated[job] += 1
+    whole = [values for values in runs.values() if len(values) == len(devices)]
+    return [replace(values[0], value=math.fsum(run.value for run in values)) for values in whole]
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), '')
 
 
 def of_session(system: System, uuid: str, planned: list[Any], confidence: float = CONFIDENCE,
@@ -297,15 +404,19 @@ def of_session(system: System, uuid: str, planned: list[Any], confidence: float 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
     both partitions go back ``resolve.DAYS`` days, as in `parity compare`. ``confidence`` is that of intervals.
     ``slow``: nodes that incidents name."""
-    cases = {(c.case, c.partition) for c in planned}
-    checks = {(c.check, c.partition) for c in planned}
+    cases = {(case.case, case.partition) for case in planned}
+    checks = {(case.check, case.partition) for case in planned}
     outcomes = []
     for pair in pairs.read(system):
-        both = (pair.baseline, pair.candidate)
-        metrics = {shared(m) for expected in pair.expect for m in (expected.metric, expected.against) if m}
-        sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in both]
-        compared = compare(*resolve.settled(*sides, slow=slow), confidence=confidence, declared=[pair])
-        outcomes += [o for o in pairs.judged(pair, compared)
-                     if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
-                            for name in both)]
+        partitions = (pair.baseline, pair.candidate)
+        metrics = set()
+        for expected in pair.expect:
+            metrics |= {shared(metric) for metric in (expected.metric, expected.against) if metric}
+        sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in partitions]
+        one, other = resolve.settled(*sides, slow=slow)
+        compared = compare(one, other, confidence=confidence, declared=[pair])
+        for state in pairs.judged(pair, compared):
+            named = {(state.benchmark, name) for name in partitions}
+            if named & cases or not state.subsystem and named & checks:
+                outcomes.append(state)
     return outcomes
