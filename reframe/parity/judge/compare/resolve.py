@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import namedtuple
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,25 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
     one, other = _side(baseline), _side(candidate)
     _narrow(one, other)
     _narrow(other, one)
-    runs = [{(*_key(c), v.session, v.when) for c in side.cells for v in c.values if c.place}
-            for side in (one, other)]       # stored ones: a CSV's have no place, and could not be told from others
-    if baseline == candidate or runs[0] & runs[1]:
+    if baseline == candidate or _runs(one) & _runs(other):
         raise UsageError(f'{baseline} and {candidate} are the same runs: name another partition, '
                          'session or file')
     if one.name == other.name:
         one.name, other.name = baseline, candidate
-    partitions = {side.name.partition(':')[0] for side in (one, other) if side.kind == 'partition'}
-    return settled(one, other, slow=[node for system in sorted(partitions) for node in named.of_system(system)])
+    systems_named = {side.name.partition(':')[0] for side in (one, other) if side.kind == 'partition'}
+    slow: list[NamedNode] = []
+    for system in sorted(systems_named):
+        slow += named.of_system(system)
+    return settled(one, other, slow=slow)
+
+
+def _runs(side: Side) -> set[tuple]:
+    """Return the stored runs: a CSV's have no place, and could not be told from others."""
+    runs = set()
+    for cell in side.cells:
+        if cell.place:
+            runs |= {(*_key(cell), value.session, value.when) for value in cell.values}
+    return runs
 
 
 def settled(*sides: Side, slow: Sequence[NamedNode] = ()) -> tuple[Side, ...]:
@@ -58,28 +68,48 @@ def settled(*sides: Side, slow: Sequence[NamedNode] = ()) -> tuple[Side, ...]:
     a partition's runs on the nodes that incidents name, ``slow``. Give each cell of one session its runs of
     earlier nights, which tell how far nights differ."""
     for side in sides:
-        before = sum(len(cell.values) for cell in side.cells)
-        for cell in side.cells:
-            cell.values = [v for v in cell.values if not differing(v.facts, cell.facts)]
-        if left_out := before - sum(len(cell.values) for cell in side.cells):
-            side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
+        _keep_alike(side)
     starts = database.starts() if slow else {}
     for side in sides:
-        for cell in side.cells if side.kind == 'partition' else ():
-            named.leave_out(cell, slow, starts)
-    cells = [c for side in sides if side.kind in ('partition', 'session') for c in side.cells
-             if len({v.session for v in c.values}) == 1]
-    starts, known = database.starts() if cells else {}, {s for side in sides for s in side.sessions}
-    found: dict[tuple, Measured] = {}
-    for system, name in {tuple(c.place.split(':')) for c in cells}:
-        until = min(known & starts.keys(), key=starts.get)
-        nights = _without_reruns(database.sessions_of(system, name, _PAST, until))
-        found |= {_key(c): c for c in of_rows('', 'session', nights).cells}
-    for cell in cells:
-        of = found.get(_key(cell), cell)
-        cell.past = [v for v in of.values if v.session not in known and of.label == cell.label
-                     and not differing(v.facts, cell.facts)]
+        if side.kind == 'partition':
+            for cell in side.cells:
+                named.leave_out(cell, slow, starts)
+    of_one_session = []
+    for side in sides:
+        if side.kind in ('partition', 'session'):
+            of_one_session += [cell for cell in side.cells if len({run.session for run in cell.values}) == 1]
+    if of_one_session:
+        compared = {session for side in sides for session in side.sessions}
+        _give_past(of_one_session, compared)
     return sides
+
+
+def _keep_alike(side: Side) -> None:
+    left_out = 0
+    for cell in side.cells:
+        alike = [value for value in cell.values if not differing(value.facts, cell.facts)]
+        left_out += len(cell.values) - len(alike)
+        cell.values = alike
+    if left_out:
+        side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
+
+
+def _give_past(cells: list[Measured], compared: set[str]) -> None:
+    """Give the cells their runs before the sessions that are ``compared``."""
+    starts = database.starts()
+    earlier: dict[tuple, Measured] = {}
+    for place in {cell.place for cell in cells}:
+        system, name = place.split(':')
+        until = min(compared & starts.keys(), key=starts.get)
+        nights = _without_reruns(database.sessions_of(system, name, _PAST, until))
+        earlier |= {_key(cell): cell for cell in of_rows('', 'session', nights).cells}
+    for cell in cells:
+        past = earlier.get(_key(cell), cell)
+        if past.label != cell.label:
+            cell.past = []
+            continue
+        cell.past = [value for value in past.values
+                     if value.session not in compared and not differing(value.facts, cell.facts)]
 
 
 def _without_reruns(uuids: Iterable[str]) -> pl.LazyFrame:
@@ -106,21 +136,32 @@ def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side
     UsageError or NothingMeasured is raised."""
     place, _, environ = word.partition('+')
     system, name = place.split(':')
-    found = database.sessions_of(system, name, days=DAYS, until=until)
-    if not found and not until:         # one that exists was not measured, another is a mistake
-        stored = database.partitions()
-        valid = {*stored, *(f'{s}:{p.name}' for s in systems.names() for p in systems.read(s).partitions)}
-        raise NothingMeasured(f'{word}: nothing is stored for it; run: {paths.nightly(system)}; measured: '
-                              f'{", ".join(stored) or "none"}') \
-            if place in valid else UsageError(unknown('partition', place, sorted(valid)))
-    rows = _without_reruns(found).filter(system=system, partition=name)
+    sessions = database.sessions_of(system, name, days=DAYS, until=until)
+    if not sessions and not until:
+        raise _nothing_stored(word, place)
+    rows = _without_reruns(sessions).filter(system=system, partition=name)
     if environ:
         measured = rows.select(pl.col('environ').unique()).collect()['environ'].sort().to_list()
         if environ not in measured:
             raise UsageError(unknown(f'environment of {place}', environ, measured))
         rows = rows.filter(environ=environ)
-    named = (pl.col('check') + '.' + pl.col('metric')).str.replace(OF_DEVICE, '_gpu')
-    return of_rows(word, 'partition', rows.filter(named.is_in(metrics)) if metrics else rows)
+    if metrics:
+        metric = pl.col('check') + '.' + pl.col('metric')
+        rows = rows.filter(metric.str.replace(OF_DEVICE, '_gpu').is_in(metrics))
+    return of_rows(word, 'partition', rows)
+
+
+def _nothing_stored(word: str, place: str) -> Exception:
+    """Return the error: a partition that exists was not measured, another is a mistake."""
+    stored = database.partitions()
+    valid = set(stored)
+    for system in systems.names():
+        valid |= {f'{system}:{partition.name}' for partition in systems.read(system).partitions}
+    if place not in valid:
+        return UsageError(unknown('partition', place, sorted(valid)))
+    nightly = paths.nightly(place.partition(':')[0])
+    measured = ', '.join(stored) or 'none'
+    return NothingMeasured(f'{word}: nothing is stored for it; run: {nightly}; measured: {measured}')
 
 
 def _narrow(side: Side, against: Side) -> None:
@@ -130,15 +171,17 @@ def _narrow(side: Side, against: Side) -> None:
         if wanted not in side.places:
             raise UsageError(f'{side.name} holds several partitions ({", ".join(side.places)}), {against.name} '
                              f'another one: {wanted}; name a partition as system:partition')
-        side.cells = [c for c in side.cells if c.place == wanted]
+        side.cells = [cell for cell in side.cells if cell.place == wanted]
         side.notes.append(f'its runs on {wanted} only')
-    if side.kind == 'partition' != against.kind and set(against.sessions) & set(side.sessions):
-        for cell in side.cells:
-            cell.values = [v for v in cell.values if v.session not in against.sessions]
-        if not any(c.values for c in side.cells):
-            raise NothingMeasured(f'{side.name} holds no other runs than those of {against.name}: measure again')
-        side.sessions = [s for s in side.sessions if s not in against.sessions]
-        side.notes.append(f'without the runs of {against.name}')
+    shared = set(against.sessions) & set(side.sessions)
+    if side.kind != 'partition' or against.kind == 'partition' or not shared:
+        return
+    for cell in side.cells:
+        cell.values = [value for value in cell.values if value.session not in shared]
+    if not any(cell.values for cell in side.cells):
+        raise NothingMeasured(f'{side.name} holds no other runs than those of {against.name}: measure again')
+    side.sessions = [session for session in side.sessions if session not in shared]
+    side.notes.append(f'without the runs of {against.name}')
 
 
 _NEEDED = ('benchmark', 'metric', 'value')
@@ -159,14 +202,16 @@ def of_file(file: str) -> Side:
     except (ValueError, RecursionError) as err:
         raise UsageError(f'{file}:{getattr(err, "lineno", 1)}: not JSON in UTF-8: {err}; a file with results is a '
                          'report of ReFrame (.json) or a .csv') from None
-    here = path.resolve().parent.parent / 'sessions'     # a report lies in reports/, beside it
+    beside = path.resolve().parent.parent / 'sessions'     # a report lies in reports/
+    folder = beside if beside.is_dir() else plan_file.folder()
     try:
-        session = record.of_report(plan_file.joined(report, here if here.is_dir() else plan_file.folder()))
+        session = record.of_report(plan_file.joined(report, folder))
         side = of_rows(path.name, 'file', history.of_session(session).lazy())
     except (*database.MALFORMED, database.Unreadable):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases; '
                          'reframe --report-file writes one') from None
-    side.notes += [f'{session.lost}: cases that never ran are not in it'] if session.lost else []
+    if session.lost:
+        side.notes.append(f'{session.lost}: cases that never ran are not in it')
     return side
 
 
@@ -174,17 +219,22 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
     cells: dict[tuple[str, str], Measured] = {}
     for line, fields in CsvTable(raw, file, _NEEDED, (*_OPTIONAL, *_OF_HISTORY)).rows():
         row = {'session': '-', 'unit': '', **fields}
-        if empty := [name for name in ('benchmark', 'metric', 'session') if not row[name]]:
-            raise UsageError(f'{file}:{line}: {empty[0]} must not be empty')
-        key, unit = (row['benchmark'], row['metric']), row['unit']
         direction = row.get('direction') or _DIRECTIONS[0]
+        for name in ('benchmark', 'metric', 'session'):
+            if not row[name]:
+                raise UsageError(f'{file}:{line}: {name} must not be empty')
         if direction not in _DIRECTIONS:
             raise UsageError(f'{file}:{line}: direction {direction[:80]!r}; valid: {", ".join(_DIRECTIONS)}')
-        cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
-        if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
-            raise UsageError(f'{file}:{line}: {": ".join(key)}: unit and direction {" ".join(said)}, above '
-                             f'{" ".join(before)}: all rows of a metric must have the same')
-        cell.values.append(Value(number(row['value'], f'{file}:{line}: value'), session=row['session']))
+        benchmark, metric, unit = row['benchmark'], row['metric'], row['unit']
+        if (benchmark, metric) not in cells:
+            cells[benchmark, metric] = Measured(row.get('subsystem', ''), benchmark, benchmark, metric, unit,
+                                                direction)
+        cell = cells[benchmark, metric]
+        if (unit, direction) != (cell.unit, cell.better):
+            raise UsageError(f'{file}:{line}: {benchmark}: {metric}: unit and direction {unit} {direction}, above '
+                             f'{cell.unit} {cell.better}: all rows of a metric must have the same')
+        value = number(row['value'], f'{file}:{line}: value')
+        cell.values.append(Value(value, session=row['session']))
     return list(cells.values())
 
 
@@ -192,6 +242,7 @@ _CELL = ('case', 'place', 'environ', 'metric')
 _key = attrgetter(*_CELL)
 _ABOUT = ('subsystem', 'check', 'unit', 'better', 'changed')
 _RUN = ('session', 'value', 'ended', 'status', 'kind', 'reason', 'label', 'why', 'alike', 'disturbed', 'node')
+_Run = namedtuple('_Run', _RUN)
 _facts = cache(json.loads)
 
 
@@ -204,28 +255,34 @@ def of_rows(name: str, kind: str, rows: pl.LazyFrame) -> Side:
     """Make one side of rows of parity.judge.store.history, the oldest session first."""
     rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'), changed=pl.col('changed') != '')
     figures = rows.filter(pl.col('label') != PASSED)
-    cells, measured, sessions = pl.collect_all([
-        figures.group_by(_CELL, maintain_order=True).agg(pl.col(_ABOUT).last(), pl.col(_RUN)),
-        rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True),
-        rows.select('session').unique(maintain_order=True)])
-    facts: dict[str, dict[str, None]] = defaultdict(dict)       # what the nodes that measured said of themselves
-    for context in measured['context']:
+    by_cell = figures.group_by(_CELL, maintain_order=True).agg(pl.col(_ABOUT).last(), pl.col(_RUN))
+    contexts = rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True)
+    sessions = rows.select('session').unique(maintain_order=True)
+    cells, contexts, sessions = pl.collect_all([by_cell, contexts, sessions])
+    facts: dict[str, list[str]] = {}       # what the nodes that measured said of themselves
+    for context in contexts['context']:
         for fact, value in json.loads(context).items():
-            facts[fact][value] = None
-    return Side(name, kind, [_cell(row) for row in cells.iter_rows(named=True)], sessions['session'].to_list(),
-                {fact: [*values] for fact, values in facts.items()})
+            values = facts.setdefault(fact, [])
+            if value not in values:
+                values.append(value)
+    measured = [_cell(row) for row in cells.iter_rows(named=True)]
+    return Side(name, kind, measured, sessions['session'].to_list(), facts)
 
 
 def with_disturbed(name: str, rows: pl.LazyFrame) -> Side:
     """Make one side of a session's rows. Figures of disturbed runs, labelled, stand where a cell has no others."""
     disturbed = (pl.col('status') == 'disturbed') & pl.col('value').is_not_null()
-    shown = of_rows(name, 'session', rows.filter(disturbed).with_columns(
-        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.lit('')))      # one label: all runs count together
-    also = {(cell.case, cell.metric, cell.place): cell for cell in shown.cells}
-    of = of_rows(name, 'session', rows)
-    return replace(of, cells=[
-        cell if cell.values else replace(also.get((cell.case, cell.metric, cell.place), cell), reason=cell.reason)
-        for cell in of.cells])
+    labelled = rows.filter(disturbed).with_columns(
+        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.lit(''))      # one label: all runs count together
+    stand_ins = {}
+    for cell in of_rows(name, 'session', labelled).cells:
+        stand_ins[cell.case, cell.metric, cell.place] = cell
+    side = of_rows(name, 'session', rows)
+    for at, cell in enumerate(side.cells):
+        stand_in = stand_ins.get((cell.case, cell.metric, cell.place))
+        if stand_in and not cell.values:
+            side.cells[at] = replace(stand_in, reason=cell.reason)
+    return side
 
 
 def _cell(row: dict[str, Any]) -> Measured:
@@ -233,16 +290,20 @@ def _cell(row: dict[str, Any]) -> Measured:
 
     Figures out of a cache and others are never put together: the newer ones stay."""
     cell = Measured(**{name: row[name] for name in _CELL + _ABOUT})
-    for session, night in groupby(zip(*(row[name] for name in _RUN), strict=True), key=itemgetter(0)):
+    runs = map(_Run, *(row[name] for name in _RUN))
+    for session, night in groupby(runs, attrgetter('session')):
         values, label = [], ''
-        for _, value, ended, status, kind, reason, word, why, alike, disturbed, nodes in night:
-            if not status:
-                values.append(Value(value, ended, session, _facts(alike), _nodes(nodes)))
-                label = f'{word}: {why}' if word else label
-            if not (disturbed and values):
-                cell.status, cell.kind, cell.reason = status, Kind(kind), f'{status}: {reason}' if status else ''
-        if values:
-            values.sort(key=lambda each: each.when or 0.0)
-            cell.values = [*cell.values, *values] if label == cell.label else values
-            cell.label = label
+        for run in night:
+            if not run.status:
+                values.append(Value(run.value, run.ended, session, _facts(run.alike), _nodes(run.node)))
+                if run.label:
+                    label = f'{run.label}: {run.why}'
+            if not (run.disturbed and values):
+                cell.status, cell.kind = run.status, Kind(run.kind)
+                cell.reason = f'{run.status}: {run.reason}' if run.status else ''
+        if not values:
+            continue
+        values.sort(key=lambda value: value.when or 0.0)
+        cell.values = cell.values + values if label == cell.label else values
+        cell.label = label
     return cell
