@@ -60,50 +60,64 @@ class Expectation(Strict):
     @property
     def suffix(self) -> str:
         """The baseline's figure where it is another program's: 'BabelStream.triad threads=all'."""
-        return ' '.join((self.against, *(f'{k}={v}' for k, v in self.against_parameters.items()))) \
-            if self.against else ''
+        if not self.against:
+            return ''
+        parameters = [f'{name}={value}' for name, value in self.against_parameters.items()]
+        return ' '.join([self.against, *parameters])
 
     def fits(self, row: 'Row') -> bool:
-        return row.against == self.suffix and not row.changed \
-            and self.metric in (named := f'{row.check}.{row.metric}', shared(named)) \
-            and self.parameters.items() <= parameters(row.benchmark).items()
+        name = f'{row.check}.{row.metric}'
+        if row.changed or row.against != self.suffix or self.metric not in (name, shared(name)):
+            return False
+        return _has(row.benchmark, self.parameters)
 
     def is_baseline(self, cell: 'Measured') -> bool:
         """Return whether the baseline's cell is the figure that ``against`` names."""
-        return f'{cell.check}.{cell.metric}' == self.against and not cell.changed \
-            and self.against_parameters.items() <= parameters(cell.case).items()
+        if cell.changed or f'{cell.check}.{cell.metric}' != self.against:
+            return False
+        return _has(cell.case, self.against_parameters)
 
     def adds(self, cell: 'Measured') -> bool:
         """Return whether the candidate's cell is one device's share of ``metric``."""
-        return shared(cell.metric) != cell.metric and f'{cell.check}.{shared(cell.metric)}' == self.metric \
-            and not cell.changed and self.parameters.items() <= parameters(cell.case).items()
+        metric = shared(cell.metric)
+        if cell.changed or metric == cell.metric or f'{cell.check}.{metric}' != self.metric:
+            return False
+        return _has(cell.case, self.parameters)
 
     def state(self, row: 'Row', confidence: float) -> tuple[State, str]:
         """Return ``regressed`` where the whole interval, of this ``confidence``, is beyond the bound, and why;
         ``insufficient`` where only the ratio is, where there is no interval, or where the sessions are few."""
         if row.low is None or row.label:
-            return 'insufficient', _joined(row.reason or 'no ratio', row.with_left_out)
-        said = (f'{with_interval(row.ratio, row.low, row.high)} ({100 * confidence:.4g} %, '
-                f'{row.sessions_baseline} and {counted(row.sessions_candidate, "session")})')
+            state, why = 'insufficient', row.reason or 'no ratio'
+        else:
+            state, why = self._with_interval(row, confidence)
+        return state, '; '.join(filter(None, (why, row.with_left_out)))
+
+    def _with_interval(self, row: 'Row', confidence: float) -> tuple[State, str]:
+        sessions = f'{row.sessions_baseline} and {counted(row.sessions_candidate, "session")}'
+        why = f'{with_interval(row.ratio, row.low, row.high)} ({100 * confidence:.4g} %, {sessions})'
         if min(row.sessions_baseline, row.sessions_candidate) < FEWEST:
-            return 'insufficient', _joined(f'{said}: {FEWEST} sessions a side are needed', row.with_left_out)
+            return 'insufficient', f'{why}: {FEWEST} sessions a side are needed'
         if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
-            return 'regressed', _joined(said, row.with_left_out)
+            return 'regressed', why
         if bounds.side(row.ratio, self.at_least, self.at_most):
-            beyond = f'{said}: the ratio is beyond the bound, its interval is not: more nights will tell'
-            return 'insufficient', _joined(beyond, row.with_left_out)
-        return 'ok', _joined(said, row.with_left_out)
+            beyond = 'the ratio is beyond the bound, its interval is not: more nights will tell'
+            return 'insufficient', f'{why}: {beyond}'
+        return 'ok', why
+
+
+def _has(case: str, wanted: dict[str, str]) -> bool:
+    """Return whether a case has these parameters, whatever else it has."""
+    return wanted.items() <= parameters(case).items()
 
 
 def with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
     """Return '0.952 [0.946, 0.959]', as far as it is known."""
     if ratio is None:
         return 'no ratio'
-    return f'{ratio:.3g}' if low is None or high is None else f'{ratio:.3g} [{low:.3g}, {high:.3g}]'
-
-
-def _joined(*sentences: str) -> str:
-    return '; '.join(filter(None, sentences))
+    if low is None or high is None:
+        return f'{ratio:.3g}'
+    return f'{ratio:.3g} [{low:.3g}, {high:.3g}]'
 
 
 class PairState(Strict):
@@ -145,8 +159,11 @@ class Pairs(Strict):
 def between(baseline: str, candidate: str) -> list[Pair]:
     """Return the declared pairs of two sides that are partitions, as system:partition; [] of others."""
     system = baseline.partition(':')[0]
-    return [pair for pair in (read(systems.read(system)) if system in systems.names() else ())
-            if (f'{system}:{pair.baseline}', f'{system}:{pair.candidate}') == (baseline, candidate)]
+    if system not in systems.names():
+        return []
+    both = baseline, candidate
+    return [pair for pair in read(systems.read(system))
+            if both == (f'{system}:{pair.baseline}', f'{system}:{pair.candidate}')]
 
 
 def file_of(system: str) -> Path:
@@ -158,55 +175,74 @@ def read(system: System) -> list[Pair]:
     file = file_of(system.name)
     if not file.exists():
         return []
-    found = yamlfile.read(file, Pairs).pairs
-    valid, both, wrong = [p.name for p in system.partitions], [(p.baseline, p.candidate) for p in found], []
-    for i, (baseline, candidate) in enumerate(both):
-        wrong += [(('pairs', i, key), unknown('partition', name, valid))
-                  for key, name in (('baseline', baseline), ('candidate', candidate)) if name not in valid]
-        if baseline == candidate:
-            wrong.append((('pairs', i, 'candidate'), f'{candidate} is its own baseline: name two partitions'))
-        if (baseline, candidate) in both[:i]:
-            wrong.append((('pairs', i), f'{baseline} and {candidate} are declared twice: join the two'))
+    declared = yamlfile.read(file, Pairs).pairs
+    wrong = list(_mistakes(declared, [partition.name for partition in system.partitions]))
     if wrong:
         node = yamlfile.load(file)[1]
         raise UsageError('\n'.join(f'{file}:{yamlfile.line_of(node, keys)}: {why}' for keys, why in wrong))
-    return found
+    return declared
+
+
+def _mistakes(declared: list[Pair], valid: list[str]) -> Iterator[tuple[tuple, str]]:
+    """Yield the keys of each wrong entry, and why it is wrong; ``valid``: partitions."""
+    before = set()
+    for at, pair in enumerate(declared):
+        both = pair.baseline, pair.candidate
+        for key, name in zip(('baseline', 'candidate'), both, strict=True):
+            if name not in valid:
+                yield ('pairs', at, key), unknown('partition', name, valid)
+        if pair.baseline == pair.candidate:
+            yield ('pairs', at, 'candidate'), f'{pair.candidate} is its own baseline: name two partitions'
+        if both in before:
+            yield ('pairs', at), f'{pair.baseline} and {pair.candidate} are declared twice: join the two'
+        before.add(both)
 
 
 def problems(system: System, plan: Plan) -> list[str]:
     """Return a sentence with file and line for every expectation that fits no check, metric or parameter."""
-    file, checks = file_of(system.name), {c.check: c for c in plan.checks}
+    file, checks = file_of(system.name), {check.check: check for check in plan.checks}
     try:
         declared = read(system)
     except UsageError as err:
         return [str(err)]
-    node = yamlfile.load(file)[1] if declared else None
-    return [f'{file}:{yamlfile.line_of(node, ("pairs", i, "expect", j))}: {why}'
-            for i, pair in enumerate(declared) for j, expected in enumerate(pair.expect)
-            if (why := _fits_nothing(expected, checks))]
+    if not declared:
+        return []
+    node = yamlfile.load(file)[1]
+    sentences = []
+    for at, pair in enumerate(declared):
+        for place, expected in enumerate(pair.expect):
+            why = _fits_nothing(expected, checks)
+            if why:
+                line = yamlfile.line_of(node, ('pairs', at, 'expect', place))
+                sentences.append(f'{file}:{line}: {why}')
+    return sentences
 
 
 def _fits_nothing(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
     """Return why no figure of the checks can be what is expected, and what is valid; '' where one can."""
     sides = [('', expected.metric, expected.parameters)]
-    sides += [('against: ', expected.against, expected.against_parameters)] if expected.against else []
+    if expected.against:
+        sides.append(('against: ', expected.against, expected.against_parameters))
     for where, named, given in sides:
         for kind, name, valid in _names(named, given, checks):
             if name not in valid:
                 return where + unknown(kind, name, valid or ['none'])
-    if not expected.against:
-        return ''
-    metrics = {f'{check.check}.{m.name}': m for check in checks.values() for m in check.metrics}
-    found, beside = metrics[expected.metric], metrics[expected.against]
+    return _not_comparable(expected, checks) if expected.against else ''
+
+
+def _not_comparable(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
+    """Return why the sum of devices cannot stand beside the figure that ``against`` names; '' where it can."""
+    metrics = {f'{check.check}.{metric.name}': metric for check in checks.values() for metric in check.metrics}
+    metric, beside = metrics[expected.metric], metrics[expected.against]
     able = [name for name, m in metrics.items() if shared(f'{name}0') == name and m.better == 'higher']
-    alike = [name for name, m in metrics.items() if (m.unit, m.better) == (found.unit, found.better)]
     if expected.metric not in able:
         return f'{expected.metric} is no rate of several devices; valid: {", ".join(able) or "none"}'
-    if expected.against not in alike:
-        return (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} '
-                f'is in {found.unit}, {found.better} is better; '
-                f'valid: {", ".join(name for name in alike if name not in able) or "none"}')
-    return ''
+    kind = metric.unit, metric.better
+    if (beside.unit, beside.better) == kind:
+        return ''
+    alike = [name for name, m in metrics.items() if (m.unit, m.better) == kind and name not in able]
+    return (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} '
+            f'is in {metric.unit}, {metric.better} is better; valid: {", ".join(alike) or "none"}')
 
 
 def _names(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> Iterator[tuple[str, str, list]]:
@@ -221,16 +257,17 @@ def _names(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) ->
 
 def judged(pair: Pair, compared: 'Comparison') -> Iterator[PairState]:
     """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
-    names = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name}
+    one, other = compared.baseline.name, compared.candidate.name
     for expected in pair.expect:
-        both = {**names, 'expected': expected.bounds, 'against': expected.suffix}
-        rows = [r for r in compared.rows if expected.fits(r)]
+        common = {'baseline': one, 'candidate': other, 'expected': expected.bounds, 'against': expected.suffix}
+        rows = [row for row in compared.rows if expected.fits(row)]
         for row in rows:
             state, why = expected.state(row, compared.confidence)
-            yield PairState(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
-                          ratio=row.ratio, low=row.low, high=row.high, n=row.n, state=state, why=why,
-                          nodes={names['baseline']: row.nodes_baseline, names['candidate']: row.nodes_candidate})
+            nodes = {one: row.nodes_baseline, other: row.nodes_candidate}
+            yield PairState(**common, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
+                            ratio=row.ratio, low=row.low, high=row.high, n=row.n, nodes=nodes, state=state,
+                            why=why)
         if not rows:
             check, metric = expected.metric.split('.')
-            yield PairState(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
-                          why='measured on neither side')
+            yield PairState(**common, subsystem='', benchmark=check, metric=metric, state='insufficient',
+                            why='measured on neither side')
