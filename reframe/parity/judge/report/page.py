@@ -9,12 +9,11 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from markupsafe import Markup
@@ -30,11 +29,11 @@ from parity.judge.report.nights import LETTERS, NightHistory, Past
 from parity.judge.report.previous import Previous
 from parity.judge.report.templates import template
 from parity.judge.store.plan_file import CELL
-from parity.judge.verdict.model import WORDS, Cell, CellText, Verdict, rows
+from parity.judge.verdict.model import WORDS, Cell, CellText, Change, Verdict, rows
 
 SUBSYSTEMS = (*codes.SUBSYSTEMS, 'other')
-#: Characters of a reason in the table, and on a figure's own page; verdict.json has the whole.
-SHORT, WHOLE = 140, 2000
+#: Characters of a reason in the table; verdict.json has the whole.
+SHORT = 140
 #: Cases of one table: a browser lays out a table as a whole, and only those in view.
 CASES = 25
 #: Curves of an entry.
@@ -45,8 +44,9 @@ _HERE = Path(__file__).parent
 #: Word on the page -> the file's name in the run's folder, as ReFrame names it.
 _FILES = {'output': 'rfm_job.out', 'errors': 'rfm_job.err', 'script': 'rfm_job.sh'}
 #: The word of a letter that a person looks at.
-_MARKED = {form: word for word, letter in LETTERS.items() if word in (*answer.BAD, 'improved', 'disturbed')
-           for form in {letter, letter.lower()}}
+_MARKED: dict[str, str] = {}
+for _word in (*answer.BAD, 'improved', 'disturbed'):
+    _MARKED[LETTERS[_word]] = _MARKED[LETTERS[_word].lower()] = _word
 
 #: (word, address) of what is left of a run.
 Links = list[tuple[str, str]]
@@ -64,75 +64,117 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
              'listed': LISTED}
     previous = previous or Previous()
     lines, sources = of_cells(verdict.cells, previous.nights or NightHistory())
-    left = {folder: _links(folder, directory, root) for folder in {line.cell.outputdir for line in lines}}
+    links = {}
     for line in lines:
-        line.links = left[line.cell.outputdir]
-    shown = _shown(verdict, previous, lines, sources)
-    pages = {'index.html': template('page.html.j2', **names).render(v=shown, **_script('filter.js'))}
-    incident, by_name = template('incident.html.j2', **names), {line.name: line for line in lines}
-    for one in verdict.incidents:
-        when = [times.minute(event.start) for event in one.events]
-        pages[f'incidents/{one.number}.html'] = incident.render(
-            v=shown, one=one, about=incidents.about(one, 0), stands=incidents.since(one),
-            events=list(zip(when, one.events, strict=True)),
-            cells=[(fault, by_name.get(fault.cell)) for fault in incidents.worst(one)])
-    figure, script = template('figure.html.j2', **names), _script('zoom.js')
-    for file, same in grouped(filter(attrgetter('file'), lines), attrgetter('file')).items():
-        pages[file] = figure.render(v=shown, own=[_figure(line, previous) for line in same], **script)
+        folder = line.cell.outputdir
+        if folder not in links:
+            links[folder] = _links(folder, directory, root)
+        line.links = links[folder]
+
+    shown = _Shown(verdict, previous, lines, sources)
+    first = template('page.html.j2', **names)
+    pages = {'index.html': first.render(v=shown, **_script('filter.js'))}
+
+    by_name = {line.name: line for line in lines}
+    page_of_incident = template('incident.html.j2', **names)
+    for incident in verdict.incidents:
+        events = [(times.minute(event.start), event) for event in incident.events]
+        cells = [(fault, by_name.get(fault.cell)) for fault in incidents.worst(incident)]
+        pages[f'incidents/{incident.number}.html'] = page_of_incident.render(
+            v=shown, one=incident, about=incidents.about(incident, 0), stands=incidents.since(incident),
+            events=events, cells=cells)
+
+    page_of_figures, script = template('figure.html.j2', **names), _script('zoom.js')
+    with_page = [line for line in lines if line.file]
+    for file, of_file in grouped(with_page, attrgetter('file')).items():
+        own = [_FigurePage(line, previous) for line in of_file]
+        pages[file] = page_of_figures.render(v=shown, own=own, **script)
     return pages
 
 
 def _script(name: str) -> dict[str, str]:
     """Return our own script and its hash: no other runs. It holds nothing that a job printed."""
-    script = f"'use strict';\n(() => {{\n{(_HERE / name).read_text(encoding='utf-8')}}})();\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {'script': Markup(script), 'script_hash': f'sha256-{digest}'}
+    body = (_HERE / name).read_text(encoding='utf-8')
+    script = f"'use strict';\n(() => {{\n{body}}})();\n"
+    digest = hashlib.sha256(script.encode()).digest()
+    encoded = base64.b64encode(digest).decode()
+    return {'script': Markup(script), 'script_hash': f'sha256-{encoded}'}
 
 
 def _count(n: int, one: str, many: str) -> str:
     return f'{n:,} {one if n == 1 else many}'
 
 
-def _shown(verdict: Answered, previous: Previous, lines: list[PageRow], sources: list[str]) -> dict[str, Any]:
-    """Return what the pages show, as plain data."""
-    history, facts = previous.nights or NightHistory(), verdict.session.facts
-    drawn = [found for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem))
-             if (found := drawings.draw(plot, previous.plots[plot]))]
-    plots = grouped(drawn[:drawings.MOST], lambda d: d.plot.subsystem)
-    table = [line for line in lines if line.here]
-    here = nights.nodes(verdict.cells, previous.facts, previous.speeds)
-    named = {node.name for node in here}
-    left = grouped((line for line in lines if line.word in ('skipped', 'disturbed')), attrgetter('word', 'reason'))
-    of_node = grouped(((name, incident.number) for incident in verdict.incidents for name in incident.nodes),
-                      itemgetter(0))
-    return {
-        'of_node': {name: [number for _, number in numbers] for name, numbers in of_node.items()},
-        'verdict': verdict,
-        'answer': verdict.answer,
-        'previous': previous,
-        'when': verdict.session.start[:16].replace('T', ' '),
-        'counts': [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)],
-        'words': nights.by_word(line.word for line in table),
-        'nights': history.labels,
-        'data': Markup(json.dumps(history.labels, separators=(',', ':')).replace('<', '\\u003c')),
-        'tiles': list(_tiles(lines, history)),
-        'cards': list(_cards(verdict.answer.entries[:LISTED], lines)),
-        'map': _map(lines) if len(history.labels) > 1 else [],
-        'rest': nights.by_word(line.word for line in lines if not line.here),
-        'changes': changes(lines, previous.before) if previous.before else None,
-        'left': sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1]))),
-        'table': tables(table),
-        'rows': table,
-        'columns': {*(name for name in ('reference', 'limit') if any(getattr(line, name) for line in lines)),
-                    *(['history'] if len(history.labels) > 1 else [])},
-        'partitions': sorted({c.partition for c in verdict.cells}),
-        'sources': sources,
-        'plots': plots,
-        'plots_left_out': len(drawn[drawings.MOST:]),
-        'nodes': here,
-        'away': sorted((name, history.labels[at][0]) for name, at in history.nodes.items() if name not in named),
-        'facts': facts and yaml.safe_dump(facts, sort_keys=False, allow_unicode=True),
-    }
+class _Shown:
+    """Everything that the first page shows, as plain data."""
+
+    def __init__(self, verdict: Answered, previous: Previous, lines: list[PageRow], sources: list[str]):
+        history = previous.nights or NightHistory()
+        several_nights = len(history.labels) > 1
+        self.verdict = verdict
+        self.answer = verdict.answer
+        self.previous = previous
+        self.when = verdict.session.start[:16].replace('T', ' ')
+        self.counts = [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)]
+        self.nights = history.labels
+        self.data = _embedded(history.labels)
+        self.sources = sources
+
+        self.rows = [line for line in lines if line.here]
+        self.table = tables(self.rows)
+        self.words = nights.by_word(line.word for line in self.rows)
+        self.rest = nights.by_word(line.word for line in lines if not line.here)
+        self.columns = {name for name in ('reference', 'limit') if any(getattr(line, name) for line in lines)}
+        if several_nights:
+            self.columns.add('history')
+        self.partitions = sorted({cell.partition for cell in verdict.cells})
+
+        self.tiles = _tiles(lines, history) if several_nights else []
+        self.cards = _cards(verdict.answer.entries[:LISTED], lines)
+        self.map = _map(lines) if several_nights else []
+        self.changes = changes(lines, previous.before) if previous.before else None
+        self.left = _left_out(lines)
+
+        drawn = _drawings(previous)
+        self.plots = grouped(drawn[:drawings.MOST], lambda drawing: drawing.plot.subsystem)
+        self.plots_left_out = len(drawn[drawings.MOST:])
+
+        self.nodes = nights.nodes(verdict.cells, previous.facts, previous.speeds)
+        self.of_node = _incidents_by_node(verdict)
+        here = {node.name for node in self.nodes}
+        self.away = sorted((name, history.labels[at][0]) for name, at in history.nodes.items() if name not in here)
+        facts = verdict.session.facts
+        self.facts = facts and yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
+
+
+def _embedded(data: Any) -> Markup:
+    """Return data as JSON inside a script element, which no text in it can end."""
+    text = json.dumps(data, separators=(',', ':'))
+    return Markup(text.replace('<', '\\u003c'))
+
+
+def _left_out(lines: list[PageRow]) -> list[tuple[tuple[str, str], list[PageRow]]]:
+    """Return the cells that were not judged by word and reason, the most frequent reason of a word first."""
+    not_judged = [line for line in lines if line.word in ('skipped', 'disturbed')]
+    groups = grouped(not_judged, attrgetter('word', 'reason'))
+    return sorted(groups.items(), key=lambda group: (WORDS.index(group[0][0]), -len(group[1])))
+
+
+def _drawings(previous: Previous) -> list[drawings.Drawing]:
+    drawn = []
+    for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem)):
+        drawing = drawings.draw(plot, previous.plots[plot])
+        if drawing:
+            drawn.append(drawing)
+    return drawn
+
+
+def _incidents_by_node(verdict: Answered) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = {}
+    for incident in verdict.incidents:
+        for node in incident.nodes:
+            numbers.setdefault(node, []).append(incident.number)
+    return numbers
 
 
 def _links(outputdir: str, directory: Path, root: Path) -> Links:
@@ -140,9 +182,12 @@ def _links(outputdir: str, directory: Path, root: Path) -> Links:
     folder = text.link(outputdir, directory, root)
     if not folder or not os.path.isdir(outputdir):
         return []
-    places = ((word, name, os.path.join(outputdir, name)) for word, name in _FILES.items())
-    files = [(word, name) for word, name, file in places if os.path.isfile(file) and os.path.getsize(file)]
-    return [('run', folder), *((word, folder + name) for word, name in files)]
+    links = [('run', folder)]
+    for word, name in _FILES.items():
+        file = os.path.join(outputdir, name)
+        if os.path.isfile(file) and os.path.getsize(file):
+            links.append((word, folder + name))
+    return links
 
 
 # ---- the table of cells
@@ -160,26 +205,27 @@ class PageRow(CellText):
     links: Links = field(default_factory=list)
 
     def __post_init__(self):
-        c = self.cell
-        texts, self.unit = figures.alike(c.unit, c.value, c.reference, c.low, c.high, c.limit)
-        self.value, self.reference, low, high, self.limit = ('' if t == figures.NOTHING else t for t in texts)
-        bounds = (f'at least {low}' if low else '', f'at most {high}' if high else '')
-        self.band = f'{low} .. {high}' if all(bounds) else ''.join(bounds)
-        self.change = figures.change(c.value, c.expected)
-        self.efficiency = '' if c.efficiency is None else figures.percent(c.efficiency)
+        cell = self.cell
+        texts, self.unit = figures.alike(cell.unit, cell.value, cell.reference, cell.low, cell.high, cell.limit)
+        shown = ['' if text == figures.NOTHING else text for text in texts]
+        self.value, self.reference, low, high, self.limit = shown
+        self.band = _band(low, high)
+        self.change = figures.change(cell.value, cell.expected)
+        self.efficiency = '' if cell.efficiency is None else figures.percent(cell.efficiency)
         self.id = f'c{self.number}'
-        self.file = f'figures/{re.sub(r"[^A-Za-z0-9]+", "-", c.check)[:80]}.html' if c.value is not None or \
-            self.past.at else ''
+        has_page = cell.value is not None or self.past.at
+        self.file = _file(cell.check) if has_page else ''
         self.page = f'{self.file}#{self.id}' if self.file else ''
-        self.letters = nights.tonight(c, self.past, self.count) if self.count else ''
+        self.letters = nights.tonight(cell, self.past, self.count) if self.count else ''
         self.last_bad = max(map(self.letters.rfind, _MARKED))      # -1: no night was
-        self.order = WORDS.index(c.verdict) if c.verdict in answer.BAD else len(WORDS), -self.last_bad
+        severity = WORDS.index(cell.verdict) if cell.verdict in answer.BAD else len(WORDS)
+        self.order = severity, -self.last_bad
 
     @property
     def href(self) -> str:
         """The address of what the job printed, else of the run's folder."""
-        known = dict(self.links)
-        return known.get('output') or known.get('run', '')
+        addresses = dict(self.links)
+        return addresses.get('output') or addresses.get('run', '')
 
     @property
     def show(self) -> str:
@@ -187,19 +233,36 @@ class PageRow(CellText):
 
     def curve(self, height: int) -> Curve | None:
         """Return the drawing of its nights; None where fewer than two have a figure."""
-        at, values, low, high, _ = self.past
-        return drawings.history(at, values, low, high, self.count, height) if at[1:] else None
+        past = self.past
+        if len(past.at) < 2:
+            return None
+        return drawings.history(past.at, past.values, past.low, past.high, self.count, height)
 
     @property
     def span(self) -> str:
         """Return the number of its nights, the least and the greatest value, and the last one."""
         values, unit = self.past.values, self.cell.unit
-        return (f'{_count(len(values), "night", "nights")}, {figures.band(min(values), max(values), unit)}, '
-                f'the last one {figures.figure(values[-1], unit)}')
+        count = _count(len(values), 'night', 'nights')
+        band = figures.band(min(values), max(values), unit)
+        return f'{count}, {band}, the last one {figures.figure(values[-1], unit)}'
+
+
+def _band(low: str, high: str) -> str:
+    if low and high:
+        return f'{low} .. {high}'
+    if low:
+        return f'at least {low}'
+    return f'at most {high}' if high else ''
+
+
+def _file(check: str) -> str:
+    name = re.sub(r'[^A-Za-z0-9]+', '-', check)
+    return f'figures/{name[:80]}.html'
 
 
 def rank(subsystem: str) -> tuple[int, str]:
-    return SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS), subsystem
+    place = SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS)
+    return place, subsystem
 
 
 def of_cells(cells: list[Cell], history: NightHistory) -> tuple[list[PageRow], list[str]]:
@@ -208,105 +271,166 @@ def of_cells(cells: list[Cell], history: NightHistory) -> tuple[list[PageRow], l
     Subsystems come in their rank; checks and cases stay together, in the order of their first cells. ROWS cells
     have a row and a history: tonight's worst, those with bad nights, the first of each check."""
     first: dict[tuple, int] = {}
-    for n, c in enumerate(cells):
-        first.setdefault(_check(c), n)
-        first.setdefault(_run(c), n)
-    table = sorted(rows(cells), key=lambda row: (rank(row.cell.subsystem), first[_check(row.cell)],
-                                                 first[_run(row.cell)]))
-    sources = list(dict.fromkeys(filter(None, (_source(row.cell) for row in table))))
-    notes = {'': 0} | {source: note for note, source in enumerate(sources, 1)}
-    lines = [PageRow(row.cell, row.several, number, notes[_source(row.cell)],
-                  history.cells.get(key(row.cell), Past()), len(history.labels))
-             for number, row in enumerate(table, 1)]
+    for number, cell in enumerate(cells):
+        first.setdefault(_check(cell), number)
+        first.setdefault(_run(cell), number)
+
+    def order(row: CellText) -> tuple:
+        return rank(row.cell.subsystem), first[_check(row.cell)], first[_run(row.cell)]
+
+    notes = {'': 0}
+    lines = []
+    for number, row in enumerate(sorted(rows(cells), key=order), 1):
+        note = notes.setdefault(_source(row.cell), len(notes))
+        past = history.cells.get(key(row.cell), Past())
+        lines.append(PageRow(row.cell, row.several, number, note, past, len(history.labels)))
+    _hide_beyond(lines, ROWS)
+    return lines, list(notes)[1:]
+
+
+def _hide_beyond(lines: list[PageRow], most: int) -> None:
+    """Take row and history from all lines but the worst ``most``: among equal ones the first of a check stay."""
     of_check: Counter[tuple] = Counter()
-    worst = []
+    order = {}
     for line in lines:
-        of_check[check := _check(line.cell)] += 1
-        worst.append((line.order, of_check[check], line.number, line))
-    for *_, line in sorted(worst)[ROWS:]:
-        line.here, line.file, line.page = False, '', ''
-    return lines, sources
+        check = _check(line.cell)
+        of_check[check] += 1
+        order[line.number] = line.order, of_check[check], line.number
+    worst_first = sorted(lines, key=lambda line: order[line.number])
+    for line in worst_first[most:]:
+        line.here = False
+        line.file = line.page = ''
 
 
 def _source(cell: Cell) -> str:
     if cell.limit is None:
         return ''
-    return f'{cell.limit_source or "source not stated"} ({"certain" if cell.limit_certain else "a ceiling"})'
+    kind = 'certain' if cell.limit_certain else 'a ceiling'
+    return f'{cell.limit_source or "source not stated"} ({kind})'
 
 
-def tables(lines: list[PageRow]) -> dict[str, list[list[dict[str, Any]]]]:
+def tables(lines: list[PageRow]) -> dict[str, list[list[_Case]]]:
     """Return the tables of each subsystem, each of cases of one check."""
-    cases = [_case(list(same)) for _, same in groupby(lines, lambda line: _run(line.cell))]
-    found: dict[str, list[list[dict[str, Any]]]] = {}
-    for (subsystem, _), of_check in groupby(cases, lambda case: _check(case['rows'][0].cell)):
-        same = list(of_check)
-        found.setdefault(subsystem, []).extend(same[at:at + CASES] for at in range(0, len(same), CASES))
-    return found
+    cases = [_Case(list(same)) for _, same in groupby(lines, lambda line: _run(line.cell))]
+    by_subsystem: dict[str, list[list[_Case]]] = {}
+    for (subsystem, _), same_check in groupby(cases, lambda case: _check(case.rows[0].cell)):
+        of_check = list(same_check)
+        parts = by_subsystem.setdefault(subsystem, [])
+        for start in range(0, len(of_check), CASES):
+            parts.append(of_check[start:start + CASES])
+    return by_subsystem
 
 
-def _case(lines: list[PageRow]) -> dict[str, Any]:
-    """Return the rows of one case, with their common facts and, where all have the same, their reason."""
-    cell = lines[0].cell
-    common = cell.reason if len(lines) > 1 and len({line.reason for line in lines}) == 1 else ''
-    for line in lines:
-        line.short_reason = '' if common else text.brief(line.reason, SHORT)
-    facts = [lines[0].place, cell.environ, cell.size, several(cell.nodes),
-             '' if cell.virtualisation == 'none' else cell.virtualisation,
-             f'job {cell.jobid}' if cell.jobid else '', f'attempt {cell.attempt}' if cell.attempt > 1 else '']
-    return {'name': cell.case, 'facts': [text.brief(fact, 100) for fact in facts if fact],
-            'reason': text.brief(common, 2 * SHORT), 'rows': lines}
+class _Case:
+    """The rows of one case, with their common facts and, where all have the same, their reason."""
+
+    def __init__(self, lines: list[PageRow]):
+        cell = lines[0].cell
+        common = len(lines) > 1 and len({line.reason for line in lines}) == 1
+        for line in lines:
+            line.short_reason = '' if common else text.brief(line.reason, SHORT)
+        facts = [lines[0].place, cell.environ, cell.size, several(cell.nodes)]
+        if cell.virtualisation != 'none':
+            facts.append(cell.virtualisation)
+        if cell.jobid:
+            facts.append(f'job {cell.jobid}')
+        if cell.attempt > 1:
+            facts.append(f'attempt {cell.attempt}')
+        self.name = cell.case
+        self.facts = [text.brief(fact, 100) for fact in facts if fact]
+        self.reason = text.brief(cell.reason, 2 * SHORT) if common else ''
+        self.rows = lines
 
 
 # ---- the first screen
 
-def _tiles(lines: list[PageRow], history: NightHistory) -> Iterator[tuple[str, float | None, Curve, int]]:
-    """Yield each subsystem, its speed tonight, 1 as expected, over the nights, and of how many figures it is."""
-    for subsystem in sorted({line.cell.subsystem for line in lines}, key=rank):
-        cells = [line.cell for line in lines if line.cell.subsystem == subsystem]
-        shares, count = nights.speed(cells, history, map(key, cells)) if len(history.labels) > 1 else ([], 0)
-        known = [(at, share) for at, share in enumerate(shares) if share is not None]
-        if known:
-            at, values = zip(*known, strict=True)
-            spread = max(0.02, *(abs(value - 1) for value in values))      # noise is no landscape
-            none = [None] * (len(at) - 1)
-            yield subsystem, shares[-1], drawings.history(
-                at, values, [1 - spread, *none], [1 + spread, *none], len(shares), 60)._replace(band=''), count
+class _Tile(NamedTuple):
+    """A subsystem's speed: tonight, 1 as expected, over the nights, and of how many figures it is."""
+
+    subsystem: str
+    speed: float | None
+    curve: Curve
+    cells: int
 
 
-def _cards(entries: list[FaultEntry],
-           lines: list[PageRow]) -> Iterator[tuple[FaultEntry, list[PageRow], list[PageRow]]]:
-    """Yield each entry of the answer with its lines: the first, which have their curves, and the rest."""
+def _tiles(lines: list[PageRow], history: NightHistory) -> list[_Tile]:
+    by_subsystem = grouped([line.cell for line in lines], attrgetter('subsystem'))
+    tiles = []
+    for subsystem in sorted(by_subsystem, key=rank):
+        cells = by_subsystem[subsystem]
+        shares, count = nights.speed(cells, history, map(key, cells))
+        at = [night for night, share in enumerate(shares) if share is not None]
+        if not at:
+            continue
+        values = [shares[night] for night in at]
+        spread = max(0.02, *(abs(value - 1) for value in values))      # noise is no landscape
+        unbounded = [None] * (len(at) - 1)
+        low, high = [1 - spread, *unbounded], [1 + spread, *unbounded]
+        curve = drawings.history(at, values, low, high, len(shares), 60)
+        tiles.append(_Tile(subsystem, shares[-1], curve._replace(band=''), count))
+    return tiles
+
+
+class _Card(NamedTuple):
+    """An entry of the answer with its lines: the first, which have their curves, and the rest."""
+
+    entry: FaultEntry
+    shown: list[PageRow]
+    rest: list[PageRow]
+
+
+def _cards(entries: list[FaultEntry], lines: list[PageRow]) -> list[_Card]:
     by_name = {line.name: line for line in lines}
+    cards = []
     for entry in entries:
         own = [by_name[name] for name in entry.cells if name in by_name]
         shown = [line for line in own if line.value][:CURVES]
-        yield entry, shown, [line for line in own if line not in shown]
+        rest = [line for line in own if line not in shown]
+        cards.append(_Card(entry, shown, rest))
+    return cards
 
 
-def _map(lines: list[PageRow]) -> list[tuple[PageRow, list[tuple[str, str, int]]]]:
+class _Letters(NamedTuple):
+    """A bad night's letter with its word, or some nights without one; ``at``: the first night."""
+
+    text: str
+    word: str
+    at: int
+
+
+def _map(lines: list[PageRow]) -> list[tuple[PageRow, list[_Letters]]]:
     """Return the letters of the figures that were not always in order: tonight's worst ones, then the newest."""
-    found = sorted((line for line in lines if line.last_bad >= 0), key=lambda line: (line.order, line.number))
-    return [(line, list(_letters(line.letters)) if at < LISTED else []) for at, line in enumerate(found)]
+    bad = [line for line in lines if line.last_bad >= 0]
+    bad.sort(key=lambda line: (line.order, line.number))
+    shown = [(line, _letters(line.letters)) for line in bad[:LISTED]]
+    return shown + [(line, []) for line in bad[LISTED:]]
 
 
-def _letters(letters: str) -> Iterator[tuple[str, str, int]]:
-    at = 0
-    for letter, same in groupby(letters, lambda letter: letter if letter in _MARKED else ''):
-        run = ''.join(letters[at:at + len(list(same))])
-        yield from ((each, _MARKED[each], at + n) for n, each in enumerate(run)) if letter else [(run, '', at)]
-        at += len(run)
+def _letters(letters: str) -> list[_Letters]:
+    parts: list[_Letters] = []
+    for at, letter in enumerate(letters):
+        word = _MARKED.get(letter, '')
+        if word or not parts or parts[-1].word:
+            parts.append(_Letters(letter, word, at))
+        else:
+            parts[-1] = parts[-1]._replace(text=parts[-1].text + letter)
+    return parts
 
 
 def changes(lines: list[PageRow], before: Verdict) -> dict[str, Any]:
     """Return the cells by (word before, word now), each with its figure before; those that are new, and that are
     gone. Cells that became worse come first, the worst one first."""
     earlier = {key(row.cell): row for row in rows(before.cells)}
-    both = [(line, earlier.pop(key(line.cell), None)) for line in lines]
-    turns = grouped(((line, was) for line, was in both if was and was.word != line.word),
-                    lambda pair: (pair[1].word, pair[0].word))
-    return {'turns': {words: [(line, was.figure) for line, was in turns[words]]
-                      for words in sorted(turns, key=_badness)},
-            'new': [line for line, was in both if was is None], 'gone': list(earlier.values())}
+    turns: dict[tuple[str, str], list[tuple[PageRow, str]]] = {}
+    new = []
+    for line in lines:
+        was = earlier.pop(key(line.cell), None)
+        if was is None:
+            new.append(line)
+        elif was.word != line.word:
+            turns.setdefault((was.word, line.word), []).append((line, was.figure))
+    worst_first = {words: turns[words] for words in sorted(turns, key=_badness)}
+    return {'turns': worst_first, 'new': new, 'gone': list(earlier.values())}
 
 
 def _badness(words: tuple[str, str]) -> tuple:
@@ -316,23 +440,48 @@ def _badness(words: tuple[str, str]) -> tuple:
 
 # ---- a figure's own page
 
-def _figure(line: PageRow, previous: Previous) -> dict[str, Any]:
-    """Return a figure with its nights: the curve, its edges in their unit and the factor that leads there; dots by
-    word; (night, when, word, figure) of those with another word than ok; and (first night, change)."""
-    cell, past, labels = line.cell, line.past, (previous.nights or NightHistory()).labels
-    curve, dots, told = line.curve(1000), {}, []
-    value_of = dict(zip(past.at, past.values, strict=True))
-    for at, letter in enumerate(line.letters):
-        word = _MARKED.get(letter, '')
-        if curve and at in value_of:
-            dots[word] = dots.get(word, '') + f'M{at} {curve.y(value_of[at])}h0'
-        if word:
-            value = figures.figure(value_of[at], cell.unit) if at in value_of else ''
-            told.append((at, labels[at][0], word, value))
-    changed = [(at, change) for change in previous.changes.get(cell.environ, ())
-               if change.concerns((*cell.nodes, *cell.ran_on))
-               and (at := next((n for n, (when, _) in enumerate(labels) if when >= change.when[:16]), 0))]
-    factor, unit = figures.moved(curve.high, cell.unit) if curve else (1.0, '')
-    edges = [f'{figures.number(edge * factor)} {unit}' for edge in (curve.low, curve.high)] if curve else ['', '']
-    return {'line': line, 'curve': curve, 'factor': factor, 'unit': unit, 'low': edges[0], 'high': edges[1],
-            'dots': dots, 'nights': told, 'changes': changed}
+class _FigurePage:
+    """A figure with its nights: the curve, its edges in their unit and the factor that leads there; dots by word;
+    (night, when, word, figure) of those with another word than ok; and (first night, change)."""
+
+    def __init__(self, line: PageRow, previous: Previous):
+        labels = (previous.nights or NightHistory()).labels
+        self.line = line
+        self.curve = line.curve(1000)
+        self.dots: dict[str, str] = {}
+        self.nights: list[tuple[int, str, str, str]] = []
+        self._add_nights(labels)
+        self.changes = self._changes(previous, [when for when, _ in labels])
+        self.factor, self.unit, self.low, self.high = 1.0, '', '', ''
+        if self.curve:
+            self.factor, self.unit = figures.moved(self.curve.high, line.cell.unit)
+            self.low = self._edge(self.curve.low)
+            self.high = self._edge(self.curve.high)
+
+    def _edge(self, value: float) -> str:
+        return f'{figures.number(value * self.factor)} {self.unit}'
+
+    def _add_nights(self, labels: list[tuple[str, str]]) -> None:
+        past, unit = self.line.past, self.line.cell.unit
+        value_of = dict(zip(past.at, past.values, strict=True))
+        for at, letter in enumerate(self.line.letters):
+            word = _MARKED.get(letter, '')
+            value = value_of.get(at)
+            if self.curve and value is not None:
+                dot = f'M{at} {self.curve.y(value)}h0'
+                self.dots[word] = self.dots.get(word, '') + dot
+            if word:
+                figure = '' if value is None else figures.figure(value, unit)
+                self.nights.append((at, labels[at][0], word, figure))
+
+    def _changes(self, previous: Previous, starts: list[str]) -> list[tuple[int, Change]]:
+        """Return the changes that concern the figure with the first night after each; none before all nights."""
+        cell = self.line.cell
+        placed = []
+        for change in previous.changes.get(cell.environ, ()):
+            if not change.concerns((*cell.nodes, *cell.ran_on)):
+                continue
+            night = next((at for at, when in enumerate(starts) if when >= change.when[:16]), 0)
+            if night:
+                placed.append((night, change))
+        return placed
