@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
 from parity.base import figures
+from parity.base.groups import grouped
 from parity.judge.store import plan_file
 from parity.judge.store.record import Run, Session
 
@@ -46,77 +48,114 @@ class Plot(NamedTuple):
     places: tuple[str, ...] = ()     # the names of 0, 1, 2, ... along the x axis, where it has no numbers
 
 
-#: (plot, name of the line, x, y)
-Point = tuple[Plot, str, float, float]
+class Point(NamedTuple):
+    plot: Plot
+    line: str
+    x: float
+    y: float
 
 
 def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[PlotLine]]:
     """Return the curves of a session, a line for each partition, with the lines of the session before."""
     plots: dict[Plot, list[PlotLine]] = {}
-    for stored in filter(None, (session, before)):
-        found: dict[tuple[Plot, str], dict[float, list[float]]] = {}
-        for plot, name, x, y in _points(stored):
-            found.setdefault((plot, name), {}).setdefault(x, []).append(y)
-        for (plot, name), values in found.items():
-            if len(values) >= FEWEST and (stored is session or plot in plots):
-                points = {x: median(values[x]) for x in sorted(values)}
-                plots.setdefault(plot, []).append(PlotLine(name, points, stored is before))
+    _add_lines(plots, session, earlier=False)
+    if before:
+        _add_lines(plots, before, earlier=True)
     return plots
 
 
+def _add_lines(plots: dict[Plot, list[PlotLine]], session: Session, earlier: bool) -> None:
+    """Add the lines of a session; of an earlier one only to plots that are there."""
+    for (plot, name), points in grouped(_points(session), attrgetter('plot', 'line')).items():
+        if earlier and plot not in plots:
+            continue
+        values: dict[float, list[float]] = {}
+        for point in points:
+            values.setdefault(point.x, []).append(point.y)
+        if len(values) >= FEWEST:
+            medians = {x: median(values[x]) for x in sorted(values)}
+            plots.setdefault(plot, []).append(PlotLine(name, medians, earlier))
+
+
+class _SweptRun(NamedTuple):
+    line: str
+    parameters: dict[str, str]
+    run: Run
+
+
 def _points(session: Session) -> Iterator[Point]:
-    swept: dict[str, list[tuple[str, dict[str, str], Run]]] = {}
+    runs_of: dict[str, list[_SweptRun]] = {}
     for (case, partition, environ), attempts in session.attempts.items():
         line = f'{partition}+{environ}'
+        check = case.partition(' %')[0]
         for run in attempts:
-            if not run.retry and not run.status:
-                yield from _by_size(case, line, run)
-                swept.setdefault(case.partition(' %')[0], []).append((line, plan_file.parameters(case), run))
-    for check, cases in swept.items():
-        axis = _swept(cases)
-        for line, parameters, run in cases:
-            if axis not in parameters:
+            if run.retry or run.status:
                 continue
-            x, size = _number(axis, parameters, run), figures.amount(parameters[axis])
-            others = ' '.join(f'%{name}={value}' for name, value in parameters.items() if name != axis)
-            for metric, value in run.values().items():
-                figure = run.figures[metric]
-                yield Plot(run.subsystem, f'{check} {others}'.strip(), axis, size[1] if size else '', metric,
-                           figure.unit, figure.better), line, x, value
+            yield from _by_size(case, line, run)
+            runs_of.setdefault(check, []).append(_SweptRun(line, plan_file.parameters(case), run))
+    for check, runs in runs_of.items():
+        yield from _by_parameter(check, runs)
+
+
+def _by_parameter(check: str, runs: list[_SweptRun]) -> Iterator[Point]:
+    """Yield the figures of a check along its parameter with the most values."""
+    axis = _swept(runs)
+    for line, parameters, run in runs:
+        if axis not in parameters:
+            continue
+        x = _number(axis, parameters, run)
+        size = figures.amount(parameters[axis])
+        x_unit = size[1] if size else ''
+        others = [f'%{name}={value}' for name, value in parameters.items() if name != axis]
+        title = ' '.join([check, *others])
+        for metric, value in run.values().items():
+            figure = run.figures[metric]
+            plot = Plot(run.subsystem, title, axis, x_unit, metric, figure.unit, figure.better)
+            yield Point(plot, line, x, value)
 
 
 def _by_size(case: str, line: str, run: Run) -> Iterator[Point]:
     """Yield the whole curve that a case noted, <name>_<bytes>; its unit is that of the metric judged from it."""
-    noted = {(m[1], int(m[2])): value for key, value in (run.noted.get('curve') or {}).items()
-             if (m := _SIZED.fullmatch(key))}
+    noted: dict[tuple[str, int], float] = {}
+    for key, value in (run.noted.get('curve') or {}).items():
+        if match := _SIZED.fullmatch(key):
+            noted[match[1], int(match[2])] = value
     judged: dict[str, str] = {}
     for metric, value in run.values().items():
-        for name in (name for (name, _), v in noted.items() if v == value):
-            judged.setdefault(name, metric)
+        for (name, _), of_size in noted.items():
+            if of_size == value:
+                judged.setdefault(name, metric)
     for (name, size), value in noted.items():
-        if name in judged and size:
-            metric = judged[name]
-            figure = run.figures[metric]
-            yield Plot(run.subsystem, case, 'message size', 'B', metric.rpartition('_')[0] or metric, figure.unit,
-                       figure.better), line, float(size), value
+        if not size or name not in judged:
+            continue
+        metric = judged[name]
+        figure = run.figures[metric]
+        without_size = metric.rpartition('_')[0] or metric
+        plot = Plot(run.subsystem, case, 'message size', 'B', without_size, figure.unit, figure.better)
+        yield Point(plot, line, float(size), value)
 
 
-def _swept(cases: list[tuple[str, dict[str, str], Run]]) -> str:
+def _swept(runs: list[_SweptRun]) -> str:
     """Return the parameter of a check with the most values, which are all numbers; '' where it has none."""
     values: dict[str, set[float | None]] = {}
-    for _, parameters, run in cases:
+    for _, parameters, run in runs:
         for name in parameters:
             values.setdefault(name, set()).add(_number(name, parameters, run))
-    counts = {name: len(xs) for name, xs in values.items() if None not in xs and len(xs) >= FEWEST}
+    counts = {}
+    for name, numbers in values.items():
+        if None not in numbers and len(numbers) >= FEWEST:
+            counts[name] = len(numbers)
     return max(counts, key=counts.get, default='')
 
 
 def _number(name: str, parameters: dict[str, str], run: Run) -> float | None:
     """Return a parameter as a number: '64KiB' is 65536, and of threads=all the case noted how many there were."""
-    if found := figures.amount(parameters[name]):
-        return found[0]
+    amount = figures.amount(parameters[name])
+    if amount:
+        return amount[0]
     noted = run.noted.get(name)
-    return float(noted) if isinstance(noted, int | float) and not isinstance(noted, bool) else None
+    is_number = isinstance(noted, int | float) and not isinstance(noted, bool)
+    return float(noted) if is_number else None
 
 
 # ---- the drawing of a plot
@@ -166,58 +205,126 @@ class _Axis(NamedTuple):
     scale: str = ''
 
     def labels(self, text: Callable[[float], str]) -> list[Tick]:
-        return [(round(self.place(v), 1), text(v)) for v in self.ticks]
+        return [(round(self.place(value), 1), text(value)) for value in self.ticks]
 
 
 def draw(plot: Plot, curves: list[PlotLine]) -> Drawing | None:
     """Return the plot's drawing, without points that are not finite; None where only curves of the session before
     are left. Axes are logarithmic where their ends are far apart."""
-    found = [line._replace(points={x: y for x, y in sorted(line.points.items())
-                                   if math.isfinite(x) and math.isfinite(y)}) for line in curves]
-    lines = sorted((line for line in found if line.points), key=lambda line: not line.earlier)
+    lines = [line for line in map(_finite, curves) if line.points]
+    lines.sort(key=lambda line: not line.earlier)
     if not any(line.limits is not None or not line.earlier for line in lines):
         return None
     xs = sorted({x for line in lines for x in line.points})
-    traces = [line.points if line.limits is None else {
-        x: y for x in xs if line.law and math.isfinite(y := line.law(x)) and y > 0} for line in lines]
-    ys = [y for points in (*traces, *(line.points for line in lines)) for y in points.values()]
-    ys += [y for line in lines for ends in (line.limits or {}, line.runs) for of in ends.values() for y in of]
-    # 10 for sizes such as 1, 10 and 100 KB, otherwise 2
-    base = 10.0 if all(x > 0 and math.log10(x).is_integer() for x in xs) else 2.0
-    across = _places(len(plot.places)) if plot.places else _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, base, False)
-    up = _axis(ys, HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
-    names = list(dict.fromkeys(line.name for line in sorted(lines, key=lambda line: line.earlier)))
-    paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in trace.items()),
-                  names.index(line.name), line.earlier)
-             for line, trace in zip(lines, traces, strict=True) if trace]
-    marks = [Mark(''.join(f'M{across.place(x) - 3:.1f} {up.place(y):.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
-                          for x, y in line.points.items()),
-                  ''.join(f'M{across.place(x):.1f} {up.place(low):.1f}V{up.place(high):.1f}'
-                          for x, (low, high) in line.limits.items() if low < high),
-                  ''.join(dict.fromkeys(f'M{across.place(x):.1f} {up.place(y):.1f}h0'
-                                        for x, runs in line.runs.items() for y in runs)),
-                  names.index(line.name), line.earlier) for line in lines if line.limits is not None]
+    traces = [_trace(line, xs) for line in lines]
+    across = _places(len(plot.places)) if plot.places else _axis_across(xs)
+    up = _axis(_heights(lines, traces), HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
+
+    tonight_first = sorted(lines, key=lambda line: line.earlier)
+    names = list(dict.fromkeys(line.name for line in tonight_first))
+    pen = _Pen(across, up)
+    paths, marks = [], []
+    for line, trace in zip(lines, traces, strict=True):
+        colour = names.index(line.name)
+        if trace:
+            paths.append(Path(pen.through(trace), colour, line.earlier))
+        if line.limits is not None:
+            marks.append(pen.mark(line, colour))
     factor, unit = figures.moved(max(up.ticks), plot.unit)
-    return Drawing(plot, unit, paths, across.labels(lambda x: _size(x, plot)),
-                 up.labels(lambda y: f'{y * factor:g}'), _text(plot, curves), marks, names,
-                 (across.scale, up.scale))
+    x_labels = across.labels(lambda x: _size(x, plot))
+    y_labels = up.labels(lambda y: f'{y * factor:g}')
+    scales = across.scale, up.scale
+    return Drawing(plot, unit, paths, x_labels, y_labels, _text(plot, curves), marks, names, scales)
+
+
+def _finite(line: PlotLine) -> PlotLine:
+    """Return the line with its finite points, from left to right."""
+    points = {}
+    for x, y in sorted(line.points.items()):
+        if math.isfinite(x) and math.isfinite(y):
+            points[x] = y
+    return line._replace(points=points)
+
+
+def _trace(line: PlotLine, xs: list[float]) -> dict[float, float]:
+    """Return the points that a path goes through: those of the law where the line has limits."""
+    if line.limits is None:
+        return line.points
+    trace = {}
+    for x in xs if line.law else ():
+        y = line.law(x)
+        if math.isfinite(y) and y > 0:
+            trace[x] = y
+    return trace
+
+
+def _heights(lines: list[PlotLine], traces: list[dict[float, float]]) -> list[float]:
+    """Return all values that the axis up the side must hold."""
+    heights = [y for trace in traces for y in trace.values()]
+    for line in lines:
+        heights += line.points.values()
+        heights += chain(*(line.limits or {}).values(), *line.runs.values())
+    return heights
+
+
+class _Pen(NamedTuple):
+    """Paths between both axes."""
+
+    across: _Axis
+    up: _Axis
+
+    def at(self, x: float, y: float, left: float = 0) -> str:
+        return f'{self.across.place(x) - left:.1f} {self.up.place(y):.1f}'
+
+    def through(self, points: dict[float, float]) -> str:
+        return 'M' + 'L'.join(self.at(x, y) for x, y in points.items())
+
+    def mark(self, line: PlotLine, colour: int) -> Mark:
+        circles = [f'M{self.at(x, y, 3)}a3 3 0 1 0 6 0a3 3 0 1 0-6 0' for x, y in line.points.items()]
+        intervals = []
+        for x, (low, high) in line.limits.items():
+            if low < high:
+                intervals.append(f'M{self.at(x, low)}V{self.up.place(high):.1f}')
+        dots: dict[str, None] = {}
+        for x, runs in line.runs.items():
+            for y in runs:
+                dots[f'M{self.at(x, y)}h0'] = None
+        return Mark(''.join(circles), ''.join(intervals), ''.join(dots), colour, line.earlier)
 
 
 def _places(count: int) -> _Axis:
-    return _Axis(lambda v: LEFT + (WIDTH - _RIGHT - LEFT) * (v + .5) / count, [*range(count)][::-(-count // 10)])
+    """Return an axis of names; of many, ten have a label at most."""
+    width = WIDTH - _RIGHT - LEFT
+    labelled = range(count)[::-math.ceil(count / 10)]
+    return _Axis(lambda v: LEFT + width * (v + .5) / count, list(labelled))
+
+
+def _axis_across(xs: list[float]) -> _Axis:
+    # 10 for sizes such as 1, 10 and 100 KB, otherwise 2
+    decimal = all(x > 0 and math.log10(x).is_integer() for x in xs)
+    return _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, 10.0 if decimal else 2.0, False)
 
 
 def _axis(values: Iterable[float], start: float, end: float, far: float, base: float, from_zero: bool) -> _Axis:
     least, most = min(values), max(values)
+    length = end - start
     if least > 0 and most / least >= far:
         low, high = math.log(least, base), math.log(most, base)
-        first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
-        powers = [base ** n for n in range(first, last + 1, max(1, -(-(last - first) // 4)))]
-        return _Axis(lambda v: start + (end - start) * (math.log(v, base) - low) / (high - low),
-                     powers if len(powers) > 1 else [least, most], 'logarithmic')
-    least = min(0.0, least) if from_zero else least
+        ticks = _powers(low, high, base)
+        if len(ticks) < 2:
+            ticks = [least, most]
+        return _Axis(lambda v: start + length * (math.log(v, base) - low) / (high - low), ticks, 'logarithmic')
+    if from_zero:
+        least = min(0.0, least)
     span = (most - least) or 1.0
-    return _Axis(lambda v: start + (end - start) * (v - least) / span, _steps(least, least + span))
+    return _Axis(lambda v: start + length * (v - least) / span, _steps(least, least + span))
+
+
+def _powers(low: float, high: float, base: float) -> list[float]:
+    """Return powers of the base between two exponents, at most five."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    step = max(1, math.ceil((last - first) / 4))
+    return [base ** exponent for exponent in range(first, last + 1, step)]
 
 
 def _steps(least: float, most: float) -> list[float]:
@@ -231,8 +338,10 @@ def _steps(least: float, most: float) -> list[float]:
 
 def _size(value: float, plot: Plot) -> str:
     """Return a place on the x axis as a person names it: bytes are 1 KiB, 10 KB."""
-    if plot.places or plot.x_unit != 'B':
-        return plot.places[int(value)] if plot.places else figures.figure(value, plot.x_unit)
+    if plot.places:
+        return plot.places[int(value)]
+    if plot.x_unit != 'B':
+        return figures.figure(value, plot.x_unit)
     step, mark = (1024, 'i') if value % 1024 == 0 else (1000, '')
     power = min(int(math.log(value, step) + 1e-9), 4) if value >= step else 0
     prefix = 'KMGT'[power - 1] + mark if power else ''
@@ -241,9 +350,15 @@ def _size(value: float, plot: Plot) -> str:
 
 def _text(plot: Plot, curves: list[PlotLine]) -> str:
     """Say from where to where each line goes, but for curves of the session before."""
-    parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot)}'
-                                          for x in (min(line.points), max(line.points)))
-             for line in curves if line.points and (line.limits is not None or not line.earlier)]
+    parts = []
+    for line in curves:
+        if not line.points or (line.earlier and line.limits is None):
+            continue
+        ends = []
+        for x in (min(line.points), max(line.points)):
+            value = figures.figure(line.points[x], plot.unit)
+            ends.append(f'{value} at {_size(x, plot)}')
+        parts.append(f'{line.name}: {ends[0]}, {ends[1]}')
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)
 
 
@@ -273,24 +388,35 @@ def history(at: Sequence[int], values: Sequence[float], low: Sequence[float | No
     least, most = min(values), max(values)
     room = (most - least) or abs(most) * .02 or 1.0
     bounds = [bound for bound in {*low, *high} if bound is not None]
-    floor, top = max(least - room, min(least, *bounds, least)), min(most + room, max(most, *bounds, most))
+    floor = max(least - room, min(least, *bounds, least))
+    top = min(most + room, max(most, *bounds, most))
     edge = (top - floor) * .04 or room
     curve = Curve('', '', '', max(nights - 1, 1), height, floor - edge, top + edge)
-    ys = list(map(curve.y, values))
-    steps = ''.join(f'{x - before} {y - above} '
-                    for (before, above), (x, y) in pairwise(zip(at, ys, strict=True)))
-    return curve._replace(line=f'M{at[0]} {ys[0]}l{steps or "0 0"}'.strip().replace(' -', '-'),
-                          band=_band(curve, at, low, high),
-                          end=f'M{at[-1]} {ys[-1]}h0' if at[-1] == nights - 1 else '')
+    points = [(night, curve.y(value)) for night, value in zip(at, values, strict=True)]
+    band = _band(curve, at, [*zip(low, high, strict=True)])
+    last, y = points[-1]
+    end = f'M{last} {y}h0' if last == nights - 1 else ''
+    return curve._replace(line=_steps_through(points), band=band, end=end)
 
 
-def _band(curve: Curve, at: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> str:
+def _steps_through(points: list[tuple[int, int]]) -> str:
+    steps = [f'{x - before} {y - above}' for (before, above), (x, y) in pairwise(points)]
+    x, y = points[0]
+    path = f'M{x} {y}l' + ' '.join(steps or ['0 0'])
+    return path.replace(' -', '-')
+
+
+def _band(curve: Curve, at: Sequence[int], bounds: list[tuple[float | None, float | None]]) -> str:
     """Return a box for each stretch of nights with the same bounds."""
-    changes = [(night, bounds) for night, bounds, before in zip(at, zip(low, high, strict=True),
-                                                                [None, *zip(low, high, strict=True)], strict=False)
-               if bounds != before]
-    ends = [night for night, _ in changes[1:]] + [curve.width]
-    return ''.join(f'M{start if n else 0} {0 if most is None else curve.y(most)}'
-                   f'H{end}V{curve.height if least is None else curve.y(least)}H{start if n else 0}z'
-                   for n, ((start, (least, most)), end) in enumerate(zip(changes, ends, strict=True))
-                   if least is not None or most is not None)
+    boxes = []
+    begin = 0                                         # the first box begins at the edge
+    stretches = [(night, *same) for night, same, before in zip(at, bounds, [None, *bounds], strict=False)
+                 if same != before]
+    ends = [night for night, *_ in stretches[1:]] + [curve.width]
+    for (_, low, high), end in zip(stretches, ends, strict=True):
+        if low is not None or high is not None:
+            top = 0 if high is None else curve.y(high)
+            bottom = curve.height if low is None else curve.y(low)
+            boxes.append(f'M{begin} {top}H{end}V{bottom}H{begin}z')
+        begin = end
+    return ''.join(boxes)
