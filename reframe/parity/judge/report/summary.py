@@ -53,55 +53,84 @@ class AlarmCounts(NamedTuple):
     allowed: float
 
 
+class _Span(NamedTuple):
+    """Everything of a system's last days that the parts of a summary read."""
+
+    system: str
+    since: float
+    sessions: list[Session]          # all that are stored
+    nights: list[Session]            # those of these days
+    new: list[Incident]
+    over: list[Incident]
+    left: list[Incident]             # not over
+
+
 def of(system: str, seconds: float, scheduled: Scheduled) -> tuple[str, list[tuple[str, str]]]:
     """Return the first sentence on a system's last ``seconds``, and (label, text) for each part of the rest.
     ``scheduled``: its nodes now."""
     now = time.time()
     since = now - seconds
-    every = [night for night in database.sessions(system) if not night.rerun_of]
-    nights = [night for night in every if night.start >= since]
-    known = of_system(system)
-    new = [each for each in known if each.opened.start >= since]
-    over = [each for each in known if each.closed and each.closed.start >= since]
-    left = [each for each in known if not each.closed]
-    days = ' to '.join(times.day(at) for at in (since, now))
-    title = (f'{system}, {days}: {counted(len(nights), "session")}, {counted(len(new), "new incident")}, '
-             f'{len(over)} over, {len(left)} not over.')
-    return title, list(_notes(system, since, every, nights, (new, over, left), scheduled))
+    sessions = [session for session in database.sessions(system) if not session.rerun_of]
+    incidents = of_system(system)
+    nights = [session for session in sessions if session.start >= since]
+    new = [incident for incident in incidents if incident.opened.start >= since]
+    over = [incident for incident in incidents if incident.closed and incident.closed.start >= since]
+    left = [incident for incident in incidents if not incident.closed]
+    counts = f'{counted(len(nights), "session")}, {counted(len(new), "new incident")}'
+    days = f'{times.day(since)} to {times.day(now)}'
+    title = f'{system}, {days}: {counts}, {len(over)} over, {len(left)} not over.'
+    span = _Span(system, since, sessions, nights, new, over, left)
+    return title, list(_notes(span, scheduled))
 
 
-def _notes(system: str, since: float, every: list[Session], nights: list[Session],
-           found: tuple[list[Incident], ...], scheduled: Scheduled) -> Iterator[tuple[str, str]]:
-    new, over, left = found
-    for label, own in (('new', new), ('over', over), ('not over', left)):
-        for each in own if label == 'new' else [each for each in own if each not in new]:
-            end = each.closed and f'over {times.day(each.closed.start)}' or each.ack and f'acknowledged {each.ack}'
-            yield label, (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; '
-                          f'{each.since_text}{", " * bool(end)}{end})')
-    if not nights:
-        last = f'the last one began {times.day(every[-1].start)}' if every else 'none is stored'
+def _notes(span: _Span, scheduled: Scheduled) -> Iterator[tuple[str, str]]:
+    earlier_over = [incident for incident in span.over if incident not in span.new]
+    earlier_left = [incident for incident in span.left if incident not in span.new]
+    for label, incidents in (('new', span.new), ('over', earlier_over), ('not over', earlier_left)):
+        for incident in incidents:
+            yield label, _incident(incident)
+    if not span.nights:
+        last = f'the last one began {times.day(span.sessions[-1].start)}' if span.sessions else 'none is stored'
         yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
         return
-    verdict = judge.newest(nights[-1].uuid)
-    yield 'nights', _gaps(max(since + _DAY, every[0].start), nights)
-    yield from (('nodes', line) for line in _nodes(system, since, scheduled))
-    yield 'node-hours', _node_hours(system, since)
-    yield 'coverage', '; '.join(filter(None, _coverage(nights, verdict.coverage.line)))
-    if small := slight(verdict.cells):
+    verdict = judge.newest(span.nights[-1].uuid)
+    yield 'nights', _gaps(max(span.since + _DAY, span.sessions[0].start), span.nights)
+    for line in _nodes(span.system, span.since, scheduled):
+        yield 'nodes', line
+    yield 'node-hours', _node_hours(span.system, span.since)
+    yield 'coverage', '; '.join(filter(None, _coverage(span.nights, verdict.coverage.line)))
+    small = slight(verdict.cells)
+    if small:
         yield 'slightly', small
-    yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
-    yield 'alarms', _alarms(system, since, every, new)
+    blamed = {name for incident in span.new + span.left for name in incident.cells}
+    yield 'drift', _drift(span.system, span.since, blamed)
+    yield 'alarms', _alarms(span)
     yield 'trust', budget.sentence(verdict.budget) or 'nothing is judged yet: no false alarm is possible'
+
+
+def _incident(incident: Incident) -> str:
+    facts = [counted(len(incident.faults), 'cell'), incident.since_text]
+    end = ''
+    if incident.closed:
+        end = f', over {times.day(incident.closed.start)}'
+    elif incident.ack:
+        end = f', acknowledged {incident.ack}'
+    return f'{incident.number}: {incident.title} ({"; ".join(facts)}{end})'
 
 
 def _gaps(first: float, nights: Sequence[Session]) -> str:
     """Say how many days had a session, and which had none from ``first`` to yesterday."""
     had = {datetime.date.fromtimestamp(night.start) for night in nights}
-    begin, today = datetime.date.fromtimestamp(first).toordinal(), datetime.date.today().toordinal()
-    lacking = [str(day) for day in map(datetime.date.fromordinal, range(begin, today)) if day not in had]
+    text = f'{counted(len(had), "day")} with a session'
+    begin, today = datetime.date.fromtimestamp(first), datetime.date.today()
+    days = map(datetime.date.fromordinal, range(begin.toordinal(), today.toordinal()))
+    lacking = [str(day) for day in days if day not in had]
+    if lacking:
+        text += f'; none on {several(lacking)}'
     killed = sum(night.interrupted for night in nights)
-    return (f'{counted(len(had), "day")} with a session' + (f'; none on {several(lacking)}' if lacking else '')
-            + (f'; {killed} killed before the end' if killed else ''))
+    if killed:
+        text += f'; {killed} killed before the end'
+    return text
 
 
 def _nodes(system: str, since: float, scheduled: Scheduled) -> Iterator[str]:
@@ -111,9 +140,14 @@ def _nodes(system: str, since: float, scheduled: Scheduled) -> Iterator[str]:
     stated = systems.read(system)
     for name in systems.gone(stated, time.time()):
         last.pop(name, None)
-    oldest = sorted(last.items(), key=lambda each: each[1])
-    away = [f'{name} (last {times.day(at)})' for name, at in oldest if at < since]
-    yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
+    away = []
+    for name in sorted(last, key=last.get):
+        if last[name] < since:
+            away.append(f'{name} (last {times.day(last[name])})')
+    text = f'{len(last) - len(away)} of {len(last)} measured'
+    if away:
+        text += f'; not {several(away)}'
+    yield text
     _, *amiss = words.coverage(system, listing.of_system(stated, scheduled))
     yield from amiss
 
@@ -127,8 +161,9 @@ def _node_hours(system: str, since: float) -> str:
     hours: Counter[datetime.date] = Counter()
     for session, node, seconds in runs.select('session', 'node', 'seconds').iter_rows():
         day = datetime.date.fromtimestamp(began[session])
+        monday = day - datetime.timedelta(days=day.weekday())
         nodes = len(node.split(',')) if node else 1
-        hours[day - datetime.timedelta(days=day.weekday())] += nodes * seconds / 3600
+        hours[monday] += nodes * seconds / 3600
     weeks = [f'{figures.number(hours[monday])} in the week of {monday}' for monday in sorted(hours)]
     return ', '.join(weeks) or 'not known: no run has a time'
 
@@ -140,49 +175,68 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
     yield newest
     rows = history.rows(night.uuid for night in nights).filter('planned', pl.col('environ') != '')
     left_out = (pl.col('status') == 'skipped') | ~pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
-    cells = rows.with_columns(left_out=left_out).group_by(CELL).agg(
-        check=pl.col('check').first(), left_out=pl.col('left_out').all(),
-        calm=((pl.col('status') == '') & ~pl.col('left_out')).any(),
-        disturbed=((pl.col('status') == 'disturbed') & ~pl.col('left_out')).any()).collect()
+    calm = (pl.col('status') == '') & ~pl.col('left_out')
+    disturbed = (pl.col('status') == 'disturbed') & ~pl.col('left_out')
+    by_cell = rows.with_columns(left_out=left_out).group_by(CELL)
+    cells = by_cell.agg(check=pl.col('check').first(), left_out=pl.col('left_out').all(),
+                        calm=calm.any(), disturbed=disturbed.any()).collect()
     wanted = cells.filter(~pl.col('left_out'))
-    disturbed = wanted.filter(~pl.col('calm'), 'disturbed')
-    never = wanted.filter(~pl.col('calm'), ~pl.col('disturbed'))
-    yield f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured' + (
-        f', {len(disturbed)} only while others used the CPUs or the clock was wrong' if len(disturbed) else '') + (
-        f'; never: {several(sorted({*never["check"]}))}' if len(never) else '')
+    without_calm = wanted.filter(~pl.col('calm'))
+    disturbed_only = without_calm.filter('disturbed')
+    never = without_calm.filter(~pl.col('disturbed'))
+    text = f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured'
+    if len(disturbed_only):
+        text += f', {len(disturbed_only)} only while others used the CPUs or the clock was wrong'
+    if len(never):
+        text += f'; never: {several(sorted({*never["check"]}))}'
+    yield text
+
+
+class _Shift(NamedTuple):
+    cell: str
+    share: float                     # the change of its speed
 
 
 def _drift(system: str, since: float, blamed: set[str]) -> str:
     """Compare each cell's nights of these days with as many days before; ``blamed``: cells of incidents."""
+    earliest = 2 * since - time.time()
     frame = history.load(system).filter(
-        pl.col('value') > 0, pl.col('better') != '', pl.col('start') >= 2 * since - time.time())
-    both = history.nights(frame, *CELL, 'system').group_by(*CELL, 'better', 'system', maintain_order=True).agg(
-        'session', now=pl.col('start') >= since, value='runs').collect()
+        pl.col('value') > 0, pl.col('better') != '', pl.col('start') >= earliest)
+    by_cell = history.nights(frame, *CELL, 'system').group_by(*CELL, 'better', 'system', maintain_order=True)
+    both = by_cell.agg('session', now=pl.col('start') >= since, value='runs').collect()
     compared = [row for row in both.iter_rows(named=True) if 1 < sum(row['now']) < len(row['now']) - 1]
     if not compared:
         return 'not known: no cell has two sessions in these days and two in as many days before them'
     confidence = 1 - (1 - _CONFIDENCE) / len(compared)
-    moved = [found for row in compared if (found := _shift(row, confidence))
-             and not {found[0], found[0].partition('+')[0]} & blamed]
-    told = []
-    for sign, word in ((-1, 'slower'), (1, 'faster')):
-        own = sorted((each for each in moved if sign * each[1] > 0), key=lambda each: -abs(each[1]))
-        named = [f'{name} {figures.change(1 + share, 1)}' for name, share in own]
-        told += [f'{len(own)} {word}: {several(named)}'] if own else []
-    moves = '; '.join(told) or 'none moved beyond noise'
+    moved = []
+    for row in compared:
+        shift = _shift(row, confidence)
+        if shift and not {shift.cell, shift.cell.partition('+')[0]} & blamed:
+            moved.append(shift)
+    moved.sort(key=lambda shift: -abs(shift.share))
+    parts = []
+    for word, shifts in (('slower', [shift for shift in moved if shift.share < 0]),
+                         ('faster', [shift for shift in moved if shift.share > 0])):
+        if shifts:
+            named = [f'{name} {figures.change(1 + share, 1)}' for name, share in shifts]
+            parts.append(f'{len(shifts)} {word}: {several(named)}')
+    moves = '; '.join(parts) or 'none moved beyond noise'
     return (f'{counted(len(compared), "cell")} beside as many days before: {moves} '
             f'(by {figures.percent(_LEAST)} or more; all intervals hold together with {100 * _CONFIDENCE:g} %)')
 
 
-def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
-    """Return a cell's name and the change of its speed, a share; None where that is within its noise."""
-    sides: tuple[list, list] = ([], [])
-    for now, session, values in zip(row['now'], row['session'], row['value'], strict=True):
-        sides[now].extend((session, value) for value in values)
-    found = interval.ratio(*map(interval.sample, sides), confidence)
-    if found.low is None or found.low <= 1 <= found.high or abs(found.ratio - 1) < _LEAST:
+def _shift(row: dict[str, Any], confidence: float) -> _Shift | None:
+    """Return the shift of a cell's speed; None where that is within its noise."""
+    before: list[tuple[str, float]] = []
+    now: list[tuple[str, float]] = []
+    for is_now, session, values in zip(row['now'], row['session'], row['value'], strict=True):
+        side = now if is_now else before
+        side.extend((session, value) for value in values)
+    result = interval.ratio(interval.sample(before), interval.sample(now), confidence)
+    if result.low is None or result.low <= 1 <= result.high or abs(result.ratio - 1) < _LEAST:
         return None
-    return cell_id(row, True), (found.ratio if row['better'] == 'higher' else 1 / found.ratio) - 1
+    speed = result.ratio if row['better'] == 'higher' else 1 / result.ratio
+    return _Shift(cell_id(row, True), speed - 1)
 
 
 def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float,
@@ -193,31 +247,53 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     nights at most by itself, and one that an acknowledgement calls false. By itself: nobody acknowledged it or
     accepted a value of its cells, and nothing that can slow a machine changed as it began. One of a single bad
     night is counted apart."""
-    chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
-    said = {each.number: [each.ack, *(event.text for event in each.events if event.what == 'known')]
-            for each in chance}
-    called = {number for number, acks in said.items() if any(map(_FALSE_ALARM.match, acks))}
-    acked = {number for number, acks in said.items() if acks[1:] or acks[0]}
-    values = [((each.partition, each.check, each.metric), each.provenance.date)
-              for each in references if each.provenance]
+    acceptances = []
+    for reference in references:
+        if reference.provenance:
+            cell = reference.partition, reference.check, reference.metric
+            acceptances.append((cell, reference.provenance.date))
+    counts = AlarmCounts(0, [], [], 0, a_month * days / budget.NIGHTS)
+    every = young = 0
+    for incident in known:
+        if {fault.word for fault in incident.faults.values()} != {'regressed'}:
+            continue
+        every += 1
+        life = _Life(incident, nights, acceptances)
+        if life.called_false:
+            counts.false.append(incident)
+        elif life.over_by_itself:
+            single = _of_one_night(incident)
+            (counts.single if single else counts.false).append(incident)
+        if not incident.closed and not life.acknowledged and life.nights < BY_ITSELF:
+            young += 1
+    return counts._replace(all=every, young=young)
 
-    def explained(each: Incident) -> bool:
-        parts = [NAME.fullmatch(cell) for cell in each.cells]
-        own = {found.group('partition', 'check', 'metric') for found in parts if found}
-        begin = datetime.date.fromtimestamp(each.opened.start)
-        return each.number in acked or any(change.explains for change in each.changes) or \
-            any(cell in own and begin <= day for cell, day in values)
 
-    def lasted(each: Incident) -> int:
-        end = each.closed.start if each.closed else math.inf
-        return sum(each.opened.start < night <= end for night in nights)
+class _Life:
+    """How an incident ended, and whether somebody or something explains it."""
 
-    def by_itself(each: Incident) -> bool:
-        return bool(each.closed) and not each.closed.text and not explained(each) and lasted(each) <= BY_ITSELF
-    single = [each for each in chance if each.number not in called and by_itself(each) and _of_one_night(each)]
-    false = [each for each in chance if each.number in called or by_itself(each) and each not in single]
-    young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
-    return AlarmCounts(len(chance), false, single, young, a_month * days / budget.NIGHTS)
+    def __init__(self, incident: Incident, nights: Sequence[float],
+                 acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]):
+        acks = [event.text for event in incident.events if event.what == 'known']
+        texts = [incident.ack, *acks]
+        self.called_false = any(map(_FALSE_ALARM.match, texts))
+        self.acknowledged = bool(acks or incident.ack)
+        end = incident.closed.start if incident.closed else math.inf
+        self.nights = sum(incident.opened.start < night <= end for night in nights)
+        explained = (self.acknowledged or any(change.explains for change in incident.changes)
+                     or _accepted(incident, acceptances))
+        by_itself = bool(incident.closed) and not incident.closed.text and not explained
+        self.over_by_itself = by_itself and self.nights <= BY_ITSELF
+
+
+def _accepted(incident: Incident, acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]) -> bool:
+    """Return whether somebody accepted a value of its cells since the incident began."""
+    cells = set()
+    for name in incident.cells:
+        if match := NAME.fullmatch(name):
+            cells.add(match.group('partition', 'check', 'metric'))
+    begin = datetime.date.fromtimestamp(incident.opened.start)
+    return any(cell in cells and begin <= day for cell, day in acceptances)
 
 
 def _of_one_night(incident: Incident) -> bool:
@@ -226,26 +302,31 @@ def _of_one_night(incident: Incident) -> bool:
     return not incident.returned and last <= incident.opened.start
 
 
-def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[Incident]) -> str:
-    days = (time.time() - since) / _DAY
-    found = false_alarms(new, [night.start for night in every], days, systems.read(system).alarms.a_month,
-                         accepted.of_system(system))
-    if not found.all:
-        return f'none; the budget allows {_rounded(found.allowed)} false ones in these days'
-    count, mean = len(found.false), _rounded(found.allowed)
-    chance = counts.at_least(count, found.allowed)
-    named = _numbers(found.false)
-    if found.single:
-        named += f', {counted(len(found.single), "single night")}{_numbers(found.single)}'
-    young = f', {found.young} too young to tell' if found.young else ''
-    often = f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans' \
-        if count and chance < 0.05 else ''
-    return f'{count} of {found.all} proved false{named}{young}; the budget allows {mean} in these days{often}'
+def _alarms(span: _Span) -> str:
+    days = (time.time() - span.since) / _DAY
+    starts = [session.start for session in span.sessions]
+    a_month = systems.read(span.system).alarms.a_month
+    alarms = false_alarms(span.new, starts, days, a_month, accepted.of_system(span.system))
+    allowed = _rounded(alarms.allowed)
+    if not alarms.all:
+        return f'none; the budget allows {allowed} false ones in these days'
+    count = len(alarms.false)
+    text = f'{count} of {alarms.all} proved false{_numbers(alarms.false)}'
+    if alarms.single:
+        text += f', {counted(len(alarms.single), "single night")}{_numbers(alarms.single)}'
+    if alarms.young:
+        text += f', {alarms.young} too young to tell'
+    text += f'; the budget allows {allowed} in these days'
+    chance = counts.at_least(count, alarms.allowed)
+    if count and chance < 0.05:
+        text += f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans'
+    return text
 
 
-def _numbers(found: Sequence[Incident]) -> str:
+def _numbers(incidents: Sequence[Incident]) -> str:
     """Return ' (3, 7)'; '' for none."""
-    return f' ({", ".join(str(each.number) for each in found)})' if found else ''
+    numbers = ', '.join(str(incident.number) for incident in incidents)
+    return f' ({numbers})' if numbers else ''
 
 
 def _rounded(count: float) -> str:
@@ -257,13 +338,22 @@ def _rounded(count: float) -> str:
 def lines(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[Line]:
     """Yield the lines, a part a system."""
     for number, (title, notes) in enumerate(found):
-        yield from ([''] if number else [])
-        yield from ((title, 'bold'), *noted(notes))
+        if number:
+            yield ''
+        yield title, 'bold'
+        yield from noted(notes)
 
 
 def markdown(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
     """Return the same as Markdown, a heading a system."""
-    def plain(text: str) -> str:
-        return re.sub(r'([\\`*_{}\[\]<>#|])', r'\\\1', visible(text)).replace('\n', ' ')
-    return '\n'.join(f'## {plain(title)}\n\n' + ''.join(f'- **{label}**: {plain(text)}\n' for label, text in notes)
-                     for title, notes in found)
+    parts = []
+    for title, notes in found:
+        items = [f'- **{label}**: {_plain(text)}\n' for label, text in notes]
+        parts.append(f'## {_plain(title)}\n\n' + ''.join(items))
+    return '\n'.join(parts)
+
+
+def _plain(text: str) -> str:
+    """Return a text in which Markdown sees no mark."""
+    escaped = re.sub(r'([\\`*_{}\[\]<>#|])', r'\\\1', visible(text))
+    return escaped.replace('\n', ' ')
