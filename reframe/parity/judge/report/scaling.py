@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, partial
+from itertools import chain
 from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, NamedTuple
@@ -31,12 +31,18 @@ AXES = {'nodes': (('nodes', 'span'), 'nodes=1,2,4'), 'ranks': (('ranks_a_node', 
 #: Facts that a sweep changes; all others must be alike.
 _SWEPT = {*AXES, 'input', 'arguments'}
 _facts = cache(json.loads)
-Interval = tuple[float | None, float | None, float | None]
+
+
+class Interval(NamedTuple):
+    """A figure with the ends of its interval; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
 
 
 class Point(NamedTuple):
-    """The figure at a size. ``ratio`` to the smallest size's, and ``efficiency``: each with its interval, None
-    where there is none; ``why`` says it."""
+    """The figure at a size, its ratio to that at the smallest size, and the efficiency."""
 
     size: int
     value: float                     # median
@@ -45,7 +51,7 @@ class Point(NamedTuple):
     runs: int
     ratio: Interval
     efficiency: Interval
-    why: str
+    why: str                         # there is no interval
 
 
 class ScalingSeries(NamedTuple):
@@ -77,30 +83,41 @@ def of_check(check: str, by: str = '') -> list[ScalingSeries]:
     uuids = database.uuids()
     why = pl.concat_str('status', 'reason', separator=': ').str.strip_prefix(': ').alias('why')
     planned = history.rows(uuids).select('check', 'case', why).unique(maintain_order=True).collect()
-    if not (checks := sorted({*planned['check']})):
+    checks = sorted({*planned['check']})
+    if not checks:
         raise database.nothing_stored()
     if check not in checks:
         raise UsageError(unknown('check', check, checks))
-    planned = planned.filter(check=check)
-    seen, rows = [], _rows(uuids, [check])
+    rows = _rows(uuids, [check])
+    measured = []
     for axis in [by] if by else AXES:
         sweeps = [sweep for own in rows for sweep in _sweeps(own, axis)]
-        if found := [sweep for sweep in sweeps if sweep.points[1:]]:
-            return [sweep for sweep in found if sweep.kind] or found
-        if sizes := sorted({point.size for sweep in sweeps for point in sweep.points}):
-            seen.append(f'{axis} {", ".join(map(str, sizes))}')
-    axis = by or ('threads' if any(' %threads=' in case for case in planned['case']) else 'nodes')
-    raise NothingMeasured(f'{check}: nothing to scale: no place has figures on two sizes ('
-                          f'{"; ".join(seen) or planned["why"][-1] or f"{axis} unknown"}); measure some: '
-                          f'reframe -c checks/ -n {check} -P {AXES[axis][1]} -r')
+        scaled = [sweep for sweep in sweeps if len(sweep.points) > 1]
+        if scaled:
+            return [sweep for sweep in scaled if sweep.kind] or scaled
+        sizes = sorted({point.size for sweep in sweeps for point in sweep.points})
+        if sizes:
+            measured.append(f'{axis} {", ".join(map(str, sizes))}')
+    raise _nothing_to_scale(check, by, planned.filter(check=check), '; '.join(measured))
+
+
+def _nothing_to_scale(check: str, by: str, planned: pl.DataFrame, measured: str) -> NothingMeasured:
+    axis = by
+    if not axis:
+        has_threads = any(' %threads=' in case for case in planned['case'])
+        axis = 'threads' if has_threads else 'nodes'
+    why = measured or planned['why'][-1] or f'{axis} unknown'
+    return NothingMeasured(f'{check}: nothing to scale: no place has figures on two sizes ({why}); measure some: '
+                           f'reframe -c checks/ -n {check} -P {AXES[axis][1]} -r')
 
 
 def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> list[pl.DataFrame]:
     """Return the figures of these checks, those of each check, place and environment by themselves."""
-    rows = history.counted(history.rows(uuids), labelled=True).filter(
-        *wanted, pl.col('check').is_in(list(checks)), pl.col('value').is_not_null(), pl.col('status') == ''
-    ).with_columns(place=pl.col('system') + ':' + pl.col('partition'))
-    return rows.collect().partition_by('check', 'place', 'environ', maintain_order=True)
+    counted = history.counted(history.rows(uuids), labelled=True)
+    of_checks = pl.col('check').is_in(list(checks))
+    rows = counted.filter(*wanted, of_checks, pl.col('value').is_not_null(), pl.col('status') == '')
+    place = pl.col('system') + ':' + pl.col('partition')
+    return rows.with_columns(place=place).collect().partition_by('check', 'place', 'environ', maintain_order=True)
 
 
 def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[ScalingSeries]:
@@ -108,73 +125,106 @@ def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[ScalingSeries]:
     size = pl.col('alike').str.json_path_match(f'$.{by}').cast(pl.Int64, strict=False)
     rows = rows.with_columns(at=size).filter(pl.col('at').is_not_null())
     several = rows.filter(pl.col('at').n_unique().over('session') > 1)
-    newest = (rows if several.is_empty() else several)['start'].max()
-    rows = rows.filter(pl.col('start') >= (newest or 0) - DAYS * 86400).sort('start')
-    runs = ({**row, 'facts': _facts(row['alike'])} for row in rows.iter_rows(named=True))
-    for (case, _), own in grouped(runs, lambda row: (_without(by, row['case']), row['metric'])).items():
+    with_newest = rows if several.is_empty() else several
+    newest = with_newest['start'].max() or 0
+    rows = rows.filter(pl.col('start') >= newest - DAYS * 86400).sort('start')
+    sweeps: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        row['facts'] = _facts(row['alike'])
+        sweeps.setdefault((_without(by, row['case']), row['metric']), []).append(row)
+    for (case, _), own in sweeps.items():
         yield _sweep(case, by, own)
 
 
 def _without(by: str, case: str) -> str:
     """Return the case without the parameters that sweep the axis."""
-    return ' %'.join(part for part in case.split(' %') if part.partition('=')[0] not in AXES[by][0])
+    parameters, _ = AXES[by]
+    parts = [part for part in case.split(' %') if part.partition('=')[0] not in parameters]
+    return ' %'.join(parts)
 
 
 def _declared(case: str, metric: str) -> str:
     """Return strong or weak, as the code declares it for a figure of all ranks or threads together; else ''."""
     name = f'{case.replace(" ", "")}.{metric}'
-    return next((kind for code in codes.every() for pattern, kind in code.scales.items()
-                 if re.match(pattern, name)), '')
+    for code in codes.every():
+        for pattern, kind in code.scales.items():
+            if re.match(pattern, name):
+                return kind
+    return ''
 
 
 def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> ScalingSeries:
     """Keep of each size the runs like its newest, and the sizes like the newest of all; ``rows``: oldest first."""
     last = rows[-1]
     alike = {fact: value for fact, value in last['facts'].items() if fact not in _SWEPT}
-    sizes, notes = grouped(rows, itemgetter('at')), []
-    for size, own in list(sizes.items()):
-        facts, label = own[-1]['facts'], own[-1]['label']
-        if unlike := differing(facts, alike):
-            notes.append(f'{by} {size} left out, unlike the newest: '
-                         + ', '.join(f'{fact} {facts[fact]} | {alike[fact]}' for fact in unlike))
-            del sizes[size]
+    sizes, notes = {}, []
+    for size, runs in grouped(rows, itemgetter('at')).items():
+        facts, label = runs[-1]['facts'], runs[-1]['label']
+        unlike = [f'{fact} {facts[fact]} | {alike[fact]}' for fact in differing(facts, alike)]
+        if unlike:
+            notes.append(f'{by} {size} left out, unlike the newest: {", ".join(unlike)}')
             continue
-        sizes[size] = [row for row in own if not differing(row['facts'], facts) and row['label'] == label]
-        notes += [f'{by} {size}: {label}'] if label else []
-    kind, problem = _kind(_declared(case, last['metric']), [sizes[size][-1]['facts'] for size in sorted(sizes)])
-    points = [_point(size, sizes[size], min(sizes), sizes[min(sizes)], kind) for size in sorted(sizes)]
-    about = (last[name] for name in ('place', 'environ', 'subsystem', 'check'))
-    metric = (last[name] for name in ('metric', 'unit', 'better'))
+        sizes[size] = [run for run in runs if not differing(run['facts'], facts) and run['label'] == label]
+        if label:
+            notes.append(f'{by} {size}: {label}')
+    in_order = sorted(sizes)
+    newest_facts = [sizes[size][-1]['facts'] for size in in_order]
+    kind, problem = _kind(_declared(case, last['metric']), newest_facts)
+    least = in_order[0]
+    points = [_point(size, sizes[size], least, sizes[least], kind) for size in in_order]
+    about = [last[name] for name in ('place', 'environ', 'subsystem', 'check')]
+    metric = [last[name] for name in ('metric', 'unit', 'better')]
     return ScalingSeries(*about, case, *metric, by, kind, problem, points, notes)
 
 
 def _kind(kind: str, facts: list[dict[str, str]]) -> tuple[str, str]:
     """Return strong, weak or '', and how the problem goes with the size, as the runs' own inputs tell."""
-    inputs, commands = (list(dict.fromkeys(re.sub(r' [pq]=\d+', '', each.get(fact, '')) for each in facts))
-                        for fact in ('input', 'arguments'))
-    told = f'{inputs[0]} .. {inputs[-1]}' if inputs[1:] else inputs[0]
-    if kind == 'strong' and (inputs[1:] or commands[1:]):
-        return '', f'not the same problem: {told or " .. ".join(commands)}'
-    return 'strong' if kind == 'weak' and inputs == [told] != [''] else kind, told
+    inputs, commands = _different(facts, 'input'), _different(facts, 'arguments')
+    problem = inputs[0]
+    if len(inputs) > 1:
+        problem = f'{inputs[0]} .. {inputs[-1]}'
+    if kind == 'strong' and (len(inputs) > 1 or len(commands) > 1):
+        return '', f'not the same problem: {problem or " .. ".join(commands)}'
+    if kind == 'weak' and len(inputs) == 1 and problem:         # one input on all sizes
+        kind = 'strong'
+    return kind, problem
+
+
+def _different(facts: list[dict[str, str]], fact: str) -> list[str]:
+    """Return the different values of a fact, without the grid of ranks in them."""
+    values = [re.sub(r' [pq]=\d+', '', of_size.get(fact, '')) for of_size in facts]
+    return list(dict.fromkeys(values))
 
 
 def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[str, Any]], kind: str) -> Point:
     """Compare a size with the smallest: the efficiency is the speed a node, rank or thread, as a share of its."""
-    found = interval.Ratio(1.0)
+    result = interval.Ratio(1.0)
     if size != least:
         try:
-            found = interval.ratio(*(interval.sample((row['session'], row['value']) for row in of)
-                                     for of in (first, rows)))
+            result = interval.ratio(_sample(first), _sample(rows))
         except ValueError as err:
-            found = interval.Ratio(None, why=str(err))
-    ratio = found.ratio, found.low, found.high
-    speed = ratio if rows[0]['better'] == 'higher' else tuple(1 / r if r else None for r in (
-        found.ratio, found.high, found.low))
-    # a weak sweep's time stays where it scales; its rate grows, and so does the speed of one problem
-    grown = 1 if kind == 'weak' and rows[0]['better'] == 'lower' else size / least
-    return Point(size, median(row['value'] for row in rows), [s for row in rows if (s := row['seconds'])],
-                 len({row['session'] for row in rows}), len(rows), ratio,
-                 tuple(s / grown if s and kind else None for s in speed), found.why)
+            result = interval.Ratio(None, why=str(err))
+    ratio = Interval(result.ratio, result.low, result.high)
+    speed = ratio
+    if rows[0]['better'] != 'higher':
+        speed = Interval(_inverse(ratio.value), _inverse(ratio.high), _inverse(ratio.low))
+    efficiency = Interval(None, None, None)
+    if kind:
+        # a weak sweep's time stays where it scales; its rate grows, and so does the speed of one problem
+        grown = 1 if kind == 'weak' and rows[0]['better'] == 'lower' else size / least
+        efficiency = Interval(*(share / grown if share else None for share in speed))
+    seconds = [row['seconds'] for row in rows if row['seconds']]
+    sessions = {row['session'] for row in rows}
+    middle = median(row['value'] for row in rows)
+    return Point(size, middle, seconds, len(sessions), len(rows), ratio, efficiency, result.why)
+
+
+def _sample(rows: list[dict[str, Any]]) -> interval.Sample:
+    return interval.sample((row['session'], row['value']) for row in rows)
+
+
+def _inverse(share: float | None) -> float | None:
+    return 1 / share if share else None
 
 
 # ---- text
@@ -182,27 +232,43 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
 def lines(sweeps: list[ScalingSeries]) -> Iterator[console.Line]:
     """Yield the lines of a table a case, its metrics below one another."""
     cases = grouped(sweeps, attrgetter('case', 'place', 'environ', 'kind', 'problem'))
-    for number, ((case, place, environ, kind, problem), own) in enumerate(cases.items()):
-        what = f'{kind} scaling' if kind else 'neither strong nor weak is known'
-        what += f' ({problem})' if problem else ''
-        yield from ([''] if number else [])
-        yield f'{case} by {own[0].by} on {place}+{environ}: {what}', 'bold'
-        table = [[own[0].by, 'metric', 'median', 'time of a run', 'ratio', '95 %', 'efficiency', '95 %',
-                  'sessions: runs']]
+    for number, own in enumerate(cases.values()):
+        if number:
+            yield ''
+        yield _title(own[0]), 'bold'
+        table = [[own[0].by, *_HEAD]]
+        notes: list[str] = []
         for sweep in own:
-            table += [[str(p.size), sweep.metric, figures.figure(p.value, sweep.unit),
-                       _time(p), _ratio(p.ratio[0]), _limits(p.ratio, _ratio),
-                       _percent(p.efficiency[0]), _limits(p.efficiency, _percent),
-                       f'{p.sessions}: {p.runs}'] for p in sweep.points]
+            table += [_cells(sweep, point) for point in sweep.points]
+            notes += [*sweep.notes, *(point.why for point in sweep.points)]
         yield from columns(table, right=(0, 2, 3, 4, 6))
-        why = (note for sweep in own for note in (*sweep.notes, *(p.why for p in sweep.points)))
-        yield from (f'  {note}' for note in dict.fromkeys(filter(None, why)))
+        for note in dict.fromkeys(filter(None, notes)):
+            yield f'  {note}'
+
+
+_HEAD = ('metric', 'median', 'time of a run', 'ratio', '95 %', 'efficiency', '95 %', 'sessions: runs')
+
+
+def _title(sweep: ScalingSeries) -> str:
+    title = f'{sweep.case} by {sweep.by} on {sweep.place}+{sweep.environ}: '
+    title += f'{sweep.kind} scaling' if sweep.kind else 'neither strong nor weak is known'
+    return f'{title} ({sweep.problem})' if sweep.problem else title
+
+
+def _cells(sweep: ScalingSeries, point: Point) -> list[str]:
+    ratio, efficiency = point.ratio, point.efficiency
+    return [str(point.size), sweep.metric, figures.figure(point.value, sweep.unit), _time(point),
+            _ratio(ratio.value), _limits(ratio, _ratio),
+            _percent(efficiency.value), _limits(efficiency, _percent),
+            f'{point.sessions}: {point.runs}']
 
 
 def _time(point: Point) -> str:
+    if not point.seconds:
+        return figures.NOTHING
+    time = figures.duration(median(point.seconds))
     spread = interval.spread(point.seconds)
-    beside = '' if spread is None else f' ± {figures.percent(spread)}'
-    return figures.duration(median(point.seconds)) + beside if point.seconds else figures.NOTHING
+    return time if spread is None else f'{time} ± {figures.percent(spread)}'
 
 
 _ratio = partial(figures.number, pad=True)
@@ -213,7 +279,7 @@ def _percent(share: float | None) -> str:
 
 
 def _limits(of: Interval, text: Callable[[float | None], str]) -> str:
-    return f'[{text(of[1])}, {text(of[2])}]' if of[1] is not None else figures.NOTHING
+    return figures.NOTHING if of.low is None else f'[{text(of.low)}, {text(of.high)}]'
 
 
 _COLUMNS = ('place', 'environ', 'check', 'case', 'metric', 'unit', 'better', 'by', 'kind')
@@ -223,9 +289,15 @@ _OF_POINT = ('size', 'value', 'seconds', 'sessions', 'runs', 'ratio', 'ratio_low
 
 def table(sweeps: list[ScalingSeries]) -> str:
     """Return a row for each size of each metric as CSV; seconds: the median of the runs."""
-    return csvfile.written((*_COLUMNS, *_OF_POINT), (
-        [*(getattr(sweep, name) for name in _COLUMNS), p.size, p.value, median(p.seconds) if p.seconds else None,
-         p.sessions, p.runs, *p.ratio, *p.efficiency, p.why] for sweep in sweeps for p in sweep.points))
+    rows = []
+    for sweep in sweeps:
+        about = [getattr(sweep, name) for name in _COLUMNS]
+        for point in sweep.points:
+            seconds = median(point.seconds) if point.seconds else None
+            counts = point.sessions, point.runs
+            rows.append([*about, point.size, point.value, seconds, *counts, *point.ratio, *point.efficiency,
+                         point.why])
+    return csvfile.written((*_COLUMNS, *_OF_POINT), rows)
 
 
 # ---- drawings
@@ -233,29 +305,54 @@ def table(sweeps: list[ScalingSeries]) -> str:
 def drawn(session: str, cells: Iterable[Cell]) -> list[Drawing]:
     """Return a drawing for each sweep of the session's cells whose kind is known, `drawings.MOST` at most: figures
     with their intervals, and a line for what scales without loss."""
-    swept: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        case = next((case for by in AXES if (case := _without(by, cell.case)) != cell.case), '')
-        if cell.value is not None and case and _declared(case, cell.metric):
-            swept[case, cell.metric].append(cell)
-    chosen = [cell for own in list(swept.values())[:drawings.MOST] for cell in own]
-    plots: dict[Plot, list[PlotLine]] = defaultdict(list)
+    chosen = _swept(cells)
+    checks = {cell.check for cell in chosen}
+    cases = [cell.case for cell in chosen]
+    plots: dict[Plot, list[PlotLine]] = {}
     for system, partition in sorted({(cell.system, cell.partition) for cell in chosen}):
         nights = database.sessions_of(system, partition, DAYS, until=session)
-        wanted = pl.col('case').is_in([cell.case for cell in chosen]) & (pl.col('partition') == partition)
-        for rows in _rows(nights, {cell.check for cell in chosen}, wanted):
-            axes = ([sweep for sweep in _sweeps(rows, by) if sweep.points[1:]] for by in AXES)
-            for sweep in next(filter(None, axes), []):
+        wanted = pl.col('case').is_in(cases) & (pl.col('partition') == partition)
+        for rows in _rows(nights, checks, wanted):
+            for sweep in _of_first_axis(rows):
                 if sweep.kind:
                     plot = Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit, sweep.better)
-                    plots[plot].append(_line(sweep, f'{partition}+{sweep.environ}, {sweep.kind}'))
-    return [made for plot, lines in plots.items() if (made := drawings.draw(plot, lines))]
+                    line = _line(sweep, f'{partition}+{sweep.environ}, {sweep.kind}')
+                    plots.setdefault(plot, []).append(line)
+    drawn = [drawings.draw(plot, lines) for plot, lines in plots.items()]
+    return [drawing for drawing in drawn if drawing]
+
+
+def _swept(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells of the first sweeps whose kind is declared."""
+    sweeps: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        shorter = [case for case in (_without(by, cell.case) for by in AXES) if case != cell.case]
+        case = shorter[0] if shorter else ''
+        if cell.value is not None and case and _declared(case, cell.metric):
+            sweeps.setdefault((case, cell.metric), []).append(cell)
+    return list(chain(*list(sweeps.values())[:drawings.MOST]))
+
+
+def _of_first_axis(rows: pl.DataFrame) -> list[ScalingSeries]:
+    """Return the sweeps by the first axis on which some have several sizes."""
+    for by in AXES:
+        sweeps = [sweep for sweep in _sweeps(rows, by) if len(sweep.points) > 1]
+        if sweeps:
+            return sweeps
+    return []
 
 
 def _line(sweep: ScalingSeries, name: str) -> PlotLine:
-    first, weak_time = sweep.points[0], sweep.kind == 'weak' and sweep.better == 'lower'
-    power = 0 if weak_time else 1 if sweep.better == 'higher' else -1
-    at = {p.size: [first.value * r for r in p.ratio] if p.ratio[1] else [p.value] for p in sweep.points}
-    return PlotLine(name, {size: value for size, (value, *_) in at.items()},
-                limits={size: (low, high) for size, (_, *ends) in at.items() if ends for low, high in [ends]},
-                law=lambda size: first.value * (size / first.size) ** power)
+    """Return the figures as the smallest size's, times the ratio to it: the interval is of that."""
+    first = sweep.points[0]
+    power = 1 if sweep.better == 'higher' else -1
+    if sweep.kind == 'weak' and sweep.better == 'lower':
+        power = 0
+    points, limits = {}, {}
+    for point in sweep.points:
+        ratio = point.ratio
+        points[point.size] = point.value
+        if ratio.low:
+            points[point.size] = first.value * ratio.value
+            limits[point.size] = first.value * ratio.low, first.value * ratio.high
+    return PlotLine(name, points, limits=limits, law=lambda size: first.value * (size / first.size) ** power)
