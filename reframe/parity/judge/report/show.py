@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -66,40 +67,45 @@ def of_cell(wanted: str, session: str = '') -> CellView:
     uuid = verdict.session.uuid
     frame = history.load(cell.system, reruns=True, labelled=True)
     sessions = database.sessions(cell.system, changes.SESSIONS)
+    attribution, = cause.of_cells([cell], verdict.cells, frame, sessions, uuid)
+    nights, = stored_nights([cell], uuid)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
-    spans = ((each.start, each.end) for each in map(database.brief, (uuid, *confirming)))
-    output, note = _output(cell.outputdir, *spans)
-    return CellView(name=name, session=uuid, start=verdict.session.start, cell=cell,
-                nights=stored_nights([cell], uuid)[0],
-                attribution=cause.of_cells([cell], verdict.cells, frame, sessions, uuid)[0],
-                output=output, output_note=note, rerun=_rerun(cell, verdict))
+    stored = map(database.brief, (uuid, *confirming))
+    output, note = _output(cell.outputdir, *((each.start, each.end) for each in stored))
+    return CellView(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=nights,
+                    attribution=attribution, output=output, output_note=note, rerun=_rerun(cell, verdict))
 
 
 def _output(folder: str, *sessions: tuple[float, float]) -> tuple[dict[str, list[str]], str]:
     """Return lines by file, and a note; ``sessions``: begin and end of the session, and of its reruns.
 
     A case has one folder, which every session uses again: an output of another time is not shown."""
-    files = [file for name in _LINES if folder and (file := Path(folder, name)).is_file()]
+    if not folder:
+        return {}, ''
+    files = [file for file in (Path(folder, name) for name in _LINES) if file.is_file()]
     if not files:
-        return {}, folder and 'the output is not there any more'
+        return {}, 'the output is not there any more'
     written = max(file.stat().st_mtime for file in files)
     at = times.minute(written)
     away = [max(begin - written, written - end, 0.0) for begin, end in sessions]
     if min(away) > _CLOCKS_SECONDS:
         return {}, f'the output there is of another run ({at}): it is not shown'
     note = '' if away[0] == min(away) else f'the output is of the run that confirms this one ({at})'
-    return {file.name: shown for file in files if (shown := tail(file, _LINES[file.name]))}, note
+    tails = {file.name: tail(file, _LINES[file.name]) for file in files}
+    return {name: lines for name, lines in tails.items() if lines}, note
 
 
 def tail(file: Path, count: int) -> list[str]:
     """Return the last ``count`` lines that are not empty, made visible, cut to the width of a page."""
     try:
         with open(file, 'rb') as opened:
-            opened.seek(max(0, os.fstat(opened.fileno()).st_size - _BYTES))
+            size = os.fstat(opened.fileno()).st_size
+            opened.seek(max(0, size - _BYTES))
             text = opened.read(_BYTES).decode('utf-8', errors='replace')
     except OSError as err:
         return [f'{file.name}: {err.strerror}']
-    lines = [line.expandtabs() for raw in visible(text).split('\n') if (line := raw.rstrip())]
+    stripped = [line.rstrip() for line in visible(text).split('\n')]
+    lines = [line.expandtabs() for line in stripped if line]
     return [line if len(line) <= _WIDTH else line[:_WIDTH - 1] + '…' for line in lines[-count:]]
 
 
@@ -118,12 +124,16 @@ _SPECIAL = re.compile(r'([.^$*+?{}\[\]\\|()])')
 def _rerun(cell: Cell, verdict: Verdict) -> str:
     if not cell.environ:
         return ''
-    environs = {c.environ for c in verdict.cells if (c.case, c.partition) == (cell.case, cell.partition)}
-    partitions = systems.read(cell.system).partitions
-    queued = any(p.name == cell.partition and p.scheduler in NAMES_NODES for p in partitions)
-    return rerun_line(cell.case, cell.system, cell.partition if len(partitions) > 1 else '',
-                      cell.environ if len(environs) > 1 else '', cell.size, verdict.session.cmdline,
-                      cell.nodes if queued else ())
+    environs = set()
+    for other in verdict.cells:
+        if (other.case, other.partition) == (cell.case, cell.partition):
+            environs.add(other.environ)
+    environ = cell.environ if len(environs) > 1 else ''
+    schedulers = {partition.name: partition.scheduler for partition in systems.read(cell.system).partitions}
+    partition = cell.partition if len(schedulers) > 1 else ''
+    queued = schedulers.get(cell.partition) in NAMES_NODES
+    nodes = cell.nodes if queued else ()
+    return rerun_line(cell.case, cell.system, partition, environ, cell.size, verdict.session.cmdline, nodes)
 
 
 def rerun_line(case: str, system: str, partition: str, environ: str, size: str, cmdline: str,
@@ -133,12 +143,10 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
     ``nodes``: where it shall run; none: wherever the scheduler likes.
     The pattern is met from end to end: the name of one case may be the beginning of another's."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option, long in _KEPT.items():
-        parser.add_argument(option, long, dest=option, action='append', default=[])
-    given: dict[str, list[str]] = vars(parser.parse_known_args(plan_file.words(cmdline))[0])
-    own, given['-P'] = swept_apart(case, {value.partition('=')[0].rpartition('.')[2] for value in given['-P']})
-    if size not in ('quick', OWN) and f'size={size}' not in given['-S'] + given['-P'] and not given['--mode']:
+    given = _kept(cmdline)
+    own, given['-P'] = swept_apart(case, {_parameter(value) for value in given['-P']})
+    has_size = f'size={size}' in given['-S'] + given['-P'] or given['--mode']
+    if size not in ('quick', OWN) and not has_size:
         given['-S'] += [f'size={size}']
     top = paths.checkout() or paths.site()
     given['-c'] = [path for path in given['-c'] if not Path(top, path).resolve().is_relative_to(top / 'checks')]
@@ -146,10 +154,28 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
         others = [value for value in given['-J'] if not _PLACES.match(value)]
         given['-J'] = [*others, f'nodelist={",".join(nodes)}']
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
-    words += ['-p', f'^{_pattern(environ)}$'] if environ else []
+    if environ:
+        words += ['-p', f'^{_pattern(environ)}$']
     words += ['-n', f'^{_pattern(own.replace(" ", ""))}$']
-    return shlex.join([*words, *(word for option, values in given.items() for value in values
-                                 for word in (option, value))])
+    for option, values in given.items():
+        for value in values:
+            words += [option, value]
+    return shlex.join(words)
+
+
+def _kept(cmdline: str) -> dict[str, list[str]]:
+    """Return the values of the kept options of a command line."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option, long in _KEPT.items():
+        parser.add_argument(option, long, dest=option, action='append', default=[])
+    known, _ = parser.parse_known_args(plan_file.words(cmdline))
+    return vars(known)
+
+
+def _parameter(value: str) -> str:
+    """Return the name in a value of -P: 'threads' of 'Stream.threads=1,2'."""
+    name, _, _ = value.partition('=')
+    return name.rpartition('.')[2]
 
 
 def _pattern(name: str) -> str:
@@ -161,45 +187,65 @@ def _pattern(name: str) -> str:
 def lines(view: CellView) -> Iterator[Line]:
     """Yield the lines in the order of a person's questions."""
     row = CellText(view.cell)
-    yield from ((view.name, 'bold'),
-                ('   '.join(filter(None, (row.word.upper(), row.figure, row.reason))), STYLES[row.word]))
-    yield from (f'{label:8} {text}' for label, text in _facts(view, row) if text)
+    yield view.name, 'bold'
+    yield _joined('   ', row.word.upper(), row.figure, row.reason), STYLES[row.word]
+    for label, text in _facts(view, row):
+        if text:
+            yield f'{label:8} {text}'
     for file, tail in view.output.items():
-        yield from ('', f'{file}, its end:', *((f'  {line}', 'dim') for line in tail))
+        yield ''
+        yield f'{file}, its end:'
+        yield from ((f'  {line}', 'dim') for line in tail)
     if view.rerun:
-        yield from ('', f'rerun: {view.rerun}')
+        yield ''
+        yield f'rerun: {view.rerun}'
+
+
+def _joined(separator: str, *parts: str) -> str:
+    return separator.join(filter(None, parts))
 
 
 def _facts(view: CellView, row: CellText) -> Iterator[tuple[str, str]]:
-    cell, known = view.cell, view.attribution
+    cell, attribution = view.cell, view.attribution
     day, _, clock = view.start.partition('T')
     yield 'session', f'{view.session[:8]} · {day} {clock[:5]} · size {cell.size}'
     better = 'lower is better' if cell.better == 'lower' else ''
-    yield 'band', '   '.join(filter(None, (figures.band(cell.low, cell.high, cell.unit), better)))
-    yield 'limit', row.bound and f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
+    yield 'band', _joined('   ', figures.band(cell.low, cell.high, cell.unit), better)
+    if row.bound:
+        yield 'limit', f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
     yield 'nights', _history(view)
-    for i, change in enumerate(cell.anew):
-        yield '' if i else 'anew', f'other work since {change.when[:10]}: {change.what}'
-    yield 'runs', runs(view.cell, view.nights, view.session)
-    yield 'nodes', ' · '.join(filter(None, (*cell.nodes, cell.virtualisation, cell.jobid and f'job {cell.jobid}')))
-    yield 'output', ' · '.join(filter(None, (cell.outputdir, view.output_note)))
+    yield from _listed('anew', [f'other work since {change.when[:10]}: {change.what}' for change in cell.anew])
+    yield 'runs', runs(cell, view.nights, view.session)
+    job = f'job {cell.jobid}' if cell.jobid else ''
+    yield 'nodes', _joined(' · ', *cell.nodes, cell.virtualisation, job)
+    yield 'output', _joined(' · ', cell.outputdir, view.output_note)
     if row.word == 'regressed':
-        yield 'where', str(known.where)
-        yield 'part', str(known.subsystem)
-        yield '', ', '.join(name for name in known.subsystem.cells if name != view.name)
-    for i, change in enumerate(known.changes):
-        yield '' if i else 'changed', str(change)
+        yield 'where', str(attribution.where)
+        yield 'part', str(attribution.subsystem)
+        yield '', ', '.join(name for name in attribution.subsystem.cells if name != view.name)
+    yield from _listed('changed', [str(change) for change in attribution.changes])
+
+
+def _listed(label: str, texts: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the texts, the first with the label."""
+    for text in texts:
+        yield label, text
+        label = ''
 
 
 def _history(view: CellView) -> str:
-    if len(view.nights) < 2:
-        return f'only {view.nights[0].night[:10]}' if view.nights else 'no figure is stored'
-    values = [night.value for night in view.nights]
-    count = sum(night.disturbed for night in view.nights)
-    return (f'{sparkline(values, view.cell.low, view.cell.high)}   '
-            f'{figures.band(min(values), max(values), view.cell.unit)}   '
-            f'{len(values)}, {view.nights[0].night[:10]} .. {view.nights[-1].night[:10]}'
-            + (f', {count} of them disturbed' if count else ''))
+    nights, cell = view.nights, view.cell
+    if not nights:
+        return 'no figure is stored'
+    first, last = nights[0].night[:10], nights[-1].night[:10]
+    if len(nights) == 1:
+        return f'only {first}'
+    values = [night.value for night in nights]
+    curve = sparkline(values, cell.low, cell.high)
+    span = figures.band(min(values), max(values), cell.unit)
+    text = f'{curve}   {span}   {len(values)}, {first} .. {last}'
+    disturbed = sum(night.disturbed for night in nights)
+    return f'{text}, {disturbed} of them disturbed' if disturbed else text
 
 
 def stored_nights(cells: Sequence[Cell], session: str) -> list[list[ShownNight]]:
@@ -208,31 +254,41 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[ShownNight]]
         return []
     keys = [tuple(getattr(cell, name) for name in history.CELL) for cell in cells]
     wanted = pl.DataFrame(keys, schema=dict.fromkeys(history.CELL, history.TEXT), orient='row')
-    stored = history.load(cells[0].system, reruns=True, labelled=True, disturbed=True).join(
-        wanted, on=history.CELL, how='semi', maintain_order='left')
-    until = {tuple(cell): start for *cell, start in
-             stored.filter(session=session).select(*history.CELL, 'start').iter_rows()}
-    found: dict[tuple, list[dict]] = {}
+    everything = history.load(cells[0].system, reruns=True, labelled=True, disturbed=True)
+    stored = everything.join(wanted, on=history.CELL, how='semi', maintain_order='left')
+    until: dict[tuple, float] = {}
+    for *cell, start in stored.filter(session=session).select(*history.CELL, 'start').iter_rows():
+        until[tuple(cell)] = start
+    rows: dict[tuple, list[dict[str, Any]]] = {key: [] for key in keys}
     for row in history.nights(stored).collect().iter_rows(named=True):
-        cell = tuple(row[name] for name in history.CELL)
-        if row['start'] <= until.get(cell, math.inf):
-            found.setdefault(cell, []).append(row)
-    return [[ShownNight(session=row['session'], night=row['night'], value=row['value'], runs=row['runs'],
-                   nodes=sorted({*row['node'].replace(',', ' ').split()}), disturbed=row['disturbed'],
-                   reruns=[tuple(again.values()) for again in row['reruns']])
-             for row in found.get(key, [])[-NIGHTS:]] for key in keys]
+        key = tuple(row[name] for name in history.CELL)
+        if row['start'] <= until.get(key, math.inf):
+            rows[key].append(row)
+    return [list(map(_night, rows[key][-NIGHTS:])) for key in keys]
+
+
+def _night(row: dict[str, Any]) -> ShownNight:
+    nodes = row['node'].replace(',', ' ').split()
+    reruns = [tuple(rerun.values()) for rerun in row['reruns']]
+    return ShownNight(session=row['session'], night=row['night'], value=row['value'], runs=row['runs'],
+                      nodes=sorted(set(nodes)), disturbed=row['disturbed'], reruns=reruns)
 
 
 def runs(cell: Cell, nights: Sequence[ShownNight], session: str) -> str:
     """Return the single runs of this session where there are several, and its reruns with their nodes."""
-    tonight = next((night for night in nights[-1:] if night.session == session), None)
-    if tonight is None or len(tonight.runs) + len(tonight.reruns) < 2:
+    if not nights or nights[-1].session != session:
         return ''
-    texts, unit = figures.alike(cell.unit, *tonight.runs, *(value for value, _ in tonight.reruns))
+    tonight = nights[-1]
+    if len(tonight.runs) + len(tonight.reruns) < 2:
+        return ''
+    values = [value for value, _ in tonight.reruns]
+    texts, unit = figures.alike(cell.unit, *tonight.runs, *values)
     first = len(tonight.runs)
-    again = [f'{text} on {node}' if node else text
-             for text, (_, node) in zip(texts[first:], tonight.reruns, strict=True)]
-    return ' '.join((*texts[:first], unit)).strip() + (f'; again: {", ".join(again)}' if again else '')
+    text = ' '.join([*texts[:first], unit]).strip()
+    again = []
+    for figure, (_, node) in zip(texts[first:], tonight.reruns, strict=True):
+        again.append(f'{figure} on {node}' if node else figure)
+    return f'{text}; again: {", ".join(again)}' if again else text
 
 
 BLOCKS = '▁▂▃▄▅▆▇█'
@@ -242,14 +298,16 @@ _LEVEL = 0.05
 
 def sparkline(values: Sequence[float], *also: float | None) -> str:
     """Return one block a value, oldest first; ``also``: bounds that the scale takes in, too."""
-    known = [*values, *(x for x in also if x is not None)]
-    first, last = min(known), max(known)
+    scale = [*values, *(bound for bound in also if bound is not None)]
+    first, last = min(scale), max(scale)
     room = _LEVEL * max(abs(first), abs(last))
     if last - first < room:
         first, last = first - room / 2, last + room / 2
     if first == last:
         return BLOCKS[3] * len(values)
-    return ''.join(BLOCKS[round((v - first) / (last - first) * (len(BLOCKS) - 1))] for v in values)
+    top = len(BLOCKS) - 1
+    heights = [round((value - first) / (last - first) * top) for value in values]
+    return ''.join(BLOCKS[height] for height in heights)
 
 
 #: The newest sessions that are judged to find a cell; before them only cells with a figure are found.
@@ -261,35 +319,48 @@ def find(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
     """Return the judged session, the cell's name and the cell: of ``session``, or the newest one that planned it.
 
     Raises UsageError where ``wanted`` fits several cells or none, NothingMeasured without any session."""
-    seen: set[str] = set()
+    names_seen: set[str] = set()
     for verdict in chain(_sessions(session), () if session else _older(wanted)):
-        known = names(verdict.cells)
-        seen |= known.keys()
-        match fitting(wanted, known):
-            case [name]:
-                return verdict, name, known[name]
-            case [_, *_] as found:
-                shown = found[:20] + ([f'and {len(found) - 20} more'] if len(found) > 20 else [])
-                raise UsageError(f'{wanted!r} fits {len(found)} cells; name one:\n  ' + '\n  '.join(shown))
-    lower = {name.lower(): name for name in sorted(seen)}
-    near = [lower[name] for name in get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.3)]
-    raise UsageError(f'no cell {wanted!r} in the newest sessions; '
-                     + (f'the nearest: {", ".join(near)}' if near else 'parity verdict --all lists them'))
+        cells = names(verdict.cells)
+        names_seen |= cells.keys()
+        matches = fitting(wanted, cells)
+        if len(matches) > 1:
+            raise UsageError(f'{wanted!r} fits {len(matches)} cells; name one:\n  {_first(matches)}')
+        if matches:
+            name = matches[0]
+            return verdict, name, cells[name]
+    lower = {name.lower(): name for name in sorted(names_seen)}
+    near = get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.3)
+    nearest = ', '.join(lower[name] for name in near)
+    hint = f'the nearest: {nearest}' if near else 'parity verdict --all lists them'
+    raise UsageError(f'no cell {wanted!r} in the newest sessions; {hint}')
+
+
+def _first(lines: list[str]) -> str:
+    shown = lines[:20]
+    if len(lines) > 20:
+        shown.append(f'and {len(lines) - 20} more')
+    return '\n  '.join(shown)
 
 
 def newest() -> dict[str, Cell]:
     """Return every cell of the newest sessions by name, as it was when it was planned last."""
-    found: dict[str, Cell] = {}
-    for verdict in _sessions('') if database.uuids() else ():
-        found = names(verdict.cells) | found
-    return found
+    if not database.uuids():
+        return {}
+    cells: dict[str, Cell] = {}
+    for verdict in _sessions(''):
+        cells = names(verdict.cells) | cells
+    return cells
 
 
 def _sessions(session: str) -> Iterator[Verdict]:
     """Yield ``session``, or the newest ones that confirm no other, the newest first."""
     database.uuid(session)      # it says where there is none
+    if session:
+        yield judge.newest(session)
+        return
     nights = (uuid for uuid in reversed(database.uuids()) if not database.confirms(uuid))
-    for uuid in (session,) if session else islice(nights, SESSIONS):
+    for uuid in islice(nights, SESSIONS):
         yield judge.newest(uuid)
 
 
@@ -299,17 +370,26 @@ def _older(wanted: str) -> Iterator[Verdict]:
     for system in systems.names():
         frame = history.load(system, labelled=True)
         for row in frame.unique(['system', *history.CELL], keep='last').iter_rows(named=True):
+            newest = row['start'], row['session']
             for environ in (False, True):
-                last[history.cell_id(row, environ)] = row['start'], row['session']
-    if found := fitting(wanted, last):
-        yield judge.newest(max(last[name] for name in found)[1])
+                last[history.cell_id(row, environ)] = newest
+    matches = fitting(wanted, last)
+    if matches:
+        _, session = max(last[name] for name in matches)
+        yield judge.newest(session)
 
 
 def fitting(wanted: str, known: Iterable[str]) -> list[str]:
     """Return the names that ``wanted`` may mean: that very one, else those with its words in that order, else
     those with its pieces in that order. Case and spaces do not count."""
     pieces = [re.escape(piece) for piece in _APART.split(wanted) if piece]
+    if not pieces:
+        return []
     exact = f'^{re.escape(wanted.replace(" ", ""))}$'
-    ways = (exact, r'\b.*\b'.join(['', *pieces, '']), '.*'.join(pieces)) if pieces else ()
-    found = ([name for name in known if re.search(way, name, re.IGNORECASE)] for way in ways)
-    return next(filter(None, found), [])
+    with_words = r'\b.*\b'.join(['', *pieces, ''])
+    with_pieces = '.*'.join(pieces)
+    for pattern in (exact, with_words, with_pieces):
+        matches = [name for name in known if re.search(pattern, name, re.IGNORECASE)]
+        if matches:
+            return matches
+    return []
