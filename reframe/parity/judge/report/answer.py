@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from math import inf
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from parity.base import codes, figures, times
 from parity.base.console import Line, styled
@@ -19,6 +19,7 @@ from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
+from parity.judge.compare.pairs import PairState
 from parity.judge.report import incidents as words
 from parity.judge.stats.bounds import FIRST, WANTED
 from parity.judge.store.incidents import Incident, Where, WithVerdict
@@ -30,6 +31,7 @@ from parity.judge.verdict.model import (
     Attribution,
     Cell,
     CellText,
+    Change,
     Coverage,
     Subsystem,
     Verdict,
@@ -92,10 +94,10 @@ def of(verdict: Verdict) -> Answer:
     table = rows(verdict.cells)
     judged = any(cell.is_judged for cell in verdict.cells)
     entries = sorted(_entries(table, verdict), key=lambda entry: WORDS.index(entry.word))
+    headlines = [] if judged else list(_headlines(table, not entries))
+    notes = [(label, text) for label, text in _notes(verdict, table, entries) if text]
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
-                  counts=_counts(table), anew=list(_anew(verdict)),
-                  headlines=[] if judged else list(_headlines(table, not entries)),
-                  notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
+                  counts=_counts(table), anew=list(_anew(verdict)), headlines=headlines, notes=notes)
 
 
 # ---- entries
@@ -103,25 +105,34 @@ def of(verdict: Verdict) -> Answer:
 def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
     """Yield an entry for each cause, for each slow node of no slower cell, and for each pair that is not as
     expected."""
-    known = {incident.number: incident for incident in verdict.incidents}
-    groups = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
-    slow = [row.cell for cause in groups if cause.rows[0].word == 'regressed' for row in _shown(cause.rows)]
-    nights = _nights(slow, verdict.session.uuid) if slow else {}
-    for cause in sorted(groups, key=lambda cause: -len(cause.rows)):
-        incident = known.get(cause.rows[0].cell.incident)
+    by_number = {incident.number: incident for incident in verdict.incidents}
+    causes = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
+    causes.sort(key=lambda cause: -len(cause.rows))
+    nights = _nights_of(causes, verdict)
+    shown = set()
+    for cause in causes:
+        shown |= {row.cell.incident for row in cause.rows}
+        incident = by_number.get(cause.rows[0].cell.incident)
         yield _linked(incident, _entry(cause, incident, nights), verdict)
-    shown = {row.cell.incident for cause in groups for row in cause.rows}
-    for incident in incidents.of_nodes(known.values(), verdict.session.uuid):
+    for incident in incidents.of_nodes(by_number.values(), verdict.session.uuid):
         if incident.number not in shown:
-            yield _linked(incident, FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
-                                               lines=[f'where: {incident.where}'], next='parity show'), verdict)
+            entry = FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
+                               lines=[f'where: {incident.where}'], next='parity show')
+            yield _linked(incident, entry, verdict)
+    by_pair = {}
+    for incident in verdict.incidents:
+        for name in incident.faults:
+            by_pair.setdefault(name, incident)
     for pair in verdict.pairs:
         if pair.state == 'regressed' and not pair.acknowledged:
-            incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
-            yield _linked(incident, FaultEntry(
-                verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
-                title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
-                next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
+            yield _linked(by_pair.get(incidents.of_pair(pair)), _of_pair(pair), verdict)
+
+
+def _of_pair(pair: PairState) -> FaultEntry:
+    return FaultEntry(
+        verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
+        title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
+        next=f'parity compare {pair.baseline} {pair.candidate}')
 
 
 def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> FaultEntry:
@@ -129,40 +140,52 @@ def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> F
     if incident is None:
         return entry
     news = incidents.turn(incident, verdict.session.uuid)
-    ends = []                        # how a person ends an incident that no measurement ends
+    lines = list(entry.lines)
+    if incident.cause:
+        lines.append(f'cause: {incident.cause.text}')
+    # how a person ends an incident that no measurement ends
     if entry.word == 'failed':
-        ends = [f'known fault: parity ack {incident.number} --until DATE --why TEXT']
+        lines.append(f'known fault: parity ack {incident.number} --until DATE --why TEXT')
     elif entry.word == 'missing' and entry.cells:
-        ends = [f'never here: waivers: (a code) or retired: (a case) in systems/{incident.system}/system.yaml']
-    caused = [f'cause: {incident.cause.text}'] if incident.cause else []
+        lines.append('never here: waivers: (a code) or retired: (a case) in '
+                     f'systems/{incident.system}/system.yaml')
+    title = f'{incident.title} (incident {incident.number}, {news or incident.since_text})'
+    shown = entry.next.startswith('parity show')
+    command = f'parity show {incident.number}' if shown else entry.next
     return entry.model_copy(update={
-        'incident': incident.number, 'news': news, 'lines': [*entry.lines, *caused, *ends],
-        'title': f'{incident.title} (incident {incident.number}, {news or incident.since_text})',
-        'next': f'parity show {incident.number}' if entry.next.startswith('parity show') else entry.next})
+        'incident': incident.number, 'news': news, 'lines': lines, 'title': title, 'next': command})
 
 
 def _shown(group: list[CellText]) -> list[CellText]:
     return [row for row in group if row.cell.value is not None][:FIGURES]
 
 
-def _entry(cause: FaultGroup, incident: Incident | None, nights: dict[int, tuple[str, str]]) -> FaultEntry:
-    """``nights``: by the cell's id, its last nights and its runs of this one. Place and part are the incident's,
-    as its title is."""
+class _Nights(NamedTuple):
+    """A cell's last nights as blocks, and its runs of this one."""
+
+    blocks: str = ''
+    runs: str = ''
+
+
+def _entry(cause: FaultGroup, incident: Incident | None, nights: dict[int, _Nights]) -> FaultEntry:
+    """``nights``: by the cell's id. Place and part are the incident's, as its title is."""
     group = cause.rows
     worst, shown = group[0], _shown(group)
-    lines = [nights.get(id(row.cell), ('', ''))[1] for row in shown[:1]]
+    nights_of = [nights.get(id(row.cell), _Nights()) for row in shown]
+    lines = [nights_of[0].runs] if shown else []
     lines += [worst.reason, *_other_reasons(group)]
     if worst.cell.cause:
         lines += _of_cause(worst.cell.cause, incident or cause)
-    return FaultEntry(verdict=worst.word, title=cause.title, cells=[row.name for row in group],
-                      figures=[_figure(row, nights.get(id(row.cell), ('', ''))[0]) for row in shown],
-                      lines=[*filter(None, lines)],
-                      next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
+    listed = [_figure(row, own.blocks) for row, own in zip(shown, nights_of, strict=True)]
+    command = '' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}'
+    return FaultEntry(verdict=worst.word, title=cause.title, cells=[row.name for row in group], figures=listed,
+                      lines=[line for line in lines if line], next=command)
 
 
 def _of_cause(found: Attribution, whole: Incident | FaultGroup) -> list[str]:
     """Return a line for place, part and some changes: of a cell, but as all cells of its incident have them."""
-    where = found.where if found.where.kind == whole.where.kind == '' else whole.where
+    no_place = found.where.kind == whole.where.kind == ''
+    where = found.where if no_place else whole.where
     part = found.subsystem
     if whole.part and part.name != whole.part:
         part = Subsystem(name=whole.part)
@@ -176,24 +199,33 @@ def _other_reasons(group: list[CellText]) -> list[str]:
     for row in group:
         if row.word in ('failed', 'missing'):
             first.setdefault(row.cell.kind, row)
-    return [f'{row.name}: {row.reason}' for row in first.values()
-            if row is not group[0] and row.reason not in ('', group[0].reason)]
+    told = ('', group[0].reason)
+    return [f'{row.name}: {row.reason}' for row in first.values() if row.reason not in told]
 
 
-def _nights(cells: list[Cell], session: str) -> dict[int, tuple[str, str]]:
-    """Return for each cell, by its id, its last nights as blocks, and its runs of this night."""
+def _nights_of(causes: list[FaultGroup], verdict: Verdict) -> dict[int, _Nights]:
+    """Return the nights of the slower cells that are shown, by the cell's id."""
+    cells = []
+    for cause in causes:
+        if cause.rows[0].word == 'regressed':
+            cells += [row.cell for row in _shown(cause.rows)]
+    if not cells:
+        return {}
     from parity.judge.report import show  # it loads polars, which a verdict without a slow cell does not need
-    found = zip(cells, show.stored_nights(cells, session), strict=True)
-    return {id(cell): (show.sparkline([night.value for night in nights]) if len(nights) > 1 else '',
-                       show.runs(cell, nights, session)) for cell, nights in found}
+    session = verdict.session.uuid
+    nights_of = {}
+    for cell, nights in zip(cells, show.stored_nights(cells, session), strict=True):
+        blocks = show.sparkline([night.value for night in nights]) if len(nights) > 1 else ''
+        nights_of[id(cell)] = _Nights(blocks, show.runs(cell, nights, session))
+    return nights_of
 
 
 def _figure(row: CellText, nights: str) -> list[str]:
     """Return name, before -> now, change, and the last nights."""
     cell = row.cell
     (before, now), unit = figures.alike(cell.unit, cell.expected, cell.value)
-    return [row.title, f'{before} -> {now} {unit}' if cell.expected is not None else f'{now} {unit}',
-            figures.change(cell.value, cell.expected), nights]
+    figure = f'{now} {unit}' if cell.expected is None else f'{before} -> {now} {unit}'
+    return [row.title, figure, figures.change(cell.value, cell.expected), nights]
 
 
 # ---- the first figures
@@ -202,62 +234,107 @@ def _headlines(table: list[CellText], alone: bool) -> Iterator[Headline]:
     """Yield the figures that the codes name for a first screen, a few of each subsystem; all of less than FEW
     where they stand ``alone``, without a cause."""
     measured = [row for row in table if row.cell.value is not None and not row.cell.label]
-    few, places = alone and len(measured) < FEW, {row.cell.partition for row in measured}
+    places = {row.cell.partition for row in measured}
+    few = alone and len(measured) < FEW
+    most = FEW if few else HEADLINES * len(places)
+    headlines: dict[str, dict[str, Headline]] = {}
+    for row, name in _named(measured, few):
+        if len(places) > 1:
+            name = f'{name}, {row.cell.partition}'
+        of_subsystem = headlines.setdefault(row.cell.subsystem, {})
+        of_subsystem.setdefault(name, _headline(row, name))
+    for subsystem in sorted(headlines):
+        yield from list(headlines[subsystem].values())[:most]
+
+
+def _named(measured: list[CellText], few: bool) -> list[tuple[CellText, str]]:
+    """Return the rows that the codes name for a first screen, in their order, with that name; of ``few`` the
+    others follow with their titles."""
     patterns = [each for code in codes.every() for each in code.headlines.items()]
     fits = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in patterns)).match
-    likely = [(row, key) for row in measured if fits(key := row.name.partition('@')[0])]
-    named = [(row, name) for pattern, name in patterns for row, key in likely if re.match(pattern, key)]
-    named += [(row, row.title) for row in measured if few and all(row is not one for one, _ in named)]
-    found: dict[str, dict[str, Headline]] = {}
-    for row, name in named:
-        cell, own = row.cell, f'{name}, {row.cell.partition}' if len(places) > 1 else name
-        limit = figures.figure(cell.limit, cell.unit) if cell.limit else ''
-        found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
-            subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
-            could=f'{limit}: {_SAME.sub("", cell.limit_source)}' if limit else ''))
-    for subsystem in sorted(found):
-        yield from list(found[subsystem].values())[:FEW if few else HEADLINES * len(places)]
+    likely = [(row, row.name.partition('@')[0]) for row in measured]
+    likely = [(row, key) for row, key in likely if fits(key)]
+    named = []
+    for pattern, name in patterns:
+        named += [(row, name) for row, key in likely if re.match(pattern, key)]
+    if few:
+        with_name = {id(row) for row, _ in named}
+        named += [(row, row.title) for row in measured if id(row) not in with_name]
+    return named
+
+
+def _headline(row: CellText, name: str) -> Headline:
+    cell = row.cell
+    could = ''
+    if cell.limit:
+        could = f'{figures.figure(cell.limit, cell.unit)}: {_SAME.sub("", cell.limit_source)}'
+    return Headline(subsystem=cell.subsystem, name=name, figure=row.figure, share=cell.efficiency, could=could)
 
 
 # ---- sentences
 
 def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> str:
-    measured = sum(row.cell.is_figure for row in table)
-    figures = counted(measured, 'figure')
-    judged_rows = [row for row in table if row.cell.is_judged]
-    judged = len(judged_rows)
-    low = sum(bool(row.cell.once) for row in judged_rows)
-    blind = sum(row.word == 'blind' and not (row.cell.once or row.cell.slight) for row in judged_rows)
     if entries:
-        anew = next((f'{line}.' for line in _anew(verdict)), '')
-        rest = f'{len(entries) - 1} more below.' if entries[1:] else anew if anew or not judged else \
-            f'{counted(low, "more figure", "are")} slower tonight.' if low else \
-            'All else that shows is as it was.' if blind else 'All else is as it was.'
-        return f'{entries[0].title}. {rest}'.strip()
-    over = [f'Incident {each.number} is over{_why(each)}: {each.title}.' for each in verdict.incidents
-            if incidents.turn(each, verdict.session.uuid) == 'over']
+        return f'{entries[0].title}. {_beyond(verdict, table, entries)}'.strip()
+    over = _over(verdict)
     if over and not verdict.exit_code:
-        return ' '.join(over[:3])
+        return ' '.join(f'Incident {one.number} is over{_why(one)}: {one.title}.' for one in over[:3])
+    measured = sum(row.cell.is_figure for row in table)
     if verdict.exit_code and measured and verdict.warnings:
-        return f'{verdict.warnings[0][0].upper()}{verdict.warnings[0][1:]}.'
+        warning = verdict.warnings[0]
+        return f'{warning[0].upper()}{warning[1:]}.'
     if not measured:
         return _nothing_measured(table)
+    figures = counted(measured, 'figure')
     if all(row.cell.label == 'test bed' for row in table if row.cell.is_figure):
         return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
-    if often := judge.too_often(verdict.cells):
+    often = judge.too_often(verdict.cells)
+    if often:
         return _too_often(often, measured)
     lacking = _lacking(verdict.coverage)
+    judged = [row for row in table if row.cell.is_judged]
     if not judged:
         return _none_judged(verdict, table, figures, lacking)
-    small = sum(bool(row.cell.slight) for row in judged_rows)
-    counts = ((sum(bool(row.cell.acknowledged) for row in judged_rows), 'known'),
-              (sum(row.word == 'improved' for row in judged_rows), 'improved'), (low, 'slower tonight'),
-              (small, 'slightly slower'), (blind, 'blind'))
-    rest = [f'{count} {what}' for count, what in counts if count]
-    if sum(count for count, _ in counts) < judged:
-        rest.append('the others are as they were' if rest else 'all are as they were')
-    answer = f'{judged} of {counted(measured, "figure", "are")} judged: {", ".join(rest)}.'
+    answer = f'{len(judged)} of {counted(measured, "figure", "are")} judged: {_judged_kinds(judged)}.'
     return f'{answer} {lacking}.' if lacking else answer
+
+
+def _beyond(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> str:
+    """Return the sentence on what else there is beside the first entry."""
+    if len(entries) > 1:
+        return f'{len(entries) - 1} more below.'
+    for line in _anew(verdict):
+        return f'{line}.'
+    judged = [row for row in table if row.cell.is_judged]
+    if not judged:
+        return ''
+    low = sum(bool(row.cell.once) for row in judged)
+    if low:
+        return f'{counted(low, "more figure", "are")} slower tonight.'
+    return 'All else that shows is as it was.' if _count_blind(judged) else 'All else is as it was.'
+
+
+def _judged_kinds(judged: list[CellText]) -> str:
+    """Return how many of the judged figures are not as they were, by kind, and that the others are."""
+    counts = {'known': sum(bool(row.cell.acknowledged) for row in judged),
+              'improved': sum(row.word == 'improved' for row in judged),
+              'slower tonight': sum(bool(row.cell.once) for row in judged),
+              'slightly slower': sum(bool(row.cell.slight) for row in judged),
+              'blind': _count_blind(judged)}
+    kinds = [f'{count} {kind}' for kind, count in counts.items() if count]
+    if sum(counts.values()) < len(judged):
+        kinds.append('the others are as they were' if kinds else 'all are as they were')
+    return ', '.join(kinds)
+
+
+def _count_blind(judged: list[CellText]) -> int:
+    return sum(row.word == 'blind' and not (row.cell.once or row.cell.slight) for row in judged)
+
+
+def _over(verdict: Verdict) -> list[Incident]:
+    """Return the incidents that this session ended."""
+    session = verdict.session.uuid
+    return [incident for incident in verdict.incidents if incidents.turn(incident, session) == 'over']
 
 
 def _none_judged(verdict: Verdict, table: list[CellText], figures: str, lacking: str) -> str:
@@ -319,15 +396,28 @@ def _head(verdict: Verdict, table: list[CellText]) -> str:
     begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
     facts: dict[str, Any] = session.facts.get('machine') or {}
-    cores, memory = len(facts.get('core_sets') or ()), facts.get('memory_bytes')
-    machine = ', '.join(filter(None, (
-        counted(cores, 'core') if cores else '', facts.get('model_name'), memory and figures.figure(memory, 'B'),
-        f'{facts["backend"]} guest' if facts.get('kind') == 'virtual' else '')))
-    return ' · '.join(filter(None, (
-        session.system, machine if nodes <= {facts.get('hostname')} else counted(len(nodes), 'node'),
-        f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
-        f'session {session.uuid[:8]}',
-        'interrupted' if session.interrupted else '')))
+    one_machine = nodes <= {facts.get('hostname')}
+    parts = [session.system,
+             _machine(facts) if one_machine else counted(len(nodes), 'node'),
+             f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
+             f'session {session.uuid[:8]}']
+    if session.interrupted:
+        parts.append('interrupted')
+    return ' · '.join(filter(None, parts))
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    parts = []
+    cores = len(facts.get('core_sets') or ())
+    if cores:
+        parts.append(counted(cores, 'core'))
+    parts.append(facts.get('model_name'))
+    memory = facts.get('memory_bytes')
+    if memory:
+        parts.append(figures.figure(memory, 'B'))
+    if facts.get('kind') == 'virtual':
+        parts.append(f'{facts["backend"]} guest')
+    return ', '.join(filter(None, parts))
 
 
 def _counts(table: list[CellText]) -> str:
@@ -339,30 +429,42 @@ def _counts(table: list[CellText]) -> str:
 def _anew(verdict: Verdict) -> Iterator[str]:
     """Yield how many cells learn anew, and why; those that do for most reasons in one line. Then how many learned
     it, and have an accepted value of the work before."""
-    groups: Counter[str] = Counter()
-    former = sum(bool(cell.anew) and cell.state != 'learning' for cell in verdict.cells)
     yield from _never_judged(verdict)
-    for changes in (cell.anew for cell in verdict.cells
-                    if cell.anew and cell.state == 'learning' and cell.restarts < RESTARTS):
-        facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
-        day = changes[0].when[:10]
-        groups[f'{several(facts)} changed' + (f' on {day}' if day != verdict.session.start[:10] else '')] += 1
-    named = [(count, 'cell', why) for why, count in groups.most_common(WARNINGS)]
-    rest = groups.total() - sum(count for count, *_ in named)
-    for count, noun, text in (*named, *([(rest, 'more cell', 'parity verdict --json')] if rest else [])):
-        yield f'{counted(count, noun)} {"learns" if count == 1 else "learn"} anew: {text}'
+    reasons: Counter[str] = Counter()
+    for cell in verdict.cells:
+        if cell.anew and cell.state == 'learning' and cell.restarts < RESTARTS:
+            reasons[_changed(cell.anew, verdict.session.start[:10])] += 1
+    shown = reasons.most_common(WARNINGS)
+    for why, count in shown:
+        yield f'{counted(count, "cell")} {_learn(count)} anew: {why}'
+    rest = reasons.total() - sum(count for _, count in shown)
+    if rest:
+        yield f'{counted(rest, "more cell")} {_learn(rest)} anew: parity verdict --json'
+    former = sum(bool(cell.anew) and cell.state != 'learning' for cell in verdict.cells)
     if former:
         yield f'{counted(former, "accepted value")} of former work: parity refs propose'
 
 
+def _learn(count: int) -> str:
+    return 'learns' if count == 1 else 'learn'
+
+
+def _changed(changes: list[Change], today: str) -> str:
+    """Return which facts of a cell's work changed, and when it was not today."""
+    facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
+    day = changes[0].when[:10]
+    text = f'{several(facts)} changed'
+    return text if day == today else f'{text} on {day}'
+
+
 def _never_judged(verdict: Verdict) -> Iterator[str]:
     """Yield how many cells can never be judged, as their work changes before they learned it, and an example."""
-    groups: dict[str, list[Cell]] = {}
-    for cell in verdict.cells:
-        if cell.restarts >= RESTARTS:
-            groups.setdefault(several([change.fact for change in cell.anew]), []).append(cell)
-    for facts, cells in sorted(groups.items(), key=lambda each: -len(each[1]))[:WARNINGS]:
-        restarts, change = max(cell.restarts for cell in cells), cells[0].anew[0]
+    restarted = [cell for cell in verdict.cells if cell.restarts >= RESTARTS]
+    groups = grouped(restarted, lambda cell: several([change.fact for change in cell.anew]))
+    largest_first = sorted(groups.items(), key=lambda group: -len(group[1]))
+    for facts, cells in largest_first[:WARNINGS]:
+        restarts = max(cell.restarts for cell in cells)
+        change = cells[0].anew[0]
         yield (f'{counted(len(cells), "cell")} can never be judged: {facts} changed {restarts} times, never after '
                f'{FIRST + 1} nights alike; the last time {change.old} -> {change.new}')
 
@@ -372,21 +474,26 @@ def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -
     yield from _warnings(verdict)
     yield from _incidents(verdict, table, entries)
     yield from _cells(table)
-    states = Counter(pair.state + ', acknowledged' * bool(pair.acknowledged) for pair in verdict.pairs)
-    yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
+    states: Counter[str] = Counter()
+    for pair in verdict.pairs:
+        states[f'{pair.state}, acknowledged' if pair.acknowledged else pair.state] += 1
+    yield 'pairs', ' · '.join(f'{count} {state}' for state, count in sorted(states.items()))
     yield 'covers', verdict.coverage.line
     yield 'trust', verdict.trust
-    yield 'next', '' if any(entry.next for entry in entries) else verdict.next     # an entry ends with its own
+    if not any(entry.next for entry in entries):     # an entry ends with its own
+        yield 'next', verdict.next
 
 
 def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield from _first('careful', verdict.warnings, WARNINGS, 'warning', 'parity verdict --all')
     facts = verdict.session.facts
     load = (facts.get('before') or {}).get('load_1min')
-    cores = len((facts.get('machine') or {}).get('core_sets', ()))
+    machine = facts.get('machine') or {}
+    cores = len(machine.get('core_sets', ()))
     if load and cores and load >= cores:        # the set-up before the run has a load of its own
         yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
-    if disturbed := verdict.counts.get('disturbed'):
+    disturbed = verdict.counts.get('disturbed')
+    if disturbed:
         yield 'disturbed', (f'{counted(disturbed, "figure")}, while others used the CPUs or the clock was wrong: '
                             'shown, not judged')
 
@@ -394,49 +501,59 @@ def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
 def _incidents(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:
     """Yield the lines on what is acknowledged, over, or open without a cell tonight."""
     acked = [row for row in table if row.cell.acknowledged]
-    nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
-    numbers = {row.cell.incident for row in acked} - {0} | {each.number for each in nodes}
+    numbers = {row.cell.incident for row in acked if row.cell.incident}
+    numbers |= {incident.number for incident in
+                incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)}
     numbers |= {pair.incident for pair in verdict.pairs if pair.acknowledged}
     yield 'known', words.numbers(sorted(numbers), 'known')
-    known = [f'{row.name}: acknowledged {row.cell.acknowledged}' for row in acked if not row.cell.incident]
-    yield from _first('known', known, KNOWN, 'known fault', 'parity ack --list')
-    here = {entry.incident for entry in entries} | numbers
-    over = [f'incident {each.number}{_why(each)}: {each.title}' for each in verdict.incidents
-            if incidents.turn(each, verdict.session.uuid) == 'over']
+    without = [f'{row.name}: acknowledged {row.cell.acknowledged}' for row in acked if not row.cell.incident]
+    yield from _first('known', without, KNOWN, 'known fault', 'parity ack --list')
+    over = [f'incident {incident.number}{_why(incident)}: {incident.title}' for incident in _over(verdict)]
     yield from _first('over', over, FEW, 'incident', 'parity verdict --json')
-    left = [each for each in verdict.incidents if each.closed is None and each.number not in here]
-    for state, same in grouped(left, attrgetter('state')).items():
-        yield from _first(state, [f'incident {each.number}: {each.title}: {words.waits(each)}' for each in same],
-                          FEW, 'incident', 'parity verdict --json')
+    here = {entry.incident for entry in entries} | numbers
+    left = [incident for incident in verdict.incidents if not incident.closed and incident.number not in here]
+    for state, incidents_left in grouped(left, attrgetter('state')).items():
+        texts = [f'incident {incident.number}: {incident.title}: {words.waits(incident)}'
+                 for incident in incidents_left]
+        yield from _first(state, texts, FEW, 'incident', 'parity verdict --json')
 
 
 def _first(label: str, texts: Sequence[str], most: int, noun: str, command: str) -> Iterator[tuple[str, str]]:
     """Yield the first texts, and how many more the command prints."""
-    yield from ((label, text) for text in texts[:most])
-    if rest := len(texts[most:]):
+    for text in texts[:most]:
+        yield label, text
+    rest = len(texts[most:])
+    if rest:
         yield label, f'{counted(rest, f"more {noun}")}: {command}'
 
 
 def _cells(table: list[CellText]) -> Iterator[tuple[str, str]]:
     """Yield the lines on cells that nobody need act on."""
     cells = [row.cell for row in table]
-    by_word = Counter(cell.verdict for cell in cells)
+    by_word = grouped(cells, attrgetter('verdict'))
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
     yield from _first('once', [_once(row) for row in low], FEW, 'figure', 'parity verdict --all')
     yield 'slightly', slight(cells)
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
-    new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
-    if by_word['ok']:
-        yield 'in order', counted(by_word["ok"], "figure") + (f'; {new} too new to judge' if new else '')
-    blind = [cell.visible for cell in cells if cell.verdict == 'blind']
-    if blind:
-        best = f'; the best shows one of {figures.percent(min(filter(None, blind)))}' if any(blind) else ''
-        yield 'blind', (f'{counted(len(blind), "figure")} would not show a slowdown of '
-                        f'{figures.percent(WANTED)}{best} (parity verdict --all)')
-    skipped = Counter(_KINDS.get(c.kind, 'for other reasons') for c in cells if c.verdict == 'skipped')
-    if skipped:
-        kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
-        yield 'left out', f'{counted(by_word["skipped"], "cell")}: {kinds} (parity verdict --skipped)'
+    if 'ok' in by_word:
+        new = len(by_word.get('unreferenced', ())) + len(by_word.get('insufficient', ()))
+        text = counted(len(by_word['ok']), 'figure')
+        yield 'in order', f'{text}; {new} too new to judge' if new else text
+    if 'blind' in by_word:
+        yield 'blind', _blind(by_word['blind'])
+    if 'skipped' in by_word:
+        skipped = by_word['skipped']
+        kinds = Counter(_KINDS.get(cell.kind, 'for other reasons') for cell in skipped)
+        listed = ', '.join(f'{count} {kind}' for kind, count in kinds.most_common())
+        yield 'left out', f'{counted(len(skipped), "cell")}: {listed} (parity verdict --skipped)'
+
+
+def _blind(cells: list[Cell]) -> str:
+    text = f'{counted(len(cells), "figure")} would not show a slowdown of {figures.percent(WANTED)}'
+    shown = [cell.visible for cell in cells if cell.visible]
+    if shown:
+        text += f'; the best shows one of {figures.percent(min(shown))}'
+    return f'{text} (parity verdict --all)'
 
 
 def _once(row: CellText) -> str:
@@ -450,13 +567,14 @@ def _once(row: CellText) -> str:
 
 def slight(cells: Sequence[Cell]) -> str:
     """Return '12 figures 2.1 to 3.8 % slower since 2026-11-20', of slowdowns too small to alarm; '' for none."""
-    lost = sorted(cell.slight for cell in cells if cell.slight)
-    if not lost:
+    slower = [cell for cell in cells if cell.slight]
+    if not slower:
         return ''
-    ends = list(dict.fromkeys(figures.percent(share) for share in (lost[0], lost[-1])))
-    span = ' to '.join(ends) if len(ends) == 1 else f'{ends[0].removesuffix(" %")} to {ends[1]}'
-    since = min(cell.begin for cell in cells if cell.slight)
-    return (f'{counted(len(lost), "figure")} {span} slower since {times.day(since)}: too little to alarm '
+    shares = sorted(cell.slight for cell in slower)
+    least, most = figures.percent(shares[0]), figures.percent(shares[-1])
+    span = least if least == most else f'{least.removesuffix(" %")} to {most}'
+    since = times.day(min(cell.begin for cell in slower))
+    return (f'{counted(len(slower), "figure")} {span} slower since {since}: too little to alarm '
             '(alarms: least)')
 
 
@@ -475,48 +593,75 @@ def lines(verdict: Verdict, exits: bool = True, most: int | None = None) -> list
     """Return (text, style) for each line of the answer. ``exits``: parity's program ends with its exit code.
     ``most``: lines. The entries with news come first then, and those that do not fit are counted."""
     answer = of(verdict)
-    said, notes = list(_top(answer, verdict, exits)), ['', *noted(answer.notes)]
-    entries = sorted(answer.entries, key=lambda entry: not entry.news) if most else answer.entries
+    top = list(_top(answer, verdict, exits))
+    notes = ['', *noted(answer.notes)]
+    if most is None:
+        entries, room = answer.entries, inf
+    else:
+        entries = sorted(answer.entries, key=lambda entry: not entry.news)
+        room = most - len(top) - len(notes) - 1
     shown = [list(_entered(entry)) for entry in entries]
-    room = inf if most is None else most - len(said) - len(notes) - 1
-    some = min(ENTRIES, max(1, sum(end <= room for end in accumulate(map(len, shown)))))
-    said += chain.from_iterable(shown[:some])
+    fitting = sum(end <= room for end in accumulate(map(len, shown)))
+    some = min(ENTRIES, max(1, fitting))
+    whole = top + list(chain.from_iterable(shown[:some]))
     if len(entries) > some:
-        said.append(f'and {counted(len(entries) - some, "more cause")}: parity verdict --all')
-    said += notes
-    if most is not None and len(said) > most:
-        said[most - 1:] = [f'and {counted(len(said) - most + 1, "more line")}: parity verdict']
+        whole.append(f'and {counted(len(entries) - some, "more cause")}: parity verdict --all')
+    whole += notes
+    if most is not None and len(whole) > most:
+        rest = len(whole) - most + 1
+        whole[most - 1:] = [f'and {counted(rest, "more line")}: parity verdict']
     # nothing a job printed commands the terminal
-    return [(visible(text), style) for text, style in map(styled, said)]
+    return [(visible(text), style) for text, style in map(styled, whole)]
+
+
+#: No line ends at such a space.
+_FIRM = '\xa0'
 
 
 def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[Line]:
     """Yield the sentence, the head, the counts and the headlines."""
     code = verdict.exit_code
-    shown = f'  (exit\xa0code\xa0{code})' if code and exits else ''
-    for text in _wrapped(answer.sentence + shown):
-        yield text.replace('\xa0', ' '), 'bold red' if code else 'bold green'
+    sentence = answer.sentence
+    if code and exits:
+        sentence += f'  (exit{_FIRM}code{_FIRM}{code})'
+    for text in _wrapped(sentence):
+        yield text.replace(_FIRM, ' '), 'bold red' if code else 'bold green'
     age = f' ({figures.duration(verdict.session.age)} old)' if verdict.session.age >= 0 else ''
-    head = answer.head.replace(' · session ', f'{age} · session ')
-    parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
-    yield from (text.replace('\xa0', ' ') for text in _wrapped(parts))
+    head = answer.head.replace(' · session ', f'{age} · session ').replace(' ', _FIRM)
+    parts = head.replace(f'{_FIRM}·{_FIRM}', f' ·{_FIRM}')       # a line ends between parts only
+    for text in _wrapped(parts):
+        yield text.replace(_FIRM, ' ')
     yield from filter(None, (answer.counts, *answer.anew))
     if answer.headlines:
-        width = 5 if any(each.could for each in answer.headlines) else 3
-        table, before = [['', '', 'this machine', 'could do', 'share'][:width]], ''
-        for each in answer.headlines:
-            share = '' if each.share is None else f'{figures.percent(each.share):>5} {bar(each.share)}'
-            subsystem, before = '' if each.subsystem == before else each.subsystem, each.subsystem
-            table.append([subsystem, each.name, each.figure, brief(each.could, 35), share][:width])
-        yield from ('', *(line[2:] for line in columns(table, right=(2,))))
+        yield ''
+        for line in columns(_headline_table(answer.headlines), right=(2,)):
+            yield line[2:]
+
+
+def _headline_table(headlines: list[Headline]) -> list[list[str]]:
+    width = 5 if any(headline.could for headline in headlines) else 3
+    table = [['', '', 'this machine', 'could do', 'share']]
+    before = ''
+    for headline in headlines:
+        share = ''
+        if headline.share is not None:
+            share = f'{figures.percent(headline.share):>5} {bar(headline.share)}'
+        subsystem = '' if headline.subsystem == before else headline.subsystem
+        before = headline.subsystem
+        table.append([subsystem, headline.name, headline.figure, brief(headline.could, 35), share])
+    return [row[:width] for row in table]
 
 
 def _entered(entry: FaultEntry) -> Iterator[Line]:
-    yield from ('', (entry.title, 'bold'), *columns(entry.figures))
+    yield ''
+    yield entry.title, 'bold'
+    yield from columns(entry.figures)
     rest = len(entry.cells) - len(entry.figures)
-    if rest > 0 < len(entry.figures):
+    if rest > 0 and entry.figures:
         yield f'  and {counted(rest, "more cell")}'
-    yield from (text for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  '))
+    for line in (*entry.lines, entry.next):
+        if line:
+            yield from _wrapped(line, '  ')
 
 
 def noted(notes: list[tuple[str, str]]) -> Iterator[str]:
@@ -527,11 +672,13 @@ def noted(notes: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=first if other is None else other,
+    following = first if other is None else other
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=following,
                          break_long_words=False, break_on_hyphens=False)
 
 
 def bar(share: float) -> str:
     """Return a bar of ``share`` of 12 characters, in eighths of one."""
-    eighths = round(8 * 12 * min(max(share, 0.0), 1.0))
-    return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8]).strip()
+    within = min(max(share, 0.0), 1.0)
+    full, rest = divmod(round(8 * 12 * within), 8)
+    return (BLOCKS[-1] * full + BLOCKS[rest]).strip()
