@@ -47,16 +47,27 @@ def junit(verdict: Verdict) -> bytes:
     session, table = verdict.session, model.rows(verdict.cells)
     top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
                    **_totals(table))
-    news = ', '.join(f'{one.number} {word}' for one in verdict.incidents if (word := turn(one, session.uuid)))
+    properties = {'session': session.uuid, 'coverage': verdict.coverage.line, 'trust': verdict.trust}
+    news = _news(verdict)
+    if news:
+        properties['incidents'] = news
     for place, own in grouped(table, lambda row: row.place).items():
         suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
                          time=f'{session.run_time:.3f}', **_totals(own))
-        _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line,
-                            'trust': verdict.trust, **({'incidents': news} if news else {})})
+        _properties(suite, properties)
         for row in own:
             _case(suite, row)
     ET.indent(top, ' ')
     return ET.tostring(top, encoding='utf-8', xml_declaration=True) + b'\n'
+
+
+def _news(verdict: Verdict) -> str:
+    news = []
+    for incident in verdict.incidents:
+        word = turn(incident, verdict.session.uuid)
+        if word:
+            news.append(f'{incident.number} {word}')
+    return ', '.join(news)
 
 
 def _totals(table: list[CellText]) -> dict[str, str]:
@@ -76,15 +87,23 @@ def _case(suite: ET.Element, row: CellText) -> None:
     environ = f' +{cell.environ}' if cell.environ else ''
     case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',
                     name=f'{cell.case}{environ}: {cell.metric}')
-    known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
-    known |= {'incident': cell.incident} if cell.incident else {}
-    _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
+    values = {name: getattr(cell, name) for name in _PROPERTIES}
+    properties = {name: value for name, value in values.items() if value not in (None, '')}
+    if cell.incident:
+        properties['incident'] = cell.incident
+    if cell.nodes:
+        properties['nodes'] = ' '.join(cell.nodes)
+    _properties(case, properties)
     if row.word in ('improved', 'blind'):           # passed, and somebody should know
         _element(case, 'system-out').text = visible(f'{row.word}: {row.reason}')
-    if outcome := _outcome(row):
-        message = (row.reason or row.word) + (f'; acknowledged {cell.acknowledged}' if cell.acknowledged else '')
-        said = _element(case, outcome, message=message, type=row.word)
-        said.text = visible(f'output: {cell.outputdir}') if cell.outputdir else None
+    outcome = _outcome(row)
+    if outcome:
+        message = row.reason or row.word
+        if cell.acknowledged:
+            message += f'; acknowledged {cell.acknowledged}'
+        element = _element(case, outcome, message=message, type=row.word)
+        if cell.outputdir:
+            element.text = visible(f'output: {cell.outputdir}')
 
 
 def _properties(parent: ET.Element, values: dict[str, object]) -> None:
