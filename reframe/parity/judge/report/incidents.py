@@ -17,18 +17,22 @@ _CHANGES, _CELLS = 4, 40
 
 def since(incident: Incident) -> str:
     """Return since when an incident is open, and what it waits for."""
-    newest = max(fault.measured for fault in (incident.left or incident.faults).values())
     begin = incident.since_text
-    late = incident.waits or times.day(newest) < times.day(time.time())
+    late = incident.waits or times.day(_last_bad(incident)) < times.day(time.time())
     return f'{begin}, {waits(incident)}' if late else begin
 
 
 def waits(incident: Incident) -> str:
     """Return what an open incident waits for, where none of its cells is bad tonight."""
-    newest = times.day(max(fault.measured for fault in (incident.left or incident.faults).values()))
+    newest = times.day(_last_bad(incident))
     if incident.waits:
         return f'in order elsewhere, not measured again on {several(incident.waits)} since {newest}'
     return f'bad on {newest} last'
+
+
+def _last_bad(incident: Incident) -> float:
+    faults = incident.left or incident.faults
+    return max(fault.measured for fault in faults.values())
 
 
 def numbers(found: Iterable[Incident | int], kind: str) -> str:
@@ -39,32 +43,48 @@ def numbers(found: Iterable[Incident | int], kind: str) -> str:
 
 def lines(incident: Incident) -> Iterator[Line]:
     """Yield the lines about one incident: what, where, its cells, its life, what to do."""
-    state = incident.state.upper() if incident.state != 'known' else f'KNOWN   acknowledged {incident.ack}'
-    yield from ((f'incident {incident.number}   {incident.title}', 'bold'),
-                f'{state}   {"" if incident.closed else since(incident)}'.rstrip(), *about(incident, _CELLS), '')
+    yield f'incident {incident.number}   {incident.title}', 'bold'
+    is_known = incident.state == 'known'
+    state = f'KNOWN   acknowledged {incident.ack}' if is_known else incident.state.upper()
+    yield state if incident.closed else f'{state}   {since(incident)}'
+    yield from about(incident, _CELLS)
+    yield ''
     for event in incident.events:
-        of = f' · session {event.session[:8]}' if event.session else ''
-        yield f'{times.minute(event.start)}   {event.what}{f": {event.text}" if event.text else ""}{of}'
+        line = f'{times.minute(event.start)}   {event.what}'
+        if event.text:
+            line += f': {event.text}'
+        if event.session:
+            line += f' · session {event.session[:8]}'
+        yield line
     if acknowledgeable(incident):
-        slower = any(fault.cell and fault.word == 'regressed' for fault in incident.left.values())
         yield ''
+        slower = any(fault.cell and fault.word == 'regressed' for fault in incident.left.values())
         if slower and not incident.cause:
             yield f'parity cause {incident.number}'
-        yield f'parity unack {incident.number}' if incident.state == 'known' else \
-            f'parity ack {incident.number} --until DATE --why TEXT'
+        if is_known:
+            yield f'parity unack {incident.number}'
+        else:
+            yield f'parity ack {incident.number} --until DATE --why TEXT'
 
 
 def about(incident: Incident, most: int) -> list[str]:
     """Return lines with the place, the part, the changes and at most so many cells of an incident."""
-    texts = [f'{label:8} {text}' for label, text in (
-        ('where', str(incident.where) if incident.where.kind else ''), ('part', incident.part),
-        *(('changed', str(change)) for change in incident.changes[:_CHANGES]), *_cause(incident)) if text]
-    texts += [f'{label:8} {text}' for label, text in _pairs(incident)]
+    facts: list[tuple[str, str]] = []
+    if incident.where.kind:
+        facts.append(('where', str(incident.where)))
+    facts.append(('part', incident.part))
+    facts += [('changed', str(change)) for change in incident.changes[:_CHANGES]]
+    facts += _cause(incident)
+    facts = [(label, text) for label, text in facts if text]
+    facts += _pairs(incident)
+    texts = [f'{label:8} {text}' for label, text in facts]
     faults = worst(incident)
-    if not faults[:most]:
-        return texts
-    rest = f'and {counted(len(faults) - most, "more cell")}: parity show {incident.number} --json'
-    return texts + columns([*map(_fault, faults[:most])]) + ([rest] if faults[most:] else [])
+    shown, rest = faults[:most], faults[most:]
+    if shown:
+        texts += columns(list(map(_fault, shown)))
+    if shown and rest:
+        texts.append(f'and {counted(len(rest), "more cell")}: parity show {incident.number} --json')
+    return texts
 
 
 def _pairs(incident: Incident) -> Iterator[tuple[str, str]]:
@@ -80,22 +100,38 @@ def _pairs(incident: Incident) -> Iterator[tuple[str, str]]:
 
 def _cause(incident: Incident) -> Iterator[tuple[str, str]]:
     """Yield the answer of `parity cause`, and the settings that differ."""
-    if found := incident.cause:
-        yield 'cause', f'{found.text} ({counted(found.turns, "turn")}, {times.day(found.measured)})'
-        yield from (('', text) for text in [found.package and f'package: {found.package}', *found.settings])
+    cause = incident.cause
+    if cause is None:
+        return
+    yield 'cause', f'{cause.text} ({counted(cause.turns, "turn")}, {times.day(cause.measured)})'
+    if cause.package:
+        yield '', f'package: {cause.package}'
+    for setting in cause.settings:
+        yield '', setting
 
 
 def worst(incident: Incident) -> list[Fault]:
     """Return the cells of an incident, those that have not ended and the worst first."""
-    return sorted((f for f in incident.faults.values() if f.cell), key=lambda f: (f.well, -f.loss, f.cell))
+    cells = [fault for fault in incident.faults.values() if fault.cell]
+    return sorted(cells, key=lambda fault: (fault.well, -fault.loss, fault.cell))
 
 
 def _fault(fault: Fault) -> tuple[str, ...]:
     (before, now), unit = figures.alike(fault.unit, fault.expected, fault.value)
-    before = f'{before} -> ' if fault.expected is not None else ''
-    figure = '' if fault.value is None else f'{before}{now} {unit}'
-    word = f'{"known, " * fault.acknowledged}{fault.word}'
-    if fault.well:      # the figure is of the last night that was bad
-        now = 'retired' if fault.retired else 'another incident has it' if fault.moved else 'in order again'
-        word = f'{fault.word} on {times.day(fault.measured)}, {now}'
-    return fault.cell, figure, figures.change(fault.value, fault.expected), word
+    figure = '' if fault.value is None else f'{now} {unit}'
+    if figure and fault.expected is not None:
+        figure = f'{before} -> {figure}'
+    return fault.cell, figure, figures.change(fault.value, fault.expected), _state(fault)
+
+
+def _state(fault: Fault) -> str:
+    if not fault.well:
+        return f'known, {fault.word}' if fault.acknowledged else fault.word
+    # the figure is of the last night that was bad
+    if fault.retired:
+        now = 'retired'
+    elif fault.moved:
+        now = 'another incident has it'
+    else:
+        now = 'in order again'
+    return f'{fault.word} on {times.day(fault.measured)}, {now}'
