@@ -54,21 +54,30 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     figure."""
     nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
                           schema={'session': pl.String, 'at': pl.Int64})
+    counted = history.counted(frame, labelled=True).cast({history.TEXT: pl.String}).join(nights, on='session')
+    by_cell: dict[tuple, dict[int, str]] = {}
+    if absent is not None:
+        without = absent.join(nights, on='session').select(*CELL, 'at', 'status')
+        for *cell, at, status in without.iter_rows():
+            by_cell.setdefault(tuple(cell), {})[at] = status
+    cells = {}
+    for *cell, at, value, low, high, word in _figures(counted, words).iter_rows():
+        own = by_cell.pop(tuple(cell), {})
+        own.update(zip(at, word, strict=True))
+        cells[tuple(cell)] = Past(at, value, low, high, _letters(own, len(sessions)))
+    for cell, own in by_cell.items():
+        cells[cell] = Past(letters=_letters(own, len(sessions)))
     labels = [(times.minute(start), uuid[:8]) for uuid, start in sessions]
-    frame = history.counted(frame, labelled=True).cast({history.TEXT: pl.String}).join(nights, on='session')
-    values = history.nights(frame, *CELL, 'at').select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
-    words = values.select(*CELL, 'session', word=pl.lit('insufficient')) if words is None else words
-    known = (values.join(words, [*CELL, 'session'], 'left').sort('at').group_by(CELL)
-             .agg('at', 'value', 'low', 'high', pl.col('word').fill_null('insufficient')))
-    count, letters, cells = len(sessions), {}, {}
-    gone = [] if absent is None else absent.join(nights, on='session').select(*CELL, 'at', 'status').rows()
-    for *cell, at, status in gone:
-        letters.setdefault(tuple(cell), {})[at] = status
-    for *cell, at, value, low, high, word in known.iter_rows():
-        cell, own = tuple(cell), dict(zip(at, word, strict=True))
-        cells[cell] = Past(at, value, low, high, _letters(letters.pop(cell, {}) | own, count))
-    cells |= {cell: Past(letters=_letters(own, count)) for cell, own in letters.items()}
-    return NightHistory(labels, cells, last_by_node(frame, 'at'))
+    return NightHistory(labels, cells, last_by_node(counted, 'at'))
+
+
+def _figures(counted: pl.DataFrame, words: pl.DataFrame | None) -> pl.DataFrame:
+    """Return a row for each cell, with lists of its nights, their values, bounds and words."""
+    values = history.nights(counted, *CELL, 'at').select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
+    if words is None:
+        words = values.select(*CELL, 'session', word=pl.lit('insufficient'))
+    judged = values.join(words, [*CELL, 'session'], 'left').sort('at')
+    return judged.group_by(CELL).agg('at', 'value', 'low', 'high', pl.col('word').fill_null('insufficient'))
 
 
 def _letters(words: dict[int, str], count: int) -> str:
@@ -85,18 +94,23 @@ def speed(cells: Iterable[Cell], nights: NightHistory, keys: Iterable[tuple]) ->
     """Return the speed of each night, the median over the cells of value over what is expected, and how many cells
     count. Above 1 is better. A cell that nothing judges is held against the median of its own nights."""
     import numpy as np
-    found = []
+    table = []
     for cell, key in zip(cells, keys, strict=True):
         past = nights.cells.get(key, Past())
-        if past.values and not cell.label and min(past.values) > 0:
-            shares = np.full(len(nights.labels), np.nan)
-            values = np.asarray(past.values) / (cell.expected or float(np.median(past.values)))
-            shares[list(past.at)] = values if cell.better == 'higher' else 1 / values
-            found.append(shares)
-    if not found:
+        if cell.label or not past.values or min(past.values) <= 0:
+            continue
+        values = np.asarray(past.values)
+        expected = cell.expected or float(np.median(values))
+        shares = np.full(len(nights.labels), np.nan)
+        shares[list(past.at)] = values / expected if cell.better == 'higher' else 1 / (values / expected)
+        table.append(shares)
+    if not table:
         return [], 0
-    table = np.array(found)
-    return [float(np.nanmedian(night)) if np.isfinite(night).any() else None for night in table.T], len(found)
+    speeds = []
+    for night in np.array(table).T:
+        measured = np.isfinite(night).any()
+        speeds.append(float(np.nanmedian(night)) if measured else None)
+    return speeds, len(table)
 
 
 #: Words of cells that no node is to blame for.
@@ -127,17 +141,28 @@ class NodeNights(NamedTuple):
 
 def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[NodeNights]:
     """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of nodes.figures.speeds."""
-    found: dict[str, list[Cell]] = {}
+    cells_of: dict[str, list[Cell]] = {}
     for cell in cells:
         for name in cell.nodes:
-            found.setdefault(name, []).append(cell)
-    told = {name: {f'{fact} {value}' for fact, value in facts.items() if value and fact != 'node'}
-            for name, facts in (session.nodes if session else {}).items() if name in found}
-    alike = set.intersection(*told.values()) if told else set()
-    return sorted((NodeNights(name, sorted({c.partition for c in own}), by_word(c.verdict for c in own),
-                        sorted({c.check for c in own if c.verdict not in _NOT_RUN}),
-                        sorted(told.get(name, alike) - alike), *speeds.get(name, (None, 0)))
-                   for name, own in found.items()), key=_badness)
+            cells_of.setdefault(name, []).append(cell)
+    facts = {name: _stated(stated) for name, stated in (session.nodes if session else {}).items()
+             if name in cells_of}
+    alike = set.intersection(*facts.values()) if facts else set()
+    listed = []
+    for name, own in cells_of.items():
+        speed, count = speeds.get(name, (None, 0))
+        listed.append(NodeNights(
+            name,
+            partitions=sorted({cell.partition for cell in own}),
+            words=by_word(cell.verdict for cell in own),
+            checks=sorted({cell.check for cell in own if cell.verdict not in _NOT_RUN}),
+            facts=sorted(facts.get(name, alike) - alike),
+            speed=speed, cells=count))
+    return sorted(listed, key=_badness)
+
+
+def _stated(facts: dict[str, str]) -> set[str]:
+    return {f'{fact} {value}' for fact, value in facts.items() if value and fact != 'node'}
 
 
 def _badness(node: NodeNights) -> tuple:
