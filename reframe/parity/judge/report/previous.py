@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parity.base.errors import ParityError
 from parity.judge.store import database, plan_file
@@ -45,20 +45,20 @@ def of_session(verdict: Verdict) -> Previous:
     from parity.judge.report import drawings, nights, scaling
     from parity.judge.store import changes, history
     from parity.judge.verdict import judge, states
+    system = verdict.session.system
     session = database.read(verdict.session.uuid)
-    earlier, judged, unreadable = before(session, verdict.session.system), None, ''
-    try:
-        earlier = earlier and database.read(earlier.uuid)
-        judged = earlier and judge.judged(earlier)
-    except ParityError as err:          # an older parity stored it: tonight's page does not need it
-        earlier, unreadable = None, str(err)
-    system, until = verdict.session.system, database.starts()[session.uuid]
-    stored = [night for night in database.sessions(system)
-              if not night.rerun_of and (night.start < until or night.uuid == session.uuid)][-nights.NIGHTS:]
-    known = [(night.uuid, night.start) for night in stored]
-    recent = history.load(system, labelled=True).filter(pl.col('session').is_in([uuid for uuid, _ in known]))
-    absent = history.rows(uuid for uuid, _ in known).filter(pl.col('value').is_null(), system=system).collect()
-    past = nights.of_recent(recent, known, states.words(system), absent)
+    earlier, judged, unreadable = before(session, system), None, ''
+    if earlier:
+        try:
+            earlier = database.read(earlier.uuid)
+            judged = judge.judged(earlier)
+        except ParityError as err:          # an older parity stored it: tonight's page does not need it
+            earlier, unreadable = None, str(err)
+    stored = _nights(session, system)[-nights.NIGHTS:]
+    starts = {night.uuid: night.start for night in stored}
+    recent = history.load(system, labelled=True).filter(pl.col('session').is_in(list(starts)))
+    absent = history.rows(starts).filter(pl.col('value').is_null(), system=system).collect()
+    past = nights.of_recent(recent, list(starts.items()), states.words(system), absent)
     for node in systems.gone(systems.read(system), session.start):
         past.nodes.pop(node, None)
     return Previous(
@@ -72,24 +72,40 @@ def of_session(verdict: Verdict) -> Previous:
         speeds=speeds(recent))
 
 
+def _nights(session: Session, system: str) -> list[Session]:
+    """Return the nights of a system up to the session, which may be a rerun."""
+    until = database.starts()[session.uuid]
+    return [night for night in database.sessions(system)
+            if not night.rerun_of and (night.start < until or night.uuid == session.uuid)]
+
+
 def before(session: Session, system: str) -> Session | None:
     """Return the newest earlier session of ``system`` with the same selection, without its runs.
 
     The selection is the same where the plans are, or the options that select: a check that was added
     since yesterday does not make yesterday another thing."""
-    known = database.uuids()
-    until = known.index(session.uuid) if session.uuid in known else len(known)
-    chosen = plan_file.of_arguments(plan_file.words(session.cmdline))
-    for other in filter(None, map(database.brief, reversed(known[:until][-FURTHEST:]))):
-        if other.system == system and other.cases and not other.rerun_of and (
-                other.cases == session.cases or plan_file.of_arguments(plan_file.words(other.cmdline)) == chosen):
+    uuids = database.uuids()
+    until = uuids.index(session.uuid) if session.uuid in uuids else len(uuids)
+    chosen = _selection(session)
+    for uuid in reversed(uuids[:until][-FURTHEST:]):
+        other = database.brief(uuid)
+        if not other or other.system != system or not other.cases or other.rerun_of:
+            continue
+        if other.cases == session.cases or _selection(other) == chosen:
             return other
     return None
+
+
+def _selection(session: Session) -> Any:
+    """Return the options of its command line that select cases."""
+    return plan_file.of_arguments(plan_file.words(session.cmdline))
 
 
 def differences(before: Session, now: Session) -> list[str]:
     """Return a line for each fact of nodes, machine and software that changed, as `parity show` words it."""
     from parity.judge.store import changes
-    found = (change for environ in now.facts.get('software') or ['']
-             for change in changes.between([before, now], now.start, before.start, environ))
-    return list(dict.fromkeys(map(str, found)))
+    lines: dict[str, None] = {}
+    for environ in now.facts.get('software') or ['']:
+        for change in changes.between([before, now], now.start, before.start, environ):
+            lines[str(change)] = None
+    return list(lines)
