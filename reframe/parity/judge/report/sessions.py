@@ -20,17 +20,18 @@ def lines(system: str, last: int) -> list[str]:
 
     Raises NothingMeasured where none is stored."""
     of_system = (session for session in database.newest_first() if system in ('', session.system))
-    found = [*islice(of_system, last)][::-1]
-    if not found:
+    newest = list(islice(of_system, last))
+    if not newest:
         of = f' of {system}' if system else ''
         raise NothingMeasured(f'{paths.database()}: no session{of} is stored; run: {paths.nightly()}')
     cases = database.case_counts()
-    return columns([_row(session, cases.get(session.uuid, 0)) for session in found])
+    return columns([_row(session, cases.get(session.uuid, 0)) for session in reversed(newest)])
 
 
 def _row(session: Session, cases: int) -> tuple[str, ...]:
+    command = session.cmdline.rpartition('/bin/')[2]
     return (session.uuid[:8], session.system, times.minute(session.start), duration(session.elapsed),
-            counted(cases, 'case'), _kind(session), brief(visible(session.cmdline.rpartition('/bin/')[2]), _WIDTH))
+            counted(cases, 'case'), _kind(session), brief(visible(command), _WIDTH))
 
 
 def _kind(session: Session) -> str:
