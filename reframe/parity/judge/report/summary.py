@@ -270,7 +270,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
 
 
 class _Life:
-    """How an incident ended, and whether somebody or something explains it."""
+    """An incident's end, and whether somebody or something explains it."""
 
     def __init__(self, incident: Incident, nights: Sequence[float],
                  acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]):
