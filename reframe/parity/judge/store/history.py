@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
@@ -51,8 +51,6 @@ _MORE = {
 }
 _TYPES = {**SCHEMA, **_MORE}
 _OF_SESSION = ('session', 'start', 'night', 'rerun_of')
-_OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'status',
-              'kind', 'reason', 'declared', 'planned')
 #: The type of a text in a history: most are the same in many rows.
 TEXT = pl.Categorical
 #: The session whose night a figure belongs to: a rerun belongs to that of the session that it confirms.
@@ -60,7 +58,37 @@ NIGHT = pl.when(pl.col('rerun_of') == '').then('session').otherwise('rerun_of')
 Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
 #: So many files are read at once: one scan a file takes twice the time, and one sort of all twice the memory.
 _FILES_AT_ONCE = 4
-_OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
+
+
+class _Row(NamedTuple):
+    """The columns of one figure of a run."""
+
+    metric: str
+    unit: str
+    better: str
+    run: int
+    value: float | None
+    label: str
+    why: str
+    reference: float | None
+    low: float | None
+    high: float | None
+    status: str
+    kind: str
+    reason: str
+    declared: bool
+    planned: bool
+
+
+class _Absence(NamedTuple):
+    """Why a comparison has no figure; all is '' where it has one."""
+
+    status: str = ''
+    kind: str = ''
+    reason: str = ''
+
+
+_OF_RUN = [name for name in _TYPES if name not in (*_Row._fields, *_OF_SESSION)]
 
 
 def load(system: str, **also: bool) -> pl.DataFrame:
@@ -76,9 +104,13 @@ def counted(figures: Frame, reruns: bool = False, labelled: bool = False, distur
     figures of another session, do not count.
 
     ``reruns``, ``labelled``, ``disturbed``: return these, too. A history has no retry, only first attempts."""
-    rules = ((reruns, pl.col('rerun_of') == ''), (labelled, pl.col('label') == ''),
-             (disturbed, ~pl.col('disturbed')))
-    return figures.filter(*(rule for wanted, rule in rules if not wanted))
+    if not reruns:
+        figures = figures.filter(pl.col('rerun_of') == '')
+    if not labelled:
+        figures = figures.filter(pl.col('label') == '')
+    if not disturbed:
+        figures = figures.filter(~pl.col('disturbed'))
+    return figures
 
 
 def nights(figures: pl.DataFrame, *by: str) -> pl.LazyFrame:
@@ -86,23 +118,32 @@ def nights(figures: pl.DataFrame, *by: str) -> pl.LazyFrame:
 
     ``value`` is the median of the ``runs``; disturbed runs are among them only where each run was. ``reruns`` are
     those that confirm the night; a night without a run of its own is none. ``by``: columns that name a cell."""
-    own, calm, value = pl.col('rerun_of') == '', ~pl.col('disturbed'), pl.col('value')
-    disturbed = pl.col('calm').list.len() == 0
-    return figures.lazy().with_columns(session=NIGHT).group_by(*(by or CELL), 'session', maintain_order=True).agg(
-        pl.col('start', 'night', 'unit', 'better', 'variant', 'reference', 'low', 'high').filter(own).first(),
-        pl.col('software', 'node').filter(own).cast(pl.String).unique().sort().str.join(' '),
-        calm=value.filter(own & calm), runs=value.filter(own), labels=pl.col('label').filter(own).unique().sort(),
-        reruns=pl.struct('value', 'node').filter(~own & calm), applied=pl.col('reference').filter(own).count() > 0,
-    ).filter(pl.col('start').is_not_null()).with_columns(
-        disturbed=disturbed, runs=pl.when(disturbed).then('runs').otherwise('calm')).with_columns(
-        value=pl.col('runs').list.median())
+    own = pl.col('rerun_of') == ''
+    calm = ~pl.col('disturbed')
+    value = pl.col('value')
+    settings = pl.col('start', 'night', 'unit', 'better', 'variant', 'reference', 'low', 'high')
+    places = pl.col('software', 'node').cast(pl.String)
+    of_night = figures.lazy().with_columns(session=NIGHT).group_by(*(by or CELL), 'session', maintain_order=True)
+    summary = of_night.agg(
+        settings.filter(own).first(),
+        places.filter(own).unique().sort().str.join(' '),
+        calm=value.filter(own & calm),
+        runs=value.filter(own),
+        labels=pl.col('label').filter(own).unique().sort(),
+        reruns=pl.struct('value', 'node').filter(~own & calm),
+        applied=pl.col('reference').filter(own).count() > 0)
+    measured = summary.filter(pl.col('start').is_not_null())
+    all_disturbed = pl.col('calm').list.len() == 0
+    counted_runs = pl.when(all_disturbed).then('runs').otherwise('calm')
+    chosen = measured.with_columns(disturbed=all_disturbed, runs=counted_runs)
+    return chosen.with_columns(value=pl.col('runs').list.median())
 
 
 def rows(uuids: Iterable[str]) -> pl.LazyFrame:
     """Return what these sessions planned and measured, in their order. Each metric of each first attempt is a row,
     and so is each metric of a planned case that never ran. Unreadable sessions are left out."""
-    found = [pl.scan_parquet(file) for file in _files(uuids)]
-    return pl.concat(found) if found else pl.LazyFrame(schema=_TYPES)
+    frames = [pl.scan_parquet(file) for file in _files(uuids)]
+    return pl.concat(frames) if frames else pl.LazyFrame(schema=_TYPES)
 
 
 def planned(uuid: str) -> pl.DataFrame:
@@ -113,20 +154,29 @@ def planned(uuid: str) -> pl.DataFrame:
 @functools.lru_cache(maxsize=1)
 def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
     """One verdict asks for the same figures several times; a session's file, in ``folder``, never changes."""
-    known = dict(starts)
-    found = [*_of_nights([*known])]
-    if not found:
+    start_of = dict(starts)
+    files_of_nights = list(_of_nights([*start_of]))
+    if not files_of_nights:
         return pl.DataFrame(schema=SCHEMA).cast({pl.String: TEXT})
-    of_system = 'declared', pl.col('system') == system, pl.col('value').is_not_null()
-    order = pl.col('session').rle_id(), 'run'   # the files are in order
-    frames = [pl.scan_parquet(found[at:at + _FILES_AT_ONCE]).filter(*of_system).select(SCHEMA.keys())
-              .with_columns(pl.col(pl.String).cast(TEXT)).sort(order, maintain_order=True)
-              for at in range(0, len(found), _FILES_AT_ONCE)]
-    frame = pl.concat(frames).collect()
-    said = dict(frame.select('session', 'start').unique().iter_rows())
-    if moved := {uuid: known[uuid] for uuid, start in said.items() if start != known[uuid]}:   # by a wrong clock
-        frame = frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
-    return frame
+    frames = []
+    for first in range(0, len(files_of_nights), _FILES_AT_ONCE):
+        scanned = pl.scan_parquet(files_of_nights[first:first + _FILES_AT_ONCE])
+        figures = scanned.filter('declared', pl.col('system') == system, pl.col('value').is_not_null())
+        texts = figures.select(SCHEMA.keys()).with_columns(pl.col(pl.String).cast(TEXT))
+        in_order = pl.col('session').rle_id(), 'run'      # the files are in order
+        frames.append(texts.sort(in_order, maintain_order=True))
+    return _with_starts(pl.concat(frames).collect(), start_of)
+
+
+def _with_starts(frame: pl.DataFrame, start_of: dict[str, float]) -> pl.DataFrame:
+    """Return the figures with the starts that the database has: a wrong clock moved some."""
+    moved = {}
+    for uuid, start in frame.select('session', 'start').unique().iter_rows():
+        if start != start_of[uuid]:
+            moved[uuid] = start_of[uuid]
+    if not moved:
+        return frame
+    return frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
 
 
 def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
@@ -136,26 +186,28 @@ def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
     kept = database.cached()
     _files(uuid for uuid in uuids if uuid not in kept)
     for night in database.nights(uuids):
-        if not night[1:]:
+        if len(night) < 2:
             yield from _files(night)
             continue
         digest = f'{zlib.crc32(" ".join(night).encode()):08x}'
         file = database.file(night[0], f'{digest}.parquet')
-        if not _whole(file):
-            own = _files(night)
-            if not database.cached().issuperset(night):        # a plan may come back
-                yield from own
-                continue
-            for old in file.parent.glob(f'{night[0]}.*.parquet'):       # with fewer reruns
-                old.unlink(missing_ok=True)
-                _digest_of(old).unlink(missing_ok=True)
-            _write(file, pl.concat([pl.read_parquet(each) for each in own]))
+        if _whole(file):
+            yield file
+            continue
+        of_sessions = _files(night)
+        if not database.cached().issuperset(night):        # a plan may come back
+            yield from of_sessions
+            continue
+        for old in file.parent.glob(f'{night[0]}.*.parquet'):       # with fewer reruns
+            old.unlink(missing_ok=True)
+            _digest_of(old).unlink(missing_ok=True)
+        _write(file, pl.concat([pl.read_parquet(of_session) for of_session in of_sessions]))
         yield file
 
 
 def _files(uuids: Iterable[str]) -> list[Path]:
     """The cached rows of the sessions that can be read; those that are not in the cache yet are put there."""
-    found = []
+    readable = []
     for uuid in uuids:
         try:
             file = database.file(uuid, 'parquet')
@@ -163,15 +215,16 @@ def _files(uuids: Iterable[str]) -> list[Path]:
                 session = database.read(uuid)
                 _write(file, of_session(session))
                 database.cache_brief(session)
-            found.append(file)
+            readable.append(file)
         except database.Unreadable as err:
             database.warn(uuid, err)
-    return found
+    return readable
 
 
 def _write(file: Path, rows: pl.DataFrame) -> None:
     """Write the rows, and their digest beside them."""
-    rows.write_parquet(content := io.BytesIO())
+    content = io.BytesIO()
+    rows.write_parquet(content)
     files.write(_digest_of(file), f'{zlib.crc32(content.getvalue()):08x}')
     files.write(file, content.getvalue())
 
@@ -191,66 +244,89 @@ def _whole(file: Path) -> bool:
 def of_session(session: Session) -> pl.DataFrame:
     """Return `rows` of one session. Raises Unreadable."""
     try:
-        known = session.uuid, float(session.start), times.minute(session.start), session.rerun_of
-        found = []
+        of_session = session.uuid, float(session.start), times.minute(session.start), session.rerun_of
+        table = []
         for case, attempts in _cases(session):
             count: Counter[str] = Counter()
             for run in attempts:
-                about = _about(case, run)
-                found += [(*known, *about, *figure) for figure in _figures(case, run, count)]
-        names = *_OF_SESSION, *_OF_RUN, *_OF_FIGURE
+                of_run = _about(case, run)
+                for figure in _figures(case, run, count):
+                    table.append((*of_session, *of_run, *figure))
+        names = *_OF_SESSION, *_OF_RUN, *_Row._fields
         schema = {name: _TYPES[name] for name in names}
-        return pl.DataFrame(list(zip(*found, strict=True)), schema, orient='col').select(_TYPES.keys())
+        columns = list(zip(*table, strict=True))
+        return pl.DataFrame(columns, schema, orient='col').select(_TYPES.keys())
     except (pl.exceptions.PolarsError, *database.MALFORMED) as err:     # what should be a number or a text is none
         raise database.Unreadable(session.uuid, err) from None
 
 
 def _cases(session: Session) -> Iterator[tuple[dict[str, Any], list[Run | None]]]:
     """Each planned case and its first attempts, [None] of one that never ran; then cases without a plan ({})."""
-    plan = {(c['case'], c['partition'], c['environ']): c for c in session.plan.get('cases', ())}
-    for key in dict.fromkeys((*plan, *session.attempts)):
-        yield plan.get(key, {}), [run for run in session.attempts.get(key, [None]) if not (run and run.retry)]
+    planned_cases = {}
+    for case in session.plan.get('cases', ()):
+        planned_cases[case['case'], case['partition'], case['environ']] = case
+    for key in dict.fromkeys((*planned_cases, *session.attempts)):
+        runs = session.attempts.get(key)
+        first_attempts = [run for run in runs if not run.retry] if runs else [None]
+        yield planned_cases.get(key, {}), first_attempts
 
 
-def _about(case: dict[str, Any], run: Run | None) -> tuple:
+def _about(case: dict[str, Any], run: Run | None) -> list[Any]:
     """Return the facts of a case and its run, in _OF_RUN."""
     if run is None:
-        known = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String} | {'disturbed': False, **case}
-    else:
-        given = json.dumps(run.work, sort_keys=True)
-        known = {**{name: getattr(run, name, None) for name in _OF_RUN}, 'check': run.check, 'work_facts': given,
-                 'work': int.from_bytes(hashlib.sha256(given.encode()).digest()[:8], 'big'),
-                 'node': ','.join(run.nodes), 'disturbed': bool(run.disturbed),
-                 'alike': json.dumps(run.alike),
-                 'context': '' if run.status or run.disturbed else json.dumps(run.context),
-                 **{name: case[name] for name in ('check', 'subsystem', 'size') if case}}
-    return tuple(known.get(name) for name in _OF_RUN)
+        facts = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String}
+        facts['disturbed'] = False
+        facts.update(case)
+        return [facts.get(name) for name in _OF_RUN]
+    facts = {name: getattr(run, name, None) for name in _OF_RUN}
+    facts['node'] = ','.join(run.nodes)
+    facts['disturbed'] = bool(run.disturbed)
+    facts['alike'] = json.dumps(run.alike)
+    facts['context'] = '' if run.status or run.disturbed else json.dumps(run.context)
+    facts['work_facts'] = json.dumps(run.work, sort_keys=True)
+    digest = hashlib.sha256(facts['work_facts'].encode()).digest()
+    facts['work'] = int.from_bytes(digest[:8], 'big')
+    if case:
+        facts.update((name, case[name]) for name in ('check', 'subsystem', 'size'))
+    return [facts[name] for name in _OF_RUN]
 
 
-def _figures(case: dict[str, Any], run: Run | None, count: Counter[str]) -> Iterator[tuple]:
-    """The metrics of a run, in _OF_FIGURE; ``count``: runs of each metric so far that have a figure."""
-    plan = {metric['name']: metric for metric in case.get('metrics', ())}
-    for name in dict.fromkeys((*plan, *(run.values() if run and not run.status else ()))):
+def _figures(case: dict[str, Any], run: Run | None, count: Counter[str]) -> Iterator[_Row]:
+    """The metrics of a run; ``count``: runs of each metric so far that have a figure."""
+    planned_metrics = {metric['name']: metric for metric in case.get('metrics', ())}
+    names = dict.fromkeys(planned_metrics)
+    if run and not run.status:
+        names.update(dict.fromkeys(run.values()))
+    for name in names:
         figure = run.figure(name) if run else Figure()
-        unit, better = (plan[name]['unit'], plan[name]['better']) if name in plan else (figure.unit, figure.better)
+        unit, better = figure.unit, figure.better
+        if name in planned_metrics:
+            unit, better = planned_metrics[name]['unit'], planned_metrics[name]['better']
         value = figure.value if figure.finite and not run.status else None
-        yield (name, unit, better, count[name], value, figure.label, figure.why, figure.reference, figure.low,
-               figure.high, *_absent(case, run, name), bool(figure.better), name in plan)
-        count[name] += value is not None
+        absence = _absent(case, run, name)
+        yield _Row(
+            metric=name, unit=unit, better=better, run=count[name], value=value, label=figure.label,
+            why=figure.why, reference=figure.reference, low=figure.low, high=figure.high,
+            status=absence.status, kind=absence.kind, reason=absence.reason,
+            declared=bool(figure.better), planned=name in planned_metrics)
+        if value is not None:
+            count[name] += 1
 
 
-def _absent(case: dict[str, Any], run: Run | None, metric: str) -> tuple[str, str, str]:
-    """Return why a comparison has no such figure of the run: status, kind and reason, '' if it has."""
+def _absent(case: dict[str, Any], run: Run | None, metric: str) -> _Absence:
+    """Return why a comparison has no such figure of the run."""
     if run is None:
-        return ('missing', '', 'planned, and never ran') if case['environ'] else \
-            ('skipped', Kind.NO_PROGRAM.value, not_offered(case['needs']))
+        if case['environ']:
+            return _Absence('missing', reason='planned, and never ran')
+        return _Absence('skipped', Kind.NO_PROGRAM.value, not_offered(case['needs']))
     if run.status:
-        return run.status, run.kind.value, run.reason
+        return _Absence(run.status, run.kind.value, run.reason)
     figure = run.figure(metric)
     if figure.left_out:
-        return 'skipped', figure.kind.value, figure.left_out
+        return _Absence('skipped', figure.kind.value, figure.left_out)
     if run.disturbed:
-        return 'disturbed', '', run.disturbed
+        return _Absence('disturbed', reason=run.disturbed)
     if figure.finite:
-        return '', '', ''
-    return 'wrong', '', f'{metric} is {"absent from the results" if figure.value is None else figure.value}'
+        return _Absence()
+    value = 'absent from the results' if figure.value is None else figure.value
+    return _Absence('wrong', reason=f'{metric} is {value}')

@@ -6,12 +6,13 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from parity.base import codes, reasons
 from parity.base.figures import measurable
@@ -87,7 +88,7 @@ class Run:
     nodes: tuple[str, ...]
     jobid: str
     output: str                 # where it lies: in the stage directory unless the run passed
-    times: tuple[float, float, float] | None     # when its job was submitted, began and ended; None: it was not
+    times: JobSpan | None       # None: no job was submitted
     ended: float | None         # by ReFrame's clock
     seconds: float | None       # that its job ran; None where it never ran, or where nobody knows
     node: dict[str, Any]        # what the node said of itself (programs/node.sh)
@@ -149,44 +150,74 @@ class Session:
     @cached_property
     def attempts(self) -> dict[Key, list[Run]]:
         """Every attempt at every case, first attempts first."""
-        found: dict[Key, list[Run]] = {}
+        attempts: dict[Key, list[Run]] = {}
         for run in self.runs:
             if not run.fixture:
-                found.setdefault((run.case, run.partition, run.environ), []).append(run)
-        return found
+                attempts.setdefault((run.case, run.partition, run.environ), []).append(run)
+        return attempts
 
     def counted(self) -> Iterator[tuple[Run, str, Figure]]:
         """Yield the figures that count: of first attempts that nobody disturbed, without a label. Of stored rows
         `parity.judge.store.history.counted` says the same."""
         for run in self.runs:
-            if not (run.retry or run.fixture or run.status or run.disturbed):
-                yield from ((run, name, figure) for name, figure in run.figures.items()
-                            if figure.finite and figure.better and not figure.label)
+            if run.retry or run.fixture or run.status or run.disturbed:
+                continue
+            for name, figure in run.figures.items():
+                if figure.finite and figure.better and not figure.label:
+                    yield run, name, figure
 
 
 def of_report(report: dict[str, Any]) -> Session:
     """Return the record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""
     identity.renamed(report)
-    info, kept = report['session_info'], plan_file.of_report(report)
-    plan, facts = kept.get('plan') or {}, kept.get('facts') or {}
+    info = report['session_info']
+    kept = plan_file.of_report(report)
+    plan = kept.get('plan') or {}
+    facts = kept.get('facts') or {}
     runs = tuple(_runs(report, facts))
-    slowed, nodes = _throttled(runs), {}
-    for said in (run.node for run in runs if run.node.get('node') and not run.fixture):
-        before = nodes.get(said['node'], {})
-        nodes[said['node']] = {**before, **said, **slowed.get(said['node'], {})}
-        if before.get('gpu_slowed', 'no') != 'no':      # by one run of several
-            nodes[said['node']]['gpu_slowed'] = before['gpu_slowed']
+    of_cases = [run for run in runs if not run.fixture]
+    slowed = _throttled(of_cases)
+    nodes = _nodes(of_cases, slowed)
+    # without a batch system the session's machine is the node
+    throttled = '' if nodes else next(iter(slowed.values()), '')
     return Session(
-        uuid=info['uuid'], start=_time(info['time_start_unix']), end=_time(info['time_end_unix']),
-        elapsed=info.get('time_elapsed', 0.0), cmdline=info.get('cmdline', ''), reframe=info.get('version', ''),
-        system=plan.get('system') or next((run.system for run in runs), ''), facts=facts, nodes=nodes,
-        # without a batch system the session's machine is the node
-        throttled='' if nodes else next(iter(slowed.values()), {}).get('throttled', ''),
-        software=tuple(sorted({run.software for run in runs if not run.fixture} - {''})),
-        rerun_of=info.get(plan_file.RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
-        announcement=kept.get('announcement', ''), selection=plan_file.selection(info.get('cmdline', '')),
-        planned=plan_file.digest(plan), cases=plan_file.digest_of_cases(plan), lost=kept.get('lost', ''),
-        plan=plan, runs=runs)
+        uuid=info['uuid'],
+        start=_time(info['time_start_unix']),
+        end=_time(info['time_end_unix']),
+        elapsed=info.get('time_elapsed', 0.0),
+        cmdline=info.get('cmdline', ''),
+        reframe=info.get('version', ''),
+        system=plan.get('system') or (runs[0].system if runs else ''),
+        facts=facts,
+        nodes=nodes,
+        throttled=throttled,
+        software=tuple(sorted({run.software for run in of_cases} - {''})),
+        rerun_of=info.get(plan_file.RERUN_OF, ''),
+        interrupted=bool(info.get('interrupted')),
+        announcement=kept.get('announcement', ''),
+        selection=plan_file.selection(info.get('cmdline', '')),
+        planned=plan_file.digest(plan),
+        cases=plan_file.digest_of_cases(plan),
+        lost=kept.get('lost', ''),
+        plan=plan,
+        runs=runs)
+
+
+def _nodes(runs: Iterable[Run], slowed: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return what each node said of itself, with the last run's word, and whether something slowed it."""
+    nodes: dict[str, dict[str, str]] = {}
+    for run in runs:
+        name = run.node.get('node')
+        if not name:
+            continue
+        facts = nodes.setdefault(name, {})
+        gpu_slowed = facts.get('gpu_slowed', 'no')
+        facts.update(run.node)
+        if gpu_slowed != 'no':      # by one run of several
+            facts['gpu_slowed'] = gpu_slowed
+        if name in slowed:
+            facts['throttled'] = slowed[name]
+    return nodes
 
 
 def _time(unix: float) -> float:
@@ -196,59 +227,104 @@ def _time(unix: float) -> float:
     return unix
 
 
-def _throttled(runs: tuple[Run, ...]) -> dict[str, dict[str, str]]:
-    """Return, by node, whether heat or a CPU quota slowed a job there (programs/watch.py)."""
-    times: dict[str, int] = {}
-    for seen in (run.watched for run in runs if not run.fixture):
-        if seen.get('node'):
-            times[seen['node']] = times.get(seen['node'], 0) + (seen.get('throttled') or 0)
-    return {node: {'throttled': 'yes' if count else 'no'} for node, count in times.items()}
+def _throttled(runs: Iterable[Run]) -> dict[str, str]:
+    """Return, by node, whether heat or a CPU quota slowed a job there (programs/watch.py): yes or no."""
+    times: Counter[str] = Counter()
+    for run in runs:
+        if run.watched.get('node'):
+            times[run.watched['node']] += run.watched.get('throttled') or 0
+    return {node: 'yes' if count else 'no' for node, count in times.items()}
 
 
 def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
-    before: dict[tuple, str] = {}
-    for raw in (raw for run in report['runs'] for raw in run['testcases']):
-        run = _run(raw, CaseRecord.from_json(raw.get('parity') or {}), report['session_info'], facts)
-        attempt = raw['unique_name'], run.case, run.partition, run.environ
-        yield replace(run, retry=True) if before.get(attempt, 'pass') != 'pass' else run
-        before[attempt] = raw['result']
+    results: dict[tuple, str] = {}      # of the attempt before
+    for attempts in report['runs']:
+        for raw in attempts['testcases']:
+            record = CaseRecord.from_json(raw.get('parity') or {})
+            run = _run(raw, record, report['session_info'], facts)
+            case = raw['unique_name'], run.case, run.partition, run.environ
+            run.retry = results.get(case, 'pass') != 'pass'
+            results[case] = raw['result']
+            yield run
 
 
 def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:
-    return {**facts, 'node': node_name(facts['node'])} if facts and facts.get('node') else facts or {}
+    if not facts or not facts.get('node'):
+        return facts or {}
+    return {**facts, 'node': node_name(facts['node'])}
 
 
 def _run(raw: dict[str, Any], record: CaseRecord, info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
-    status, passed = _status(raw, record), raw['result'] == 'pass'
-    kind, reason = _reason(status, raw, record, info) if status else (Kind.NONE, '')
-    if kind is Kind.CANCELLED and info['time_end_unix'] >= (record.until_unix or math.inf):
-        status, kind = 'skipped', Kind.WINDOW
-        reason = f'{reasons.WINDOW_ENDED} while its job waited: it is left for the next night ({reason})'
-    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _with_short_name(record.node)
-    changed, variant = (','.join(f'{name}={value}' for name, value in stated.items())
-                        for stated in (record.changed, record.variant))
-    # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
-    unknown = not record.job and raw.get('scheduler') in systems.QUEUED
-    alike = _alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {})
+    outcome = _outcome(raw, record, info)
+    stopped = bool(outcome.status) and raw['result'] in ('abort', _NEVER_ENDED)
+    folder = raw.get('outputdir') if raw['result'] == 'pass' else raw.get('stagedir')
+    nodes = raw.get('job_nodelist') or []
+    if isinstance(nodes, str):
+        nodes = [nodes]
+    ended = raw.get('job_completion_time_unix')
+    times = _times(raw, record)
+    environments = facts.get('software') or {}
+    alike = _alike(raw, record, environments.get(raw['environ']) or {})
     return Run(
-        system=raw['system'], partition=raw['partition'], environ=raw['environ'],
-        case=case_name(raw.get('display_name') or raw['name']), fixture=bool(raw.get('fixture')),
-        status=status, kind=kind, reason=reason, retry=False,
+        system=raw['system'],
+        partition=raw['partition'],
+        environ=raw['environ'],
+        case=case_name(raw.get('display_name') or raw['name']),
+        status=outcome.status,
+        kind=outcome.kind,
+        reason=outcome.reason,
+        retry=False,
         attempt=raw.get('run_index', 0) + 1,
-        unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED) or kind is Kind.WINDOW,
-        exitcode=record.exitcode, disturbed=str(record.disturbed),
-        subsystem=record.subsystem, size=record.size, changed=changed, variant=variant,
+        fixture=bool(raw.get('fixture')),
+        unfinished=stopped or outcome.kind is Kind.WINDOW,
+        exitcode=record.exitcode,
+        disturbed=str(record.disturbed),
+        subsystem=record.subsystem,
+        size=record.size,
+        changed=_stated(record.changed, ','),
+        variant=_stated(record.variant, ','),
         software=str(record.software.get('identity', '')),
-        nodes=tuple(map(node_name, (nodes,) if isinstance(nodes, str) else nodes)),
+        nodes=tuple(map(node_name, nodes)),
         jobid=str(raw.get('jobid') or ''),
-        output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
-        times=times, ended=ended if (ended := raw.get('job_completion_time_unix')) is None else _time(ended),
-        seconds=times[2] - times[1] or None if times and not unknown else None,
-        node=node, watched=_with_short_name(record.watched), devices=record.devices,
-        noted=record.facts, load=(record.before, record.after),
-        alike=alike, work=_work(raw, record, alike),
-        context=_context(record, facts.get('machine') or {}), figures=_figures(raw, record))
+        output=str(folder or ''),
+        times=times,
+        ended=None if ended is None else _time(ended),
+        seconds=_seconds(raw, record, times),
+        node=_with_short_name(record.node),
+        watched=_with_short_name(record.watched),
+        devices=record.devices,
+        noted=record.facts,
+        load=(record.before, record.after),
+        work=_work(raw, record, alike),
+        alike=alike,
+        context=_context(record, facts.get('machine') or {}),
+        figures=_figures(raw, record))
+
+
+def _stated(variables: dict[str, Any], separator: str) -> str:
+    return separator.join(f'{name}={value}' for name, value in variables.items())
+
+
+class _Outcome(NamedTuple):
+    """Why a case has no figures."""
+
+    status: str = ''
+    kind: Kind = Kind.NONE
+    reason: str = ''
+
+
+def _outcome(raw: dict[str, Any], record: CaseRecord, info: dict[str, Any]) -> _Outcome:
+    """Return why a case has no figures; all is empty where it has some."""
+    status = _status(raw, record)
+    if not status:
+        return _Outcome()
+    kind, reason = _reason(status, raw, record, info)
+    window_ended = record.until_unix or math.inf
+    if kind is Kind.CANCELLED and info['time_end_unix'] >= window_ended:
+        why = f'{reasons.WINDOW_ENDED} while its job waited: it is left for the next night ({reason})'
+        return _Outcome('skipped', Kind.WINDOW, why)
+    return _Outcome(status, kind, reason)
 
 
 def _status(raw: dict[str, Any], record: CaseRecord) -> str:
@@ -264,18 +340,20 @@ def _status(raw: dict[str, Any], record: CaseRecord) -> str:
 
 
 def _reason(status: str, raw: dict[str, Any], record: CaseRecord, info: dict[str, Any]) -> tuple[Kind, str]:
-    # a session of before may have lines of megabytes
-    said = reasons.cut(' '.join(str(record.reason or raw.get('fail_reason') or '').split()))
+    noted = str(record.reason or raw.get('fail_reason') or '')
+    reason = reasons.cut(' '.join(noted.split()))       # a session of before may have lines of megabytes
     if raw['result'] == 'abort' and not record.reason:
-        if 'RunSessionTimeout' in said:
+        if 'RunSessionTimeout' in reason:
             return Kind.STOPPED, 'the time of --duration was over before this case ended'
-        return Kind.STOPPED, 'the run was stopped before this case ended' + (f' ({said})' if said else '')
-    if said:
-        kind = reasons.kind(status, said) if record.kind is None else _KINDS.get(record.kind, Kind.NONE)
-        return kind, _EXPECTED.get(raw['result'], '') + said
+        detail = f' ({reason})' if reason else ''
+        return Kind.STOPPED, f'the run was stopped before this case ended{detail}'
+    if reason:
+        kind = reasons.kind(status, reason) if record.kind is None else _KINDS.get(record.kind, Kind.NONE)
+        return kind, _EXPECTED.get(raw['result'], '') + reason
     if raw['result'] == _NEVER_ENDED:
         why = _why_stopped(info)
-        return Kind.STOPPED, 'ReFrame stopped before it ended' + (f': {why}' if why else '')
+        detail = f': {why}' if why else ''
+        return Kind.STOPPED, f'ReFrame stopped before it ended{detail}'
     return Kind.NONE, f'{raw["result"]} in {raw.get("fail_phase")}'
 
 
@@ -284,65 +362,123 @@ def _why_stopped(info: dict[str, Any]) -> str:
     for file in map(Path, reversed(info.get('log_files') or [])):
         with contextlib.suppress(OSError):
             if abs(file.stat().st_mtime - info['time_end_unix']) < 60:    # s; else it is the log of a later run
-                log = file.read_text(errors='replace')
-                *_, last = '', *re.findall(r'ERROR: run session stopped: (.*(?:\n(?!\[\d{4}-).*)*)', log)
-                lines = [re.sub(r'\x1b\[[0-9;]*m', '', line).strip() for line in last.splitlines()]
-                words = [line for line in lines if line and not re.fullmatch(r'-+ std(out|err) -+', line)]
-                return '; '.join(words[:2])[:300]
+                return _last_error(file.read_text(errors='replace'))
     return ''
 
 
-def _times(raw: dict[str, Any], record: CaseRecord) -> tuple[float, float, float] | None:
+def _last_error(log: str) -> str:
+    """Return the first two lines of the last error that stopped a run, without colours and rules."""
+    errors = re.findall(r'ERROR: run session stopped: (.*(?:\n(?!\[\d{4}-).*)*)', log)
+    if not errors:
+        return ''
+    words = []
+    for line in errors[-1].splitlines():
+        plain = re.sub(r'\x1b\[[0-9;]*m', '', line).strip()
+        if plain and not re.fullmatch(r'-+ std(out|err) -+', plain):
+            words.append(plain)
+    return '; '.join(words[:2])[:300]
+
+
+class JobSpan(NamedTuple):
+    """When a job was submitted, began and ended (Unix times)."""
+
+    submitted: float
+    began: float
+    ended: float
+
+
+def _times(raw: dict[str, Any], record: CaseRecord) -> JobSpan | None:
     job = record.job
     if job:
         began = job.submitted_unix + job.waited_s
-        return job.submitted_unix, began, began + job.ran_s
-    submitted, ended = raw.get('job_submit_time'), raw.get('job_completion_time_unix')
-    return (submitted, submitted, ended) if submitted and ended else None
+        return JobSpan(job.submitted_unix, began, began + job.ran_s)
+    submitted = raw.get('job_submit_time')
+    ended = raw.get('job_completion_time_unix')
+    return JobSpan(submitted, submitted, ended) if submitted and ended else None
+
+
+def _seconds(raw: dict[str, Any], record: CaseRecord, times: JobSpan | None) -> float | None:
+    """Return how long the job ran, by the scheduler's word: older sessions kept no word about queues."""
+    if not times:
+        return None
+    if not record.job and raw.get('scheduler') in systems.QUEUED:
+        return None
+    return times.ended - times.began or None
+
+
+#: Of a metric that ReFrame has no figure for.
+_NOT_STORED = (None,) * 4
 
 
 def _figures(raw: dict[str, Any], record: CaseRecord) -> dict[str, Figure]:
     stored = {key.rpartition(':')[2]: value for key, value in (raw.get('perfvalues') or {}).items()}
-    found = {}
-    for name in dict.fromkeys((*stored, *record.metrics, *record.left_out)):
-        declared, label = record.metrics.get(name, MetricRecord()), record.labels.get(name, Label())
-        value, reference, low, high, unit, *_ = (*stored.get(name, (None,) * 4), '')
-        low, high, reference = band(reference, low, high)
-        if name == PASSED and name not in stored and not (declared.unit or declared.better):
-            value, label = 1.0, Label(PASSED)
-        why = record.left_out.get(name, '')
-        found[name] = Figure(
-            value=None if value is None else float(value), low=low, high=high, reference=reference,
-            unit=declared.unit or unit or '', better=declared.better, label=label.word,
-            why=label.reason or declared.absent, left_out=why,
-            kind=reasons.kind('skipped', why) if why else Kind.NONE,
-            source=declared.source, limit=declared.limit, ceiling=declared.ceiling)
-    return found
+    return {name: _figure(name, stored.get(name, _NOT_STORED), record)
+            for name in dict.fromkeys((*stored, *record.metrics, *record.left_out))}
 
 
-def band(ref: float | None, low: float | None, up: float | None):
-    """Return (low, high, reference) as absolute numbers, from ReFrame's relative thresholds. ReFrame says
-    (0, None, None) where there is no reference. With a reference of 0 the thresholds are absolute (ReFrame's
-    documentation of `reference`)."""
-    if ref is None or (low is None and up is None) or not all(map(math.isfinite, filter(None, (ref, low, up)))):
-        return None, None, None
-    scale = abs(ref) if ref else 1.0
-    return (None if low is None else ref + low * scale,
-            None if up is None else ref + up * scale, ref)
+def _figure(name: str, stored: Sequence[Any], record: CaseRecord) -> Figure:
+    """Return one figure; ``stored``: its value, reference, two thresholds and perhaps a unit (ReFrame's)."""
+    declared = record.metrics.get(name, MetricRecord())
+    label = record.labels.get(name, Label())
+    value, reference, low, high, unit, *_ = (*stored, '')
+    accepted = band(reference, low, high)
+    if name == PASSED and stored is _NOT_STORED and not (declared.unit or declared.better):
+        value, label = 1.0, Label(PASSED)
+    left_out = record.left_out.get(name, '')
+    return Figure(
+        value=None if value is None else float(value),
+        low=accepted.low,
+        high=accepted.high,
+        reference=accepted.reference,
+        unit=declared.unit or unit or '',
+        better=declared.better,
+        label=label.word,
+        why=label.reason or declared.absent,
+        left_out=left_out,
+        kind=reasons.kind('skipped', left_out) if left_out else Kind.NONE,
+        source=declared.source,
+        limit=declared.limit,
+        ceiling=declared.ceiling)
+
+
+class Band(NamedTuple):
+    """A reference and its bounds, as absolute numbers."""
+
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
+
+
+def band(reference: float | None, low: float | None, high: float | None) -> Band:
+    """Return a band from ReFrame's relative thresholds. ReFrame says (0, None, None) where there is no reference.
+    With a reference of 0 the thresholds are absolute (ReFrame's documentation of `reference`)."""
+    if reference is None or (low is None and high is None):
+        return Band()
+    if not all(number is None or math.isfinite(number) for number in (reference, low, high)):
+        return Band()
+    scale = abs(reference) or 1.0
+    lowest = None if low is None else reference + low * scale
+    highest = None if high is None else reference + high * scale
+    return Band(lowest, highest, reference)
 
 
 def middle(figures: list[Figure]) -> Figure:
     """Return the median of repeats, with the reference that they share. A value that is not finite stays so."""
-    values = [f.value for f in figures if f.value is not None]
-    bad = [v for v in values if not measurable(v)]
-    return replace(figures[0], value=bad[0] if bad else median(values) if values else None)
+    values = [figure.value for figure in figures if figure.value is not None]
+    value = median(values) if values else None
+    for number in values:
+        if not measurable(number):
+            value = number
+            break
+    return replace(figures[0], value=value)
 
 
 def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
     """Return the seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
-    times = [run.times for run in runs if run.times]
-    ran = _covered((began, ended) for _, began, ended in times)
-    return ran, _covered((submitted, ended) for submitted, _, ended in times) - ran
+    jobs = [run.times for run in runs if run.times]
+    ran = _covered((job.began, job.ended) for job in jobs)
+    queued_or_ran = _covered((job.submitted, job.ended) for job in jobs)
+    return ran, queued_or_ran - ran
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
@@ -365,25 +501,31 @@ def _alike(raw: dict[str, Any], record: CaseRecord, software: dict[str, Any]) ->
     in it, ``software``: the session's facts of the environment. A fact that was not recorded is left out: it is
     `not known` then, never taken for equal."""
     placed = record.placement or {}
-    env = raw.get('env_vars') or {}
-    # ReFrame says '<undefined>' of what a test did not come to set
-    ranks, each, cpus = (n if isinstance(n := raw.get(name), int) else None
-                         for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'))
-    known = {
+    variables = raw.get('env_vars') or {}
+    ranks = _count(raw, 'num_tasks')
+    ranks_per_node = _count(raw, 'num_tasks_per_node')
+    nodes = ranks // ranks_per_node if ranks and ranks_per_node else None
+    facts = {
         **_software(record, software, bool(placed)),
         'size': record.size,
         'ranks': placed.get('ranks') or ranks,
-        'nodes': placed.get('nodes') or (ranks // each if ranks and each else None),
-        'threads': env.get('OMP_NUM_THREADS') or cpus,
-        'binding': placed.get('binding') or env.get('OMP_PROC_BIND'),
+        'nodes': placed.get('nodes') or nodes,
+        'threads': variables.get('OMP_NUM_THREADS') or _count(raw, 'num_cpus_per_task'),
+        'binding': placed.get('binding') or variables.get('OMP_PROC_BIND'),
         'order': placed.get('order'),
         'profiled': 'yes' if record.profile else 'no',
         'input': _input(record.sizing),
         'arguments': _arguments(raw.get('executable_opts')),
         'check': record.check,
-        'variant': ' '.join(f'{k}={v}' for k, v in record.variant.items()),
+        'variant': _stated(record.variant, ' '),
     }
-    return {fact: str(value) for fact, value in known.items() if value not in (None, '')}
+    return {fact: str(value) for fact, value in facts.items() if value not in (None, '')}
+
+
+def _count(raw: dict[str, Any], name: str) -> int | None:
+    """Return a number of ReFrame's record, which says '<undefined>' of what a test did not come to set."""
+    number = raw.get(name)
+    return number if isinstance(number, int) else None
 
 
 #: Variables whose values nobody should read.
@@ -396,65 +538,112 @@ _WORK = {name: name for name in ('ranks', 'nodes', 'threads', 'profiled')} | {'s
 
 def _work(raw: dict[str, Any], record: CaseRecord, alike: dict[str, str]) -> dict[str, Any]:
     """Return what the program was given: a text, or several by name. A fact that was not recorded is left out."""
-    program, variables = raw.get('executable'), raw.get('env_vars')
-    known = {fact: alike[name] for fact, name in _WORK.items() if name in alike}
-    known |= {'check': record.code,
-              'program': os.path.basename(program) if isinstance(program, str) else None,
-              'arguments': _arguments(raw.get('executable_opts')), 'input': record.inputs,
-              'container image': record.image}
+    facts: dict[str, Any] = {fact: alike.get(name) for fact, name in _WORK.items()}
+    facts['check'] = record.code
+    program = raw.get('executable')
+    if isinstance(program, str):
+        facts['program'] = os.path.basename(program)
+    facts['arguments'] = _arguments(raw.get('executable_opts'))
+    facts['input'] = record.inputs
+    facts['container image'] = record.image
+    variables = raw.get('env_vars')
     if isinstance(variables, dict):
-        known['variable'] = {name: identity.digest(str(value).encode()) if _SECRET.search(name) else
-                             _arguments([value]) for name, value in variables.items() if name not in _NO_WORK}
-    return {fact: value for fact, value in known.items() if value is not None}
+        facts['variable'] = _variables(variables)
+    return {fact: value for fact, value in facts.items() if value is not None}
+
+
+def _variables(variables: dict[str, Any]) -> dict[str, str | None]:
+    """Return the variables that are part of the work; of a secret one the digest."""
+    values = {}
+    for name, value in variables.items():
+        if name in _NO_WORK:
+            continue
+        if _SECRET.search(name):
+            values[name] = identity.digest(str(value).encode())
+        else:
+            values[name] = _arguments([value])
+    return values
 
 
 def _context(record: CaseRecord, machine: dict[str, Any]) -> dict[str, str]:
     """Return the facts named beside the figures: node, kernel and hypervisor, file systems, link."""
-    node, said = record.node, record.facts
-    known = {fact: node.get(fact) for fact in _OF_NODE}
-    if not node and machine:        # the case ran on this very machine
-        known |= {fact: machine.get(name) for fact, name in _OF_MACHINE.items()}
-        known['virtualisation'] = machine.get('backend') or \
-            {'physical': 'none', 'virtual': 'unknown'}.get(machine.get('kind', ''))
-    known['file system'] = said.get('destination filesystem')
-    if isinstance(link := said.get('link'), dict):
-        known['link'] = f'{link.get("driver")}, {link.get("shaped")}'
-    return {fact: ' '.join(str(value).split()) for fact, value in known.items() if value}
+    facts = {fact: record.node.get(fact) for fact in _OF_NODE}
+    if not record.node and machine:        # the case ran on this very machine
+        for fact, name in _OF_MACHINE.items():
+            facts[fact] = machine.get(name)
+        by_kind = {'physical': 'none', 'virtual': 'unknown'}.get(machine.get('kind', ''))
+        facts['virtualisation'] = machine.get('backend') or by_kind
+    facts['file system'] = record.facts.get('destination filesystem')
+    link = record.facts.get('link')
+    if isinstance(link, dict):
+        facts['link'] = f'{link.get("driver")}, {link.get("shaped")}'
+    return {fact: ' '.join(str(value).split()) for fact, value in facts.items() if value}
 
 
-def _software(record: CaseRecord, found: dict[str, Any], mpi: bool) -> dict[str, str | None]:
+def _software(record: CaseRecord, facts: dict[str, Any], mpi: bool) -> dict[str, str | None]:
     """The code with Spack's DAG hash, or its package's version and the program's SHA-256; MPI; BLAS."""
-    needs = record.needs
-    own = [code for code in codes.every() if code.feature in needs]
-    packages, programs = found.get('packages') or {}, found.get('programs') or {}
-    built = [packages[name] for name in map(codes.package_of, needs) if name in packages]
-    library = found.get('blas') or {}
-    blas = _words(library.get('name'), library.get('version'), library.get('core') and f'as {library["core"]}')
+    packages = facts.get('packages') or {}
+    used_packages = map(codes.package_of, record.needs)
+    built = [packages[name] for name in used_packages if name in packages]
     if built:
-        return {'software': ', '.join(f'{p["spec"]} /{p["hash"][:7]}' for p in built),
-                'MPI': ' '.join(sorted({p['mpi'] for p in built if p.get('mpi')})),
-                'BLAS': blas if any(p.get('blas') for p in built) else None}
-    if found.get('modules'):
-        return {'software': f'modules {" ".join(found["modules"])}'}
-    said = [_words(name, p.get('package_version') or p.get('version'), f'sha256 {str(p.get("sha256"))[:12]}')
-            for code in own for name in code.programs if name != 'python3' and (p := programs.get(name))]
-    if not said and 'python3' in programs and any(code.executable == 'python3' for code in own):
-        said = [f'python {programs["python3"].get("version")}']
+        return _of_spack(built, _blas(facts))
+    if facts.get('modules'):
+        return {'software': f'modules {" ".join(facts["modules"])}'}
+    used_codes = [code for code in codes.every() if code.feature in record.needs]
+    programs = facts.get('programs') or {}
+    software = ', '.join(_programs(used_codes, programs))
     identity = record.software.get('identity')
-    used, package = found.get('mpi') or {}, (programs.get('mpirun') or {}).get('package_version')
-    return {'software': ', '.join(said) or _words(identity and f'identity {identity}'),
-            'MPI': _words(used.get('name'), used.get('version'), package and f'({package})') if mpi else None,
-            'BLAS': blas if any(code.blas for code in own) else None}
+    if not software and identity:
+        software = f'identity {identity}'
+    library = facts.get('mpi') or {}
+    package = (programs.get('mpirun') or {}).get('package_version')
+    mpi_words = _words(library.get('name'), library.get('version'), package and f'({package})')
+    return {'software': software,
+            'MPI': mpi_words if mpi else None,
+            'BLAS': _blas(facts) if any(code.blas for code in used_codes) else None}
 
 
-def _words(*known: str | None) -> str:
-    return ' '.join(filter(None, known))
+def _of_spack(built: list[dict[str, Any]], blas: str) -> dict[str, str | None]:
+    software = [f'{package["spec"]} /{package["hash"][:7]}' for package in built]
+    mpi = {package['mpi'] for package in built if package.get('mpi')}
+    needs_blas = any(package.get('blas') for package in built)
+    return {'software': ', '.join(software), 'MPI': ' '.join(sorted(mpi)), 'BLAS': blas if needs_blas else None}
+
+
+def _blas(facts: dict[str, Any]) -> str:
+    library = facts.get('blas') or {}
+    core = library.get('core')
+    return _words(library.get('name'), library.get('version'), core and f'as {core}')
+
+
+def _programs(used_codes: list[codes.Code], programs: dict[str, Any]) -> list[str]:
+    """Return the programs of the codes; Python counts where it alone runs a code."""
+    words = []
+    for code in used_codes:
+        for name in code.programs:
+            program = programs.get(name)
+            if program and name != 'python3':
+                version = program.get('package_version') or program.get('version')
+                words.append(_words(name, version, f'sha256 {str(program.get("sha256"))[:12]}'))
+    if words or 'python3' not in programs:
+        return words
+    if any(code.executable == 'python3' for code in used_codes):
+        return [f'python {programs["python3"].get("version")}']
+    return []
+
+
+def _words(*words: str | None) -> str:
+    return ' '.join(filter(None, words))
 
 
 def _input(sizing: dict[str, dict[str, Any]]) -> str:
     """The sizes that a check derived, without the sentences that derive them."""
-    return '; '.join(f'{what} ' + ' '.join(f'{k}={v}' for k, v in sized.items() if k != 'why')
-                     for what, sized in sorted(sizing.items()) if isinstance(sized, dict))
+    texts = []
+    for part, sizes in sorted(sizing.items()):
+        if isinstance(sizes, dict):
+            numbers = {name: size for name, size in sizes.items() if name != 'why'}
+            texts.append(f'{part} {_stated(numbers, " ")}')
+    return '; '.join(texts)
 
 
 def _arguments(options: Any) -> str | None:
@@ -462,6 +651,10 @@ def _arguments(options: Any) -> str | None:
     --source=PATH."""
     if not isinstance(options, list):
         return None
-    words = ' '.join(map(str, options)).replace("'", '').split()
-    words = [w.rpartition('/')[2] if w.startswith(('/', '"$', './')) else w for w in words]
-    return ' '.join(w for w in words if not re.match(r'--?[\w.-]+=.*/', w))
+    words = []
+    for word in ' '.join(map(str, options)).replace("'", '').split():
+        if word.startswith(('/', '"$', './')):
+            word = word.rpartition('/')[2]
+        if not re.match(r'--?[\w.-]+=.*/', word):
+            words.append(word)
+    return ' '.join(words)
