@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise, takewhile
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -30,6 +31,22 @@ _MACHINE = {'kernel': 'kernel', 'virtualisation': 'backend', 'processor': 'model
             'clocksource': 'clocksource', 'mitigations': 'mitigations', 'cpu quota': 'cpu_quota'}
 
 
+class _Change(NamedTuple):
+    """A fact that changed on some night, of any node."""
+
+    fact: str
+    old: str
+    new: str
+    began: float
+
+
+class _Value(NamedTuple):
+    """The text of a fact on a night, and when the night began."""
+
+    start: float
+    text: str
+
+
 def between(nights: list[Session], bad: float, good: float, environ: str, first: float | None = None
             ) -> list[Change]:
     """Return each fact that changed after ``good`` up to ``first``, and that is not taken back at ``bad``.
@@ -38,15 +55,23 @@ def between(nights: list[Session], bad: float, good: float, environ: str, first:
     system, oldest first. ``environ``: the environment whose software counts. A change names all nodes that have
     it; none where it is of no node in particular."""
     first = bad if first is None else first
-    changed: dict[tuple, list[str]] = {}
     until = [night for night in nights if night.start <= first][-SESSIONS:]
     later = [night for night in nights if first < night.start <= bad][-SESSIONS:]
+    changed: dict[_Change, list[str]] = {}
     for (node, fact), values in _values([*until, *later], environ).items():
-        known = [value for value in values if value[0] <= first]
-        before, new = [text for start, text in known if start <= good], known[-1:]
-        if before and before[-1] not in (new[0][1], values[-1][1]):
-            *_, (began, _) = takewhile(lambda value, new=new: value[1] == new[0][1], reversed(known))
-            changed.setdefault((fact, before[-1], new[0][1], began), []).append(node)
+        before = [value for value in values if value.start <= good]
+        known = [value for value in values if value.start <= first]
+        if not before:
+            continue
+        old, new = before[-1].text, known[-1].text
+        if old in (new, values[-1].text):
+            continue
+        began = first
+        for value in reversed(known):
+            if value.text != new:
+                break
+            began = value.start
+        changed.setdefault(_Change(fact, old, new, began), []).append(node)
     return _changes(changed)
 
 
@@ -58,119 +83,161 @@ def work(uuids: Iterable[str]) -> dict[tuple[str, ...], str]:
 
 def of_work(old: str, new: str, since: float) -> list[Change]:
     """Return each fact of the work that both nights know, and that differs; ``old`` and ``new`` are of `work`."""
-    was, now = json.loads(old or '{}'), json.loads(new or '{}')
-    found = []
-    for fact in (fact for fact in now if fact in was and was[fact] != now[fact]):
-        both = was[fact], now[fact]
-        named = [(fact, *both)] if isinstance(now[fact], str) else [
-            (f'{fact} {name}', *(each.get(name, '') for each in both)) for name in sorted({**both[0], **both[1]})]
-        found += [Change(fact=name, old=shown[0], new=shown[1], since=since)
-                  for name, *texts in named if texts[0] != texts[1] and (shown := _shortened(*texts))]
-    return found
+    before = _named(json.loads(old or '{}'))
+    after = _named(json.loads(new or '{}'))
+    changes = []
+    for fact, values in after.items():
+        if fact not in before:
+            continue
+        for part in sorted(before[fact].keys() | values.keys()):
+            was, now = before[fact].get(part, ''), values.get(part, '')
+            if was != now:
+                was, now = _shortened(was, now)
+                changes.append(Change(fact=f'{fact} {part}'.strip(), old=was, new=now, since=since))
+    return changes
+
+
+def _named(work: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the texts of each fact of the work by name; a single text has the name ''."""
+    return {fact: {'': value} if isinstance(value, str) else value for fact, value in work.items()}
 
 
 def _shortened(old: str, new: str) -> list[str]:
     """Return two texts in few words: long ones from the first word that differs."""
-    words = old.split(), new.split()
-    same = next((i for i, (was, now) in enumerate(zip(*words, strict=False)) if was != now), min(map(len, words)))
+    sides = [old.split(), new.split()]
+    same = len(os.path.commonprefix(sides))
     if max(len(old), len(new)) > _BRIEF and same > 1:
-        words = tuple(['…', *each[same - 1:]] for each in words)
-    return [brief(' '.join(each), _BRIEF) or 'none' for each in words]
+        sides = [['…', *words[same - 1:]] for words in sides]
+    return [brief(' '.join(words), _BRIEF) or 'none' for words in sides]
 
 
-def of_rows(own: list[dict], good: float, first: float, given: Callable) -> list[Change]:
+def of_rows(rows: list[dict], good: float, first: float, given: Callable) -> list[Change]:
     """Return what the figures of two nights of a cell say of a change between them."""
-    old, new = (next((r for r in own if r['start'] == start), None) for start in (good, first))
+    old = next((row for row in rows if row['start'] == good), None)
+    new = next((row for row in rows if row['start'] == first), None)
     if old is None or new is None:
         return []
-    found = []
+    changes = []
     if old['work'] != new['work']:
-        key = [new[name] for name in WORK]
-        known = given((old['session'], new['session']))
-        found = of_work(*(known.get((row['session'], *key), '') for row in (old, new)), first)
-    # an accepted value slows nothing; a hash names nothing: then the software's own facts say what changed
-    texts = {'unit': str, 'software': lambda text: '' if re.fullmatch('[0-9a-f+]*', text) else text}
-    return found + [Change(fact=fact, old=was, new=now, since=first) for fact, text in texts.items()
-                    if (was := text(old[fact])) != (now := text(new[fact])) and was and now]
+        cell = [new[name] for name in WORK]
+        works = given((old['session'], new['session']))
+        before, after = [works.get((row['session'], *cell), '') for row in (old, new)]
+        changes += of_work(before, after, first)
+    for fact in ('unit', 'software'):
+        was, now = old[fact], new[fact]
+        if fact == 'software':      # a hash names nothing: then the software's own facts say what changed
+            was, now = [re.sub('^[0-9a-f+]*$', '', text) for text in (was, now)]
+        if was and now and was != now:      # an accepted value slows nothing
+            changes.append(Change(fact=fact, old=was, new=now, since=first))
+    return changes
 
 
 def steps(nights: Iterable[Session], environ: str) -> list[Change]:
     """Return every change between two nights, the oldest first; the arguments are those of `between`."""
-    changed: dict[tuple, list[str]] = {}
+    changed: dict[_Change, list[str]] = {}
     for (node, fact), values in _values(nights, environ).items():
-        for (_, old), (began, new) in pairwise(values):
-            if new != old:
-                changed.setdefault((fact, old, new, began), []).append(node)
+        for old, new in pairwise(values):
+            if new.text != old.text:
+                changed.setdefault(_Change(fact, old.text, new.text, new.start), []).append(node)
     return sorted(_changes(changed), key=lambda change: change.since)
 
 
-def _values(nights: Iterable[Session], environ: str) -> dict[tuple[str, str], list[tuple[float, str]]]:
-    """Return when each night began, and its text, by node and fact."""
-    known: dict[tuple[str, str], list[tuple[float, str]]] = {}
+def _values(nights: Iterable[Session], environ: str) -> dict[tuple[str, str], list[_Value]]:
+    """Return the values of each fact, by node and fact."""
+    values: dict[tuple[str, str], list[_Value]] = {}
     for night in nights:
         for key, text in _facts(night, environ).items():
-            known.setdefault(key, []).append((night.start, text))
-    return known
+            values.setdefault(key, []).append(_Value(night.start, text))
+    return values
 
 
-def _changes(changed: dict[tuple, list[str]]) -> list[Change]:
-    return [Change(fact=fact, old=old, new=new, since=began, nodes=sorted(filter(None, nodes)))
-            for (fact, old, new, began), nodes in changed.items()]
+def _changes(changed: dict[_Change, list[str]]) -> list[Change]:
+    return [Change(fact=change.fact, old=change.old, new=change.new, since=change.began,
+                   nodes=sorted(filter(None, nodes)))
+            for change, nodes in changed.items()]
 
 
 def _facts(session: Session, environ: str) -> dict[tuple[str, str], str]:
     """Return the known facts by (node or ANYWHERE, fact): an unknown one differs from nothing."""
-    software = (session.facts.get('software') or {}).get(environ) or {}
-    anywhere = {**dict(_software(software)), 'ReFrame': session.reframe, 'parity': session.facts.get('parity')}
-    found = {(node, fact): text for node, said in of_nodes(session).items() for fact, text in said.items()}
-    found |= {(ANYWHERE, fact): text for fact, text in anywhere.items()}
-    return {key: str(text) for key, text in found.items() if text not in (None, '')}
+    facts = {}
+    for node, of_node in of_nodes(session).items():
+        for fact, text in of_node.items():
+            facts[node, fact] = text
+    environments = session.facts.get('software') or {}
+    for fact, version in _software(environments.get(environ) or {}):
+        facts[ANYWHERE, fact] = version
+    facts[ANYWHERE, 'ReFrame'] = session.reframe
+    facts[ANYWHERE, 'parity'] = session.facts.get('parity')
+    return {key: str(text) for key, text in facts.items() if text not in (None, '')}
 
 
 def of_nodes(session: Session) -> dict[str, dict[str, str]]:
     """Return the facts of each node, and of ReFrame's machine, which is the node without a scheduler."""
+    nodes = {}
+    for node, facts in session.nodes.items():
+        nodes[node] = {fact: facts[fact] for fact in NODE if fact in facts}
     machine = session.facts.get('machine') or {}
-    size = machine.get('memory_bytes')
-    host = {**{fact: machine.get(name) for fact, name in _MACHINE.items()},
-            'cores': len(machine.get('core_sets') or ()),
-            # the kernel's own share differs from kernel to kernel: not by a tenth of a GiB
-            'memory': size and f'{size / 2**30:.1f} GiB', 'throttled': session.throttled}
-    found = {node: {fact: said[fact] for fact in NODE if fact in said} for node, said in session.nodes.items()}
-    name = machine.get('hostname') or ANYWHERE
-    return {**found, name: {**found.get(name, {}), **{fact: text for fact, text in host.items() if text}}}
+    host = nodes.setdefault(machine.get('hostname') or ANYWHERE, {})
+    host.update((fact, machine[name]) for fact, name in _MACHINE.items() if machine.get(name))
+    if machine.get('core_sets'):
+        host['cores'] = len(machine['core_sets'])
+    if machine.get('memory_bytes'):
+        # the kernel's own share differs from kernel to kernel: not by a tenth of a GiB
+        host['memory'] = f'{machine["memory_bytes"] / 2**30:.1f} GiB'
+    if session.throttled:
+        host['throttled'] = session.throttled
+    return nodes
 
 
 def machine(session: Session) -> dict[str, list[str]]:
     """Return what measured, as a page has it beside a machine in print."""
-    def values(*facts: str) -> list[str]:
-        return [str(node[fact]) for node in of_nodes(session).values() for fact in facts if node.get(fact)]
-
-    provided = (session.facts.get('software') or {}).values()
+    environments = (session.facts.get('software') or {}).values()
+    compilers = []
+    libraries: dict[str, list[str]] = {'BLAS': [], 'MPI': []}
+    for software in environments:
+        for name, program in software['programs'].items():
+            if name in ('cc', 'nvcc', 'hipcc') and program.get('version'):
+                compilers.append(f'{name} {program["version"]}')
+        for kind, names in libraries.items():
+            library = software.get(kind.lower())
+            if library:
+                names.append(f'{library["name"]} {library.get("version") or ""}')
+    nodes = of_nodes(session).values()
     return {
-        'processor': values('processor'), 'memory': values('memory'), 'kernel': values('kernel', 'virtualisation'),
-        'compiler': [f'{name} {program["version"]}' for of in provided for name, program in of['programs'].items()
-                     if name in ('cc', 'nvcc', 'hipcc') and program.get('version')],
-        **{key: [f'{library["name"]} {library.get("version") or ""}' for of in provided
-                 if (library := of.get(key.lower()))] for key in ('BLAS', 'MPI')},
+        'processor': _of_all(nodes, 'processor'),
+        'memory': _of_all(nodes, 'memory'),
+        'kernel': _of_all(nodes, 'kernel', 'virtualisation'),
+        'compiler': compilers,
+        **libraries,
         'date': [times.day(session.start)],
-        'parity': [str(session.facts.get('parity') or '')], 'ReFrame': [session.reframe]}
+        'parity': [str(session.facts.get('parity') or '')],
+        'ReFrame': [session.reframe]}
+
+
+def _of_all(nodes: Iterable[dict[str, str]], *facts: str) -> list[str]:
+    return [str(node[fact]) for node in nodes for fact in facts if node.get(fact)]
 
 
 def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, version) of an environment's software; a moved file is no change."""
     for name, program in (software.get('programs') or {}).items():
-        version = program.get('package_version') or program.get('version')
+        version = program.get('version')
         # python3's patches do not make other software (parity.measure.software.programs)
-        yield name, program.get('version') if name == 'python3' else _version(version, program.get('sha256'))
+        if name != 'python3':
+            version = _version(program.get('package_version') or version, program.get('sha256'))
+        yield name, version
     for name, package in (software.get('packages') or {}).items():
         if isinstance(package, dict):
             version = _version(package.get('spec'), package.get('hash'), 7)
             package = ' '.join(filter(None, (version, package.get('compiler'), package.get('mpi'))))
         yield name, str(package)
     for name in ('mpi', 'blas'):
-        if said := software.get(name):
-            yield name.upper(), ' '.join(str(said[k]) for k in ('name', 'version', 'core') if said.get(k))
-    if modules := software.get('modules'):
+        library = software.get(name)
+        if library:
+            words = [str(library[key]) for key in ('name', 'version', 'core') if library.get(key)]
+            yield name.upper(), ' '.join(words)
+    modules = software.get('modules')
+    if modules:
         yield 'modules', ' '.join(modules)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
-from operator import itemgetter
 from statistics import median
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from parity.base.groups import grouped
 from parity.judge.store import database, history, plan_file
 
 #: Seconds that a job costs beside its case, without a scheduler and with one: a guess, where none was measured.
@@ -25,23 +25,51 @@ class Costs:
 
     def __init__(self) -> None:
         infos = database.infos()
-        elapsed = {u: info.get('time_elapsed') for u, info in infos if not info.get('interrupted')}
+        elapsed = {uuid: info.get('time_elapsed') for uuid, info in infos if not info.get('interrupted')}
         place = pl.concat_str('system', 'partition', separator=':').alias('place')
-        rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
-            'session', 'run', place, 'check', 'case', 'environ', 'seconds').unique().collect()
-        self.cases = [(place, (check, plan_file.parameters(case), environ), taken)
-                      for _, _, place, check, case, environ, taken in rows.iter_rows()]
-        ran = rows.group_by('session', 'place').agg(pl.col('seconds').sum(), cases=pl.len())
-        costs = grouped(((place, max(0.0, elapsed[session] - taken) / cases)
-                         for session, place, taken, cases in ran.iter_rows() if elapsed[session]), itemgetter(0))
-        self.jobs = {place: median(cost for _, cost in of) for place, of in costs.items()}
-        between = [after['time_start_unix'] - one['time_end_unix'] for (_, one), (_, after) in pairwise(infos)
-                   if one.get('run', id(one)) == after.get('run') and 'time_end_unix' in one]
-        self.session = median([taken for taken in between if 0 < taken < PAUSE] or [SESSION])
+        timed = history.rows(elapsed).filter(pl.col('seconds').is_not_null())
+        rows = timed.select('session', 'run', place, 'check', 'case', 'environ', 'seconds').unique().collect()
+        self.cases = [_TimedCase(place, check, plan_file.parameters(case), environ, seconds)
+                      for _, _, place, check, case, environ, seconds in rows.iter_rows()]
+        self.jobs = _of_jobs(rows, elapsed)
+        self.session = _of_sessions(infos)
 
     def of_case(self, fits: Callable[..., bool], place: str, guess: float, scheduler: str) -> tuple[float, bool]:
         """Return the seconds of a case with its job, and whether they are a guess. ``fits`` tells the case by
         check, parameters and environment; ``guess``: the seconds of one that was never measured."""
-        measured = [taken for at, ran, taken in self.cases if at == place and fits(*ran)]
-        job = self.jobs.get(place, 0.0 if measured else JOB.get(scheduler, JOB['']))
-        return job + (median(measured) if measured else guess), not measured
+        measured = [case.seconds for case in self.cases
+                    if case.place == place and fits(case.check, case.parameters, case.environ)]
+        if measured:
+            return self.jobs.get(place, 0.0) + median(measured), False
+        job = self.jobs.get(place, JOB.get(scheduler, JOB['']))
+        return job + guess, True
+
+
+class _TimedCase(NamedTuple):
+    place: str
+    check: str
+    parameters: dict[str, str]
+    environ: str
+    seconds: float
+
+
+def _of_jobs(rows: pl.DataFrame, elapsed: dict[str, float | None]) -> dict[str, float]:
+    """Return the seconds of a job at each place: what its sessions took longer than their cases, by case."""
+    ran = rows.group_by('session', 'place').agg(pl.col('seconds').sum(), cases=pl.len())
+    costs = defaultdict(list)
+    for session, place, seconds, cases in ran.iter_rows():
+        if elapsed[session]:
+            costs[place].append(max(0.0, elapsed[session] - seconds) / cases)
+    return {place: median(of_place) for place, of_place in costs.items()}
+
+
+def _of_sessions(infos: list[tuple[str, dict[str, Any]]]) -> float:
+    """Return the seconds between two sessions of a campaign."""
+    between = []
+    for (_, earlier), (_, later) in pairwise(infos):
+        if 'run' not in earlier or earlier['run'] != later.get('run') or 'time_end_unix' not in earlier:
+            continue
+        seconds = later['time_start_unix'] - earlier['time_end_unix']
+        if 0 < seconds < PAUSE:
+            between.append(seconds)
+    return median(between or [SESSION])

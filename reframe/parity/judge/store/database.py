@@ -67,12 +67,15 @@ def demand_room() -> None:
 
 def demand_room_for(sessions: int) -> str:
     """Return a sentence on the space that so many sessions take. InfrastructureError where there is less."""
-    folder = next(f for f in (paths.results(), *paths.results().parents) if f.exists())
-    needed, free = ROOM_BYTES * sessions, shutil.disk_usage(folder).free
-    if needed > free:
-        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}'
-                                  f', {figure(needed, "B")}; free some, or set PARITY_RESULTS to another disk')
-    return f'at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free'
+    results = paths.results()
+    folder = next(folder for folder in (results, *results.parents) if folder.exists())
+    free_bytes = shutil.disk_usage(folder).free
+    needed_bytes = ROOM_BYTES * sessions
+    needed = figure(needed_bytes, 'B')
+    if needed_bytes > free_bytes:
+        raise InfrastructureError(f'{results}: no space for the results of {counted(sessions, "session")}'
+                                  f', {needed}; free some, or set PARITY_RESULTS to another disk')
+    return f'at most {needed} in {results}: {figure(free_bytes, "B")} are free'
 
 
 @contextlib.contextmanager
@@ -208,17 +211,26 @@ def in_order(began: Sequence[float]) -> list[float]:
 
 def wrong_clocks(session: Session) -> list[str]:
     """Return a sentence on the session's clock, and one on the clocks of those stored before it, if wrong."""
-    file, now, said = paths.database(), time.time(), []
-    if session.start > min(now, file.stat().st_mtime if file.exists() else now) + TOLERANCE:
-        said.append(f'this session began on {times.minute(session.start)} by its clock, which lies in the future: '
-                    'correct the clock of the machine that stored it')
-    # a session that was killed is stored later, when it is recovered
-    before = takewhile(lambda row: row[0] != session.uuid, () if session.interrupted else _clocks())
-    if ahead := [row for row in before if row[1] > session.end + TOLERANCE]:
-        uuid, began = ahead[-1]
-        said.append(f'session {uuid[:8]} began on {times.minute(began)} by its clock, later than this one, and '
-                    'was stored before it: sessions stand in the order in which they were stored')
-    return said
+    sentences = []
+    now = time.time()
+    file = paths.database()
+    stored = file.stat().st_mtime if file.exists() else now
+    if session.start > min(now, stored) + TOLERANCE:
+        sentences.append(f'this session began on {times.minute(session.start)} by its clock, which lies in the '
+                         'future: correct the clock of the machine that stored it')
+    if session.interrupted:     # it was killed, and is stored later, when it is recovered
+        return sentences
+    ahead = None
+    for uuid, began in _clocks():
+        if uuid == session.uuid:
+            break
+        if began > session.end + TOLERANCE:
+            ahead = uuid, began
+    if ahead:
+        uuid, began = ahead
+        sentences.append(f'session {uuid[:8]} began on {times.minute(began)} by its clock, later than this one, '
+                         'and was stored before it: sessions stand in the order in which they were stored')
+    return sentences
 
 
 def uuids() -> list[str]:
@@ -235,10 +247,12 @@ def wider(uuid: str) -> str:
     """Return the newest session of its system before this one with twice as many cases or more; '' without."""
     counts = query('SELECT session_uuid, system, COUNT(DISTINCT name) FROM testcases '
                    'GROUP BY session_uuid, system')
-    system, own = next(((system, count) for session, system, count in counts if session == uuid), ('', 0))
-    wide = {session for session, of, count in counts if of == system and count >= 2 * own}
-    before = takewhile(lambda session: session != uuid, uuids())
-    return next((each for each in reversed([*before]) if each in wide and not confirms(each)), '') if own else ''
+    system, cases = next(((system, count) for session, system, count in counts if session == uuid), ('', 0))
+    if not cases:
+        return ''
+    wide = {session for session, other, count in counts if other == system and count >= 2 * cases}
+    before = list(takewhile(lambda session: session != uuid, uuids()))
+    return next((session for session in reversed(before) if session in wide and not confirms(session)), '')
 
 
 def case_counts() -> dict[str, int]:
@@ -273,25 +287,32 @@ def partitions() -> list[str]:
 def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
     """Return the nights with cases of the partition, the newest last: those of the ``days`` days before the
     newest, or before the session ``until``, these included. Their reruns are left out."""
-    having = {u for u, in query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
-                                 system, partition)}
-    known = starts()
-    found = [u for u in known if u in having]
-    end = known.get(until) if until else known[found[-1]] if found else None
-    found = [u for u in found if end is not None and end - days * 86400 <= known[u] <= end]
-    return [session.uuid for session in _briefs(found) if not session.rerun_of]
+    stored = query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
+                   system, partition)
+    of_partition = {uuid for uuid, in stored}
+    start_of = starts()
+    candidates = [uuid for uuid in start_of if uuid in of_partition]
+    last = until or (candidates[-1] if candidates else '')
+    if last not in start_of:
+        return []
+    end = start_of[last]
+    chosen = [uuid for uuid in candidates if end - days * 86400 <= start_of[uuid] <= end]
+    return [session.uuid for session in _briefs(chosen) if not session.rerun_of]
 
 
 def uuid(session: str = '') -> str:
     """Return the newest session, or the one whose uuid starts with ``session``. Raises NothingMeasured when
     nothing is stored, UsageError for a name that fits none or several."""
-    known = uuids()
-    if not known:
+    stored = uuids()
+    if not stored:
         raise nothing_stored()
-    fitting = [u for u in known if u.startswith(session)] if session else [last() or known[-1]]
+    if not session:
+        return last() or stored[-1]
+    fitting = [uuid for uuid in stored if uuid.startswith(session)]
     if len(fitting) != 1:
-        what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'
-        raise UsageError(f'{what} with {session!r}; the newest: {" ".join(u[:8] for u in known[-5:])}')
+        what = f'{len(fitting)} sessions start' if fitting else 'no session starts'
+        newest = ' '.join(uuid[:8] for uuid in stored[-5:])
+        raise UsageError(f'{what} with {session!r}; the newest: {newest}')
     return fitting[0]
 
 
@@ -324,8 +345,10 @@ class Unreadable(InfrastructureError):
         why = f'{type(err).__name__}: {" ".join(str(err).split())[:120]}'
         if isinstance(err, ValidationError):
             first = err.errors()[0]
-            why = f'{".".join(map(str, first["loc"]))}: {first["msg"]}'[:120] + '; perhaps a newer parity wrote it'
-        super().__init__(visible(f'{paths.database()}: session {str(uuid)[:40]} cannot be read ({why})'))
+            place = '.'.join(map(str, first['loc']))
+            why = f'{place}: {first["msg"]}'[:120] + '; perhaps a newer parity wrote it'
+        where = f'{paths.database()}: session {str(uuid)[:40]}'
+        super().__init__(visible(f'{where} cannot be read ({why})'))
 
 
 def read(uuid: str) -> Session:
@@ -486,10 +509,13 @@ def nights(uuids: Iterable[str]) -> list[list[str]]:
 
 def sessions(system: str, last: int | None = None) -> list[Session]:
     """The system's newest ``last`` sessions (all: None) without plan and runs, oldest first."""
-    known = starts()
-    found = (session if session.start == known[session.uuid] else replace(session, start=known[session.uuid])
-             for session in _briefs(reversed(known)) if session.system == system)
-    return [*islice(found, last)][::-1]
+    start_of = starts()
+    of_system = (session for session in _briefs(reversed(start_of)) if session.system == system)
+    sessions = []
+    for session in islice(of_system, last):
+        start = start_of[session.uuid]
+        sessions.append(session if session.start == start else replace(session, start=start))
+    return sessions[::-1]
 
 
 def newest_first() -> Iterator[Session]:

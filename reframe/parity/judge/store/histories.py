@@ -54,13 +54,17 @@ class Directions(NamedTuple):
 
     def sign(self, series: str, unit: str, stated: str = '') -> int:
         """Return 1 where more is better, -1 where less is, 0 where nothing tells."""
-        for pattern, sign in ((self.lower, -1), (self.higher, 1)):
-            if pattern and re.search(pattern, series):
-                return sign
+        if self.lower and re.search(self.lower, series):
+            return -1
+        if self.higher and re.search(self.higher, series):
+            return 1
         if stated:
             return 1 if stated == 'higher' else -1
-        above, *below = (stem(_WORDS.get(part.lower(), part)) for part in unit.split('/'))
-        return -1 if above in _LESS and below != ['s'] else 1 if above in _MORE or below == ['s'] else 0
+        above, *below = [stem(_WORDS.get(part.lower(), part)) for part in unit.split('/')]
+        per_second = below == ['s']
+        if above in _LESS and not per_second:
+            return -1
+        return 1 if above in _MORE or per_second else 0
 
 
 def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Directions, form: str = '',
@@ -72,15 +76,14 @@ def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Dire
     for path in paths:
         if not os.path.lexists(path):
             raise UsageError(f'{path}: no such file or folder; name a history, or a folder of some')
+        files_of_path = [path]
         if path.is_dir() and form in ('', 'csv', 'benchmark-action') and _format(path) == '':
-            found = reading.listed(file for end in _FILES for file in path.glob(end))
-            if not found:
+            files_of_path = reading.listed(file for end in _FILES for file in path.glob(end))
+            if not files_of_path:
                 raise UsageError(f'{path}: no history is in this folder. Looked for: {", ".join(_FILES)}, *.log, '
                                  'benchmarks.json of asv, otava.yaml')
-            for file in found:
-                yield _of_file(file, form or _format(file), columns, directions, reading)
-        else:
-            yield _of_file(path, form or _format(path), columns, directions, reading)
+        for file in files_of_path:
+            yield _of_file(file, form or _format(file), columns, directions, reading)
 
 
 def _format(path: Path) -> str:
@@ -149,9 +152,13 @@ def _of_reframe(path: Path, directions: Directions, reading: Reading) -> Source:
     logs = path.rglob('*.log') if path.is_dir() else [path]
     reading.count(file for file in reading.listed(logs) if file.is_file())
     cases, left = imported.cases(path)
-    rows = [(case_name(case['display_name']), case['name'].partition(' ')[0], case['system'], case['partition'],
-             case['environ'], day, case['job_completion_time_unix'], *figure)
-            for day, case in cases for figure in imported.figures(case)]
+    rows = []
+    for day, case in cases:
+        name = case_name(case['display_name'])
+        check = case['name'].partition(' ')[0]
+        ended = case['job_completion_time_unix']
+        for figure in imported.figures(case):
+            rows.append((name, check, case['system'], case['partition'], case['environ'], day, ended, *figure))
     if not rows:
         why = f'{path}: no figure of ReFrame is in it; name one of tests with performance variables'
         raise NothingMeasured('\n'.join([why, *left()]))
@@ -166,24 +173,30 @@ def _cells(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the figures of cells as rows for `_source`.
 
     The area of a cell is what the nightly joins incidents by: its partition, and the part of the machine."""
-    frame = frame.filter(pl.col('metric') != PASSED, pl.col('value').is_finite())
-    names = frame.select('case', 'metric', 'subsystem').unique()
-    parts = names.with_columns(part=pl.Series([codes.part_of(f'{case.replace(" ", "")}.{metric}', subsystem)
-                                               for case, metric, subsystem in names.iter_rows()], dtype=pl.String))
-    return frame.join(parts, on=['case', 'metric', 'subsystem'], maintain_order='left').select(
+    figures = frame.filter(pl.col('metric') != PASSED, pl.col('value').is_finite())
+    names = figures.select('case', 'metric', 'subsystem').unique()
+    parts = [codes.part_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+             for case, metric, subsystem in names.iter_rows()]
+    names = names.with_columns(part=pl.Series(parts, dtype=pl.String))
+    cells = figures.join(names, on=['case', 'metric', 'subsystem'], maintain_order='left')
+    return cells.select(
         series=pl.format('{}.{}@{}:{}+{}', 'case', 'metric', 'system', 'partition', 'environ'),
         group=pl.format('{}.{}@{}:{}', 'check', 'metric', 'system', 'partition'),
-        night=pl.col('night').str.slice(0, 10), value=pl.col('value').cast(pl.Float64), unit='unit',
-        stated='better', area=pl.format('{}:{} {}', 'system', 'partition', 'part'))
+        night=pl.col('night').str.slice(0, 10),
+        value=pl.col('value').cast(pl.Float64),
+        unit='unit',
+        stated='better',
+        area=pl.format('{}:{} {}', 'system', 'partition', 'part'))
 
 
 def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions, reading: Reading) -> Source:
     raw = reading.unpacked(path)
     header = tables.header(raw, path)
     if not columns and set(detect.COLUMNS) <= set(header):
-        found = detect.read(raw, str(path))
-        return Source(str(path), 'CSV of parity detect', found, 0, [*_left_out(found)])
-    if not columns.get('night') and not any(name.lower() in tables.NIGHTS for name in header):
+        made = detect.read(raw, str(path))
+        return Source(str(path), 'CSV of parity detect', made, 0, _left_out(made))
+    has_night = columns.get('night') or any(name.lower() in tables.NIGHTS for name in header)
+    if not has_night:
         begins = text.brief(','.join(header), 40)
         raise UsageError(f'{path}:1: the form of this file is not known. It begins {begins!r}. Looked for: '
                          f'{",".join(detect.COLUMNS)} (parity detect); a column {", ".join(tables.NIGHTS)} '
@@ -194,30 +207,39 @@ def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions, read
 
 def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] = ()) -> Source:
     """Return the history of rows. A series of unknown direction is judged both ways, under two names."""
-    form, frame = rows
-    if frame.schema['night'] == pl.String:       # a night is a date, unless a series has several nights of one
-        date = pl.col('night').str.slice(0, 10)
-        if frame.group_by('series', date=date).agg(pl.col('night').n_unique())['night'].max() == 1:
-            frame = frame.with_columns(night=date)
-    units = frame.group_by('series').agg(pl.col('unit', 'stated').first())
-    signs = {series: directions.sign(series, unit or '', stated or '')
-             for series, unit, stated in units.iter_rows()}
+    frame = _with_dates(rows.frame)
+    signs = {}
+    for series, unit, stated in frame.group_by('series').agg(pl.col('unit', 'stated').first()).iter_rows():
+        signs[series] = directions.sign(series, unit or '', stated or '')
+    area = ['area'] if 'area' in frame.columns else []
     frame = frame.select(
-        'series', 'group', 'night', 'value', *({'area'} & {*frame.columns}),
+        'series', 'group', 'night', 'value', *area,
         event=pl.lit(''), node=pl.lit(''), again=False,
         run=pl.int_range(pl.len()).over('series', 'night'),
         sign=pl.col('series').replace_strict(signs, return_dtype=pl.Int8))
+    known = frame.filter(pl.col('sign') != 0)
     unknown = frame.filter(pl.col('sign') == 0)
-    both = [unknown.with_columns(series=pl.format('{} (if {} is better)', 'series', pl.lit(word)),
-                                 sign=pl.lit(sign, pl.Int8)) for word, sign in (('more', 1), ('less', -1))]
-    frame = pl.concat([frame.filter(pl.col('sign') != 0), *both])
-    made = detect.of_rows(frame)
-    return Source(name, form, made, unknown['series'].n_unique(), [*notes, *_left_out(made)])
+    made = detect.of_rows(pl.concat([known, _under_sign(unknown, 'more', 1), _under_sign(unknown, 'less', -1)]))
+    return Source(name, rows.form, made, unknown['series'].n_unique(), [*notes, *_left_out(made)])
 
 
-def _left_out(made: detect.History) -> Iterator[str]:
+def _with_dates(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with a date as the night, unless a series has several nights of one date."""
+    if frame.schema['night'] != pl.String:
+        return frame
+    date = pl.col('night').str.slice(0, 10)
+    nights = frame.group_by('series', date=date).agg(pl.col('night').n_unique())
+    return frame.with_columns(night=date) if nights['night'].max() == 1 else frame
+
+
+def _under_sign(frame: pl.DataFrame, word: str, sign: int) -> pl.DataFrame:
+    name = pl.format('{} (if {} is better)', 'series', pl.lit(word))
+    return frame.with_columns(series=name, sign=pl.lit(sign, pl.Int8))
+
+
+def _left_out(made: detect.History) -> list[str]:
     """Say how many nights have no logarithm: only counts of faults may be 0."""
-    counts = np.repeat(made.nights.counts, np.diff(made.nights.start))
-    if none := int((np.isnan(made.nights.value) & ~counts).sum()):
-        yield f'{counted(none, "night", "are")} not judged: a figure there is not above 0'
+    is_count = np.repeat(made.nights.counts, np.diff(made.nights.start))
+    without = int((np.isnan(made.nights.value) & ~is_count).sum())
+    return [f'{counted(without, "night", "are")} not judged: a figure there is not above 0'] if without else []
 

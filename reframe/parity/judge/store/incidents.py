@@ -282,27 +282,44 @@ def how_failed(key: list[str]) -> str:
 def title(incident: Incident) -> str:
     """Return where and what, in a few words: of all faults that have not ended."""
     faults = sorted((incident.left or incident.faults).values(), key=lambda fault: -fault.loss)
-    names = [fault.cell.partition('+')[0].rpartition('@') for fault in faults]
-    where, word = incident.where, faults[0].word
-    places = where.name.split(', ') if where.kind else [*dict.fromkeys(place.rstrip(':') for *_, place in names)]
-    if where.kind not in ('node', '') and len(places) == 1:
-        places = [f'{incident.system}:{places[0]}']
-    place = ', '.join(places) if len(places) <= 2 else 'everything' if where.kind == 'everything' else \
-        figures.counted(len(places), 'node' if where.kind == 'node' else 'partition')
+    cells = [fault.cell.partition('+')[0].rpartition('@') for fault in faults]
+    place = _place(incident, [place.rstrip(':') for *_, place in cells])
+    word = faults[0].word
     if word == 'regressed':
         part = incident.part or ' and '.join(sorted({fault.part for fault in faults}))
-        slower = [fault.loss for fault in faults if fault.loss]
-        return f'{place}: {part}{f" {figures.percent(median(slower))}" if slower else ""} slower'
-    what = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'failed',
-            'missing': 'never ran', 'disturbed': 'disturbed night after night',
-            'skipped': 'left out night after night'}[word]
-    if word == 'failed':
-        what = _HOW_FAILED.get(how_failed(incident.key), what)
+        losses = [fault.loss for fault in faults if fault.loss]
+        loss = f' {figures.percent(median(losses))}' if losses else ''
+        return f'{place}: {part}{loss} slower'
+    cases = {name.rpartition('.')[0] for name, *_ in cells}
+    checks = several(sorted({case.partition('%')[0] for case in cases}))
+    count = f', {len(cases)} cases' if len(cases) > 1 else ''
+    return f'{place}: {checks}{count}: {_what(incident, word)}'
+
+
+def _place(incident: Incident, of_cells: list[str]) -> str:
+    """Return where an incident is; ``of_cells``: the places of its cells."""
+    where = incident.where
+    places = where.name.split(', ') if where.kind else list(dict.fromkeys(of_cells))
+    if where.kind not in ('node', '') and len(places) == 1:
+        return f'{incident.system}:{places[0]}'
+    if len(places) <= 2:
+        return ', '.join(places)
+    if where.kind == 'everything':
+        return 'everything'
+    return figures.counted(len(places), 'node' if where.kind == 'node' else 'partition')
+
+
+def _what(incident: Incident, word: str) -> str:
+    """Return what an incident that is not a slowdown is."""
     if word == 'missing' and incident.key[-1] == Kind.NO_FIGURE.value:
-        what = 'ran without a figure'
-    cases = {case for name, *_ in names for case in [name.rpartition('.')[0]]}
-    checks = sorted({case.partition('%')[0] for case in cases})
-    return f'{place}: {several(checks)}{f", {len(cases)} cases" if len(cases) > 1 else ""}: {what}'
+        return 'ran without a figure'
+    if word == 'failed':
+        return _HOW_FAILED.get(how_failed(incident.key), 'failed')
+    return _WHAT[word]
+
+
+_WHAT = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'missing': 'never ran',
+         'disturbed': 'disturbed night after night', 'skipped': 'left out night after night'}
 
 
 # ---- the table
@@ -329,14 +346,19 @@ def of_system(system: str) -> list[Incident]:
 def at(system: str, session: str, start: float) -> tuple[list[Incident], dict[int, datetime.date]]:
     """Return the incidents that were open when a session was judged, and those that it ended; then by number
     ``acks_from``, also of those that were over."""
-    if not (stored := database.query(_SELECT, system)):
+    stored = database.query(_SELECT, system)
+    if not stored:
         return [], {}
     starts = database.starts()
     now = starts.get(session, start)
     ended = {number for number, text in stored if _OVER in text and _end(text, starts) < now}
-    known = [each for each in _readable(row for row in stored if row[0] not in ended)
-             if starts.get(each.opened.session, each.opened.start) <= now]
-    return known, dict.fromkeys(ended, datetime.date.max) | {each.number: each.acks_from for each in known}
+    known = []
+    for incident in _readable(row for row in stored if row[0] not in ended):
+        if starts.get(incident.opened.session, incident.opened.start) <= now:
+            known.append(incident)
+    acks_from = dict.fromkeys(ended, datetime.date.max)
+    acks_from.update((incident.number, incident.acks_from) for incident in known)
+    return known, acks_from
 
 
 def as_of(incident: Incident, start: float, until: float) -> Incident:
@@ -466,6 +488,11 @@ def unrecorded(system: str) -> list[str]:
     newest = next(reversed(starts), '')
     with _writing() as conn:
         conn.execute(f'INSERT OR IGNORE {_NIGHT}', (system, newest, starts.get(newest, 0.0)))
-        last = starts.get(*conn.execute(_LAST, (system,)).fetchone())
-    later = filter(None, (database.brief(uuid) for uuid, start in starts.items() if start > last))
-    return [session.uuid for session in later if session.system == system and session.selection]
+        recorded = conn.execute(_LAST, (system,)).fetchone()
+    last = starts.get(*recorded)
+    nights = []
+    for uuid, start in starts.items():
+        session = database.brief(uuid) if start > last else None
+        if session and session.system == system and session.selection:
+            nights.append(uuid)
+    return nights

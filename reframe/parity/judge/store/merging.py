@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from parity.base import paths
@@ -99,12 +100,16 @@ def _demand_file_names(other: Path, uuids: Iterable[str]) -> None:
 def _same_machines(other: Path, ours: dict[str, tuple[str, str]], theirs: dict[str, tuple[str, str]]) -> None:
     """Raise UsageError for a system that is the one machine that it runs on (`local`) and is another one there."""
     for system in sorted({system for system, _ in theirs.values()}):
-        here, there = (sorted({host for name, host in measured.values() if name == system and host})
-                       for measured in (ours, theirs))
+        here = _hosts(system, ours)
+        there = _hosts(system, theirs)
         if here and there and here != there:
             raise UsageError(f'{other}: system {system} was measured on {", ".join(there)}, here on '
                              f'{", ".join(here)}: that would be one history of two machines. Rename one: '
                              f'copy systems/{system} to systems/NAME, and measure with --system NAME')
+
+
+def _hosts(system: str, measured: dict[str, tuple[str, str]]) -> list[str]:
+    return sorted({host for name, host in measured.values() if name == system and host})
 
 
 def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None:
@@ -126,17 +131,21 @@ def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None
 
 def _merge_incidents(conn: sqlite3.Connection) -> None:
     """Add the incidents of `other` under new numbers, and its last nights; of what is in both the newer stays."""
-    for table, columns, key, newer in (('parity_incidents', 'uuid, system, changed, json', 'uuid', 'changed'),
-                                       ('parity_nights', 'system, session, start', 'system', 'start'),
-                                       ('parity_states', 'session, system, start, cells', 'session', 'start')):
-        made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
-        if made is None:
-            continue
-        if not conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone():
-            conn.execute(made[0])
-        update = ', '.join(f'{name} = excluded.{name}' for name in columns.split(', ')[1:])
-        conn.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM other.{table} WHERE true '
-                     f'ORDER BY rowid ON CONFLICT ({key}) DO UPDATE SET {update} WHERE excluded.{newer} > {newer}')
+    _merge_table(conn, 'parity_incidents', 'uuid', ('system', 'changed', 'json'), 'changed')
+    _merge_table(conn, 'parity_nights', 'system', ('session', 'start'), 'start')
+    _merge_table(conn, 'parity_states', 'session', ('system', 'start', 'cells'), 'start')
+
+
+def _merge_table(conn: sqlite3.Connection, table: str, key: str, values: Sequence[str], newer: str) -> None:
+    made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
+    if made is None:
+        return
+    if not conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone():
+        conn.execute(made[0])
+    columns = ', '.join((key, *values))
+    update = ', '.join(f'{name} = excluded.{name}' for name in values)
+    conn.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM other.{table} WHERE true '
+                 f'ORDER BY rowid ON CONFLICT ({key}) DO UPDATE SET {update} WHERE excluded.{newer} > {newer}')
 
 
 def _began(conn: sqlite3.Connection, name: str) -> dict[str, float]:
@@ -149,7 +158,7 @@ def _put_in_order(conn: sqlite3.Connection, began: dict[str, float]) -> None:
     """Sessions count as stored in the order of their rows: let them be those of one database."""
     stored = [uuid for uuid, in conn.execute('SELECT uuid FROM main.sessions ORDER BY rowid')]
     wanted = sorted(stored, key=began.__getitem__)
-    alike = next((i for i, pair in enumerate(zip(stored, wanted, strict=True)) if pair[0] != pair[1]), len(stored))
+    in_place = len(os.path.commonprefix([stored, wanted]))
     last, = conn.execute('SELECT MAX(rowid) FROM main.sessions').fetchone()
-    conn.executemany('UPDATE main.sessions SET rowid = ? WHERE uuid = ?',
-                     [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])
+    for row, uuid in enumerate(wanted[in_place:], 1):
+        conn.execute('UPDATE main.sessions SET rowid = ? WHERE uuid = ?', (last + row, uuid))

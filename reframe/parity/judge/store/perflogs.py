@@ -186,21 +186,34 @@ _FIXTURE = ' ~'
 def _case(values: dict[str, str], ended: EndTime) -> Case:
     """Return a case of ReFrame's report. Raises NotRead for a line that does not say which."""
     info = _INFO.fullmatch(values.get('info', ''))
-    told = {**(info.groupdict() if info else {}), **{key: value for key, value in values.items() if value}}
-    name = told.get('display_name') or told.get('name')
-    if not (name and ended.unix is not None and all(told.get(key) for key in ('system', 'partition', 'environ'))):
+    facts = info.groupdict() if info else {}
+    facts.update((key, value) for key, value in values.items() if value)
+    name = facts.get('display_name') or facts.get('name')
+    placed = all(facts.get(key) for key in ('system', 'partition', 'environ'))
+    if not name or ended.unix is None or not placed:
         raise NotRead('line without time, name, system, partition or environ')
-    figures = dict(_figures(values, f'{told["system"]}:{told["partition"]}'))
+    figures = dict(_figures(values, f'{facts["system"]}:{facts["partition"]}'))
     result = values.get('result')
-    fail_phase = 'performance' if figures and result not in (None, 'pass') else None
+    failed_later = figures and result not in (None, 'pass')
     nodes = values.get('job_nodelist', '')
-    tags = [tag for tag in re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"')) if tag]
-    case = {'name': name, 'display_name': name, 'unique_name': values.get('unique_name') or name,
-            'system': told['system'], 'partition': told['partition'], 'environ': told['environ'],
-            'result': result or '', 'fail_phase': fail_phase, 'fail_reason': None,
-            'fixture': _FIXTURE in name,
-            'perfvalues': figures, 'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
-            'jobid': values.get('jobid', ''), 'job_completion_time_unix': ended.unix, 'filename': '', 'tags': tags}
+    tags = re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"'))
+    case = {
+        'name': name,
+        'display_name': name,
+        'unique_name': values.get('unique_name') or name,
+        'system': facts['system'],
+        'partition': facts['partition'],
+        'environ': facts['environ'],
+        'result': result or '',
+        'fail_phase': 'performance' if failed_later else None,
+        'fail_reason': None,
+        'fixture': _FIXTURE in name,
+        'perfvalues': figures,
+        'job_nodelist': [] if nodes in _ABSENT else nodes.split(','),
+        'jobid': values.get('jobid', ''),
+        'job_completion_time_unix': ended.unix,
+        'filename': '',
+        'tags': [tag for tag in tags if tag]}
     if ended.printed:
         case[PRINTED] = ended.printed
     return case

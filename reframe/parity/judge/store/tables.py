@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,28 +52,34 @@ def read(raw: bytes, path: Path, columns: Mapping[str, str], series: Sequence[st
 
     ``series``: columns that are series, where they are known. ``skipped``: lines above the header."""
     names = header(raw, path)
-    if strange := [f'{key}={name}' for key, name in columns.items() if name not in names]:
-        raise UsageError(f'{path}:{1 + skipped}: no column for {strange[0]}; the columns are {", ".join(names)}')
+    for key, name in columns.items():
+        if name not in names:
+            raise UsageError(f'{path}:{1 + skipped}: no column for {key}={name}; '
+                             f'the columns are {", ".join(names)}')
     night = columns.get('night') or next(name for name in names if name.lower() in NIGHTS)
-    long = {key: columns.get(key) or (key if key in names else '') for key in NAMED} | {'night': night}
-    wide = not long['value']
+    column_of = {key: columns.get(key) or (key if key in names else '') for key in NAMED}
+    column_of['night'] = night
+    if column_of['value']:
+        text = _text(raw, path, filter(None, column_of.values()), skipped)
+        absent = dict.fromkeys(NAMED, '') | {'series': path.stem}
+        found = {key: pl.col(name) if name else pl.lit(absent[key]) for key, name in column_of.items()}
+        return Rows('CSV, a row a figure', _valid(text.select('line', **found), path, False))
     # a column without a name has the numbers of the rows, as R and pandas write them
-    wanted = [night, *(series or filter(None, names))] if wide else [name for name in long.values() if name]
-    table = CsvTable(raw, str(path), list(dict.fromkeys(wanted)), others=True)
-    text = table.frame().with_row_index('line', 2 + skipped)
-    if wide:
-        if len(text.columns) < 3:       # the line and the night
-            raise UsageError(f'{path}: {NO_NUMBERS}')
-        rows = text.unpivot([n for n in text.columns if n not in (night, 'line')], index=['line', night],
-                            variable_name='series').rename({night: 'night'})
-        rows = rows.with_columns(group=pl.lit(''), unit=pl.lit(''))
-        if not series:
-            rows = _numbers(rows)
-    else:
-        rows = text.select('line', **{key: pl.col(name) if name else pl.lit('' if key != 'series' else path.stem)
-                                      for key, name in long.items()})
-    form = 'CSV, a column a series' if wide else 'CSV, a row a figure'
-    return Rows(form, _valid(rows, path, wide))
+    text = _text(raw, path, [night, *(series or filter(None, names))], skipped)
+    figures = [name for name in text.columns if name not in (night, 'line')]
+    if not figures:
+        raise UsageError(f'{path}: {NO_NUMBERS}')
+    rows = text.unpivot(figures, index=['line', night], variable_name='series').rename({night: 'night'})
+    rows = rows.with_columns(group=pl.lit(''), unit=pl.lit(''))
+    if not series:
+        rows = _numbers(rows)
+    return Rows('CSV, a column a series', _valid(rows, path, True))
+
+
+def _text(raw: bytes, path: Path, columns: Iterable[str], skipped: int) -> pl.DataFrame:
+    """Return these columns of a CSV as text, with the number of each line."""
+    table = CsvTable(raw, str(path), list(dict.fromkeys(columns)), others=True)
+    return table.frame().with_row_index('line', 2 + skipped)
 
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
@@ -87,36 +93,65 @@ def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
     rows = rows.filter(pl.col('value') != '').sort('line', maintain_order=True)
     if not rows.height:
         raise UsageError(f'{path}: {NO_NUMBERS}')
-    unix, stamp = pl.col('night').str.contains(_UNIX), pl.col('night').str.to_integer(strict=False)
-    rows = rows.with_columns(night=pl.when(unix).then(pl.from_epoch(
-        pl.when(stamp < 10 ** 11).then(stamp * 1000).otherwise(stamp), 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ'))
-        .otherwise('night'))
-    zone, mark = (pl.col('night').str.extract(_DATE, place) for place in (3, 2))
-    timed = pl.col('night').str.contains(r'[T ]')
-    value = pl.col('value').cast(pl.Float64, strict=False)
-    whole = pl.col('night').str.contains(_WHOLE)
+    rows = rows.with_columns(night=_unix_as_date())
     date = pl.col('night').str.extract(_DATE).str.replace_all(r'[./]', '-')
-    wrong = {
+    _demand_valid(rows, path, _wrong_nights(date, wide) | _wrong_values())
+    all_numbers = rows.select(pl.col('night').str.contains(_WHOLE).all()).item()
+    night = pl.col('night').str.to_integer() if all_numbers else date
+    value = pl.col('value').cast(pl.Float64, strict=False)
+    return rows.select('series', 'group', 'unit', value=value, stated=pl.lit(''), night=night)
+
+
+def _unix_as_date() -> pl.Expr:
+    """Return the nights, Unix times as dates."""
+    stamp = pl.col('night').str.to_integer(strict=False)
+    milliseconds = pl.when(stamp < 10 ** 11).then(stamp * 1000).otherwise(stamp)
+    date = pl.from_epoch(milliseconds, 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
+    is_unix = pl.col('night').str.contains(_UNIX)
+    return pl.when(is_unix).then(date).otherwise('night')
+
+
+def _wrong_nights(date: pl.Expr, wide: bool) -> dict[str, pl.Expr]:
+    """Return what may be wrong of a night, with the rows where it is."""
+    night = pl.col('night')
+    whole = night.str.contains(_WHOLE)
+    no_date = date.str.to_date('%Y-%m-%d', strict=False).is_null()
+    mark = night.str.extract(_DATE, 2)
+    timed = night.str.contains(r'[T ]')
+    zone = night.str.extract(_DATE, 3)
+    first_has_no_zone = zone.filter(timed).first().is_null()
+    again = ~pl.struct('series', 'night').is_first_distinct()
+    return {
         'night {night!r} is neither a whole number nor a date such as 2026-11-20 or 2026-11-20T02:00:00Z':
-            ~whole & date.str.to_date('%Y-%m-%d', strict=False).is_null(),
+            ~whole & no_date,
         'night {night!r}: nights are whole numbers or dates; the order of both together is not known':
             whole != whole.first(),
         'night {night!r}: dates in two forms; must be one, such as 2026-11-20': mark != mark.first(),
         'night {night!r}: times with and without a zone; must be one form':
-            timed & (zone.is_null() != zone.filter(timed).first().is_null()),
+            timed & (zone.is_null() != first_has_no_zone),
+        'night {night!r} stands on an earlier line, too; valid is a row a night, or times beside the dates':
+            pl.lit(wide) & again}
+
+
+def _wrong_values() -> dict[str, pl.Expr]:
+    """Return what may be wrong of a value, with the rows where it is."""
+    value = pl.col('value').cast(pl.Float64, strict=False)
+    return {
         'value {value!r} is no number, such as 71.2 or 7.12e4': ~pl.col('value').str.contains(detect.NUMBER),
         f'value {{value}} is too large to be a figure; must be below {LARGEST:g}':
             value.is_infinite() | (value.abs() >= LARGEST),
         f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}':
             (value > 0) & (value < SMALLEST),
-        'value {value} is not above 0; a run without a figure is left out of the file': value <= 0,
-        'night {night!r} stands on an earlier line, too; valid is a row a night, or times beside the dates':
-            pl.lit(wide) & ~pl.struct('series', 'night').is_first_distinct()}
-    found = [(rows['line'][at], at, what) for what, mask in wrong.items()
-             if (at := rows.select(pl.arg_where(mask).first()).item()) is not None]
-    if found:
-        line, at, what = min(found)
-        raise UsageError(f'{path}:{line}: {what.format(**rows.row(at, named=True))}')
-    numbers = rows.select(whole.all()).item()
-    return rows.select('series', 'group', 'unit', value=value, stated=pl.lit(''),
-                       night=pl.col('night').str.to_integer() if numbers else date)
+        'value {value} is not above 0; a run without a figure is left out of the file': value <= 0}
+
+
+def _demand_valid(rows: pl.DataFrame, path: Path, wrong: dict[str, pl.Expr]) -> None:
+    """Raise UsageError for the first row that is wrong."""
+    faults = []
+    for message, mask in wrong.items():
+        row = rows.select(pl.arg_where(mask).first()).item()
+        if row is not None:
+            faults.append((rows['line'][row], row, message))
+    if faults:
+        line, row, message = min(faults)
+        raise UsageError(f'{path}:{line}: {message.format(**rows.row(row, named=True))}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,32 +50,41 @@ def asv(path: Path, reading: Reading) -> Rows:
 
     def rows(run: dict[str, Any]) -> Iterator[_Row]:
         for name, result in run['results'].items():
-            values = dict(zip(run['result_columns'], result, strict=False))
-            for value, words in zip(values['result'] or (), itertools.product(*values['params']), strict=True):
-                series = f'{name}({", ".join(words)})@{run["params"]["machine"]}:{run["env_name"]}'
+            place = f'{run["params"]["machine"]}:{run["env_name"]}'
+            columns = dict(zip(run['result_columns'], result, strict=False))
+            parameters = itertools.product(*columns['params'])
+            for value, words in zip(columns['result'] or (), parameters, strict=True):
+                series = f'{name}({", ".join(words)})@{place}'
                 yield series, name, _night(run['date']), value, about[name]['unit'], ''
 
-    found = [row for file in reading.listed(path.glob('*/*-*.json')) for row in
-             _made(file, 'result of asv, version 2', rows, _json(file, reading.unpacked(file)))]
+    found = _of_files(path.glob('*/*-*.json'), reading, 'result of asv, version 2', rows)
     return Rows('results of asv, a night a commit', _frame(path, found))
 
 
 def benchmark_action(path: Path, reading: Reading) -> Rows:
     """Read data.js of github-action-benchmark, or its JSON: a night is an entry, by its date."""
-    def rows(entries: dict[str, Any]) -> Iterator[_Row]:
-        for suite, nights in entries.items():
+    def rows(page: dict[str, Any]) -> Iterator[_Row]:
+        suites = page['entries']
+        for suite, nights in suites.items():
             for night in nights:
-                tool = night['tool']
-                stated = '' if tool in _BOTH else 'higher' if tool in _MORE else 'lower'
+                stated = _stated(night['tool'])
                 for bench in night['benches']:
-                    name = f'{suite}: {bench["name"]}' if len(entries) > 1 else bench['name']
+                    name = bench['name']
+                    if len(suites) > 1:
+                        name = f'{suite}: {name}'
                     yield name, '', _night(night['date']), bench['value'], bench['unit'], stated
 
     raw = reading.unpacked(path)
     what = "data.js or JSON of github-action-benchmark, {'entries': {SUITE: [...]}}"
-    data = _json(path, raw.removeprefix(_SCRIPT))
-    found = _made(path, what, lambda read: rows(read['entries']), data)
+    found = _made(path, what, rows, _json(path, raw.removeprefix(_SCRIPT)))
     return Rows('results of github-action-benchmark, a night a run of it', _frame(path, found))
+
+
+def _stated(tool: str) -> str:
+    """Return the direction of the figures of a tool of github-action-benchmark."""
+    if tool in _BOTH:
+        return ''
+    return 'higher' if tool in _MORE else 'lower'
 
 
 def google_benchmark(path: Path, reading: Reading) -> Rows:
@@ -83,40 +92,46 @@ def google_benchmark(path: Path, reading: Reading) -> Rows:
 
     Means and other aggregates are left out where the repetitions stand beside them."""
     def rows(run: dict[str, Any]) -> Iterator[_Row]:
-        date = datetime.datetime.fromisoformat(run['context']['date']).timestamp() * 1000
+        began = datetime.datetime.fromisoformat(run['context']['date'])
+        night = _night(began.timestamp() * 1000)
         for result in run['benchmarks']:
             if result.get('run_type') == 'aggregate' or result.get('error_occurred'):
                 continue
             name = result.get('run_name') or result['name']
-            yield name, '', _night(date), result['real_time'], result['time_unit'], 'lower'
+            yield name, '', night, result['real_time'], result['time_unit'], 'lower'
             for rate in ('bytes_per_second', 'items_per_second'):
                 if rate in result:
                     unit = rate.replace('_per_second', '/s')
-                    yield f'{name}: {rate}', '', _night(date), result[rate], unit, 'higher'
+                    yield f'{name}: {rate}', '', night, result[rate], unit, 'higher'
 
     what = "JSON of Google Benchmark, {'context': ..., 'benchmarks': [...]}"
-    pages = reading.listed(path.glob('*.json*')) if path.is_dir() else [path]
-    found = [row for file in pages for row in _made(file, what, rows, _json(file, reading.unpacked(file)))]
-    return Rows('results of Google Benchmark, a night a run of it', _frame(path, found))
+    pages = path.glob('*.json*') if path.is_dir() else [path]
+    return Rows('results of Google Benchmark, a night a run of it',
+                _frame(path, _of_files(pages, reading, what, rows)))
 
 
 def conbench(path: Path, reading: Reading) -> Rows:
     """Read what Conbench exports: the CSV of a series, JSON of api/benchmark-results, a folder of its pages.
 
     A night is a commit, by its time; of an unknown commit, the time of the result."""
-    def rows(read: Any) -> Iterator[_Row]:
-        for result in read['data'] if isinstance(read, dict) else read:
-            stats, tags, commit = result['stats'], dict(result['tags']), result['commit'] or {}
+    def rows(page: Any) -> Iterator[_Row]:
+        results = page['data'] if isinstance(page, dict) else page
+        for result in results:
+            stats = result['stats']
+            tags = dict(result['tags'])
             name = tags.pop('name')
             case = ', '.join(f'{key}={tags[key]}' for key in sorted(tags) if key != 'id')
+            commit = result['commit'] or {}
             night = (commit.get('timestamp') or result['timestamp'])[:19]
             series = f'{name}({case})@{result["hardware"]["name"]}:{result["history_fingerprint"][:8]}'
             for value in stats['data'] if stats else ():
                 yield series, name, night, value, stats['unit'], ''
 
-    pages, found = reading.listed(path.glob('*.json*')) if path.is_dir() else [path], []
+    pages = reading.listed(path.glob('*.json*')) if path.is_dir() else [path]
+    found = []
     for file in pages:
-        if (raw := reading.unpacked(file)).startswith(_CONBENCH):
+        raw = reading.unpacked(file)
+        if raw.startswith(_CONBENCH):
             return _conbench_csv(file, raw)
         found += _made(file, 'JSON of Conbench, as api/benchmark-results gives it', rows, _json(file, raw))
     return Rows('results of Conbench, a night a commit', _frame(path, found))
@@ -125,12 +140,17 @@ def conbench(path: Path, reading: Reading) -> Rows:
 def _conbench_csv(path: Path, raw: bytes) -> Rows:
     """Read the history of one series: facts as comments, then commit_time, svs and others."""
     lines = raw.splitlines()
-    facts = [*itertools.takewhile(lambda line: line.startswith(b'#'), lines)]
-    about = dict(fact.decode(errors='replace')[2:].split(': ', 1) for fact in facts if b': ' in fact)
-    name = f'{about.get("benchmark name", path.stem)}({about.get("case permutation", "")})'
-    body = tables.read(b'\n'.join(lines[len(facts):]), path, {'night': 'commit_time', 'value': 'svs'},
-                       skipped=len(facts))
-    return Rows('CSV of Conbench, a night a commit', body.frame.with_columns(series=pl.lit(name)))
+    facts = {}
+    comments = 0
+    while comments < len(lines) and lines[comments].startswith(b'#'):
+        key, colon, value = lines[comments].decode(errors='replace')[2:].partition(': ')
+        if colon:
+            facts[key] = value
+        comments += 1
+    name = f'{facts.get("benchmark name", path.stem)}({facts.get("case permutation", "")})'
+    body = b'\n'.join(lines[comments:])
+    rows = tables.read(body, path, {'night': 'commit_time', 'value': 'svs'}, skipped=comments)
+    return Rows('CSV of Conbench, a night a commit', rows.frame.with_columns(series=pl.lit(name)))
 
 
 def otava(path: Path, reading: Reading) -> Rows:
@@ -150,19 +170,25 @@ def otava(path: Path, reading: Reading) -> Rows:
 
 
 def _otava(path: Path, name: str, test: dict[str, Any], reading: Reading) -> pl.DataFrame:
-    metrics, file, night = test['metrics'], path.parent / test['file'], test.get('time_column', 'time')
-    stated = dict.fromkeys(metrics, {}) if isinstance(metrics, list) else metrics
-    names = {about.get('column', metric): f'{name}: {metric}' for metric, about in stated.items()}
-    better = {about.get('column', metric): 'lower' if int(about.get('direction', 1)) < 0 else 'higher'
-              for metric, about in stated.items()}
+    metrics = test['metrics']
+    if isinstance(metrics, list):
+        metrics = dict.fromkeys(metrics, {})
+    names, better = {}, {}
+    for metric, about in metrics.items():
+        column = about.get('column', metric)
+        names[column] = f'{name}: {metric}'
+        better[column] = 'lower' if int(about.get('direction', 1)) < 0 else 'higher'
+    file = path.parent / test['file']
+    night = test.get('time_column', 'time')
     raw = reading.unpacked(file)
     header = tables.header(raw, file)
-    if strange := [column for column in (night, *names) if column not in header]:
-        raise UsageError(f'{file}:1: no column {strange[0]}, which {path} names; the columns are '
-                         f'{", ".join(header)}')
+    for column in (night, *names):
+        if column not in header:
+            raise UsageError(f'{file}:1: no column {column}, which {path} names; the columns are '
+                             f'{", ".join(header)}')
     rows = tables.read(raw, file, {'night': night}, [*names]).frame
-    return rows.with_columns(pl.col('series').replace_strict(names),
-                             stated=pl.col('series').replace_strict(better))
+    series = pl.col('series')
+    return rows.with_columns(series.replace_strict(names), stated=series.replace_strict(better))
 
 
 def _night(milliseconds: float) -> str:
@@ -176,6 +202,14 @@ def _json(file: Path, raw: bytes) -> Any:
         raise UsageError(f'{file}: must be JSON: {err}') from None
     except RecursionError:
         raise UsageError(f'{file}: nested too deeply; must be JSON that a tracker wrote') from None
+
+
+def _of_files(pages: Iterable[Path], reading: Reading, what: str, rows: Callable[[Any], Iterator[_Row]]
+              ) -> list[_Row]:
+    found = []
+    for file in reading.listed(pages):
+        found += _made(file, what, rows, _json(file, reading.unpacked(file)))
+    return found
 
 
 def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: Any) -> list[_Row]:

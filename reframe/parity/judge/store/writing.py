@@ -103,13 +103,18 @@ def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float
     number = str(uuid.uuid4())
     for index, case in enumerate(cases):
         case.update(uuid=f'{number}:0:{index}', session_uuid=number, run_index=0)
-    counts = {'num_cases': len(cases), 'num_failures': sum(c['result'] == 'fail' for c in cases),
-              'num_aborted': 0, 'num_skipped': 0}
-    began, ended = (time.strftime('%Y%m%dT%H%M%S%z', time.localtime(unix)) for unix in (start, end))
+    failures = sum(case['result'] == 'fail' for case in cases)
+    counts = {'num_cases': len(cases), 'num_failures': failures, 'num_aborted': 0, 'num_skipped': 0}
+    session_info = {
+        'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': str(paths.site()),
+        'time_start_unix': start, 'time_end_unix': end, 'time_elapsed': end - start,
+        'time_start': _stamp(start), 'time_end': _stamp(end), **counts, **info}
     return {
-        'session_info': {
-            'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': str(paths.site()),
-            'time_start_unix': start, 'time_end_unix': end, 'time_elapsed': end - start,
-            'time_start': began, 'time_end': ended, **counts, **info},
+        'session_info': session_info,
         'runs': [{'run_index': 0, **counts, 'testcases': cases}],
-        'restored_cases': [], 'parity_session': session}
+        'restored_cases': [],
+        'parity_session': session}
+
+
+def _stamp(unix: float) -> str:
+    return time.strftime('%Y%m%dT%H%M%S%z', time.localtime(unix))
