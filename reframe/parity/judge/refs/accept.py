@@ -78,14 +78,19 @@ def _file(system: str, partition: str) -> Path:
 
 def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -> dict[str, list[Proposal]]:
     """Return the proposals by partition; a cell that is proposed in several sizes stands for all."""
-    every = sorted({p.cell for found in waiting.values() for p in found})
-    if not every:
+    proposed = {proposal.cell for proposals in waiting.values() for proposal in proposals}
+    if not proposed:
         raise NothingMeasured(f'nothing is proposed for {system}; run: parity refs propose --system {system}')
     for cell in cells:
-        if cell not in every:
-            raise UsageError(f'{cell} is not proposed{near(cell, every)}; proposed: {several(every)}')
-    chosen = {part: [p for p in found if not cells or p.cell in cells] for part, found in waiting.items()}
-    return {part: found for part, found in chosen.items() if found}
+        if cell not in proposed:
+            valid = sorted(proposed)
+            raise UsageError(f'{cell} is not proposed{near(cell, valid)}; proposed: {several(valid)}')
+    chosen = {}
+    for partition, proposals in waiting.items():
+        of_partition = [proposal for proposal in proposals if not cells or proposal.cell in cells]
+        if of_partition:
+            chosen[partition] = of_partition
+    return chosen
 
 
 def _refuse(wrong: Iterable[str]) -> None:
@@ -95,33 +100,43 @@ def _refuse(wrong: Iterable[str]) -> None:
 
 def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     """Return a sentence for each proposal that no longer fits its sources."""
-    there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
+    there = {(reference.partition, reference.path): reference.reference
+             for reference in accepted.of_system(system)}
     indexes = accepted.indexes(system)
-    now = {cell.id: cell.nights[-1].software for cell in propose.cells(system) if cell.nights}
+    software_of = {cell.id: cell.nights[-1].software for cell in propose.cells(system) if cell.nights}
     again = f'propose again: parity refs propose --system {system}'
-    for part, p in ((part, p) for part, found in chosen.items() for p in found):
-        other = indexes.get((part, p.check))
-        if p.digest != p.expected_digest():
-            yield (f'{propose.folder(system) / part}.yaml: {p.cell} was edited by hand: '
-                   f'a value of your own goes into {_file(system, part)}')
-        elif other and [*other.index] != [*p.index]:
-            yield (f'{other.file}:{other.index_line}: $index [{", ".join(other.index)}] does not fit {p.cell}; '
-                   f'{again}')
-        elif there.get((part, p.path)) != p.replaces:
-            yield f'{p.cell}: its accepted value changed since it was proposed; {again}'
-        elif now.get(p.cell, p.observed.software) != p.observed.software:
-            yield f'{p.cell}: its software changed since it was proposed; {again}'
+    for partition, proposals in chosen.items():
+        for proposal in proposals:
+            cell = proposal.cell
+            other = indexes.get((partition, proposal.check))
+            measured = proposal.observed.software
+            if proposal.digest != proposal.expected_digest():
+                yield (f'{propose.folder(system) / partition}.yaml: {cell} was edited by hand: '
+                       f'a value of your own goes into {_file(system, partition)}')
+            elif other and list(other.index) != list(proposal.index):
+                yield (f'{other.file}:{other.index_line}: $index [{", ".join(other.index)}] does not fit {cell}; '
+                       f'{again}')
+            elif there.get((partition, proposal.path)) != proposal.replaces:
+                yield f'{cell}: its accepted value changed since it was proposed; {again}'
+            elif software_of.get(cell, measured) != measured:
+                yield f'{cell}: its software changed since it was proposed; {again}'
 
 
-def _with(system: str, partition: str, found: list[Proposal], why: dict[str, Any]) -> str:
+def _with(system: str, partition: str, proposals: list[Proposal], why: dict[str, Any]) -> str:
     """Return the partition's file with the proposals, and with its own line ends."""
-    there, file, tree = accepted.indexes(system), _file(system, partition), {}
-    for p in found:
-        level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Flow(list(p.index))})
-        for key in p.index.values():
+    indexes = accepted.indexes(system)
+    tree: Tree = {}
+    provenance = {}
+    for proposal in proposals:
+        level = tree.setdefault(proposal.check, {})
+        if (partition, proposal.check) not in indexes:
+            level.setdefault('$index', Flow(list(proposal.index)))
+        for key in proposal.index.values():
             level = level.setdefault(key, {})
-        level[p.metric] = Flow(list(p.reference))
-    tree[PROVENANCE] = {p.path: Flow({**why, **p.observed.model_dump()}) for p in found}
+        level[proposal.metric] = Flow(list(proposal.reference))
+        provenance[proposal.path] = Flow({**why, **proposal.observed.model_dump()})
+    tree[PROVENANCE] = provenance
+    file = _file(system, partition)
     text = file.read_bytes().decode() if file.exists() else _HEAD.format(f'{system}:{partition}')
     return merged(file, text, tree)
 
@@ -160,8 +175,10 @@ def merged(file: Path, text: str, tree: Tree) -> str:
 
 def _over(data: dict, tree: Tree) -> dict:
     """``data`` with what ``tree`` says, as it must be read back."""
-    return {**data, **{key: sub.value if isinstance(sub, Flow) else _over(data.get(key) or {}, sub)
-                       for key, sub in tree.items()}}
+    merged_data = dict(data)
+    for key, sub in tree.items():
+        merged_data[key] = sub.value if isinstance(sub, Flow) else _over(data.get(key) or {}, sub)
+    return merged_data
 
 
 def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
@@ -171,15 +188,23 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
                          'write one entry a line, indented')
     there = {key.value: value for key, value in node.value}
     edits: list[Edit] = []
+    new: Tree = {}
     for key, sub in tree.items():
-        if key in there:
-            edits += [(there[key].start_mark.index, _end(there[key]), flow(sub.value))] if isinstance(sub, Flow) \
-                else _of_level(file, text, there[key], sub)
-    if new := {key: sub for key, sub in tree.items() if key not in there}:
-        column, at = node.start_mark.column, node.start_mark.index
-        if before := [value for key, value in node.value if key.value != PROVENANCE]:
-            at = text.find('\n', _end(before[-1]) - 1) + 1 or len(text)        # the next line
-        edits.append((at, at, ('' if column else '\n') + _block(new, column)))
+        if key not in there:
+            new[key] = sub
+        elif isinstance(sub, Flow):
+            edits.append((there[key].start_mark.index, _end(there[key]), flow(sub.value)))
+        else:
+            edits += _of_level(file, text, there[key], sub)
+    if not new:
+        return edits
+    place = node.start_mark.index
+    before = [value for key, value in node.value if key.value != PROVENANCE]
+    if before:
+        place = text.find('\n', _end(before[-1]) - 1) + 1 or len(text)        # the next line
+    column = node.start_mark.column
+    gap = '' if column else '\n'
+    edits.append((place, place, gap + _block(new, column)))
     return edits
 
 
@@ -192,8 +217,14 @@ def _end(node: yaml.Node) -> int:
 
 
 def _block(tree: Tree, column: int) -> str:
-    return ''.join(' ' * column + flow(key) + (f': {flow(sub.value)}\n' if isinstance(sub, Flow)
-                                               else f':\n{_block(sub, column + 2)}') for key, sub in tree.items())
+    lines = []
+    for key, sub in tree.items():
+        name = ' ' * column + flow(key)
+        if isinstance(sub, Flow):
+            lines.append(f'{name}: {flow(sub.value)}\n')
+        else:
+            lines.append(f'{name}:\n{_block(sub, column + 2)}')
+    return ''.join(lines)
 
 
 def flow(value: Any) -> str:

@@ -112,17 +112,21 @@ def _of_file(system: str, file: Path, _state: tuple[int, int] | None) -> list[Ac
     """A verdict asks twice, and a file of a thousand references takes a second to read."""
     data, node = yamlfile.load(file)
     data = dict(data) if isinstance(data, dict) else {}
-    told, found = data.pop(PROVENANCE, None), []
+    provenance = data.pop(PROVENANCE, None)
+    references = []
     for check, entry in data.items():
-        names, line = _index(entry), yamlfile.line_of(node, (check, '$index'))
+        names = _index(entry)
+        index_line = yamlfile.line_of(node, (check, '$index'))
         for keys, value in _leaves(entry) if names else ():
-            if len(keys) == len(names) + 1 and isinstance(value, list) and len(value) == 4:
-                *values, metric = map(str, keys)
-                found.append(Accepted(
-                    system, file.stem, file, yamlfile.line_of(node, (check, *keys)), line, check,
-                    dict(zip(names, values, strict=True)), metric, tuple(value),
-                    _provenance(told, '/'.join((check, *values, metric)))))
-    return found
+            if len(keys) != len(names) + 1 or not isinstance(value, list) or len(value) != 4:
+                continue
+            *values, metric = map(str, keys)
+            line = yamlfile.line_of(node, (check, *keys))
+            index = dict(zip(names, values, strict=True))
+            path = '/'.join((check, *values, metric))
+            references.append(Accepted(system, file.stem, file, line, index_line, check, index, metric,
+                                       tuple(value), _provenance(provenance, path)))
+    return references
 
 
 def _index(entry: Any) -> list[str]:
@@ -165,9 +169,11 @@ def problems_of(system: System, planned: Plan, file: Path, text: str | None = No
         data, node = yamlfile.load(file) if text is None else yamlfile.parse(file, text)
     except UsageError as err:
         return [str(err)]
-    checks = {c.check: c for c in planned.checks}
-    wrong = _wrong(dict(data) if isinstance(data, dict) else {}, checks, systems.environs(system))
-    return list(dict.fromkeys(f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in wrong))
+    checks = {check.check: check for check in planned.checks}
+    data = dict(data) if isinstance(data, dict) else {}
+    sentences = [f'{file}:{yamlfile.line_of(node, keys)}: {what}'
+                 for keys, what in _wrong(data, checks, systems.environs(system))]
+    return list(dict.fromkeys(sentences))
 
 
 def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> Iterator[tuple[tuple, str]]:
@@ -194,28 +200,35 @@ def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> I
 def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iterator[tuple[tuple, str]]:
     """The same of one check: $index names `size`, variants and parameters; the keys below it are their values."""
     valid = {'size': check.sizes or list(SIZES), **check.variants, '$environ': environs, **check.parameters}
-    needed, names = ['size', *check.variants], _index(entry)
-    if strange := [name for name in names if name not in valid]:
+    needed = ['size', *check.variants]
+    names = _index(entry)
+    strange = [name for name in names if name not in valid]
+    if strange:
         yield (check.check, '$index'), unknown('parameter', strange[0], list(valid))
-    elif set(needed) - set(names):
+        return
+    if not set(needed) <= set(names):
         yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
                                         f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
-    else:
-        check = _open(check, [value for value in _leaves(entry) if value[0] != ('$index',)])
-        levels = [*((name, valid[name]) for name in names), ('metric', [m.name for m in check.metrics])]
-        for keys, value in _leaves({key: value for key, value in entry.items() if key != '$index'}):
-            depth, what = _wrong_of_value(check, keys, value, levels)
-            if what:
-                yield (check.check, *keys[:depth]), what
+        return
+    leaves = list(_leaves({key: value for key, value in entry.items() if key != '$index'}))
+    check = _open(check, leaves)
+    levels = [(name, valid[name]) for name in names]
+    levels.append(('metric', [metric.name for metric in check.metrics]))
+    for keys, value in leaves:
+        depth, what = _wrong_of_value(check, keys, value, levels)
+        if what:
+            yield (check.check, *keys[:depth]), what
 
 
 def _open(check: LoadedCheck, values: list[tuple[tuple, Any]]) -> LoadedCheck:
     """A foreign test that declares its metrics in its hooks has those that a reference names."""
     if [metric.name for metric in check.metrics] != [PASSED]:
         return check
-    named = [PlannedMetric(name=str(keys[-1]), unit=str(value[3]), better='') for keys, value in values
-             if isinstance(value, list) and len(value) == 4]
-    return check.model_copy(update={'metrics': [*check.metrics, *named]})
+    metrics = list(check.metrics)
+    for keys, value in values:
+        if isinstance(value, list) and len(value) == 4:
+            metrics.append(PlannedMetric(name=str(keys[-1]), unit=str(value[3]), better=''))
+    return check.model_copy(update={'metrics': metrics})
 
 
 def _wrong_of_value(check: LoadedCheck, keys: tuple, value: Any, levels: list[tuple[str, list[str]]]):

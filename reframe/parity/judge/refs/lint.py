@@ -43,25 +43,35 @@ def warnings(found: list[Accepted]) -> list[Warned]:
         return []
     from parity.judge.refs import propose  # a system without references needs no polars
     cells = [cell for cell in propose.cells(found[0].system) if cell.nights]
-    return expired_of(found) + [
-        (each, f'its software changed since it was accepted on {told.date}') for each in found
-        if (told := each.provenance) and any(
-            cell.has(each) and cell.nights[-1].software != told.software for cell in cells)]
+    warned = expired_of(found)
+    for reference in found:
+        accepted = reference.provenance
+        if not accepted:
+            continue
+        ran = {cell.nights[-1].software for cell in cells if cell.has(reference)}
+        if ran - {accepted.software}:
+            warned.append((reference, f'its software changed since it was accepted on {accepted.date}'))
+    return warned
 
 
 def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
     """A warning for a reference that no planned case has, and for one that two environments share."""
     variants = {check.check: check.variants for check in planned.checks}
-    for each in found:
-        wanted = {name: value for name, value in each.index.items()
-                  if name not in ('size', '$environ', *variants[each.check])}
-        own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
-               and wanted.items() <= parameters(case.case).items()]
-        environs = {case.environ for case in own} - {''}
-        if '$environ' in each.index:
-            environs &= {each.index['$environ']}
+    for reference in found:
+        no_parameters = ('size', '$environ', *variants[reference.check])
+        wanted = {name: value for name, value in reference.index.items() if name not in no_parameters}
+        cases = []
+        for case in planned.cases:
+            alike = (case.partition, case.check) == (reference.partition, reference.check)
+            if alike and wanted.items() <= parameters(case.case).items():
+                cases.append(case)
+        environs = {case.environ for case in cases} - {''}
+        if '$environ' in reference.index:
+            environs &= {reference.index['$environ']}
         if not environs:
-            needs = sorted({need for case in own if not case.environ for need in case.needs})
-            yield each, f'never applied: {plan.not_offered(needs) if needs else "no case of the plan is of it"}'
+            needs = {need for case in cases if not case.environ for need in case.needs}
+            why = plan.not_offered(sorted(needs)) if needs else 'no case of the plan is of it'
+            yield reference, f'never applied: {why}'
         elif len(environs) > 1:
-            yield each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index'
+            named = ' and '.join(sorted(environs))
+            yield reference, f'one value for {named}: put $environ into the $index'

@@ -85,9 +85,11 @@ class Listed:
 
         Raises UsageError where the file is written in a way that cannot be added to."""
         keys = set(map(self.key, new))
-        entries = ''.join(yaml.safe_dump([each.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True,
-                                         width=1000) for each in new)
-        return self._edited(system, lambda entry: self.key(entry) in keys, new, entries, 'added to')
+        texts = []
+        for entry in new:
+            fields = entry.model_dump(exclude_none=True)
+            texts.append(yaml.safe_dump([fields], sort_keys=False, allow_unicode=True, width=1000))
+        return self._edited(system, lambda entry: self.key(entry) in keys, new, ''.join(texts), 'added to')
 
     def remove(self, system: str, gone: Callable[[Any], bool]) -> Path:
         """Take the entries of which ``gone`` is true out of the file; comments stay. Returns the file."""

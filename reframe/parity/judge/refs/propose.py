@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -54,38 +54,50 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
         begin = datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
     except ValueError:
         raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
-    known, kinds = cells(site.name, begin), _kinds(system)
+    known = cells(site.name, begin)
+    kinds = _kinds(system)
     chosen = _chosen(site, known, partition, check)
-    have, indexes = accepted.of_system(system), accepted.indexes(system)
-    own: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more
+    have = accepted.of_system(system)
+    indexes = accepted.indexes(system)
+    parameters_of: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more
     for cell in known:
-        own[cell.check] = min(own.get(cell.check, set(cell.parameters)), set(cell.parameters), key=len)
+        fewest = parameters_of.get(cell.check, cell.parameters)
+        parameters_of[cell.check] = min(set(fewest), set(cell.parameters), key=len)
     answer = Proposed(system)
+    by_partition: dict[str, list[Proposal]] = {cell.partition: [] for cell in chosen}
     for cell in chosen:
         try:
-            index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
-            there = next((a for a in have if cell.has(a)), None)
-            kept = alike(cell, kinds)
-            answer.proposals.append((cell, _proposal(cell, index, kept, there, _nodes_of(site, known, cell))))
+            index = _index(cell, indexes.get((cell.partition, cell.check)), parameters_of[cell.check])
+            there = next((reference for reference in have if cell.has(reference)), None)
+            proposal = _proposal(cell, index, alike(cell, kinds), there, _nodes_of(site, known, cell))
         except Refused as why:
             answer.refused.append((cell, str(why)))
-    answer.files = write(system, {part: [p for cell, p in answer.proposals if cell.partition == part]
-                                  for part in {cell.partition for cell in chosen}})
+            continue
+        answer.proposals.append((cell, proposal))
+        by_partition[cell.partition].append(proposal)
+    answer.files = write(system, by_partition)
     return answer
 
 
 def _chosen(system: System, known: list[MeasuredCell], partition: str, check: str) -> list[MeasuredCell]:
-    if partition and partition not in (valid := [p.name for p in system.partitions]):
-        raise UsageError(unknown('partition', partition, valid))
+    partitions = [part.name for part in system.partitions]
+    if partition and partition not in partitions:
+        raise UsageError(unknown('partition', partition, partitions))
     if not known:
         raise NothingMeasured(f'{paths.database()}: no figure of {system.name} that nobody disturbed is stored; '
                               f'run: {paths.nightly(system.name)}')
-    wanted, cases = check.replace(' ', ''), {c.case.replace(' ', ''): c.check for c in known}
-    if wanted and wanted not in (*cases, *cases.values()):
-        raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, [*cases, *cases.values()])}; '
-                         f'stored: {", ".join(sorted({*cases.values()}))}')
-    return [c for c in known if partition in ('', c.partition)
-            and wanted in ('', c.check, c.case.replace(' ', ''))]
+    wanted = check.replace(' ', '')
+    checks = sorted({cell.check for cell in known})
+    cases = [cell.case.replace(' ', '') for cell in known]
+    names = list(dict.fromkeys([*cases, *checks]))
+    if wanted and wanted not in names:
+        raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, names)}; '
+                         f'stored: {", ".join(checks)}')
+    chosen = []
+    for cell, case in zip(known, cases, strict=True):
+        if partition in ('', cell.partition) and wanted in ('', cell.check, case):
+            chosen.append(cell)
+    return chosen
 
 
 def _index(cell: MeasuredCell, there: Accepted | None, own: set[str]) -> dict[str, str]:
@@ -112,32 +124,39 @@ class PartitionNodes:
 
 
 def _nodes_of(system: System, known: list[MeasuredCell], cell: MeasuredCell) -> PartitionNodes:
-    seen = {node_name(node) for other in known if other.partition == cell.partition and other.recent
-            for night in other.nights for node in _nodes(night)}
-    stated = next((p.extras.nodes for p in system.partitions if p.name == cell.partition), None)
-    return PartitionNodes(seen, max(len(seen), stated or 0))
+    measured = set()
+    for other in known:
+        if other.partition == cell.partition and other.recent:
+            for night in other.nights:
+                measured.update(map(node_name, _nodes(night)))
+    stated = next((part.extras.nodes for part in system.partitions if part.name == cell.partition), None)
+    return PartitionNodes(measured, max(len(measured), stated or 0))
 
 
 def _on_some_nodes(cell: MeasuredCell, kept: list[MeasuredNight], partition: PartitionNodes) -> str:
     """Say on how many of the partition's nodes the nights ran, and what the others lack; '' where on all."""
-    nights = Counter(node for night in kept for node in {*map(node_name, _nodes(night))})
-    if undistributed(cell.case)[1] or not nights or len(nights) >= partition.count:
+    nodes = set()
+    for night in kept:
+        nodes.update(map(node_name, _nodes(night)))
+    if undistributed(cell.case)[1] or not nodes or len(nodes) >= partition.count:
         return ''
-    others = sorted(partition.measured - nights.keys())
+    others = sorted(partition.measured - nodes)
     named = f' ({several(others)})' if others else ''
-    return (f'on {len(nights)} of {counted(partition.count, "node")}: whether the others{named} are as fast is '
+    return (f'on {len(nodes)} of {counted(partition.count, "node")}: whether the others{named} are as fast is '
             f'not known; {bounds.SIDE} nights on a node would tell')
 
 
 def _proposal(cell: MeasuredCell, index: dict[str, str], kept: list[MeasuredNight],
               there: Accepted | None, partition: PartitionNodes) -> Proposal:
     reference, remarks = of_nights(kept)
-    if on_some := _on_some_nodes(cell, kept, partition):
-        remarks = [*remarks, on_some]
+    on_some = _on_some_nodes(cell, kept, partition)
+    if on_some:
+        remarks.append(on_some)
     if there and there.value and there.reference[3] == reference[3]:
-        gain = (reference[0] - there.value) / abs(there.value) * (1 if kept[-1].better == 'higher' else -1)
+        side = 1 if kept[-1].better == 'higher' else -1
+        gain = side * (reference[0] - there.value) / abs(there.value)
         if gain <= -bounds.LEAST_EFFECT:        # slow drift is not normal
-            remarks = [*remarks, f'worse than the accepted value by {percent(-gain)}']
+            remarks.append(f'worse than the accepted value by {percent(-gain)}')
     proposal = Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=reference,
                         replaces=there and there.reference, observed=_observed(kept), remarks=remarks)
     return proposal.model_copy(update={'digest': proposal.expected_digest()})
@@ -187,17 +206,19 @@ def read(system: str) -> list[File]:
 def write(system: str, by_partition: dict[str, list[Proposal]]) -> list[Path]:
     """Replace all that waited by these proposals; returns the files."""
     shutil.rmtree(folder(system), ignore_errors=True)
+    head = '# Proposed, not accepted.'
+    if paths.checkout():
+        head += f' To accept: parity refs accept CELL ... | --all --system {system} --why TEXT'
     written = []
-    for partition, found in sorted(by_partition.items()):
-        if found:
-            said = File(system=system, partition=partition, proposals=found).model_dump(mode='json')
-            text = yaml.dump(said, Dumper=_Dumper, default_flow_style=None, width=_WIDTH, allow_unicode=True,
-                             sort_keys=False)
-            written.append(folder(system) / f'{partition}.yaml')
-            head = '# Proposed, not accepted.'
-            if paths.checkout():
-                head += f' To accept: parity refs accept CELL ... | --all --system {system} --why TEXT'
-            files.write(written[-1], f'{head}\n{text}')
+    for partition, proposals in sorted(by_partition.items()):
+        if not proposals:
+            continue
+        content = File(system=system, partition=partition, proposals=proposals).model_dump(mode='json')
+        text = yaml.dump(content, Dumper=_Dumper, default_flow_style=None, width=_WIDTH, allow_unicode=True,
+                         sort_keys=False)
+        file = folder(system) / f'{partition}.yaml'
+        files.write(file, f'{head}\n{text}')
+        written.append(file)
     return written
 
 
@@ -249,9 +270,10 @@ class MeasuredCell(NamedTuple):
 
     def has(self, reference: Accepted) -> bool:
         """Return whether ReFrame applies the reference to its runs."""
-        of = reference.partition, reference.check, reference.metric
-        return of == (self.partition, self.check, self.metric) and not self.changed \
-            and reference.index.items() <= self.index.items()
+        figure = reference.partition, reference.check, reference.metric
+        if self.changed or figure != (self.partition, self.check, self.metric):
+            return False
+        return reference.index.items() <= self.index.items()
 
 
 #: Sessions of a system that tell what it measures today.
@@ -262,22 +284,27 @@ _WHERE = ['system', 'check', *history.CELL, 'changed']
 def cells(system: str, since: str = '') -> list[MeasuredCell]:
     """Return every measured cell of the system, with its nights from ``since`` (a date) on. Cells whose nights are
     all older are in the list, too."""
-    frame = history.load(system, labelled=True).cast({history.TEXT: pl.String}).with_columns(
-        pl.col('metric').str.replace(identity.OF_DEVICE, '_gpu'))       # one value for all devices
-    nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE).select(
-        *_WHERE, *MeasuredNight._fields)
+    stored = history.load(system, labelled=True).cast({history.TEXT: pl.String})
+    of_devices = pl.col('metric').str.replace(identity.OF_DEVICE, '_gpu')       # one value for all devices
+    frame = stored.with_columns(of_devices)
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
-    found: dict[tuple, list[MeasuredNight]] = {where: [] for where in every}
-    for row in nights.collect().iter_rows(named=True):
-        found[tuple(row.pop(name) for name in _WHERE)].append(MeasuredNight(**row))
-    newest = frame.unique('session').sort('start').tail(RECENT)['session'].implode()
-    recent = set(frame.filter(pl.col('session').is_in(newest)).select(_WHERE).unique().rows())
+    nights_of: dict[tuple, list[MeasuredNight]] = {where: [] for where in every}
+    nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE)
+    for *where, night in nights.select(*_WHERE, pl.struct(MeasuredNight._fields)).collect().iter_rows():
+        nights_of[tuple(where)].append(MeasuredNight(**night))
+    newest = frame.unique('session').sort('start').tail(RECENT)['session']
+    recent = set(frame.filter(pl.col('session').is_in(newest.implode())).select(_WHERE).unique().rows())
     environs = defaultdict(set)
     for _, check, partition, environ, case, *_ in recent:
         environs[partition, check].add(environ)
         environs[partition, case].add(environ)
-    return [MeasuredCell(*where, len(environs[where[2], where[4]]) > 1, len(environs[where[2], where[1]]) > 1,
-                 where in recent, own) for where, own in found.items()]
+    measured = []
+    for where, of_cell in nights_of.items():
+        _, check, partition, _, case, *_ = where
+        several = len(environs[partition, case]) > 1
+        by_environ = len(environs[partition, check]) > 1
+        measured.append(MeasuredCell(*where, several, by_environ, where in recent, of_cell))
+    return measured
 
 
 _WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
@@ -299,17 +326,28 @@ def alike(cell: MeasuredCell, kinds: dict[tuple[str, str], str]) -> list[Measure
     kept, why = _since_the_last_change(cell.nights)
     kept = kept[-bounds.MOST:]
     labels = {label for night in kept for label in night.labels}
-    if word := max(labels):
-        raise Refused(f'{word}: such a figure is never judged' if labels == {word} else
-                      f'not alike: {sum(word in n.labels for n in kept)} of {len(kept)} nights are {word}')
+    word = max(labels)
+    if word and labels == {word}:
+        raise Refused(f'{word}: such a figure is never judged')
+    if word:
+        labelled = sum(word in night.labels for night in kept)
+        raise Refused(f'not alike: {labelled} of {len(kept)} nights are {word}')
     if len(kept) < bounds.FEWEST:
         raise Refused(f'{counted(len(kept), "night")}{why}; {bounds.FEWEST} are needed')
-    seen = {kind: f'{node} on {night.night[:10]}' for night in kept for node in _nodes(night)
-            if (kind := kinds.get((night.session, node)))}
-    if len(seen) > 1:
-        said = '; '.join(f'{kind} ({where})' for kind, where in list(seen.items())[:3])
-        raise Refused(f'not alike: nodes of several kinds: {said}')
+    _refuse_several_kinds(kept, kinds)
     return kept
+
+
+def _refuse_several_kinds(kept: list[MeasuredNight], kinds: dict[tuple[str, str], str]) -> None:
+    where = {}      # the last node and night of each kind
+    for night in kept:
+        for node in _nodes(night):
+            kind = kinds.get((night.session, node))
+            if kind:
+                where[kind] = f'{node} on {night.night[:10]}'
+    if len(where) > 1:
+        named = [f'{kind} ({place})' for kind, place in where.items()]
+        raise Refused(f'not alike: nodes of several kinds: {"; ".join(named[:3])}')
 
 
 def _nodes(night: MeasuredNight) -> list[str]:
@@ -344,45 +382,66 @@ def of_nights(kept: list[MeasuredNight]) -> tuple[Reference, list[str]]:
 
     A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises Refused where a
     change, another node or the noise keeps one value from speaking for all nights."""
-    values, runs, last = [n.value for n in kept], [v for n in kept for v in n.runs], kept[-1]
+    values = [night.value for night in kept]
+    runs = [value for night in kept for value in night.runs]
+    unit, better = kept[-1].unit, kept[-1].better
     middle = median(values)
     if not middle:
-        if other := sum(v != 0 for v in runs):
-            raise Refused(f'its median is 0, and {other} of {len(runs)} runs are not: a share of 0 is no bound; '
-                          'write an absolute one by hand')
-        if last.better == 'higher':
-            raise Refused('always 0, and higher is better: there is nothing to fall from')
-        return (0.0, None, 0.0, last.unit), []
-    if other := bounds.other_place(values, [n.node for n in kept]):
+        return _of_zeros(runs, unit, better), []
+    other = bounds.other_place(values, [night.node for night in kept])
+    if other:
         raise Refused(f'not alike: {other[0]} is {signed(other[1])} beside the other nodes')
-    if changed := bounds.most_likely_change(values):
+    changed = bounds.most_likely_change(values)
+    if changed:
         since = kept[changed.at].night
         raise Refused(f'a change on {since[:10]}: {signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
                       f"--since '{since}', with {bounds.FEWEST} such nights")
     wide = bounds.share(values, runs)
     if wide > bounds.WIDEST:
-        raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
+        raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {unit} would need bounds of '
                       f'± {percent(wide)}, more than {percent(bounds.WIDEST)}: measure longer, or more often')
-    beyond = [f'{n.night[:10]} {signed((n.value - middle) / abs(middle))}' for n in kept
-              if abs(n.value - middle) > wide * abs(middle)]
+    beyond = []
+    for night in kept:
+        away = night.value - middle
+        if abs(away) > wide * abs(middle):
+            beyond.append(f'{night.night[:10]} {signed(away / abs(middle))}')
     if len(beyond) > 1:      # no chance
         raise Refused(f'{len(beyond)} of {counted(len(kept), "night")} lie beyond the bounds of the others '
                       f'(± {percent(wide)}): {", ".join(beyond[:3])}')
     remarks = [f'one night lies beyond, {night}: unless it was a fault, there will be more' for night in beyond]
-    if (days := len({n.night[:10] for n in kept})) < 5:
+    days = len({night.night[:10] for night in kept})
+    if days < 5:
         remarks.append(f'on {counted(days, "day")} only: how days differ is not in it')
     rounded = float(f'{middle:.3e}')        # the last of four digits is less than 0.05 %
-    return (rounded, -wide, wide, last.unit), remarks
+    return (rounded, -wide, wide, unit), remarks
+
+
+def _of_zeros(runs: list[float], unit: str, better: str) -> Reference:
+    """Return the reference of a figure that is always 0."""
+    others = sum(value != 0 for value in runs)
+    if others:
+        raise Refused(f'its median is 0, and {others} of {len(runs)} runs are not: a share of 0 is no bound; '
+                      'write an absolute one by hand')
+    if better == 'higher':
+        raise Refused('always 0, and higher is better: there is nothing to fall from')
+    return 0.0, None, 0.0, unit
 
 
 def _observed(kept: list[MeasuredNight]) -> Observed:
-    first, last, values = kept[0], kept[-1], [night.value for night in kept]
-    same_day = first.night[:10] == last.night[:10]
+    first, last = kept[0], kept[-1]
+    begin, end = first.night[:10], last.night[:10]
+    if begin == end:
+        begin, end = first.night, last.night
+    values = [night.value for night in kept]
+    nodes = {node for night in kept for node in _nodes(night)}
     return Observed(
-        n=len(kept), median=float(f'{median(values):.6g}'), spread=float(f'{bounds.spread(values):.3g}'),
-        nights='..'.join(n.night if same_day else n.night[:10] for n in (first, last)),
+        n=len(kept),
+        median=float(f'{median(values):.6g}'),
+        spread=float(f'{bounds.spread(values):.3g}'),
+        nights=f'{begin}..{end}',
         sessions=f'{first.session[:8]}..{last.session[:8]}',
-        nodes=several(sorted({node for n in kept for node in _nodes(n)})), software=last.software)
+        nodes=several(sorted(nodes)),
+        software=last.software)
 
 
 def signed(share: float) -> str:

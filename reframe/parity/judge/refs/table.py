@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from parity.base import paths
@@ -21,19 +22,32 @@ from parity.site import systems
 
 def lines(answer: Proposed) -> Iterator[str]:
     """Yield the proposals, the refusals with their reasons, and the next command."""
-    if answer.proposals:
-        yield from ('PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.proposals]))
-        yield from ([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.proposals) else [])
+    proposals, refused = answer.proposals, answer.refused
+    if proposals:
+        yield 'PROPOSED'
+        yield from columns([_proposal(cell.size, proposal) for cell, proposal in proposals])
+        if any(proposal.reference[0] for _, proposal in proposals):
+            yield f'  {bounds.STATED}'
         yield ''
-    if answer.refused:
-        # cells of one check that are refused alike are one row
-        alike = grouped(answer.refused, lambda each: (each[0].check, each[0].partition, each[0].size, each[1]))
-        yield from ('NOT PROPOSED', *columns([
-            (cells[0][0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
-            for (check, partition, size, why), cells in alike.items()]), '')
-    yield (f'{len(answer.proposals)} of {counted(len(answer.proposals) + len(answer.refused), "cell")} proposed'
-           + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''))
+    if refused:
+        yield 'NOT PROPOSED'
+        yield from columns(_refused(refused))
+        yield ''
+    files = f', in {" ".join(map(str, answer.files))}' if answer.files else ''
+    yield f'{len(proposals)} of {counted(len(proposals) + len(refused), "cell")} proposed{files}'
     yield f'next: {_next(answer)}'
+
+
+def _refused(refused: list[tuple[MeasuredCell, str]]) -> list[tuple[str, str, str]]:
+    """Return a row of each refusal; cells of one check that are refused alike are one row."""
+    alike: dict[tuple, list[MeasuredCell]] = {}
+    for cell, why in refused:
+        alike.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
+    rows = []
+    for (check, partition, size, why), cells in alike.items():
+        name = cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}'
+        rows.append((name, size, why))
+    return rows
 
 
 def _next(answer: Proposed) -> str:
@@ -44,77 +58,113 @@ def _next(answer: Proposed) -> str:
     return f"parity refs accept --all --system {answer.system} --why '...'"
 
 
-def _proposal(size: str, p: Proposal) -> tuple[str, ...]:
-    middle, was = p.observed.median, 'new'
-    if p.replaces:
-        moved = change(p.reference[0], p.replaces[0]) if p.reference[3] == p.replaces[3] else ''
-        was = f'was {_value(p.replaces)} ({_limits(p.replaces)})' + (f', {moved}' if moved else '')
-    return (p.cell, size, _value(p.reference), _limits(p.reference), f'n {p.observed.n}',
-            f'spread {percent(p.observed.spread / abs(middle)) if middle else 0}', was, '; '.join(p.remarks))
+def _proposal(size: str, proposal: Proposal) -> tuple[str, ...]:
+    reference, replaces, observed = proposal.reference, proposal.replaces, proposal.observed
+    spread = observed.spread / abs(observed.median) if observed.median else 0
+    was = 'new'
+    if replaces:
+        was = f'was {_value(replaces)} ({_limits(replaces)})'
+        moved = change(reference[0], replaces[0]) if reference[3] == replaces[3] else ''
+        if moved:
+            was += f', {moved}'
+    return (proposal.cell, size, _value(reference), _limits(reference), f'n {observed.n}',
+            f'spread {percent(spread) if observed.median else 0}', was, '; '.join(proposal.remarks))
 
 
 def _value(ref: Reference) -> str:
     return figure(ref[0], ref[3])
 
 
-def _limits(ref: Reference) -> str:
+def _limits(reference: Reference) -> str:
     """The bounds as they stand in the file: shares of the value, absolute where that is 0."""
-    middle, *bounds, unit = ref
-    low, high = ('none' if bound is None else signed(bound) if middle else f'{bound:g} {unit}' for bound in bounds)
-    return f'{low} .. {high}'
+    middle, low, high, unit = reference
+    texts = []
+    for bound in (low, high):
+        if bound is None:
+            texts.append('none')
+        elif middle:
+            texts.append(signed(bound))
+        else:
+            texts.append(f'{bound:g} {unit}')
+    return ' .. '.join(texts)
 
 
 def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> Iterator[str]:
     """Yield the accepted values and their present state."""
-    for file, found in files:
-        yield from (str(file), *columns([(p.cell, p.index['size'], _value(p.reference), _limits(p.reference))
-                                         for p in found]))
-    yield from ('', f'next: git diff, commit; parity refs lint --system {system}')
+    for file, proposals in files:
+        yield str(file)
+        yield from columns([(proposal.cell, proposal.index['size'], _value(proposal.reference),
+                             _limits(proposal.reference)) for proposal in proposals])
+    yield ''
+    yield f'next: git diff, commit; parity refs lint --system {system}'
 
 
 def linted(found: list[Linted]) -> Iterator[str]:
     """Yield errors, warnings, and how many references there are."""
     if not found:
         yield 'no reference has been accepted'
-    for each in found:
-        yield from (*(f'error: {what}' for what in each.errors), *(f'warning: {what}' for what in each.warnings))
-        yield f'{each.system}: {counted(len(each.errors), "error")}' if each.errors else \
-            f'{each.system}: {counted(each.references, "reference")}, no error, ' \
-            f'{counted(len(each.warnings), "warning")}'
+    for system in found:
+        for error in system.errors:
+            yield f'error: {error}'
+        for warning in system.warnings:
+            yield f'warning: {warning}'
+        counts = counted(len(system.errors), 'error')
+        if not system.errors:
+            warnings = counted(len(system.warnings), 'warning')
+            counts = f'{counted(system.references, "reference")}, no error, {warnings}'
+        yield f'{system.system}: {counts}'
 
 
 def shown(system: str = '') -> Iterator[str]:
     """Yield the references of one system, or of all. UsageError for an unknown one."""
-    every = {name: references.of_system(name)
-             for name in ([systems.read(system).name] if system else systems.names())}
-    for name, found in every.items():
-        cells = propose.cells(name) if found else []
-        for file, own in grouped(sorted(found, key=lambda each: each.file), lambda each: each.file).items():
-            rows = columns([_row(each, cells) for each in own])
-            yield from (str(file), *(line for both in zip(rows, map(_why, own), strict=True) for line in both))
-    if not any(every.values()):
+    names = [systems.read(system).name] if system else systems.names()
+    nothing = True
+    for name in names:
+        of_system = references.of_system(name)
+        if not of_system:
+            continue
+        nothing = False
+        cells = propose.cells(name)
+        by_file = grouped(sorted(of_system, key=attrgetter('file')), attrgetter('file'))
+        for file, of_file in by_file.items():
+            yield str(file)
+            rows = columns([_row(reference, cells) for reference in of_file])
+            for row, reference in zip(rows, of_file, strict=True):
+                yield row
+                yield _why(reference)
+    if nothing:
         yield 'no reference has been accepted' + (f' for {system}' if system else '')
         yield f'next: parity refs propose --system {system or "NAME"}'
 
 
-def _row(each: Accepted, cells: list[MeasuredCell]) -> tuple[str, ...]:
-    used = max((n.night for cell in cells if cell.has(each) for n in cell.nights if n.applied), default='')
+def _row(reference: Accepted, cells: list[MeasuredCell]) -> tuple[str, ...]:
+    applied = ''
+    for cell in cells:
+        if cell.has(reference):
+            applied = max([applied, *(night.night for night in cell.nights if night.applied)])
     life = 'by hand'
-    if told := each.provenance:
-        word = 'expired' if told.expires < datetime.date.today() else 'expires'
-        life = f'accepted {told.date} ({_days(told.date)})   {word} {told.expires} ({_days(told.expires)})'
-    return (each.path, _value(each.reference), _limits(each.reference), life,
-            f'last applied {used}' if used else 'never applied')
+    accepted = reference.provenance
+    if accepted:
+        word = 'expired' if accepted.expires < datetime.date.today() else 'expires'
+        life = (f'accepted {accepted.date} ({_days(accepted.date)})   '
+                f'{word} {accepted.expires} ({_days(accepted.expires)})')
+    return (reference.path, _value(reference.reference), _limits(reference.reference), life,
+            f'last applied {applied}' if applied else 'never applied')
 
 
 def _days(day: datetime.date) -> str:
     days = (day - datetime.date.today()).days
-    return f'in {days} days' if days > 0 else f'{counted(-days, "day")} ago' if days else 'today'
+    if days > 0:
+        return f'in {days} days'
+    return f'{counted(-days, "day")} ago' if days else 'today'
 
 
-def _why(each: Accepted) -> str:
-    if not (told := each.provenance):
+def _why(reference: Accepted) -> str:
+    accepted = reference.provenance
+    if not accepted:
         return '      nothing tells who accepted it, why, or until when'
-    figures = f'n {told.n}, median {told.median:g}, spread {told.spread:g} {each.reference[3]}'
-    return (f'      by {told.by}: {told.why} · {figures} · {told.nights}, sessions {told.sessions} · '
-            f'nodes {told.nodes} · software {told.software}')
+    spread = f'{accepted.spread:g} {reference.reference[3]}'
+    figures = f'n {accepted.n}, median {accepted.median:g}, spread {spread}'
+    measured = f'{accepted.nights}, sessions {accepted.sessions}'
+    return (f'      by {accepted.by}: {accepted.why} · {figures} · {measured} · '
+            f'nodes {accepted.nodes} · software {accepted.software}')
