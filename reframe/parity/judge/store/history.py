@@ -81,7 +81,7 @@ class _Row(NamedTuple):
 
 
 class _Absence(NamedTuple):
-    """Why a comparison has no figure; all is '' where it has one."""
+    """The reason why a comparison has no figure; all is '' where it has one."""
 
     status: str = ''
     kind: str = ''

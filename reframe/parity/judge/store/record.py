@@ -307,7 +307,7 @@ def _stated(variables: dict[str, Any], separator: str) -> str:
 
 
 class _Outcome(NamedTuple):
-    """Why a case has no figures."""
+    """The reason why a case has no figures."""
 
     status: str = ''
     kind: Kind = Kind.NONE
@@ -380,7 +380,7 @@ def _last_error(log: str) -> str:
 
 
 class JobSpan(NamedTuple):
-    """When a job was submitted, began and ended (Unix times)."""
+    """The times at which a job was submitted, began and ended (Unix)."""
 
     submitted: float
     began: float
