@@ -130,8 +130,11 @@ def applied_to_pairs(pairs: Collection[PairState], system: str, today: datetime.
 
 def held(system: str) -> list[Ack]:
     """Return the acknowledgements that hold today."""
-    today, listed = datetime.date.today(), read(system)
-    acks_from = at(system, '', time.time())[1] if listed else {}
+    listed = read(system)
+    if not listed:
+        return []
+    today = datetime.date.today()
+    _, acks_from = at(system, '', time.time())
     return [ack for ack in listed if ack.holds(today, acks_from)]
 
 
@@ -193,9 +196,14 @@ def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
     if not losses or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
         return True
     side = -1 if cell.better == 'higher' else 1
-    was, now = max(side * loss if own else abs(loss) for loss in losses), side * (cell.level / cell.expected - 1)
-    settled = own and not (cell.begin and any(
-        ack.since - datetime.date.fromtimestamp(cell.begin) < BEGAN_WITHIN for ack in known))
+    now = side * (cell.level / cell.expected - 1)
+    if not own:
+        return further(max(map(abs, losses)), now, False, cell)
+    was = max(side * loss for loss in losses)
+    settled = True
+    if cell.begin:
+        began = datetime.date.fromtimestamp(cell.begin)
+        settled = all(ack.since - began >= BEGAN_WITHIN for ack in known)
     return further(was, now, settled, cell)
 
 
@@ -211,26 +219,32 @@ def _warnings(system: str, fits: list[tuple[str, Ack, list[Cell]]], today: datet
               acks_from: Mapping[int, datetime.date]) -> list[str]:
     """Return a sentence for each that expired, whose fault is over or whose incident is unknown; one for all of an
     incident."""
-    said: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     known = numbers(system) if any(ack.incident for _, ack, _ in fits) else set()
-    bad = {ack.incident or ack.cell for _, ack, cells in fits if any(cell.verdict in BAD for cell in cells)}
     over = {number for number, day in acks_from.items() if day == datetime.date.max}
-    bad |= {ack.incident for _, ack, _ in fits if not ack.cell} & known.difference(over)
+    bad = set()     # numbers of incidents, and names of cells
+    for _, ack, cells in fits:
+        is_open = not ack.cell and ack.incident in known - over
+        if is_open or any(cell.verdict in BAD for cell in cells):
+            bad.add(ack.incident or ack.cell)
     for place, ack, cells in fits:
         what = f'incident {ack.incident}' if ack.incident else ack.cell
         out = f'parity unack {ack.incident}' if ack.incident else f'take it out of systems/{system}/acks.yaml'
         if not ack.holds(today):
             now = 'it counts again' if (ack.incident or ack.cell) in bad else out
-            said[f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'] = None
+            sentence = f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'
         elif ack.incident and ack.incident not in known:
             valid = several([*map(str, sorted(known))]) or 'none: a bad night opens them'
-            said[f'{place}no incident {ack.incident}; valid: {valid}'] = None
+            sentence = f'{place}no incident {ack.incident}; valid: {valid}'
         elif not ack.holds(today, acks_from):
-            said[f'the acknowledgement of {what} ended with it: {out} ({ack})'] = None
+            sentence = f'the acknowledgement of {what} ended with it: {out} ({ack})'
         elif not ack.incident and well(cells):
             now = ' '.join(sorted({cell.verdict for cell in cells}))
-            said[f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'] = None
-    return [*said]
+            sentence = f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'
+        else:
+            continue
+        sentences[sentence] = None
+    return [*sentences]
 
 
 def well(cells: Collection[Cell]) -> bool:

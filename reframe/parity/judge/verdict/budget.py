@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from parity.base.figures import counted
-from parity.judge.compare.pairs import Pair
+from parity.judge.compare.pairs import Expectation, Pair
 from parity.judge.stats import bounds
 from parity.judge.store.plan_file import parameters
 from parity.judge.verdict.model import AlarmBudget, Cell
@@ -31,36 +31,61 @@ def of(a_month: float, histories: int, bounded: int, pairs: int) -> AlarmBudget:
 
 def guarded(cell: Cell) -> bool:
     """Return whether the cell is judged by accepted bounds, and a bound can call it slower."""
-    return cell.reference is not None and cell.verdict in ('ok', 'blind', 'improved', 'regressed') \
-        and any(end is not None for end in bounds.bad(cell.better, cell.low, cell.high))
+    if cell.reference is None or cell.verdict not in ('ok', 'blind', 'improved', 'regressed'):
+        return False
+    return any(end is not None for end in bounds.bad(cell.better, cell.low, cell.high))
 
 
 def expectations(declared: Sequence[Pair], cases: Iterable[PlannedCase]) -> int:
     """Return how many figures of planned cases declared pairs speak of."""
-    checks = {each.metric.partition('.')[0] for pair in declared for each in pair.expect}
-    ran = [(case, f'{case.check}.', parameters(case.case).items()) for case in cases
-           if case.environ and case.check in checks]
-    return len({(pair.baseline, pair.candidate, i, case.case, case.environ, metric.name)
-                for pair in declared for i, each in enumerate(pair.expect) for case, check, own in ran
-                if case.partition in (pair.baseline, pair.candidate) and each.parameters.items() <= own
-                for metric in case.metrics
-                if each.metric in (check + metric.name, shared(check + metric.name))})
+    ran = [case for case in cases if case.environ]
+    figures = set()
+    for pair in declared:
+        for place, expectation in enumerate(pair.expect):
+            for case in ran:
+                if case.partition not in (pair.baseline, pair.candidate):
+                    continue
+                for metric in _metrics(expectation, case):
+                    figures.add((pair.baseline, pair.candidate, place, case.case, case.environ, metric))
+    return len(figures)
+
+
+def _metrics(expectation: Expectation, case: PlannedCase) -> list[str]:
+    """Return the metrics of a case that an expectation speaks of."""
+    if not expectation.metric.startswith(f'{case.check}.'):
+        return []
+    if not expectation.parameters.items() <= parameters(case.case).items():
+        return []
+    names = []
+    for metric in case.metrics:
+        name = f'{case.check}.{metric.name}'
+        if expectation.metric in (name, shared(name)):
+            names.append(metric.name)
+    return names
 
 
 def sentence(budget: AlarmBudget) -> str:
     """Return the budget in a sentence; '' where nothing can turn the night red by chance."""
-    alone, beside = budget.bounds_alone, budget.bounds - budget.bounds_alone
-    counts = (budget.histories, 'histor', 'y', 'ies'), (beside, 'bound', '', 's'), (budget.pairs, 'pair', '', 's')
-    named = (f'{n} {what}{one if n == 1 else many}' for n, what, one, many in counts if n)
-    shared_by = ', '.join(named)
-    parts = [f'false alarms: at most {budget.a_month:g} a month by {shared_by}, one in {1 / budget.rate:,.0f} '
-             'nights each (docs/regression.md)'] if shared_by else []
-    if real := measured(budget.a_month, budget.histories):
+    judges = []
+    if budget.histories:
+        judges.append(counted(budget.histories, 'history'))
+    with_history = budget.bounds - budget.bounds_alone
+    if with_history:
+        judges.append(counted(with_history, 'bound'))
+    if budget.pairs:
+        judges.append(counted(budget.pairs, 'pair'))
+    parts = []
+    if judges:
+        parts.append(f'false alarms: at most {budget.a_month:g} a month by {", ".join(judges)}, '
+                     f'one in {1 / budget.rate:,.0f} nights each (docs/regression.md)')
+    real = measured(budget.a_month, budget.histories)
+    if real:
         parts.append(real)
-    if alone:
+    if budget.bounds_alone:
         chance = bounds.CHANCE * (bounds.GOOD_NIGHTS * bounds.CHANCE) ** (budget.nights - 1)
-        parts.append(f'{counted(alone, "bound")} without a history: one in {1 / chance:,.0f} nights '
-                     f'each, up to {NIGHTS * alone * chance:.2g} a month {"more" if parts else "in all"}')
+        a_month = NIGHTS * budget.bounds_alone * chance
+        parts.append(f'{counted(budget.bounds_alone, "bound")} without a history: one in {1 / chance:,.0f} nights '
+                     f'each, up to {a_month:.2g} a month {"more" if parts else "in all"}')
     return '; '.join(parts)
 
 

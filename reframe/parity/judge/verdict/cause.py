@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 from typing import Any, NamedTuple
 
@@ -58,68 +59,111 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
 
     ``cells``: all cells of ``session`` (a uuid). ``frame``: history.load of the system. ``nights``: its
     database.sessions, this one among them."""
-    starts = [n.start for n in nights if n.uuid == session] or frame.filter(session=session)['start'].to_list()
+    starts = [night.start for night in nights if night.uuid == session]
+    starts = starts or frame.filter(session=session)['start'].to_list()
     bad = starts[0] if starts else float('inf')
-    wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE},
-                          schema=dict.fromkeys(_FIGURE, history.TEXT))
-    until = (pl.col('start') <= bad) | (pl.col('rerun_of') == session)
-    usual = history.counted(frame.lazy().filter(until), reruns=True).join(
-        wanted.lazy(), on=_FIGURE, how='semi').collect()
-    alike = usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True)
-    values: dict[tuple, dict[float, float]] = {}
-    for *at, start, value in history.nights(usual).select(*history.CELL, 'start', 'value').collect().iter_rows():
-        values.setdefault(tuple(at), {})[start] = value
-    # many cells ask for the same
-    changed = functools.cache(functools.partial(changes.between, nights, bad))
-    given = functools.cache(changes.work)
-    jobs = frame.group_by('partition').agg(pl.col('node').unique())
-    nodes_in = {partition: {*','.join(nodes).split(',')} - {''} for partition, nodes in jobs.iter_rows()}
+    past = _Past.of(asked, frame, nights, session, bad)
+    causes = [past.cause(cell) for cell in asked]
+    return parts(causes, asked, cells, bad)
 
-    def of(cell: Cell) -> Attribution:
-        found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
-        rows = [] if found is None else found.to_dicts()
-        own = [r for r in rows if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
-        past = values.get(tuple(getattr(cell, name) for name in history.CELL), {})
-        good, first = _begin(cell, own, past, session, bad)
+
+@dataclass
+class _Past:
+    """The facts by which the cells of a session are judged; it began at ``bad``."""
+
+    session: str
+    bad: float
+    #: by case, size and metric: all figures
+    rows: dict[tuple, pl.DataFrame]
+    #: by CELL: the value of each night, by its begin
+    values: dict[tuple, dict[float, float]]
+    #: changes.between and changes.work; many cells ask for the same
+    changed: Callable
+    given: Callable
+    #: by partition
+    nodes: dict[str, set[str]]
+
+    @classmethod
+    def of(cls, asked: list[Cell], frame: pl.DataFrame, nights: list[Session], session: str, bad: float) -> _Past:
+        names = {name: [getattr(cell, name) for cell in asked] for name in _FIGURE}
+        wanted = pl.LazyFrame(names, schema=dict.fromkeys(_FIGURE, history.TEXT))
+        until = (pl.col('start') <= bad) | (pl.col('rerun_of') == session)
+        counting = history.counted(frame.lazy().filter(until), reruns=True)
+        usual = counting.join(wanted, on=_FIGURE, how='semi').collect()
+        values: dict[tuple, dict[float, float]] = {}
+        of_nights = history.nights(usual).select(*history.CELL, 'start', 'value').collect()
+        for *cell, start, value in of_nights.iter_rows():
+            values.setdefault(tuple(cell), {})[start] = value
+        jobs = frame.group_by('partition').agg(pl.col('node').unique())
+        nodes = {partition: set(','.join(of_jobs).split(',')) - {''} for partition, of_jobs in jobs.iter_rows()}
+        return cls(
+            session, bad,
+            rows=usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True),
+            values=values,
+            changed=functools.cache(functools.partial(changes.between, nights, bad)),
+            given=functools.cache(changes.work),
+            nodes=nodes)
+
+    def cause(self, cell: Cell) -> Attribution:
+        figures_everywhere = self.rows.get(tuple(getattr(cell, name) for name in _FIGURE))
+        rows = [] if figures_everywhere is None else figures_everywhere.to_dicts()
+        of_cell = [row for row in rows if (row['partition'], row['environ']) == (cell.partition, cell.environ)]
+        values = self.values.get(tuple(getattr(cell, name) for name in history.CELL), {})
+        good, first = _begin(cell, of_cell, values, self.session, self.bad)
+        where = Where()
         if _is_low(cell):
-            known = figures(rows, session, float('-inf') if good is None else good, cell)
-            where = place(known, cell.partition, nodes_in.get(cell.partition, set()))
+            known = figures(rows, self.session, float('-inf') if good is None else good, cell)
+            where = place(known, cell.partition, self.nodes.get(cell.partition, set()))
         if good is None:
             return Attribution(where=where)
-        was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r['start'] == start))
-                        for start in (good, first))
-        nodes = {where.name} if where.kind == 'node' else tonight or set(cell.nodes)
-        facts = [change for change in changed(good, cell.environ, first) if change.concerns(nodes)]
-        told = [*changes.of_rows(own, good, first, given), *facts]
-        if was and nodes and not was & nodes:
-            both = (' '.join(sorted(each)) for each in (was, nodes))
-            told.insert(0, Change(fact='nodes', old=next(both), new=next(both), since=first))
-        return Attribution(where=where, changes=told)
+        nodes_before = _nodes_at(of_cell, good)
+        nodes = {where.name} if where.kind == 'node' else _nodes_at(of_cell, first) or set(cell.nodes)
+        differences = changes.of_rows(of_cell, good, first, self.given)
+        for change in self.changed(good, cell.environ, first):
+            if change.concerns(nodes):
+                differences.append(change)
+        if nodes_before and nodes and not nodes_before & nodes:
+            old, new = ' '.join(sorted(nodes_before)), ' '.join(sorted(nodes))
+            differences.insert(0, Change(fact='nodes', old=old, new=new, since=first))
+        return Attribution(where=where, changes=differences)
 
-    return parts([of(cell) for cell in asked], asked, cells, bad)
+
+def _nodes_at(rows: list[dict], start: float) -> frozenset[str]:
+    """Return the nodes of the runs of the night that began at ``start``."""
+    return frozenset().union(*(nodes_of(row) for row in rows if row['start'] == start))
 
 
-def _begin(cell: Cell, own: list[dict], nights: dict[float, float], session: str, start: float
+def _begin(cell: Cell, rows: list[dict], nights: dict[float, float], session: str, start: float
            ) -> tuple[float | None, float]:
     """Return when the last good night before a cell's slowdown began (None: not known), and its first slow night.
 
     A slow level says which nights are slow: those nearer to it than to the usual one. Without one the newest spell
-    counts that ends with ``session``, begun at ``start``. ``nights``: the value of each night, by its begin."""
-    level = _is_slow(cell) and None not in (cell.level, cell.usual)
-    before = [r for r in own if r['start'] < start and r['rerun_of'] != session]
-    limit = (cell.level + cell.usual) / 2 if level else edge(before, start)
-    slow = {began: limit is not None and beyond(value, limit, own[-1]['better'])
-            for began, value in nights.items() if began < start}
-    first = min((began for began, is_slow in slow.items() if level and is_slow and began >= cell.begin),
-                default=start)
-    good = max((began for began, is_slow in slow.items() if not is_slow and began < first), default=None)
-    spell = [began for began in slow if good is not None and good < began < first]
-    return good, first if level else min(spell, default=first)
+    counts that ends with ``session``, begun at ``start``. ``rows``: the figures of the cell. ``nights``: the value
+    of each night, by its begin."""
+    has_level = _is_slow(cell) and None not in (cell.level, cell.usual)
+    if has_level:
+        limit = (cell.level + cell.usual) / 2
+    else:
+        limit = edge([row for row in rows if row['start'] < start and row['rerun_of'] != session], start)
+    slow, fine = [], []
+    for began, value in nights.items():
+        if began < start:
+            is_slow = limit is not None and beyond(value, limit, rows[-1]['better'])
+            (slow if is_slow else fine).append(began)
+    first = start
+    if has_level:
+        first = min((began for began in slow if began >= cell.begin), default=start)
+    good = max((began for began in fine if began < first), default=None)
+    if good is not None and not has_level:
+        first = min((began for began in slow if began > good), default=first)
+    return good, first
 
 
 def _is_slow(cell: Cell) -> bool:
     """Return whether the cell is at a slow level with a begin, tonight if it comes and goes."""
-    return bool(cell.begin) and cell.state in ('slow', COMES if cell.verdict == 'regressed' else 'slow')
+    if not cell.begin:
+        return False
+    return cell.state == 'slow' or cell.state == COMES and cell.verdict == 'regressed'
 
 
 #: Fewer good figures than these tell no spread.
@@ -138,15 +182,16 @@ def edge(rows: Iterable[Mapping[str, Any]], good: float) -> float | None:
     the figures up to ``good`` (Unix time). The spread is max(1.4826 MAD, 0.7413 IQR): robust estimates of a
     normal's standard deviation (Rousseeuw and Croux, 1993)."""
     rows = list(rows)
-    bands = [r for r in rows if r['low'] is not None or r['high'] is not None]
-    if bands:
-        return bands[-1]['low' if bands[-1]['better'] == 'higher' else 'high']
-    values = [r['value'] for r in rows if r['start'] <= good]
+    for row in reversed(rows):
+        if row['low'] is not None or row['high'] is not None:
+            return row['low'] if row['better'] == 'higher' else row['high']
+    values = [row['value'] for row in rows if row['start'] <= good]
     if len(values) < ENOUGH:
         return None
     middle = median(values)
+    deviation = median(abs(value - middle) for value in values)
     first, _, third = quantiles(values, n=4, method='inclusive')
-    spread = max(1.4826 * median(abs(v - middle) for v in values), 0.7413 * (third - first))
+    spread = max(1.4826 * deviation, 0.7413 * (third - first))
     room = max(_SIGMAS * spread, _SHARE * abs(middle))
     return middle - room if rows[0]['better'] == 'higher' else middle + room
 
@@ -175,19 +220,29 @@ def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: 
     groups: dict[tuple, list] = {}
     for row in rows:
         groups.setdefault((row['partition'], row['environ']), []).append(row)
-    level = _is_slow(cell) and cell.level and cell.usual and cell.level / cell.usual > 0
+    has_level = _is_slow(cell) and cell.level and cell.usual and cell.level / cell.usual > 0
+    known = []
+    for place, of_place in groups.items():
+        limit = _limit(place, of_place, cell, good) if has_level else edge(of_place, good)
+        if limit is None:
+            continue
+        for row in of_place:
+            tonight = session in (row['session'], row['rerun_of'])
+            of_level = bool(has_level) and row['start'] >= cell.begin
+            known.append(CellFigure(
+                row['partition'], nodes_of(row), row['start'], now=tonight or of_level,
+                slow=beyond(row['value'], limit, row['better'])))
+    return sorted(known, key=lambda figure: figure.start)
 
-    def limit(place: tuple, own: list) -> float | None:
-        if not level:
-            return edge(own, good)
-        before = [row['value'] for row in own if row['start'] < cell.begin]
-        if place == (cell.partition, cell.environ):
-            return (cell.level + cell.usual) / 2
-        return median(before) * (1 + cell.level / cell.usual) / 2 if len(before) >= ENOUGH else edge(own, good)
-    found = [CellFigure(row['partition'], nodes_of(row), row['start'], session in (row['session'], row['rerun_of'])
-                        or bool(level) and row['start'] >= cell.begin, beyond(row['value'], bound, row['better']))
-             for at, own in groups.items() if (bound := limit(at, own)) is not None for row in own]
-    return sorted(found, key=lambda f: f.start)
+
+def _limit(place: tuple, rows: list, cell: Cell, good: float) -> float | None:
+    """Return the middle between the usual figure of a place and the same after the fall of the cell."""
+    if place == (cell.partition, cell.environ):
+        return (cell.level + cell.usual) / 2
+    before = [row['value'] for row in rows if row['start'] < cell.begin]
+    if len(before) < ENOUGH:
+        return edge(rows, good)
+    return median(before) * (1 + cell.level / cell.usual) / 2
 
 
 def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
@@ -196,12 +251,16 @@ def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
 
 def place(found: list[CellFigure], partition: str, every: set[str]) -> Where:
     """Return where the slow figures in ``partition`` come from; ``every``: its nodes."""
-    own = [f for f in found if f.partition == partition]
-    slow = [f for f in own if f.now and f.slow]
+    of_partition = [figure for figure in found if figure.partition == partition]
+    slow = [figure for figure in of_partition if figure.now and figure.slow]
     if not slow:
         return Where(why='no figure of this night is known to be slow')
-    apart = [where for node in _all_nodes(slow) if 2 * sum(node in f.nodes for f in slow) > len(slow)
-             and (where := _apart(node, own))]
+    apart = []
+    for node in _all_nodes(slow):
+        with_node = sum(node in figure.nodes for figure in slow)
+        where = _apart(node, of_partition) if 2 * with_node > len(slow) else None
+        if where:
+            apart.append(where)
     return apart[0] if len(apart) == 1 else _partitions(found, partition, every)
 
 
@@ -209,20 +268,23 @@ def _all_nodes(figures: Iterable[CellFigure]) -> list[str]:
     return sorted(frozenset().union(*(f.nodes for f in figures)))
 
 
-def _apart(node: str, own: list[CellFigure]) -> Where | None:
+def _apart(node: str, figures: list[CellFigure]) -> Where | None:
     """The node, if its figures are slow and most of those without it were not since its own became so.
 
     Chance may make one figure of four look fine."""
-    with_it = [f for f in own if node in f.nodes]
-    fine_until = max((f.start for f in with_it if not f.slow), default=float('-inf'))
-    since = min((f.start for f in with_it if f.start > fine_until), default=float('inf'))
-    others = [f for f in own if f.nodes and node not in f.nodes and (f.now or f.start >= since)]
-    slow = sum(f.slow for f in others)
-    if 2 * slow >= len(others) or fmean(f.slow for f in with_it if f.now) < _MOST:
+    with_it = [figure for figure in figures if node in figure.nodes]
+    fine_until = max((figure.start for figure in with_it if not figure.slow), default=float('-inf'))
+    since = min((figure.start for figure in with_it if figure.start > fine_until), default=float('inf'))
+    others = [figure for figure in figures if figure.nodes and node not in figure.nodes
+              and (figure.now or figure.start >= since)]
+    slow_others = sum(figure.slow for figure in others)
+    if 2 * slow_others >= len(others):
+        return None
+    if fmean(figure.slow for figure in with_it if figure.now) < _MOST:
         return None
     where = several(_all_nodes(others))
-    return Where(kind='node', name=node, why=f'slow in {slow} of {len(others)} figures on {where}' if slow
-                 else f'not slow on {where}')
+    why = f'slow in {slow_others} of {len(others)} figures on {where}' if slow_others else f'not slow on {where}'
+    return Where(kind='node', name=node, why=why)
 
 
 def _partitions(found: list[CellFigure], partition: str, every: set[str]) -> Where:
@@ -260,44 +322,63 @@ RULES = (
 )
 
 
-def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: float) -> list[Attribution]:
+class _Fall(NamedTuple):
+    """The fall of a cell, with its begin; ``place``: its partition, and its node if that alone is slow."""
+
+    place: tuple[str, str]
+    begin: float
+    group: str
+
+
+def parts(causes: list[Attribution], asked: list[Cell], cells: list[Cell], bad: float) -> list[Attribution]:
     """Return the causes with their parts: of slower cells that began together on one node, or in one partition.
 
-    ``found``: the causes of ``asked``. ``cells``: all of the session, which began at ``bad``."""
-    fine, slower = defaultdict(set), defaultdict(list)
-    keys: dict[int, tuple[tuple[str, str], float, str]] = {}
-    places = {id(cell): (cell.partition, cause.where.name if cause.where.kind == 'node' else '')
-              for cell, cause in zip(asked, found, strict=True)}
-    for name, cell in names(cells).items() if any(cell.verdict == 'regressed' for cell in asked) else ():
+    ``causes``: those of ``asked``. ``cells``: all of the session, which began at ``bad``."""
+    if not any(cell.verdict == 'regressed' for cell in asked):
+        return causes
+    nodes = {}
+    for cell, cause in zip(asked, causes, strict=True):
+        nodes[id(cell)] = cause.where.name if cause.where.kind == 'node' else ''
+    fine = defaultdict(set)         # groups, by partition
+    slower = defaultdict(list)      # name and fall, by place
+    falls: dict[int, _Fall] = {}
+    for name, cell in names(cells).items():
         group = codes.group_of(name, cell.subsystem)
         if cell.verdict in FINE:
             fine[cell.partition].add(group)
         elif cell.verdict == 'regressed':
-            place, begin, _ = keys[id(cell)] = places.get(id(cell), (cell.partition, '')), cell.begin or bad, group
-            slower[place].append((begin, name, group))
+            place = cell.partition, nodes.get(id(cell), '')
+            falls[id(cell)] = _Fall(place, cell.begin or bad, group)
+            slower[place].append((name, falls[id(cell)]))
 
     @functools.cache
-    def subsystem(place: tuple[str, str], begin: float, group: str) -> Subsystem:
+    def subsystem(fall: _Fall) -> Subsystem:
         down: dict[str, list[str]] = {}
-        for began, name, other in slower[place]:
-            if abs(began - begin) <= BEGAN_WITHIN.total_seconds():
-                down.setdefault(other, []).append(name)
-        return part(down, fine.get(place[0], set()), group)
-    return [cause.model_copy(update={'subsystem': subsystem(*key)}) if (key := keys.get(id(cell))) else cause
-            for cell, cause in zip(asked, found, strict=True)]
+        for name, other in slower[fall.place]:
+            if abs(other.begin - fall.begin) <= BEGAN_WITHIN.total_seconds():
+                down.setdefault(other.group, []).append(name)
+        return part(down, fine.get(fall.place[0], set()), fall.group)
+
+    with_parts = []
+    for cell, cause in zip(asked, causes, strict=True):
+        fall = falls.get(id(cell))
+        with_parts.append(cause.model_copy(update={'subsystem': subsystem(fall)}) if fall else cause)
+    return with_parts
 
 
 def part(down: Mapping[str, list[str]], judged: set[str], of: str) -> Subsystem:
     """Return the part of a slower cell of group ``of``: what the slower cells of ``down`` tell together, by group,
     beside the groups that have cells in order."""
-    for found, needed, support, others in RULES:
+    for name, needed, support, others in RULES:
         fine = [group for group in others if group in judged]
-        if down.keys() >= set(needed) and fine and not down.keys() & set(others):
-            moved = [group for group in (*needed, *support) if group in down]
-            if of not in moved:
-                return Subsystem(why=f'slower: {of}; that is no part of {found}')
-            return Subsystem(name=found, cells=[cell for group in moved for cell in down[group]],
-                             why=f'{" and ".join(moved)} slower, {" and ".join(fine)} not')
-    rest = 'these move together in no way that is known' if judged - down.keys() else \
-        'nothing else was judged'
+        fits = down.keys() >= set(needed) and not down.keys() & set(others)
+        if not fits or not fine:
+            continue
+        moved = [group for group in (*needed, *support) if group in down]
+        if of not in moved:
+            return Subsystem(why=f'slower: {of}; that is no part of {name}')
+        cells = [cell for group in moved for cell in down[group]]
+        return Subsystem(name=name, cells=cells, why=f'{" and ".join(moved)} slower, {" and ".join(fine)} not')
+    others_judged = judged - down.keys()
+    rest = 'these move together in no way that is known' if others_judged else 'nothing else was judged'
     return Subsystem(why=f'slower: {", ".join(down)}; {rest}')

@@ -32,18 +32,25 @@ class Demands(NamedTuple):
 def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
     """Return one cell for each metric that the case declares."""
     ran_on = sorted({node for run in runs for node in run.nodes})
-    return [Cell(check=case.check, case=case.case, subsystem=case.subsystem, size=case.size, system=case.system,
-                 partition=case.partition, environ=case.environ, metric=metric.name, unit=metric.unit,
-                 better=metric.better, ran_on=ran_on,
-                 **_judged(metric, runs, demands.figures) if runs else _never_ran(case, metric, demands))
-            for metric in case.metrics]
+    cells = []
+    for metric in case.metrics:
+        judged = _judged(metric, runs, demands.figures) if runs else _never_ran(case, metric, demands)
+        cells.append(Cell(
+            check=case.check, case=case.case, subsystem=case.subsystem, size=case.size, system=case.system,
+            partition=case.partition, environ=case.environ, metric=metric.name, unit=metric.unit,
+            better=metric.better, ran_on=ran_on, **judged))
+    return cells
 
 
 def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, Any]:
-    waiver = next((demands.waived[code] for code in case.needs if code in demands.waived), '')
-    absent = ', '.join(dict.fromkeys(demands.absent[code] for code in case.needs if code in demands.absent))
-    why = not_offered(case.needs) + (f' ({absent})' if absent else '')
-    if not case.environ and (waiver or not demands.required & set(case.needs)):
+    waivers = [demands.waived[feature] for feature in case.needs if feature in demands.waived]
+    waiver = waivers[0] if waivers else ''
+    lacking = [demands.absent[feature] for feature in case.needs if feature in demands.absent]
+    why = not_offered(case.needs)
+    if lacking:
+        why += f' ({", ".join(dict.fromkeys(lacking))})'
+    is_required = not demands.required.isdisjoint(case.needs)
+    if not case.environ and (waiver or not is_required):
         return {'verdict': 'skipped', 'kind': Kind.WAIVED if waiver else Kind.NO_PROGRAM, 'reason': waiver or why}
     if metric.left_out:
         return {'verdict': 'skipped', 'kind': metric.kind, 'reason': metric.left_out}
@@ -54,60 +61,80 @@ def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> di
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
-    first = [r for r in runs if not r.retry]
-    first = [r for r in first if not r.unfinished] or first     # of a stopped run, what ended is judged
-    retries = [r for r in runs if r.retry]
-    bad = [r for r in first if r.status]
+    first = [run for run in runs if not run.retry]
+    first = [run for run in first if not run.unfinished] or first     # of a stopped run, what ended is judged
+    retries = [run for run in runs if run.retry]
+    bad = [run for run in first if run.status]
     if not bad:
         return _figure(metric, first, figures)
-    passed = next((r for r in retries if not r.status), None)
-    if passed and all(r.status == 'failed' for r in bad):
+    passed = next((run for run in retries if not run.status), None)
+    if passed and all(run.status == 'failed' for run in bad):
         judged = _figure(metric, [passed], figures)
         note = f'attempt {passed.attempt}; the first failed: {bad[0].reason}'
         return {**judged, 'attempt': passed.attempt, 'reason': sentence(judged['reason'], note)}
-    left_out = next((of for of in (metric, *(r.figure(metric.name) for r in first)) if of.left_out), None)
-    if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
-        return {**_place(bad[0]), 'verdict': 'skipped', 'kind': left_out.kind, 'reason': left_out.left_out}
-    worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
-    among = f' ({len(bad)} of {counted(len(first), "run")})' if len(first) > 1 else ''
-    again = f' ({1 + len(retries)} attempts)' if retries else ''
-    return {**_place(worst), 'verdict': worst.status, 'kind': worst.kind, 'reason': worst.reason + among + again,
+    if any(run.status != 'skipped' for run in bad):
+        for source in (metric, *(run.figure(metric.name) for run in first)):
+            if source.left_out:     # no fault of a run made it absent
+                return _skipped(bad[0], source)
+    worst = min(bad, key=lambda run: ('wrong', 'failed', 'skipped').index(run.status))
+    reason = worst.reason
+    if len(first) > 1:
+        reason += f' ({len(bad)} of {counted(len(first), "run")})'
+    if retries:
+        reason += f' ({1 + len(retries)} attempts)'
+    return {**_place(worst), 'verdict': worst.status, 'kind': worst.kind, 'reason': reason,
             'attempt': 1 + len(retries), 'stopped': worst.unfinished}
+
+
+def _skipped(run: Run, source: PlannedMetric | Figure) -> dict[str, Any]:
+    return {**_place(run), 'verdict': 'skipped', 'kind': source.kind, 'reason': source.left_out}
 
 
 def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict on a figure: finite, possible, not out of a cache, undisturbed, within its band."""
-    calm = [r for r in runs if not r.disturbed]
-    others, runs = len(runs) - len(calm), calm or runs
-    figure = middle([r.figure(metric.name) for r in runs])
+    calm = [run for run in runs if not run.disturbed]
+    counting = calm or runs
+    first = counting[0]
+    figure = middle([run.figure(metric.name) for run in counting])
     if figure.left_out:
-        return {**_place(runs[0]), 'verdict': 'skipped', 'kind': figure.kind, 'reason': figure.left_out}
+        return _skipped(first, figure)
     if not figure.finite:
-        said = 'absent from the results' if figure.value is None else f'{figure.value}'
-        return {**_place(runs[0]), 'verdict': 'wrong', 'reason': figure.why or f'{metric.name} is {said}'}
-    limit = _limit(figure, metric.unit, runs[0].partition, figures)
+        value = 'absent from the results' if figure.value is None else figure.value
+        return {**_place(first), 'verdict': 'wrong', 'reason': figure.why or f'{metric.name} is {value}'}
+    limit = _limit(figure, metric.unit, first.partition, figures)
     if not calm and limit is not None and not limit.exceeded_by(figure.value):
         limit = None        # the share that a disturbed figure reached says nothing
-    bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
-                                      'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
-    verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
-    code = next((run.exitcode for run in runs if run.exitcode), 0)
-    reason = sentence(reason, reason and _device(metric.name, runs[0]), f'exit code {code}' if code else '',
-                      f'median of {len(runs)}' if len(runs) > 1 else '',
-                      f'{others} more disturbed' if calm and others else '')
-    return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference,
-            'reference_source': figure.source, 'low': figure.low, 'high': figure.high,
-            'visible': _visible(metric, figure), 'label': figure.label, 'verdict': verdict,
-            'kind': Kind.CACHED if figure.label == 'cached' else Kind.NONE, 'reason': reason,
-            # as long as no history is known (parity.judge.verdict.nights)
-            'history': 'insufficient' if verdict in OPEN and not figure.label and metric.better else '',
-            'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
+    verdict, reason = _word(metric, figure, limit, '' if calm else first.disturbed)
+    reasons = [reason]
+    if reason:
+        reasons.append(_device(metric.name, first))
+    code = next((run.exitcode for run in counting if run.exitcode), 0)
+    if code:
+        reasons.append(f'exit code {code}')
+    if len(counting) > 1:
+        reasons.append(f'median of {len(counting)}')
+    if len(runs) > len(counting):
+        reasons.append(f'{len(runs) - len(counting)} more disturbed')
+    # as long as no history is known (parity.judge.verdict.nights)
+    has_history = verdict in OPEN and not figure.label and metric.better
+    judged = {
+        **_place(first), 'value': figure.value, 'reference': figure.reference, 'reference_source': figure.source,
+        'low': figure.low, 'high': figure.high, 'visible': _visible(metric, figure), 'label': figure.label,
+        'verdict': verdict, 'kind': Kind.CACHED if figure.label == 'cached' else Kind.NONE,
+        'reason': sentence(*reasons), 'history': 'insufficient' if has_history else '',
+        'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
+    if limit is not None:
+        judged.update(limit=limit.value, limit_source=limit.source, limit_certain=limit.certain,
+                      efficiency=figure.value / limit.value)
+    return judged
 
 
 def _device(metric: str, run: Run) -> str:
     """Name the device that a figure is of; '' where it has no name."""
-    return next((f'device {said}' for name, said in run.devices.items()
-                 if metric.endswith(f'_{name}') and not said.isdigit()), '')
+    for name, device in run.devices.items():
+        if metric.endswith(f'_{name}') and not device.isdigit():
+            return f'device {device}'
+    return ''
 
 
 def _place(run: Run) -> dict[str, Any]:
@@ -138,15 +165,17 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
         return 'disturbed', disturbed
     if usual is None:
         return 'unreferenced', '' if metric.better else f'direction unknown: {metric.unknown}'
-    if why := too_fast(metric.better, value, usual, metric.unit, figure.source or 'the accepted value'):
+    why = too_fast(metric.better, value, usual, metric.unit, figure.source or 'the accepted value')
+    if why:
         return 'impossible', why
-    which = f'{figure.source} reference'.strip()
-    both = '' if metric.better else 'direction unknown: judged on both sides'
-    if (word := bounds.word(metric.better, value, figure.low, figure.high)) == 'ok':
-        return 'ok', sentence(figure.source and which, both)
+    word = bounds.word(metric.better, value, figure.low, figure.high)
+    which = f'{figure.source} reference' if figure.source else ''
+    both_sides = '' if metric.better else 'direction unknown: judged on both sides'
+    if word == 'ok':
+        return 'ok', sentence(which, both_sides)
     share = change(value, usual)
-    said = f'{share} of {which if figure.source else "the reference"}' if share else f'{which} {usual:.4g}'
-    return word, sentence(said, both)
+    against = f'{share} of {which or "the reference"}' if share else f'{which or "reference"} {usual:.4g}'
+    return word, sentence(against, both_sides)
 
 
 def too_fast(better: str, value: float, usual: float | None, unit: str, which: str) -> str:

@@ -41,52 +41,73 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
         return pl.col(column).shift().over('cell')
 
     rows = rows.with_row_index('row').with_columns(since=before('night'), of=before('session'), was=before('unit'))
-    software = (pl.col('software') != before('software')) & (before('software') != '') & (pl.col('software') != '')
-    accepted = pl.col('reference').is_not_null() & before('label').is_not_null() \
-        & pl.col('reference').ne_missing(before('reference'))
+    both_named = (before('software') != '') & (pl.col('software') != '')
+    software = both_named & (pl.col('software') != before('software'))
+    another = pl.col('reference').ne_missing(before('reference'))
+    accepted = another & pl.col('reference').is_not_null() & before('label').is_not_null()
     other = (pl.col('work') != before('work')).fill_null(False)
     few = 2 * other.sum().over('cell') < pl.len().over('cell')     # what is other work on most nights says nothing
     asked = rows.filter(other & few | (pl.col('unit') != pl.col('was')))
     work = _other_work(asked, cells) if len(asked) else {}
-    events = {'work': pl.col('row').is_in([*work]), 'level': pl.col('row').is_in(_by_hand(rows, cells, system)),
-              'accepted': accepted, 'software': software}
-    moved = _of_nodes(rows.select('row', 'cell', 'node', 'since', 'night').drop_nulls('since'), cells, system)
-    event = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, holds in events.items()),
-                        pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
-    last = dict(rows.filter(accepted).group_by('cell').agg(pl.col('row').max()).iter_rows())
+    by_hand = _by_hand(rows, cells, system)
+    nodes = rows.select('row', 'cell', 'node', 'since', 'night').drop_nulls('since')
+    moved = _of_nodes(nodes, cells, system)
+    event = pl.coalesce(
+        pl.when(pl.col('row').is_in([*work])).then(pl.lit('work')),
+        pl.when(pl.col('row').is_in(by_hand)).then(pl.lit('level')),
+        pl.when(accepted).then(pl.lit('accepted')),
+        pl.when(software).then(pl.lit('software')),
+        pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
+    last_accepted = rows.filter(accepted).group_by('cell').agg(pl.col('row').max())
+    anew = _anew(work, rows['cell'], dict(last_accepted.iter_rows()))
+    return rows.select(event=event)['event'], anew
+
+
+def _anew(work: dict[int, list[Change]], cell_of: pl.Series, last_accepted: dict[int, int]
+          ) -> dict[int, OtherWork]:
+    """Return the newest other work of each cell. ``work``: its changes, by row. ``last_accepted``: the row of the
+    newest accepted value, by cell."""
     anew: dict[int, OtherWork] = {}
     newest: dict[int, int] = {}      # the row of the last restart, by cell
     for row, new in sorted(work.items()):
-        cell = rows['cell'][row]
+        cell = cell_of[row]
         learned = cell not in newest or row - newest[cell] > FIRST
         restarts = 1 if learned else anew[cell].restarts + 1
-        anew[cell], newest[cell] = OtherWork(new, last.get(cell, -1) < row, restarts), row
-    return rows.select(event=event)['event'], anew
+        anew[cell] = OtherWork(new, last_accepted.get(cell, -1) < row, restarts)
+        newest[cell] = row
+    return anew
 
 
 def _other_work(rows: pl.DataFrame, cells: Sequence[Cell]) -> dict[int, list[Change]]:
     """Return what changed in the work, by row."""
-    given, found = changes.work({*rows['session'], *rows['of']}), {}
+    works = changes.work({*rows['session'], *rows['of']})
+    found = {}
     for row in rows.iter_rows(named=True):
-        key = [getattr(cells[row['cell']], name) for name in changes.WORK]
-        new = changes.of_work(*(given.get((row[name], *key), '') for name in ('of', 'session')), row['night'])
+        cell = cells[row['cell']]
+        key = [getattr(cell, name) for name in changes.WORK]
+        old = works.get((row['of'], *key), '')
+        new = works.get((row['session'], *key), '')
+        differences = changes.of_work(old, new, row['night'])
         if row['unit'] != row['was'] and row['unit'] and row['was']:
-            new.append(Change(fact='unit', old=row['was'], new=row['unit'], since=row['night']))
-        if new:
-            found[row['row']] = new
+            differences.append(Change(fact='unit', old=row['was'], new=row['unit'], since=row['night']))
+        if differences:
+            found[row['row']] = differences
     return found
 
 
 def _by_hand(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> list[int]:
     """Return the row of the first night of each level that a person began; none for a cell's very first night."""
-    listed, found = levels.read(system), []
-    known = acks.by_name(names(cells)) if listed else {}
-    place = {id(cell): at for at, cell in enumerate(cells)} if listed else {}
+    listed = levels.read(system)
+    if not listed:
+        return []
+    named = acks.by_name(names(cells))
+    place = {id(cell): number for number, cell in enumerate(cells)}
+    first_rows = []
     for level in listed:
-        for cell in known.get(level.cell, ()):
-            own = rows.filter(pl.col('cell') == place[id(cell)], pl.col('label') >= str(level.since))
-            found += own.filter(pl.col('since').is_not_null())['row'].to_list()[:1]
-    return found
+        for cell in named.get(level.cell, ()):
+            of_cell = rows.filter(pl.col('cell') == place[id(cell)], pl.col('label') >= str(level.since))
+            first_rows += of_cell.filter(pl.col('since').is_not_null())['row'].to_list()[:1]
+    return first_rows
 
 
 def _of_nodes(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> dict[int, str]:
@@ -96,14 +117,15 @@ def _of_nodes(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> dict[in
     if not moved:
         return {}
     types = {'place': pl.String, 'when': pl.Float64, 'kind': pl.String, 'what': pl.String}
+    moves = pl.DataFrame(moved, types, orient='row')
     environs = pl.DataFrame({'cell': range(len(cells)), 'environ': [f'+{cell.environ}' for cell in cells]},
                             schema_overrides={'cell': rows.schema['cell']})
-    places = pl.concat_list(pl.col('node').cast(pl.String).str.split(','), 'environ')
-    found = rows.join(environs, on='cell').with_columns(
-        place=places).explode('place', empty_as_null=True).join(
-        pl.DataFrame(moved, types, orient='row'), on='place').filter(
-        (pl.col('when') > pl.col('since')) & (pl.col('when') <= pl.col('night')))
-    found = found.sort('row').filter(pl.struct('cell', 'what').is_first_distinct())
+    nodes = pl.col('node').cast(pl.String).str.split(',')
+    placed = rows.join(environs, on='cell').with_columns(place=pl.concat_list(nodes, 'environ'))
+    placed = placed.explode('place', empty_as_null=True).join(moves, on='place')
+    since_last_night = (pl.col('when') > pl.col('since')) & (pl.col('when') <= pl.col('night'))
+    found = placed.filter(since_last_night).sort('row')
+    found = found.filter(pl.struct('cell', 'what').is_first_distinct())
     return dict(found.group_by('row').agg(pl.col('kind').min()).iter_rows())       # hardware before maintenance
 
 
@@ -111,13 +133,17 @@ def _moved(nights: Sequence[Session]) -> Iterator[tuple[str, float, str, str]]:
     """Yield node (or + and environment), time, event and words of each fact that changed, the oldest first."""
     known: dict[str, dict[str, str]] = {}
     for night in nights:
-        here = {node_name(node): said for node, said in changes.of_nodes(night).items()}
-        used = {environ: said.get('mpi') or {} for environ, said in (night.facts.get('software') or {}).items()}
-        here |= {f'+{environ}': {'MPI': ' '.join(str(mpi[key]) for key in ('name', 'version') if mpi.get(key))}
-                 for environ, mpi in used.items()}
-        for place, said in here.items():
-            if (before := known.get(place)) != said:
-                yield from ((place, night.start, _KINDS[fact], f'{fact} {before[fact]} -> {text}')
-                            for fact, text in said.items() if fact in _KINDS and text
-                            and before and before.get(fact) not in (None, '', text))
-                known[place] = {**(before or {}), **said}
+        places = {node_name(node): facts for node, facts in changes.of_nodes(night).items()}
+        for environ, software in (night.facts.get('software') or {}).items():
+            mpi = software.get('mpi') or {}
+            version = [str(mpi[key]) for key in ('name', 'version') if mpi.get(key)]
+            places[f'+{environ}'] = {'MPI': ' '.join(version)}
+        for place, facts in places.items():
+            before = known.setdefault(place, {})
+            if before == facts:
+                continue
+            for fact, text in facts.items():
+                old = before.get(fact)
+                if fact in _KINDS and text and old not in (None, '', text):
+                    yield place, night.start, _KINDS[fact], f'{fact} {old} -> {text}'
+            before.update(facts)

@@ -45,11 +45,17 @@ def newest(session: str = '', system: str = '') -> Verdict:
 
     ``session``: the beginning of a uuid; a rerun is judged with its night. Raises UsageError for an unknown
     system, NothingMeasured for one without a session."""
-    if system and (known := database.newest(systems.read(system).name)) is None:
-        raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
-                              f'run: {paths.nightly(system)}')
-    uuid = known.uuid if system else database.uuid(session)
-    return judged(database.read(database.night_of(uuid, database.uuids()) if session else uuid))
+    if system:
+        last = database.newest(systems.read(system).name)
+        if last is None:
+            raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
+                                  f'run: {paths.nightly(system)}')
+        uuid = last.uuid
+    else:
+        uuid = database.uuid(session)
+    if session:
+        uuid = database.night_of(uuid, database.uuids())
+    return judged(database.read(uuid))
 
 
 def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
@@ -182,12 +188,17 @@ def _cells(planned: Plan, session: Session, system: System, waived: dict[str, st
     for case in planned.cases:
         cases.setdefault((case.case, case.partition, case.environ), case)
     checks = {case.case: case.check for case in planned.cases}
-    figures = {(partition, checks.get(case, case), metric): value      # of first attempts
-               for (case, partition, _), (first, *_) in session.attempts.items()
-               if not first.status and not first.disturbed for metric, value in first.values().items()}
+    figures = {}      # of first attempts
+    for (case, partition, _), (first, *_) in session.attempts.items():
+        if first.status or first.disturbed:
+            continue
+        for metric, value in first.values().items():
+            figures[partition, checks.get(case, case), metric] = value
     demands = cellmaker.Demands(systems.required(system), waived, _absent_programs(session), figures)
-    return [cell for key, case in cases.items()
-            for cell in cellmaker.of_case(case, session.attempts.get(key, []), demands)]
+    cells = []
+    for key, case in cases.items():
+        cells += cellmaker.of_case(case, session.attempts.get(key, []), demands)
+    return cells
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[PairState] = (), nodes: Sequence[Incident] = ()) -> int:
@@ -212,42 +223,58 @@ def too_often(cells: list[Cell]) -> list[Cell]:
 
 
 def _warnings(session: Session) -> list[str]:
+    warnings = []
+    if session.interrupted:
+        warnings.append('this session was killed; what had finished was recovered from the perflogs')
+    if not session.plan:
+        warnings.append('this session kept no plan: it was reconstructed from its command line')
+    for problem in session.plan.get('problems', []):
+        warnings.append(f'{problem["file"]}: {problem["what"]}')
+    warnings += database.wrong_clocks(session)
     software = session.facts.get('software', {})
     builds = {}         # a sentence on a build, and the first environment that has it
     for environ, facts in software.items():
         if facts.get('newer_build'):
             builds.setdefault(facts['newer_build'], environ)
-    lacking = [facts['lacking'] for facts in software.values() if facts.get('lacking')]
-    return [*(['this session was killed; what had finished was recovered from the perflogs']
-              if session.interrupted else []),
-            *([] if session.plan else ['this session kept no plan: it was reconstructed from its command line']),
-            *(f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])),
-            *database.wrong_clocks(session), *(f'{environ}: {why}' for why, environ in builds.items()), *lacking,
-            *journals.warnings()]
+    warnings += [f'{environ}: {why}' for why, environ in builds.items()]
+    warnings += [facts['lacking'] for facts in software.values() if facts.get('lacking')]
+    return warnings + journals.warnings()
 
 
 def _references(cells: list[Cell]) -> list[str]:
     """Return a line for each cell whose check has another reference of its own than before: nobody accepted it."""
-    return [f"{name}: the check's own reference changed from {change.old} to {change.new} {cell.unit} on "
-            f'{change.when[:10]}' for name, cell in names(cells).items() if (change := cell.new_reference)]
+    lines = []
+    for name, cell in names(cells).items():
+        change = cell.new_reference
+        if change:
+            lines.append(f"{name}: the check's own reference changed from {change.old} to {change.new} "
+                         f'{cell.unit} on {change.when[:10]}')
+    return lines
 
 
 def _absent_programs(session: Session) -> dict[str, str]:
     """Return, by feature, the program for whose want no environment of the session offers it: `no mpirun`."""
-    return {feature: why for found in session.facts.get('software', {}).values()
-            for feature, why in found.get('absent', {}).items()}
+    absent = {}
+    for software in session.facts.get('software', {}).values():
+        absent.update(software.get('absent', {}))
+    return absent
 
 
 def _left_running(session: Session) -> list[str]:
     """A line for each case that left processes running, which watch.py ended; the first ones only."""
     by_case: dict[str, set[str]] = {}
     for run in session.runs:
-        for left in run.watched.get('left') or ():
-            by_case.setdefault(f'{run.case} on {run.partition}', set()).add(f'{left["command"]} ({left["pid"]})')
-    said = [f'{case} left processes running, which were ended: {", ".join(sorted(names))[:_CHARACTERS]}'
-            for case, names in by_case.items()]
-    rest = len(said) - _CASES
-    return said[:_CASES] + ([f'{counted(rest, "more case")} left processes running'] if rest > 0 else [])
+        for process in run.watched.get('left') or ():
+            case = f'{run.case} on {run.partition}'
+            by_case.setdefault(case, set()).add(f'{process["command"]} ({process["pid"]})')
+    lines = []
+    for case, processes in by_case.items():
+        named = ', '.join(sorted(processes))
+        lines.append(f'{case} left processes running, which were ended: {named[:_CHARACTERS]}')
+    rest = len(lines) - _CASES
+    if rest > 0:
+        return [*lines[:_CASES], f'{counted(rest, "more case")} left processes running']
+    return lines
 
 
 def _session(session: Session, planned: Plan) -> model.JudgedSession:
@@ -256,45 +283,68 @@ def _session(session: Session, planned: Plan) -> model.JudgedSession:
     if loads:
         facts['before'], facts['after'] = loads[0][0], loads[-1][1]
         facts['steal_share'] = steal_share(facts['before'], facts['after'])
-    start, end = (datetime.datetime.fromtimestamp(unix).astimezone().isoformat(timespec='seconds')
-                  for unix in (session.start, session.end))
     ran, waited = record.ran_and_waited(session.runs)
     return model.JudgedSession(
-        uuid=session.uuid, system=planned.system, start=start, end=end, elapsed=session.elapsed,
-        age=time.time() - session.end, run_time=ran, wait_time=waited, interrupted=session.interrupted,
-        cmdline=session.cmdline, reframe=session.reframe, software=session.announcement, facts=facts)
+        uuid=session.uuid,
+        system=planned.system,
+        start=_local(session.start),
+        end=_local(session.end),
+        elapsed=session.elapsed,
+        age=time.time() - session.end,
+        run_time=ran,
+        wait_time=waited,
+        interrupted=session.interrupted,
+        cmdline=session.cmdline,
+        reframe=session.reframe,
+        software=session.announcement,
+        facts=facts)
+
+
+def _local(unix: float) -> str:
+    return datetime.datetime.fromtimestamp(unix).astimezone().isoformat(timespec='seconds')
 
 
 def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
     """Return the part (0 to 1) of all CPU time between two readings that a hypervisor took away."""
-    values = [r.get(key) for key in ('steal_jiffies', 'total_jiffies') for r in (before, after)]
-    if None in values:
-        return None
-    steal, total = values[1] - values[0], values[3] - values[2]
+    spent = []
+    for counter in ('steal_jiffies', 'total_jiffies'):
+        start, end = before.get(counter), after.get(counter)
+        if start is None or end is None:
+            return None
+        spent.append(end - start)
+    steal, total = spent
     # counters that went backwards belong to two boots
     return steal / total if total > 0 and 0 <= steal <= total else None
 
 
 def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> str:
     """Return the line with the number of judged cells, their judges, and the budget of false alarms."""
-    by_history = sum(c.history not in ('', 'insufficient') for c in cells)
-    short = sum(c.history == 'insufficient' for c in cells)
-    judged = sum(c.is_judged for c in cells)
-    bounded = sum(c.is_judged and c.reference is not None for c in cells)
-    lost = Counter('left out' if cell.verdict == 'skipped' else 'disturbed' for cell in too_often(cells))
-    said = ''.join(f'{count} {word} for {TOO_OFTEN} nights in a row or more; ' for word, count in lost.items())
+    judged = [cell for cell in cells if cell.is_judged]
+    bounded = sum(cell.reference is not None for cell in judged)
+    short = sum(cell.history == 'insufficient' for cell in cells)
+    by_history = sum(cell.history != '' for cell in cells) - short
+    parts = []
+    unknown = Counter('left out' if cell.verdict == 'skipped' else 'disturbed' for cell in too_often(cells))
+    for word, count in unknown.items():
+        parts.append(f'{count} {word} for {TOO_OFTEN} nights in a row or more')
     ended = sum(any(run.exitcode for run in runs) for runs in session.attempts.values())
-    said += f'{counted(ended, "case")} passed with an exit code other than 0; ' if ended else ''
-    said += f'{judged} of {len(cells)} judged'
-    said += f': {bounded}' if judged > bounded > 0 else ''
-    said += ' against accepted bounds' if bounded else \
-        ': no reference has been accepted for these cells' if all(c.reference is None for c in cells) else ''
-    said += f'; {by_history} against their last nights' if by_history else ''
-    if by_chance := budget.sentence(shared):
-        said += f'; {by_chance}'
+    if ended:
+        parts.append(f'{counted(ended, "case")} passed with an exit code other than 0')
+    count = f'{len(judged)} of {len(cells)} judged'
+    if bounded:
+        some = f': {bounded}' if bounded < len(judged) else ''
+        count += f'{some} against accepted bounds'
+    elif all(cell.reference is None for cell in cells):
+        count += ': no reference has been accepted for these cells'
+    parts.append(count)
+    if by_history:
+        parts.append(f'{by_history} against their last nights')
+    by_chance = budget.sentence(shared)
+    if by_chance:
+        parts.append(by_chance)
     if short:
-        said += f'; {counted(short, "history")} too short for that ({bounds.FIRST + 1} nights)'
-    return said
+        parts.append(f'{counted(short, "history")} too short for that ({bounds.FIRST + 1} nights)')
+    return '; '.join(parts)
 
 
 def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell]) -> str:
@@ -364,18 +414,20 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
 
 def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]]) -> CodeCoverage | None:
     """Return whether a code was measured; None where none of its cases could run."""
-    own, standing = ([c for c in cells if c.case in cases] if (cases := needing.get(feature)) else []
-                     for feature in (code.feature, code.stand_in))
-    standing = [c for c in standing if c.metric.startswith(code.stands_for)]
-    if any(c.value is not None for c in own):
+    cases = needing.get(code.feature, ())
+    own = [cell for cell in cells if cell.case in cases]
+    if any(cell.value is not None for cell in own):
         return CodeCoverage(code=code.name, measured=True, by=code.name)
-    if figures := [c for c in standing if c.value is not None]:
-        cached = '' if any(not c.label for c in figures) else f'{code.stand_in} only {figures[0].label}'
+    cases = needing.get(code.stand_in, ())
+    standing = [cell for cell in cells if cell.case in cases and cell.metric.startswith(code.stands_for)]
+    labels = [cell.label for cell in standing if cell.value is not None]
+    if labels:
+        cached = f'{code.stand_in} only {labels[0]}' if all(labels) else ''
         return CodeCoverage(code=code.name, measured=not cached, by=code.stand_in, reason=cached)
     planned = own or standing
-    if any(c.verdict != 'skipped' or c.environ for c in planned):   # it is required, or an environment offers it
-        return CodeCoverage(code=code.name, measured=False, reason=planned[0].verdict,
-                            lacking=not any(c.environ for c in planned))
+    offered = any(cell.environ for cell in planned)
+    if offered or any(cell.verdict != 'skipped' for cell in planned):       # the system requires it
+        return CodeCoverage(code=code.name, measured=False, reason=planned[0].verdict, lacking=not offered)
     return None
 
 
@@ -383,24 +435,29 @@ def _ours(cells: list[Cell], plan: Plan) -> list[str]:
     """Return the codes of parity's own that have a figure."""
     file = {case.case: case.file for case in plan.cases}
     files = {file.get(cell.case) for cell in cells if cell.value is not None}
-    return [code.name for code in codes.every()
-            if not (code.spack or code.package or code.profiles) and paths.named(code.file) in files]
+    ours = []
+    for code in codes.every():
+        foreign = code.spack or code.package or code.profiles
+        if not foreign and paths.named(code.file) in files:
+            ours.append(code.name)
+    return ours
 
 
 def _line(found: list[CodeCoverage], measured: int, total: int, ours: list[str]) -> str:
     """Return '3 of 13 codes (A stands in for B C; no Spack: D E F; parity's own: G)'; no count of no code."""
-    said: dict[str, list[str]] = {}
-    for c in found:
-        if c.measured and c.by != c.code:
-            said.setdefault(f'{c.by} stands in for ', []).append(c.code)
-        elif not c.measured:
-            said.setdefault(f'{c.reason}: ', []).append(c.code)
+    named: dict[str, list[str]] = {}
+    for code in found:
+        if not code.measured:
+            named.setdefault(f'{code.reason}: ', []).append(code.code)
+        elif code.by != code.code:
+            named.setdefault(f'{code.by} stands in for ', []).append(code.code)
     if ours:
-        said["parity's own: "] = ours
-    parts = [what + ' '.join(codes) for what, codes in said.items()]
+        named["parity's own: "] = ours
+    parts = '; '.join(why + ' '.join(names) for why, names in named.items())
     if not total:
-        return '; '.join(parts)
-    return f'{measured} of {counted(total, "code")}' + (f' ({"; ".join(parts)})' if parts else '')
+        return parts
+    count = f'{measured} of {counted(total, "code")}'
+    return f'{count} ({parts})' if parts else count
 
 
 # ---- the cells that tonight's plan lacks, and the nights before had
@@ -466,8 +523,9 @@ def _ended(rows: list[Row], night: Session) -> list[str]:
         return []
     day = datetime.date.fromtimestamp(night.start)
     names = sorted({f'{row["check"]} on {row["partition"]}+{row["environ"]}' for row in rows})
+    ends = 'ends' if len(rows) == 1 else 'end'
     return [f'the selection changed: {counted(len(rows), "cell")} of {day} (session {night.uuid[:8]}) '
-            f'{"ends" if len(rows) == 1 else "end"} with it, told once: {several(names)}']
+            f'{ends} with it, told once: {several(names)}']
 
 
 def _holding(system: System, session: Session) -> list[Retired]:
@@ -515,8 +573,10 @@ def _retires(entry: Retired, row: Row) -> bool:
     spaces do not count."""
     if entry.nodes:
         return node_name(undistributed(row['case'])[1]) in entry.nodes
-    return (entry.check.replace(' ', '') in ('', row['check'], row['case'].replace(' ', ''))
-            and entry.partition in ('', row['partition']) and entry.environ in ('', row['environ']))
+    if entry.partition not in ('', row['partition']) or entry.environ not in ('', row['environ']):
+        return False
+    case = row['case'].replace(' ', '')
+    return entry.check.replace(' ', '') in ('', row['check'], case)
 
 
 def _again(place: int, system: System) -> str:

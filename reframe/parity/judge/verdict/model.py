@@ -60,10 +60,15 @@ class Attribution(Strict):
 
     def lines(self, changes: int | None = None) -> list[str]:
         """Return a line for each known part, with at most ``changes`` facts that changed."""
-        told = [f'changed: {change}' for change in self.changes]
-        left = len(told) - len(told[:changes])
-        return list(filter(None, (f'where: {self.where}', f'part: {self.subsystem}' if str(self.subsystem) else '',
-                                  *told[:changes], f'changed: {left} facts more' if left else '')))
+        lines = [f'where: {self.where}']
+        if str(self.subsystem):
+            lines.append(f'part: {self.subsystem}')
+        shown = self.changes[:changes]
+        lines += [f'changed: {change}' for change in shown]
+        left = len(self.changes) - len(shown)
+        if left:
+            lines.append(f'changed: {left} facts more')
+        return lines
 
 
 class Cell(Strict):
@@ -278,8 +283,9 @@ class CellText:
 def rows(cells: Iterable[Cell]) -> list[CellText]:
     """Return the table of cells."""
     cells = list(cells)
-    environs = Counter((c.system, c.partition, c.case, c.metric) for c in cells)
-    return [CellText(c, environs[c.system, c.partition, c.case, c.metric] > 1) for c in cells]
+    figures = [(cell.system, cell.partition, cell.case, cell.metric) for cell in cells]
+    environs = Counter(figures)
+    return [CellText(cell, environs[figure] > 1) for cell, figure in zip(cells, figures, strict=True)]
 
 
 def names(cells: Iterable[Cell]) -> dict[str, Cell]:

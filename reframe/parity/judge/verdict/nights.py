@@ -57,47 +57,58 @@ class Tonight(NamedTuple):
 def with_history(cells: list[Cell], system: str, session: str, alarms: Alarms,
                  budget: Callable[[int], AlarmBudget]) -> tuple[list[Cell], AlarmBudget]:
     """Return all cells of the session, each with its last word, and the budget of so many histories."""
+    updates: dict[int, dict[str, Any]] = {}
     judged = [cell for cell in cells if cell.better and (cell.verdict in OPEN or cell.beyond_reference)]
+    judgements, shared = of_cells(judged, system, session, budget, alarms.least)
+    for cell, tonight in zip(judged, judgements, strict=True):
+        if tonight and (cell.verdict in OPEN or tonight.former):
+            updates[id(cell)] = _joined(cell, tonight, alarms)
     both_sides = [cell for cell in cells if not cell.better and cell.verdict == 'regressed']
-    disturbed, skipped = [c for c in cells if c.verdict == 'disturbed'], left_out(cells)
-    found, shared = of_cells(judged, system, session, budget, alarms.least)
-    known = {id(cell): _joined(cell, tonight, alarms) for cell, tonight in zip(judged, found, strict=True)
-             if tonight and (cell.verdict in OPEN or tonight.former)}
     for cell, tonight in zip(both_sides, _of_bounds_alone(both_sides, system, session), strict=True):
         word, update = _of_bad_nights(cell, cell.verdict, tonight, alarms)
-        known[id(cell)] = {**update, 'verdict': word, 'reason': sentence(cell.reason, update['reason'])}
+        reason = sentence(cell.reason, update['reason'])
+        updates[id(cell)] = {**update, 'verdict': word, 'reason': reason}
+    disturbed = [cell for cell in cells if cell.verdict == 'disturbed']
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
-        known[id(cell)] = {'disturbed_nights': count}
+        updates[id(cell)] = {'disturbed_nights': count}
+    skipped = left_out(cells)
     for cell, count in zip(skipped, _skipped(skipped, system, session), strict=True):
-        known[id(cell)] = {'skipped_nights': count}
-    return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells], shared
+        updates[id(cell)] = {'skipped_nights': count}
+    return [cell.model_copy(update=updates[id(cell)]) if id(cell) in updates else cell for cell in cells], shared
 
 
 def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
     """Return the changes that the history makes in the cell: it has the last word, but for a bound."""
+    judgement = tonight.judgement
+    update: dict[str, Any] = {'history': judgement.verdict, **tonight.life}
     if tonight.former:
         facts = several([change.fact for change in tonight.former])
         reason = f'the accepted value is of the work before {tonight.former[0].when[:10]}: {facts} changed'
         cell = cell.model_copy(update={'verdict': 'unreferenced', 'reason': reason, **_NO_REFERENCE})
-    told, word, reason = tonight.judgement, cell.verdict, cell.reason
-    update: dict[str, Any] = {**(_NO_REFERENCE if tonight.former else {}), 'history': told.verdict, **tonight.life}
-    update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
+        update |= _NO_REFERENCE
+    word, reason = cell.verdict, cell.reason
+    update['suspicious'] = not tonight.reruns and (judgement.needs_rerun or word == 'regressed')
     if word == 'regressed' and tonight.reruns and not bounds.side(median(tonight.reruns), cell.low, cell.high):
         word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
-    if told.verdict != 'insufficient':
-        shown = [share for share in (cell.visible, told.visible) if share is not None]
-        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high,
-                   'visible': min(shown, default=None)}
-        reason = sentence(reason, *told.warnings)
+    if judgement.verdict != 'insufficient':
+        visible = [share for share in (cell.visible, judgement.visible) if share is not None]
+        update['visible'] = min(visible, default=None)
+        update['usual'] = judgement.baseline
+        update['usual_low'] = judgement.low
+        update['usual_high'] = judgement.high
+        reason = sentence(reason, *judgement.warnings)
     word, more = _slower(cell, word, tonight, alarms)
     reason = sentence(reason, more.pop('reason', ''))
     update |= more
-    if told.verdict == 'improved' and word in ('ok', 'unreferenced') \
-            or word == 'unreferenced' and told.verdict in ('ok', 'blind'):
-        word, reason = told.verdict, sentence(reason, told.why)
+    improved = judgement.verdict == 'improved' and word in ('ok', 'unreferenced')
+    fine = judgement.verdict in ('ok', 'blind') and word == 'unreferenced'
+    if improved or fine:
+        word, reason = judgement.verdict, sentence(reason, judgement.why)
     accepted = cell.reference is not None and not cell.reference_source
-    if not accepted and (why := too_fast(cell.better, cell.value, told.before, cell.unit, 'the nights before')):
-        word, reason = 'impossible', why
+    if not accepted:
+        why = too_fast(cell.better, cell.value, judgement.before, cell.unit, 'the nights before')
+        if why:
+            word, reason = 'impossible', why
     return {**update, 'verdict': word, 'reason': reason}
 
 
@@ -171,40 +182,56 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     smallest slowdown that alarms, a share."""
     frame = _up_to(cells, session, history.load(system, reruns=True).lazy())
     tonight = frame.filter(pl.col('night') == frame['night'].max()) if len(frame) else frame
-    here = tonight.filter(~pl.col('again'))['cell'].unique().sort()
-    found: list[Tonight | None] = [None] * len(cells)
-    if here.is_empty():
-        return found, budget(0)
-    tonight = _without_others(tonight)
+    measured = tonight.filter(~pl.col('again'))['cell'].unique().sort()      # places in ``cells``
+    judged_tonight: list[Tonight | None] = [None] * len(cells)
+    if measured.is_empty():
+        return judged_tonight, budget(0)
+    again = _without_others(tonight).filter('again').group_by('cell', maintain_order=True)
+    reruns = dict(again.agg('value').iter_rows())
     beyond = _beyond(_without_others(frame), cells)
-    by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
-    _, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
-    nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(here.implode())), cells, system)
-    own = [cells[i] for i in here]
-    former = [work.changes if (work := anew.get(i)) and work.unaccepted and not cells[i].reference_source and
-              cells[i].reference is not None else [] for i in here]
-    references = [None if c.reference is None or of else Reference(c.reference, c.low, c.high)
-                  for c, of in zip(own, former, strict=True)]
+    nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(measured.implode())), cells, system)
+    former = [_former(cells[place], anew.get(place)) for place in measured]
+    measured_cells = [cells[place] for place in measured]
+    references = []
+    for cell, changes in zip(measured_cells, former, strict=True):
+        applies = cell.reference is not None and not changes
+        references.append(Reference(cell.reference, cell.low, cell.high) if applies else None)
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
-    signs = [_sign(cell) for cell in own]
-    told, outcome = judged(nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(own),
-                     events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
-    start = rows['night'].to_list()
+    signs = [_sign(cell) for cell in measured_cells]
+    judgements, outcome = judged(
+        nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(measured_cells),
+        events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
+    starts = rows['night'].to_list()
     new_references = _new_references(cells, frame)
-    for k, (i, each) in enumerate(zip(here, told, strict=True)):
-        columns = {name: getattr(each, name) for name in _BEGINS}
-        rows_of = range(*nights.start[k:k + 2]) if max(columns.values()) >= 0 else ()
-        begins = {outcome.column[row]: start[row] for row in rows_of}
-        restarts = anew[i].restarts if i in anew and each.state == 'learning' else 0
-        life = {'state': each.state, 'level': each.level, 'restarts': restarts,
-                'new_reference': new_references.get(i),
-                'anew': anew[i].changes if i in anew and each.state == 'learning' else former[k],
-                **{name: begins.get(column, 0.0) for name, column in columns.items()}}
-        level = slice(_since_event(rows['event'], *nights.start[k:k + 2]), nights.start[k + 1])
-        fell = {} if former[k] else beyond.get(i, {})
-        bad = _bad_nights(nights, outcome, level, start[level], fell, least)
-        found[i] = Tonight(each, tuple(reruns.get(i, ())), life, start[level], former[k], bad)
-    return found, shared
+    for number, (place, judgement) in enumerate(zip(measured, judgements, strict=True)):
+        first, until = nights.start[number:number + 2]
+        life = {'state': judgement.state, 'level': judgement.level, 'restarts': 0,
+                'new_reference': new_references.get(place), 'anew': former[number],
+                **_begins(judgement, outcome, starts, range(first, until))}
+        if place in anew and judgement.state == 'learning':
+            life |= {'restarts': anew[place].restarts, 'anew': anew[place].changes}
+        level = slice(_since_event(rows['event'], first, until), until)
+        beyond_bounds = {} if former[number] else beyond.get(place, {})
+        bad = _bad_nights(nights, outcome, level, starts[level], beyond_bounds, least)
+        judged_tonight[place] = Tonight(
+            judgement, tuple(reruns.get(place, ())), life, starts[level], former[number], bad)
+    return judged_tonight, shared
+
+
+def _former(cell: Cell, work: events.OtherWork | None) -> list[Change]:
+    """Return what changed since the work that the accepted value is of; [] where it is of today's."""
+    if cell.reference is None or cell.reference_source:
+        return []
+    return work.changes if work and work.unaccepted else []
+
+
+def _begins(judgement: Judgement, outcome: Outcome, starts: list[float], rows: range) -> dict[str, float]:
+    """Return when the nights in _BEGINS began; 0 of none. ``rows``: those of the cell."""
+    columns = {name: getattr(judgement, name) for name in _BEGINS}
+    if max(columns.values()) < 0:
+        return dict.fromkeys(columns, 0.0)
+    start_of = {outcome.column[row]: starts[row] for row in rows}
+    return {name: start_of.get(column, 0.0) for name, column in columns.items()}
 
 
 def _since_event(event: pl.Series, first: int, until: int) -> int:
@@ -278,18 +305,20 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
 
 def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]:
     """Return the newest change of the reference that a cell's check has itself, within its last MOST nights."""
-    own = [i for i, cell in enumerate(cells) if cell.reference_source]
-    if not own:
+    places = [place for place, cell in enumerate(cells) if cell.reference_source]
+    if not places:
         return {}
-    rows = frame.filter(~pl.col('again'), pl.col('reference').is_not_null(), pl.col('cell').is_in(own))
+    rows = frame.filter(~pl.col('again'), pl.col('reference').is_not_null(), pl.col('cell').is_in(places))
+    nights = rows.unique(['cell', 'night']).sort('night')
     found: dict[int, Change] = {}
-    for (i,), nights in rows.unique(['cell', 'night']).sort('night').group_by('cell', maintain_order=True):
-        newest, reference = nights.tail(MOST), cells[i].reference
+    for (place,), of_cell in nights.group_by('cell', maintain_order=True):
+        newest = of_cell.tail(MOST)
+        reference = cells[place].reference
         before = newest.filter(pl.col('reference') != reference)
         if len(before):
             since = newest.filter(pl.col('night') > before['night'][-1])['night'][0]
-            found[i] = Change(fact='reference', old=f'{before["reference"][-1]:.6g}', new=f'{reference:.6g}',
-                              since=since)
+            old = f'{before["reference"][-1]:.6g}'
+            found[place] = Change(fact='reference', old=old, new=f'{reference:.6g}', since=since)
     return found
 
 
@@ -302,12 +331,15 @@ def followed(cells: list[Cell], system: str, session: str, rate: float, least: f
              ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
     """Return CELL and `start` (Unix time) of each night of each cell. Return its state by today's rule
     (parity.judge.stats.levels), and whether it is slow by less than ``least``."""
-    nights, rows, _ = _table(_up_to(cells, session, history.load(system, reruns=True).lazy()), cells, system)
-    own = [cells[i] for i in rows['cell'].unique(maintain_order=True)]
-    outcome = levels.follow(nights, _groups(own), rate, rows['event'].to_numpy(),
-                            np.unique(rows['node'].to_numpy(), return_inverse=True)[1])
-    small = (outcome.deepest > 0) & (-np.expm1(-outcome.deepest) < least)
-    return rows.join(_named(cells), on='cell').select(*history.CELL, start='night'), outcome.state, small
+    frame = _up_to(cells, session, history.load(system, reruns=True).lazy())
+    nights, rows, _ = _table(frame, cells, system)
+    followed_cells = [cells[place] for place in rows['cell'].unique(maintain_order=True)]
+    _, nodes = np.unique(rows['node'].to_numpy(), return_inverse=True)
+    outcome = levels.follow(nights, _groups(followed_cells), rate, rows['event'].to_numpy(), nodes)
+    loss = -np.expm1(-outcome.deepest)
+    small = (outcome.deepest > 0) & (loss < least)
+    named = rows.join(_named(cells), on='cell').select(*history.CELL, start='night')
+    return named, outcome.state, small
 
 
 def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
@@ -318,9 +350,10 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
         return []
     frame = history.load(system, labelled=True, disturbed=True)
     until = frame.filter(session=session)['start'].max()
-    frame = frame.filter(pl.col('start') <= (float('inf') if until is None else until)).join(
-        _named(cells), on=history.CELL)
-    nights = history.nights(frame, 'cell').select('cell', 'start', 'disturbed').collect()
+    if until is not None:
+        frame = frame.filter(pl.col('start') <= until)
+    nights = history.nights(frame.join(_named(cells), on=history.CELL), 'cell')
+    nights = nights.select('cell', 'start', 'disturbed').collect()
     calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(last=pl.col('start').max())
     since = nights.join(calm, on='cell', how='left')
     return _days(since.with_columns(pl.col('last').fill_null(float('-inf'))), cells)
@@ -347,43 +380,48 @@ def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
 
 def _days(nights: pl.DataFrame, cells: list[Cell]) -> list[int]:
     """Return on how many days each cell has nights after its ``last`` good one (cell, start, last)."""
-    since = nights.filter(pl.col('start') > pl.col('last')).with_columns(
-        day=pl.from_epoch(pl.col('start').cast(pl.Int64)).dt.date())
-    counts = dict(since.group_by('cell').agg(pl.col('day').n_unique()).iter_rows())
-    return [counts.get(i, 0) for i in range(len(cells))]
+    since = nights.filter(pl.col('start') > pl.col('last'))
+    day = pl.from_epoch(pl.col('start').cast(pl.Int64)).dt.date()
+    counts = dict(since.group_by('cell').agg(day.n_unique()).iter_rows())
+    return [counts.get(place, 0) for place in range(len(cells))]
 
 
 def longer(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session that ran far longer than usual, the worst first.
 
     A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
-    frame = history.load(system, labelled=True).lazy().filter(pl.col('seconds').is_not_null()).select(
-        'session', 'start', *_CASE, 'run', 'seconds').collect()
+    stored = history.load(system, labelled=True).lazy().filter(pl.col('seconds').is_not_null())
+    frame = stored.select('session', 'start', *_CASE, 'run', 'seconds').collect()
     order = frame.unique('session').sort('start')['session']
     if session not in order:
         return []
-    at = order.index_of(session)
-    frame = frame.filter(pl.col('session').is_in(order[max(0, at - MOST):at + 1].implode()))
+    place = order.index_of(session)
+    newest = order[max(0, place - MOST):place + 1]
+    frame = frame.filter(pl.col('session').is_in(newest.implode()))
     runs = frame.group_by('session', *_CASE, 'run').agg(pl.col('seconds').first())
     nights = runs.group_by('session', *_CASE).agg(pl.col('seconds').median())
-    tonight = pl.col('session') == session
-    usual = nights.filter(~tonight).group_by(_CASE).agg(usual=pl.col('seconds').median(), nights=pl.len())
-    slow = nights.filter(tonight).join(usual, on=_CASE).filter(
-        pl.col('nights') >= LEAST, pl.col('seconds') > TIMES * pl.col('usual'),
-        pl.col('seconds') > pl.col('usual') + SECONDS)
-    slow = slow.sort(pl.col('seconds') / pl.col('usual'), 'case', descending=[True, False])
-    said = [f'{row["case"]} on {row["partition"]}+{row["environ"]} ran {duration(row["seconds"])}, usual is '
-            f'{duration(row["usual"])} (median of {counted(row["nights"], "night")})'
-            for row in slow.head(_NAMED).iter_rows(named=True)]
+    before = nights.filter(pl.col('session') != session)
+    tonight = nights.filter(pl.col('session') == session)
+    seconds, usual = pl.col('seconds'), pl.col('usual')
+    compared = tonight.join(before.group_by(_CASE).agg(usual=seconds.median(), nights=pl.len()), on=_CASE)
+    slow = compared.filter(pl.col('nights') >= LEAST, seconds > TIMES * usual, seconds > usual + SECONDS)
+    slow = slow.sort(seconds / usual, 'case', descending=[True, False])
+    sentences = []
+    for row in slow.head(_NAMED).iter_rows(named=True):
+        usual_time = f'{duration(row["usual"])} (median of {counted(row["nights"], "night")})'
+        sentences.append(f'{row["case"]} on {row["partition"]}+{row["environ"]} ran {duration(row["seconds"])}, '
+                         f'usual is {usual_time}')
     rest = len(slow) - _NAMED
-    more = f'{counted(rest, "more case")} ran more than {TIMES:g} times as long as usual'
-    return said + ([more] if rest > 0 else [])
+    if rest > 0:
+        sentences.append(f'{counted(rest, "more case")} ran more than {TIMES:g} times as long as usual')
+    return sentences
 
 
 def _named(cells: list[Cell]) -> pl.DataFrame:
     """cell (its place among them), and its name in a history."""
-    return pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
-                        schema=dict.fromkeys(history.CELL, history.TEXT)).with_row_index('cell')
+    columns = {name: [getattr(cell, name) for cell in cells] for name in history.CELL}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(history.CELL, history.TEXT))
+    return frame.with_row_index('cell')
 
 
 def _sign(cell: Cell) -> int:
@@ -397,27 +435,29 @@ def _table(frame: pl.DataFrame, of: list[Cell], system: str
     The last is the newest other work of a cell, by its place among the cells ``of``."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = _without_others(frame.filter(~pl.col('again').all().over('cell', 'night')))
-    frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
-    at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'value'))
-    first = np.flatnonzero(np.diff(at.astype(int), prepend=-1))
+    night_of = frame.select(pl.struct('cell', 'night').rle_id()).to_series().to_numpy()
+    first = np.flatnonzero(np.diff(night_of.astype(int), prepend=-1))
     rows = frame[first]
     event, anew = events.of_nights(rows, of, system)
     rows = rows.with_columns(event=event)
     cells = rows['cell'].to_numpy().astype(int)
     begins = np.flatnonzero(np.diff(cells, prepend=-1))
-    start, signs = np.append(begins, len(first)), rows['sign'].to_numpy()[begins]
+    start = np.append(begins, len(first))
+    signs = rows['sign'].to_numpy()[begins]
     when = rows['night'].rank('dense').to_numpy().astype(int)
-    rows = rows.select('cell', 'night', 'label', 'node', 'event')
-    return Nights.of(start, at, value, again, signs, when), rows, anew
+    nights = Nights.of(start, night_of, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
+    return nights, rows.select('cell', 'night', 'label', 'node', 'event'), anew
 
 
 def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
     """Leave out the reruns on other nodes of a night that was run again on its own: they tell only the place."""
-    key = ['cell', 'night', 'node']
-    again = frame.with_row_index('row').filter('again')
-    here = again.join(frame.filter(~pl.col('again')), on=key, how='semi')
-    others = again.join(here, on=key, how='anti').join(here, on=key[:2], how='semi')
-    return frame.with_row_index('row').join(others, on='row', how='anti', maintain_order='left').drop('row')
+    numbered = frame.with_row_index('row')
+    again = numbered.filter('again')
+    first_runs = frame.filter(~pl.col('again'))
+    same_node = again.join(first_runs, on=['cell', 'night', 'node'], how='semi')
+    other_node = again.join(same_node, on='row', how='anti')
+    others = other_node.join(same_node, on=['cell', 'night'], how='semi')
+    return numbered.join(others, on='row', how='anti', maintain_order='left').drop('row')
 
 
 def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -427,13 +467,16 @@ def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame
     ``frame``: every figure, with reruns. ``cell`` is its place among the cells. A night is a session, named by
     when it began. Reruns (again) belong to the night of the session that they confirm. No rows where the session
     has no figure."""
-    wanted = _named(cells).lazy().with_columns(pl.Series('sign', [_sign(cell) for cell in cells], dtype=pl.Int8))
-    own = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='').unique('session').collect()
-    start = own.filter(session=session)['start'].max()
+    signs = pl.Series('sign', [_sign(cell) for cell in cells], dtype=pl.Int8)
+    wanted = _named(cells).lazy().with_columns(signs)
+    stored = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='')
+    sessions = stored.unique('session').collect()
+    start = sessions.filter(session=session)['start'].max()
     until = pl.col('start') <= (float('-inf') if start is None else start)
-    known = frame.filter(until | (pl.col('rerun_of') == session)).select(
-        *history.CELL, 'start', 'run', *_OF_RUN, again=pl.col('rerun_of') != '', of=history.NIGHT)
-    nights = own.lazy().filter(until).select(of='session', label='night', night='start')
-    joined = known.join(wanted, on=history.CELL, maintain_order='left').select(pl.exclude(history.CELL)).join(
-        nights, on='of', maintain_order='left').rename({'of': 'session'})
+    nights = sessions.lazy().filter(until).select(of='session', label='night', night='start')
+    known = frame.filter(until | (pl.col('rerun_of') == session))
+    again = pl.col('rerun_of') != ''
+    figures = known.select(*history.CELL, 'start', 'run', *_OF_RUN, again=again, of=history.NIGHT)
+    of_cells = figures.join(wanted, on=history.CELL, maintain_order='left').select(pl.exclude(history.CELL))
+    joined = of_cells.join(nights, on='of', maintain_order='left').rename({'of': 'session'})
     return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()

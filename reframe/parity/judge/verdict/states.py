@@ -23,10 +23,10 @@ _BOUNDED = ('better', 'value', 'reference', 'low', 'high')
 
 def store(verdict: Verdict) -> None:
     """Store the states of a night with its session. Raises InfrastructureError where they cannot be written."""
-    rows = [{'word': cell.verdict, **{name: getattr(cell, name) for name in states.SCHEMA if name != 'word'}}
-            for cell in verdict.cells]
-    uuid = verdict.session.uuid
-    states.write(verdict.session.system, {uuid: pl.DataFrame(rows, states.SCHEMA)}, database.starts())
+    columns = {name: [getattr(cell, 'verdict' if name == 'word' else name) for cell in verdict.cells]
+               for name in states.SCHEMA}
+    frame = pl.DataFrame(columns, states.SCHEMA)
+    states.write(verdict.session.system, {verdict.session.uuid: frame}, database.starts())
 
 
 def words(system: str) -> pl.DataFrame:
@@ -37,10 +37,11 @@ def words(system: str) -> pl.DataFrame:
     made = _lacking(system, frame)
     with contextlib.suppress(InfrastructureError):      # who may only read reads them all the same
         _write(system, made)
-    sessions = frame['session'].unique()
-    known = pl.concat([states.read(system, sessions), *(each.select(pl.lit(uuid).alias('session'), *states.SCHEMA)
-                                                        for uuid, each in made.items())])
-    return known.unique(['session', *history.CELL], keep='last').select(*history.CELL, 'session', 'word')
+    frames = [states.read(system, frame['session'].unique())]
+    for uuid, night in made.items():
+        frames.append(night.select(pl.lit(uuid).alias('session'), *states.SCHEMA))
+    known = pl.concat(frames).unique(['session', *history.CELL], keep='last')
+    return known.select(*history.CELL, 'session', 'word')
 
 
 def complete(system: str) -> int:
@@ -60,21 +61,24 @@ def _lacking(system: str, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
     lacking = set(frame['session'].unique()) - states.stored(system)
     if not lacking:
         return {}
-    own = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
-    cells = [Cell(**row, subsystem='', verdict='ok') for row in own.select(
-        'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
+    directed = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
+    facts = directed.select('check', 'system', *history.CELL, 'unit', 'better')
+    cells = [Cell(**row, subsystem='', verdict='ok') for row in facts.iter_rows(named=True)]
     alarms = systems.read(system).alarms
     rate = budget.of(alarms.a_month, len(cells), 0, 0).rate
     newest = frame.sort('start')['session'][-1]
     rows, state, small = nights.followed(cells, system, newest, rate, alarms.least)
-    words = pl.Series(state).replace_strict(_WORDS, default='ok', return_dtype=pl.String)
-    rows = rows.with_columns(
-        word=pl.select(pl.when(pl.Series(small)).then(pl.lit('ok')).otherwise(words)).to_series(),
-        state=pl.Series(state).replace_strict(_NAMES, default='normal', return_dtype=pl.String))
+    states_of_rows = pl.Series(state)
+    words = states_of_rows.replace_strict(_WORDS, default='ok', return_dtype=pl.String)
+    names = states_of_rows.replace_strict(_NAMES, default='normal', return_dtype=pl.String)
+    rows = rows.with_columns(word=words, state=names)
+    rows = rows.with_columns(word=pl.when(pl.Series(small)).then(pl.lit('ok')).otherwise('word'))
     judged = _bounded(frame.filter(pl.col('session').is_in(list(lacking))), rows, alarms.nights)
-    return {uuid: each.select(pl.col(name).cast(kind) if name in each.columns else pl.lit(None, kind).alias(name)
-                              for name, kind in states.SCHEMA.items())
-            for (uuid,), each in judged.group_by('session')}
+    columns = []
+    for name, kind in states.SCHEMA.items():
+        column = pl.col(name).cast(kind) if name in judged.columns else pl.lit(None, kind)
+        columns.append(column.alias(name))
+    return {uuid: night.select(columns) for (uuid,), night in judged.group_by('session')}
 
 
 def _bounded(frame: pl.DataFrame, rows: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -87,9 +91,10 @@ def _bounded(frame: pl.DataFrame, rows: pl.DataFrame, least: int) -> pl.DataFram
     judged = judged.with_columns(beyond=pl.Series(by_bounds) == 'regressed')
     many = []
     for cell in judged.partition_by(history.CELL, maintain_order=True):
-        many += (bad_nights.counts(cell['beyond'].to_numpy()) >= least).tolist()
-    words = [_word(*row, enough) for row, enough in zip(
-        judged.select(*_BOUNDED, 'word').iter_rows(), many, strict=True)]
+        counts = bad_nights.counts(cell['beyond'].to_numpy())
+        many += (counts >= least).tolist()
+    figures = judged.select(*_BOUNDED, 'word').iter_rows()
+    words = [_word(*figure, enough) for figure, enough in zip(figures, many, strict=True)]
     return judged.with_columns(word=pl.Series(words, dtype=pl.String))
 
 
