@@ -233,17 +233,19 @@ def _open(check: LoadedCheck, values: list[tuple[tuple, Any]]) -> LoadedCheck:
 
 def _wrong_of_value(check: LoadedCheck, keys: tuple, value: Any, levels: list[tuple[str, list[str]]]):
     """Return how many of the keys lead to what is wrong with ``value``, and a sentence; '' if nothing is."""
-    for depth, (key, (name, known)) in enumerate(zip(keys, levels, strict=False), 1):
-        if str(key) not in known:
-            return depth, unknown(name, key, known)
+    for depth, (key, (name, valid)) in enumerate(zip(keys, levels, strict=False), 1):
+        if str(key) not in valid:
+            return depth, unknown(name, key, valid)
         if not isinstance(key, str):    # ReFrame never finds it, and says nothing
             return depth, f"{name} {key!r} is no text to YAML, and never found: write '{key}'"
     if len(keys) < len(levels):
-        name, known = levels[len(keys)]
-        return len(keys), f'{(check.check, *keys)[-1]} must be a mapping, with keys of {name}: {", ".join(known)}'
-    metric = next(m for m in check.metrics if m.name == keys[len(levels) - 1])
+        name, valid = levels[len(keys)]
+        parent = (check.check, *keys)[-1]
+        return len(keys), f'{parent} must be a mapping, with keys of {name}: {", ".join(valid)}'
+    name = keys[len(levels) - 1]
+    metric = next(metric for metric in check.metrics if metric.name == name)
     what = _tuple_wrong(value if len(keys) == len(levels) else {}, metric)
-    return len(levels), what and f'{metric.name}: {what}'
+    return len(levels), f'{name}: {what}' if what else ''
 
 
 def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:

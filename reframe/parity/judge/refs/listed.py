@@ -116,13 +116,14 @@ class Listed:
 
     def _added(self, file: Path, gone: list[bool], entries: str) -> str:
         """The file's text with ``entries`` at its end, and without the lines of the entries that are ``gone``."""
-        node = yamlfile.load(file)[1]
+        _, node = yamlfile.load(file)
         lines = file.read_text(encoding='utf-8').splitlines()
         listed = next((value for key, value in node.value if key.value == self.name), None)
         items = listed.value if isinstance(listed, yaml.SequenceNode) else []
         for item, out in reversed([*zip(items, gone, strict=True)]):
             if out:
-                del lines[item.start_mark.line:1 + max(value.end_mark.line for _, value in item.value)]
+                last = max(value.end_mark.line for _, value in item.value)
+                del lines[item.start_mark.line:1 + last]
         column = listed.start_mark.column if items else 2
         return '\n'.join(lines) + '\n' + indent(entries, ' ' * column)
 
@@ -135,12 +136,15 @@ def _empty(text: str) -> bool:
 @lru_cache(maxsize=8)       # a verdict reads them several times
 def _parsed(listed: Listed, system: str, file: Path, text: str) -> tuple[tuple[str, Any], ...]:
     valid, node = yamlfile.valid(file, text, listed.model)
-    known: dict[Hashable, tuple[str, Any]] = {}
-    for i, entry in enumerate(getattr(valid, listed.name) or ()):
-        place = f'{file}:{yamlfile.line_of(node, (listed.name, i, "cell"))}: '
-        if entry.cell and (of := NAME.fullmatch(entry.cell)['system']) != system:
-            raise UsageError(f'{place}{entry.cell} is of system {of!r}, this file of {system!r}; move it')
-        if listed.key(entry) in known:
+    parsed: dict[Hashable, tuple[str, Any]] = {}
+    for number, entry in enumerate(getattr(valid, listed.name) or ()):
+        line = yamlfile.line_of(node, (listed.name, number, 'cell'))
+        place = f'{file}:{line}: '
+        other = NAME.fullmatch(entry.cell)['system'] if entry.cell else system
+        if other != system:
+            raise UsageError(f'{place}{entry.cell} is of system {other!r}, this file of {system!r}; move it')
+        key = listed.key(entry)
+        if key in parsed:
             raise UsageError(f'{place}{entry.name} {listed.what} twice: remove one')
-        known[listed.key(entry)] = place, entry
-    return tuple(known.values())
+        parsed[key] = place, entry
+    return tuple(parsed.values())

@@ -105,45 +105,62 @@ def _read(session: Session) -> _Contents:
 def judged(session: Session) -> Verdict:
     """Return the verdict on a session; raises InfrastructureError where parity cannot read it."""
     contents = _read(session)
-    uuid, planned, system, cells = session.uuid, contents.planned, contents.system, contents.cells
+    uuid, planned, system = session.uuid, contents.planned, contents.system
     declared = pairs.read(system)
-    share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
-                    pairs=budget.expectations(declared, planned.cases))
-    cells, shared, longer = _with_history(cells, system, session, share)
-    cells = [_not_missed(cell, system, session) for cell in cells]
-    alone = sum(budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)
-    shared = shared.model_copy(update={'bounds_alone': alone, 'nights': system.alarms.nights})
+    cells, shared, longer = _by_history(contents, session, budget.expectations(declared, planned.cases))
     cells = list(map(cellmaker.with_power, cells))
     if any(cell.verdict == 'regressed' or cell.once for cell in cells):
         from parity.judge.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
     known, acks_from = table.at(system.name, uuid, session.start)
-    today, until = datetime.date.today(), _next_night(session, system.name)
+    today = datetime.date.today()
+    until = _next_night(session, system.name)
     if until:       # an older night is shown as it was then
         today = datetime.date.fromtimestamp(session.start)
-        known = [table.as_of(each, session.start, until) for each in known]
-        acks_from |= {each.number: each.acks_from for each in known}
-    cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
+        known = [table.as_of(incident, session.start, until) for incident in known]
+        acks_from |= {incident.number: incident.acks_from for incident in known}
+    if known:
+        cells = incidents.numbered(cells, known, uuid, session.start)
     outcomes = []
     if declared:
-        outcomes = incidents.numbered_pairs(_pairs(session, planned, system, cells, shared.rate), known)
+        states = _pairs(session, planned, system, cells, shared.rate)
+        outcomes = incidents.numbered_pairs(states, known)
         outcomes = acks.applied_to_pairs(outcomes, system.name, today, acks_from)
     cells, faults = acks.applied(cells, system.name, today, acks_from, known)
     coverage = _coverage(cells, planned, contents.absent, 'spack' in planned.providers)
-    never_ran = {name for each in known for name, fault in each.left.items() if fault.word == 'missing'}
+    never_ran = {name for incident in known for name, fault in incident.left.items() if fault.word == 'missing'}
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
     cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
-    trust = _trust(cells, shared, session)
-    counts = Counter(c.verdict for c in cells)
+    code = exit_code(cells, outcomes, incidents.of_nodes(known, uuid))
+    counts = Counter(cell.verdict for cell in cells)
     return Verdict(
-        session=contents.about, coverage=coverage, trust=trust, budget=shared, cells=cells,
-        retired=retired, pairs=outcomes, incidents=known,
+        session=contents.about,
+        coverage=coverage,
+        trust=_trust(cells, shared, session),
+        budget=shared,
+        cells=cells,
+        retired=retired,
+        pairs=outcomes,
+        incidents=known,
         counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
         warnings=[*contents.warnings, *_references(cells), *contents.expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
         next=_next(cells, session, system.name, missing),
-        exit_code=errors.USAGE if planned.problems else exit_code(
-            cells, outcomes, incidents.of_nodes(known, uuid)))
+        exit_code=errors.USAGE if planned.problems else code)
+
+
+def _by_history(contents: _Contents, session: Session, expectations: int
+                ) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
+    """Return the same as `_with_history`; ``expectations``: figures that declared pairs speak of."""
+    system, alarms = contents.system, contents.system.alarms
+    bounded = sum(map(budget.guarded, contents.cells))
+    share = partial(budget.of, alarms.a_month, bounded=bounded, pairs=expectations)
+    cells, shared, warnings = _with_history(contents.cells, system, session, share)
+    cells = [_not_missed(cell, system, session) for cell in cells]
+    without_history = [cell for cell in cells if cell.history in ('', 'insufficient')]
+    alone = sum(map(budget.guarded, without_history))
+    shared = shared.model_copy(update={'bounds_alone': alone, 'nights': alarms.nights})
+    return cells, shared, warnings
 
 
 def _pairs(session: Session, planned: Plan, system: System, cells: list[Cell], rate: float) -> list[PairState]:
