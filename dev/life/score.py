@@ -283,7 +283,7 @@ def red_acked(of: Scored) -> Share:
         later = [fault.first for fault in of.faults if fault.after is of.faults[i]]
         acked = {name for name, night in of.joined[number].items() if night <= since}
         for k in range(since + 1, min([of.faults[i].end, len(of.nights), *later])):
-            apart = {fault.cell for other, each in of.nights[k].incidents.items() if of.cause[other] != i
+            apart = {fault.cell for other, each in of.nights[k].incidents.items() if of.cause.get(other) != i
                      for fault in each.left.values()}
             for name in sorted(acked & of.nights[k].red - apart):
                 if of.causes(name, k) == {i}:
