@@ -32,6 +32,18 @@ def test_each_line_of_a_suite_is_a_case(name):
     assert all(abs(case['job_completion_time_unix'] - began) < 14 * 3600 for case in read)
 
 
+def test_a_file_names_the_test_that_no_column_names(tmp_path):
+    """ReFrame's tutorial, config/cluster_perflogs.py."""
+    file = tmp_path / 'stream_build_test.log.h0'
+    file.write_text('result,job_completion_time,system:partition,environ,copy_bw_value,copy_bw_unit\n'
+                    'pass,2026-11-29T08:40:59,tutorialsys:default,gnu,4693.2,MB/s\n')
+    line, = perflogs.lines(file)
+    case = line.case
+    assert [case[key] for key in ('name', 'system', 'partition', 'environ')] == ['stream_build_test', 'tutorialsys', 'default', 'gnu']
+    assert case['perfvalues'] == {'tutorialsys:default:copy_bw': [4693.2, None, None, None, 'MB/s', None]}
+    assert line.is_named_by_file and not any(line.is_named_by_file for line in perflogs.lines(FOLDER / 'tutorial.log'))
+
+
 def test_tags_tell_the_part_of_the_machine():
     for name in ('excalibur', 'tutorial'):
         assert {perflogs.subsystem(case) for case in cases(FOLDER / f'{name}.log')} == {'memory'}

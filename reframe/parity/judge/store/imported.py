@@ -377,6 +377,8 @@ def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) 
                 continue
             if same_run.PRINTED in line.case:
                 taken.note('times have no zone: they are taken as those of this machine', line.where)
+            if line.is_named_by_file:
+                taken.note('no column names the test: its file does, and variants of a test are one', line.where)
             if taken.fits(line.case, line.case['system'], line.where):
                 yield line.case
 

@@ -36,6 +36,9 @@ _TIMES = ('job_completion_time_unix', 'job_completion_time')
 _INFO = re.compile(r'(?P<name>.+?)(?: /[0-9a-f]{8})?'
                    r'(?: @(?P<system>[\w-]+):(?P<partition>[\w-]+)\+(?P<environ>[\w-]+))?')
 _ATTRIBUTES_OF_FIGURE = re.compile(r'\bperf_(?:var|value|ref|lower_thres|upper_thres|unit|result)\b')
+#: A cell such as `system:partition`, of ReFrame's tutorial.
+_PLACE = re.compile(r'(?:system|partition|environ)(?:[:+@](?:system|partition|environ))+')
+_NAMES = ('name', 'display_name', 'info')
 _ATTRIBUTE = re.compile(r'%\((.*?)\)s(.*?(?=%|$))')
 
 
@@ -48,6 +51,8 @@ class Line:
     left: str = ''
     #: It has one figure of its run: other lines have the others.
     is_part: bool = False
+    #: No column names the test: the file does.
+    is_named_by_file: bool = False
 
 
 class NotRead(ValueError):
@@ -75,7 +80,11 @@ def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
                 try:
                     values = header.values(text)
                     ended = _time(values)
-                    yield Line(where, _case(values, ended), is_part='perf_var' in values)
+                    nameless = not set(_NAMES) & set(header.names)
+                    if nameless:
+                        values['name'] = log.name.partition('.log')[0]
+                    case = _case(values, ended)
+                    yield Line(where, case, is_part='perf_var' in values, is_named_by_file=nameless)
                 except NotRead as err:
                     yield Line(where, left=str(err))
 
@@ -113,6 +122,8 @@ class Column:
     def of_cell(cls, cell: str) -> Column:
         """Read a cell of a header: texts around the attributes of a figure, or before one other attribute."""
         names = tuple(_ATTRIBUTES_OF_FIGURE.findall(cell))
+        if _PLACE.fullmatch(cell):
+            names = tuple(re.split('[:+@]', cell))
         if not names:
             names = (_behind_a_text(cell),)
         pattern, rest = '', cell
