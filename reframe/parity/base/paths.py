@@ -58,7 +58,7 @@ def site() -> Path:
     named = os.environ.get('PARITY_SITE')
     if named:
         if not Path(named).is_dir():
-            raise UsageError(f'{named}: no such folder; --site and PARITY_SITE name the one that holds systems/')
+            raise UsageError(f'{named}: no such folder; make it, or let --site or PARITY_SITE name another')
         return _resolved(os.path.abspath(named))
     return checkout() or _of_user('XDG_CONFIG_HOME', '.config')
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from parity.base import files
+from parity.base.errors import InfrastructureError
 from parity.site import systems
 
 _HEAD = '''\
@@ -25,8 +26,11 @@ def write(name: str, partitions: Mapping[str, str]) -> Path:
         'partitions': [partition(*named) for named in sorted(partitions.items())],
     }
     file = systems.file_of(name)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return files.write(file, _HEAD + yaml.safe_dump(stated, sort_keys=False))
+    try:
+        return files.write(file, _HEAD + yaml.safe_dump(stated, sort_keys=False))
+    except OSError as err:
+        raise InfrastructureError(f'{file}: {err.strerror}; name a folder that you may write: '
+                                  'parity --site DIR') from None
 
 
 def partition(name: str, scheduler: object) -> dict[str, str]:

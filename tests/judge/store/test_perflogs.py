@@ -3,14 +3,20 @@ one test with two figures, run twice; the last run of its second variant failed.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
+import signal
+import sqlite3
+import subprocess
+import sys
 
 import pytest
 
 from conftest import TOP
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.judge.store import imported, perflogs
+from parity.site import described
 
 FOLDER = TOP / 'tests' / 'data' / 'perflogs'
 FORMATS = ('eessi', 'excalibur', 'cscs', 'tutorial')
@@ -154,3 +160,37 @@ def test_what_holds_nothing_says_so(tmp_path, site):
     for name, said in (('empty.log', 'it has no line'), ('none', r'no \*.log with a line')):
         with pytest.raises(NothingMeasured, match=said):
             imported.run(tmp_path / name, True)
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+conn.execute('PRAGMA cache_size=1')
+conn.execute('BEGIN')
+conn.execute('UPDATE sessions SET json_blob = zeroblob(100000)')
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_database_of_a_killed_night_names_the_repair(tmp_path, site):
+    file = tmp_path / 'killed.db'
+    with contextlib.closing(sqlite3.connect(file)) as conn:
+        conn.execute('CREATE TABLE sessions (uuid, json_blob)')
+        conn.executemany('INSERT INTO sessions VALUES (?, zeroblob(5000))', [(number,) for number in range(100)])
+        conn.commit()
+    assert subprocess.run([sys.executable, '-c', KILLED, str(file)]).returncode == -signal.SIGKILL
+    with pytest.raises(InfrastructureError, match='a process ended while it wrote there; `reframe --list-stored-sessions`'):
+        imported.run(file, True)
+
+
+def test_a_system_that_cannot_be_written_names_another_folder(tmp_path, monkeypatch):
+    (tmp_path / 'systems').write_text('')
+    monkeypatch.setenv('PARITY_SITE', str(tmp_path))
+    with pytest.raises(InfrastructureError, match='daint/system.yaml: .*; name a folder that you may write: parity --site DIR'):
+        described.write('daint', {'gpu': 'slurm'})
+
+
+def test_a_site_that_does_not_exist_must_be_made(tmp_path, monkeypatch):
+    monkeypatch.setenv('PARITY_SITE', str(tmp_path / 'none'))
+    with pytest.raises(UsageError, match='no such folder; make it, or let --site'):
+        described.write('daint', {'gpu': 'slurm'})

@@ -327,6 +327,10 @@ def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
                 where = f'session {str(name, errors="replace")[:8]}' if isinstance(name, bytes) else 'a session'
                 yield where, blob
     except sqlite3.OperationalError as err:
+        if 'readonly' in str(err):      # SQLite would have to take back what a killed process began
+            raise InfrastructureError(f'{file}: a process ended while it wrote there; '
+                                      '`reframe --list-stored-sessions` under the settings that name the file '
+                                      'repairs it, then import it again') from None
         if 'locked' not in str(err):
             raise UsageError(f"{file}: not a results database of ReFrame's; name another ({err})") from None
         raise InfrastructureError(f'{file}: another process writes it for more than {paths.PATIENCE:g} s; '
