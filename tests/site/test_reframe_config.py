@@ -57,6 +57,7 @@ def test_system_yaml_adds_what_parity_alone_needs(write):
 @pytest.mark.parametrize('settings, said', [
     ('import os\nHERE = os.environ["NO_SUCH"]\n', "settings.py:2: KeyError: 'NO_SUCH'"),
     ('x = (\n', 'settings.py:1: SyntaxError'),
+    ('raise ValueError("no\\nway")\n', 'settings.py:1: ValueError: no way; correct it'),
     ('import sys\nsys.exit("not on this host")\n', 'settings.py:2: SystemExit: not on this host'),
     ('x = 1\n', 'settings.py: assigns no site_configuration'),
     ('', 'settings.py: No such file or directory; it must be a configuration of ReFrame'),
@@ -92,3 +93,10 @@ def test_a_key_that_the_settings_state_is_refused(write, stated, said):
     with pytest.raises(UsageError) as refused:
         systems.read('site')
     assert str(refused.value).startswith(f'{system}:') and said in str(refused.value)
+
+
+def test_a_folder_is_no_file_of_settings(write, tmp_path):
+    (tmp_path / 'settings.py').mkdir()
+    write(settings='')
+    with pytest.raises(UsageError, match='settings.py: no regular file; it must be a configuration'):
+        systems.read('site')

@@ -6,6 +6,7 @@ there are."""
 import contextlib
 import functools
 import runpy
+import stat
 import sys
 import traceback
 from pathlib import Path
@@ -71,6 +72,8 @@ def site_configuration(file: Path) -> dict[str, Any]:
         state = file.stat()
     except OSError as err:
         raise UsageError(f'{file}: {err.strerror}; it must be a configuration of ReFrame') from None
+    if not stat.S_ISREG(state.st_mode):
+        raise UsageError(f'{file}: no regular file; it must be a configuration of ReFrame')
     return _executed(file, state.st_mtime_ns, state.st_size)
 
 
@@ -83,7 +86,8 @@ def _executed(file: Path, _changed: int, _size: int) -> dict[str, Any]:
     except KeyboardInterrupt:
         raise
     except BaseException as err:        # a file may raise anything, and end the process, too
-        raise UsageError(f'{file}:{_line(file, err)}: {type(err).__name__}: {err}; correct it, or import what it '
+        why = ' '.join(str(err).split())
+        raise UsageError(f'{file}:{_line(file, err)}: {type(err).__name__}: {why}; correct it, or import what it '
                          'needs where parity runs') from None
     if not isinstance(names.get('site_configuration'), dict):
         raise UsageError(f'{file}: assigns no site_configuration; it must be a configuration of ReFrame')
