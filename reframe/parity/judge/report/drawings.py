@@ -295,7 +295,7 @@ class _Pen(NamedTuple):
 def _places(count: int) -> _Axis:
     """Return an axis of names; of many, ten have a label at most."""
     width = WIDTH - _RIGHT - LEFT
-    labelled = range(count)[::-math.ceil(count / 10)]
+    labelled = range(count)[::math.ceil(count / 10)]
     return _Axis(lambda v: LEFT + width * (v + .5) / count, list(labelled))
 
 
