@@ -103,7 +103,7 @@ class Episodes:
     def recurs(self, c: int, t: int, base: float) -> bool:
         """Return whether the newest nights are a further spell: the third, or the fifth if none was found."""
         newest = self._newest(c, rule.NIGHTS_BACK) - base
-        if newest.max() >= -max(rule.SPELL, rule.CLEAR * self.noise.scale[c]):
+        if newest.max() >= -self.noise.spell(c):
             return False
         before = self._spells(c, t, base, newest.mean())
         return len(before) >= (rule.COMING if self.ended[c] else rule.UNSEEN) - 1

@@ -225,12 +225,12 @@ class _Follow:
 
     def _decide(self, cells: np.ndarray, t: int, look: _Statistics, state: np.ndarray) -> None:
         """Look closer at the cells that something may have happened to; set the ``state`` of their night."""
-        table, bar, scale = self.table, self.noise.bar[cells], self.noise.scale[cells]
+        table, bar = self.table, self.noise.bar[cells]
         lasting = self.episodes.lasting
         beyond = np.fmax.reduce(np.abs(look.far), axis=1) > bar
         event = table.pending[cells] & (t - table.changed[cells] >= rule.STEPS)
         highest = look.off[:, -rule.NIGHTS_BACK:].max(axis=1)       # of the newest nights
-        spell = highest < -np.fmax(rule.SPELL, rule.CLEAR * scale)
+        spell = highest < -self.noise.spell(cells)
         closer = look.ready & (beyond | event | spell) | self._among(lasting)[cells]
         for i in np.flatnonzero(closer):
             c, base = int(cells[i]), float(look.base[i])

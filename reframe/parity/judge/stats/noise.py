@@ -67,6 +67,10 @@ class Noise:
         self._squares[cell] = self._nights[cell] = 0
         self.v[cell] = self.usual
 
+    def spell(self, cells: np.ndarray | int) -> np.ndarray | float:
+        """Return how far below the base two nights of a further spell are at least."""
+        return np.fmax(rule.SPELL, rule.CLEAR * self.scale[cells])
+
     def visible(self, nights: np.ndarray) -> np.ndarray:
         """Return the log of the smallest slowdown that is found within WITHIN nights in four of five cases.
 
