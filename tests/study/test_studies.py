@@ -881,6 +881,15 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
     assert text[0] == said and any(line.startswith('  here (both sides are on one host; User-mode Linux; 4 nodes on 2 cores') for line in text)
 
 
+@pytest.mark.parametrize('bound, sentence', [
+    ("ours: 'faster'", 'claim of ours: s'), ('print: 1.5', 'the document, in our words: s')])
+def test_a_claim_says_whose_sentence_it_is(site, bound, sentence):
+    trial(site, STUDY.replace('above: 1', f'above: 1, bound: "{bound}"'))
+    judged = compared.of_study('trial').analysis.findings
+    assert [finding.sentence for finding in judged] == [sentence]
+    assert sentence in page.page(compared.of_study('trial'))
+
+
 @pytest.mark.parametrize('experiment, extent, why', [
     ('check: C, metrics: {rate: [r]}', '1 of 1 whole, 0 in part, 0 missing', ''), ('metrics: {rate: [r]}', '0 of 1 whole, 0 in part, 1 missing', 'rate: nothing here measures it'),
     ('metrics: {rate: []}, here: worked out by n', '1 of 1 whole, 0 in part, 0 missing', 'worked out by n'), ('metrics: {rate: []}, lacks: ["a: b"]', '0 of 1 whole, 0 in part, 1 missing', 'a: b'),

@@ -130,7 +130,7 @@ def shown(name: str, study: Study, cells: Sequence[figures.StudyCell],
     ours = counted(len(study.findings) - quoted, 'claim')
     yield from ('', (f'findings: {quoted} sentences of the document, {ours} of ours; left out with the reason: '
                      f'{len(study.dropped)}', 'bold'))
-    yield from (f'  {f.id}: {f.says} ({f.where}): {f.kind} {f.text}, needs {f.needs}' for f in study.findings)
+    yield from (f'  {f.id}: {f.sentence} ({f.where}): {f.kind} {f.text}, needs {f.needs}' for f in study.findings)
     for heading, entries in (('confounders', study.confounders), ('dropped', study.dropped)):
         if entries:
             yield from ('', (heading, 'bold'), *(f'  {entry.what}: {entry.why}' for entry in entries))

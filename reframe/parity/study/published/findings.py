@@ -26,13 +26,15 @@ _BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 
 
 
 class Judged(Strict):
-    """A judged finding. ``says`` is the document's where ``quoted``; ``needs`` are the bounds, and whose they are.
-    ``published`` and ``here`` are its words, `why_...` the figures or the reason. ``one`` is what both sides
-    here are on, where they are no two: 'one device'."""
+    """A judged finding. ``says`` is the document's where ``quoted``; ``sentence`` says whose it is.
+
+    ``needs`` are the bounds, and whose they are. ``published`` and ``here`` are its words, `why_...` the figures
+    or the reason. ``one`` is what both sides here are on, where they are no two: 'one device'."""
 
     id: str
     says: str
     quoted: bool
+    sentence: str
     where: str
     kind: str
     statement: str
@@ -42,11 +44,6 @@ class Judged(Strict):
     here: Word | Literal[''] = ''
     why_here: str = ''
     one: str = ''
-
-    @property
-    def sentence(self) -> str:
-        """Return what it says, with quotation marks where that is the document's."""
-        return f'"{self.says}"' if self.quoted else f'claim of ours: {self.says}'
 
 
 class Analysis(Strict):
@@ -114,6 +111,7 @@ def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[StudyCell
             finding.rule if finding.rule != 'always' else '')
     word, why = words.get('here', ('', ''))
     return Judged(id=finding.id, says=finding.quote or finding.claim, quoted=bool(finding.quote),
+                  sentence=finding.sentence,
                   where=finding.where, kind=finding.kind, needs=finding.needs,
                   statement=' '.join(filter(None, (finding.text, *more))), published=words['published'][0],
                   why_published=words['published'][1], here=word, why_here=why)

@@ -36,7 +36,8 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Finding(Strict):
-    """A statement that a program judges: a ``quote`` of the document, or a ``claim`` of ours.
+    """A statement that a program judges: a ``quote`` of the document, or a ``claim``: a sentence of ours. A claim
+    whose bound is print's repeats the document in our words.
 
     A series is `experiment.metric %axis=value ...`: of an axis that it does not name, all values count as ``rule``
     says: each (always), more than half (most), or their geometric mean (general).
@@ -90,9 +91,12 @@ class Finding(Strict):
         return getattr(self, self.kind)
 
     @property
-    def says(self) -> str:
-        """Return the sentence, with quotation marks where it is the document's."""
-        return f'"{self.quote}"' if self.quote else f'claim of ours: {self.claim}'
+    def sentence(self) -> str:
+        """Return the sentence, and whose it is."""
+        if self.quote:
+            return f'"{self.quote}"'
+        whose = 'the document, in our words' if self.bound.startswith('print') else 'claim of ours'
+        return f'{whose}: {self.claim}'
 
     @property
     def bounds(self) -> dict[str, float]:
