@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 PATHS = typer.Argument(None, metavar='FILE|DIR',
                        help='A CSV; perflogs or a results.db of ReFrame; results of asv, github-action-benchmark, '
-                            'Google Benchmark, Otava or Conbench; or a folder. '
+                            'Google Benchmark; or a folder. '
                             'At most 10000 files, 256 MiB unpacked and 10000 columns.')
 FORMAT = typer.Option('', '--format', metavar='FORMAT',
-                      help='csv, perflog, reframe, asv, benchmark-action, google-benchmark, otava or conbench; '
+                      help='csv, perflog, reframe, asv, benchmark-action or google-benchmark; '
                            'found by looking if not given.')
 SYSTEM = typer.Option('', '--system', help="Replay this system's stored nights instead of files.")
 SINCE = typer.Option('', '--since', metavar='DATE', help='With --system: begin with this date.')

@@ -26,9 +26,7 @@ from parity.site.identity import case_name
 from parity.site.plan import PASSED
 
 #: The formats that can be stated.
-FORMATS = ('csv', 'perflog', 'reframe', 'asv', 'benchmark-action', 'google-benchmark', 'otava', 'conbench')
-#: Formats whose files may lie in a folder, a page or a night each.
-_OF_PAGES = ('conbench', 'google-benchmark')
+FORMATS = ('csv', 'perflog', 'reframe', 'asv', 'benchmark-action', 'google-benchmark')
 #: Ends of the names of files that are looked for in a folder.
 _FILES = ('*.csv', '*.csv.gz', '*.js', '*.js.gz', '*.json', '*.json.gz')
 #: Units, without a prefix, of which less is better, and of which more is; words for the first.
@@ -81,7 +79,7 @@ def of_paths(paths: Iterable[Path], columns: Mapping[str, str], directions: Dire
             files_of_path = reading.listed(file for end in _FILES for file in path.glob(end))
             if not files_of_path:
                 raise UsageError(f'{path}: no history is in this folder. Looked for: {", ".join(_FILES)}, *.log, '
-                                 'benchmarks.json of asv, otava.yaml')
+                                 'benchmarks.json of asv')
         for file in files_of_path:
             yield _of_file(file, form or _format(file), columns, directions, reading)
 
@@ -91,17 +89,14 @@ def _format(path: Path) -> str:
     if path.is_dir():
         if (path / 'benchmarks.json').is_file():
             return 'asv'
-        if (path / 'otava.yaml').is_file():
-            return 'otava'
         pages = [*path.glob('*.json'), *path.glob('*.json.gz')]
-        form = trackers.recognised(pages[0], _head(pages[0])) if pages else ''
-        if form in _OF_PAGES:
-            return form
+        if pages and trackers.recognised(_head(pages[0])) == 'google-benchmark':
+            return 'google-benchmark'
         return 'perflog' if next(path.rglob('*.log'), None) and not any(path.glob('*.csv*')) else ''
     files.demand_file(path)
     if imported.is_database(path):
         return 'reframe'
-    return 'perflog' if path.suffix == '.log' else trackers.recognised(path, _head(path)) or 'csv'
+    return 'perflog' if path.suffix == '.log' else trackers.recognised(_head(path)) or 'csv'
 
 
 def _head(path: Path) -> bytes:
@@ -116,20 +111,18 @@ def _head(path: Path) -> bytes:
 
 def _of_file(path: Path, form: str, columns: Mapping[str, str], directions: Directions,
              reading: Reading) -> Source:
-    if columns and form not in ('csv', 'otava'):
+    if columns and form != 'csv':
         raise UsageError(f'{path}: --columns is for a CSV; this is read as {form}')
     if form in ('perflog', 'reframe'):
         return _of_reframe(path, directions, reading)
-    if form == 'csv' or form == 'otava' and path.is_file() and path.suffix not in ('.yaml', '.yml'):
+    if form == 'csv':
         return _of_csv(path, columns, directions, reading)
     if form == 'asv' and not (path / 'benchmarks.json').is_file():
         raise UsageError(f'{path}: no benchmarks.json is in it; name the results folder of asv')
-    if form == 'otava' and path.is_dir():
-        path = path / 'otava.yaml'
-    if path.is_dir() and form not in ('asv', *_OF_PAGES):
+    if path.is_dir() and form == 'benchmark-action':
         raise UsageError(f'{path}: this is a folder; name the file')
-    read = {'asv': trackers.asv, 'benchmark-action': trackers.benchmark_action, 'otava': trackers.otava,
-            'conbench': trackers.conbench, 'google-benchmark': trackers.google_benchmark}[form]
+    read = {'asv': trackers.asv, 'benchmark-action': trackers.benchmark_action,
+            'google-benchmark': trackers.google_benchmark}[form]
     return _source(str(path), read(path, reading), directions)
 
 
@@ -201,7 +194,7 @@ def _of_csv(path: Path, columns: Mapping[str, str], directions: Directions, read
         raise UsageError(f'{path}:1: the form of this file is not known. It begins {begins!r}. Looked for: '
                          f'{",".join(detect.COLUMNS)} (parity detect); a column {", ".join(tables.NIGHTS)} '
                          'or --columns night=NAME; SQLite or a *.log of ReFrame; asv; data.js or JSON of '
-                         'github-action-benchmark; otava.yaml; CSV or JSON of Conbench')
+                         'github-action-benchmark; JSON of Google Benchmark')
     return _source(str(path), tables.read(raw, path, columns), directions)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from parity.judge.store.reading import COLUMNS
 #: Columns that a file with other names than those of `parity detect` may state.
 NAMED = ('series', 'night', 'value', 'group', 'unit')
 #: Columns that are taken for the night where none is stated.
-NIGHTS = ('night', 'date', 'day', 'time', 'timestamp', 'commit_time')
+NIGHTS = ('night', 'date', 'day', 'time', 'timestamp')
 #: A date, perhaps with a time and a zone; a whole number; a Unix time, in seconds or milliseconds.
 _DATE = r'^([0-9]{4}(-|\.|/)[0-9]{2}(?:-|\.|/)[0-9]{2})(?:[T ][0-9:.]+ ?(Z|[+-][0-9]{2}:?[0-9]{2})?)?$'
 _WHOLE, _UNIX = '^-?[0-9]{1,9}$', '^[0-9]{10}([0-9]{3})?$'
@@ -47,39 +47,34 @@ def header(raw: bytes, path: Path) -> list[str]:
     return names
 
 
-def read(raw: bytes, path: Path, columns: Mapping[str, str], series: Sequence[str] = (), skipped: int = 0) -> Rows:
-    """Return the rows of a CSV, in the form that its header shows. ``columns``: the names of some of NAMED.
-
-    ``series``: columns that are series, where they are known. ``skipped``: lines above the header."""
+def read(raw: bytes, path: Path, columns: Mapping[str, str]) -> Rows:
+    """Return the rows of a CSV, in the form that its header shows. ``columns``: the names of some of NAMED."""
     names = header(raw, path)
     for key, name in columns.items():
         if name not in names:
-            raise UsageError(f'{path}:{1 + skipped}: no column for {key}={name}; '
-                             f'the columns are {", ".join(names)}')
+            raise UsageError(f'{path}:1: no column for {key}={name}; the columns are {", ".join(names)}')
     night = columns.get('night') or next(name for name in names if name.lower() in NIGHTS)
     column_of = {key: columns.get(key) or (key if key in names else '') for key in NAMED}
     column_of['night'] = night
     if column_of['value']:
-        text = _text(raw, path, filter(None, column_of.values()), skipped)
+        text = _text(raw, path, filter(None, column_of.values()))
         absent = dict.fromkeys(NAMED, '') | {'series': path.stem}
         found = {key: pl.col(name) if name else pl.lit(absent[key]) for key, name in column_of.items()}
         return Rows('CSV, a row a figure', _valid(text.select('line', **found), path, False))
     # a column without a name has the numbers of the rows, as R and pandas write them
-    text = _text(raw, path, [night, *(series or filter(None, names))], skipped)
+    text = _text(raw, path, [night, *filter(None, names)])
     figures = [name for name in text.columns if name not in (night, 'line')]
     if not figures:
         raise UsageError(f'{path}: {NO_NUMBERS}')
     rows = text.unpivot(figures, index=['line', night], variable_name='series').rename({night: 'night'})
     rows = rows.with_columns(group=pl.lit(''), unit=pl.lit(''))
-    if not series:
-        rows = _numbers(rows)
-    return Rows('CSV, a column a series', _valid(rows, path, True))
+    return Rows('CSV, a column a series', _valid(_numbers(rows), path, True))
 
 
-def _text(raw: bytes, path: Path, columns: Iterable[str], skipped: int) -> pl.DataFrame:
+def _text(raw: bytes, path: Path, columns: Iterable[str]) -> pl.DataFrame:
     """Return these columns of a CSV as text, with the number of each line."""
     table = CsvTable(raw, str(path), list(dict.fromkeys(columns)), others=True)
-    return table.frame().with_row_index('line', 2 + skipped)
+    return table.frame().with_row_index('line', 2)
 
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:

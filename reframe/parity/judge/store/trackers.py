@@ -1,4 +1,4 @@
-"""Read the results of other trackers: asv, github-action-benchmark, Google Benchmark, Conbench and Otava."""
+"""Read the results of other trackers: asv, github-action-benchmark and Google Benchmark."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from parity.base import yamlfile
 from parity.base.errors import NothingMeasured, UsageError
-from parity.judge.store import tables
 from parity.judge.store.reading import Reading
 from parity.judge.store.tables import Rows
 
@@ -25,22 +23,16 @@ _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, In
 _SCRIPT = b'window.BENCHMARK_DATA = '
 #: Tools of github-action-benchmark of whose figures more is better, and whose figures are of both kinds.
 _MORE, _BOTH = ('customBiggerIsBetter', 'benchmarkjs', 'pytest'), ('jmh',)
-#: How a CSV of Conbench begins.
-_CONBENCH = b'# original URL: '
 
 
-def recognised(path: Path, raw: bytes) -> str:
+def recognised(raw: bytes) -> str:
     """Return the format of a file by its first bytes; '' where it is none of a tracker's."""
     if raw.startswith(_SCRIPT):
         return 'benchmark-action'
-    if raw.startswith(_CONBENCH):
-        return 'conbench'
-    if path.suffix in ('.yaml', '.yml'):
-        return 'otava'
     if raw.lstrip()[:1] in (b'{', b'['):
         if b'"context"' in raw and b'"library_' in raw:
             return 'google-benchmark'
-        return 'benchmark-action' if b'"entries"' in raw else 'conbench'
+        return 'benchmark-action' if b'"entries"' in raw else ''
     return ''
 
 
@@ -108,87 +100,6 @@ def google_benchmark(path: Path, reading: Reading) -> Rows:
     pages = path.glob('*.json*') if path.is_dir() else [path]
     return Rows('results of Google Benchmark, a night a run of it',
                 _frame(path, _of_files(pages, reading, what, rows)))
-
-
-def conbench(path: Path, reading: Reading) -> Rows:
-    """Read what Conbench exports: the CSV of a series, JSON of api/benchmark-results, a folder of its pages.
-
-    A night is a commit, by its time; of an unknown commit, the time of the result."""
-    def rows(page: Any) -> Iterator[_Row]:
-        results = page['data'] if isinstance(page, dict) else page
-        for result in results:
-            stats = result['stats']
-            tags = dict(result['tags'])
-            name = tags.pop('name')
-            case = ', '.join(f'{key}={tags[key]}' for key in sorted(tags) if key != 'id')
-            commit = result['commit'] or {}
-            night = (commit.get('timestamp') or result['timestamp'])[:19]
-            series = f'{name}({case})@{result["hardware"]["name"]}:{result["history_fingerprint"][:8]}'
-            for value in stats['data'] if stats else ():
-                yield series, name, night, value, stats['unit'], ''
-
-    pages = reading.listed(path.glob('*.json*')) if path.is_dir() else [path]
-    found = []
-    for file in pages:
-        raw = reading.unpacked(file)
-        if raw.startswith(_CONBENCH):
-            return _conbench_csv(file, raw)
-        found += _made(file, 'JSON of Conbench, as api/benchmark-results gives it', rows, _json(file, raw))
-    return Rows('results of Conbench, a night a commit', _frame(path, found))
-
-
-def _conbench_csv(path: Path, raw: bytes) -> Rows:
-    """Read the history of one series: facts as comments, then commit_time, svs and others."""
-    lines = raw.splitlines()
-    facts = {}
-    comments = 0
-    while comments < len(lines) and lines[comments].startswith(b'#'):
-        key, colon, value = lines[comments].decode(errors='replace')[2:].partition(': ')
-        if colon:
-            facts[key] = value
-        comments += 1
-    name = f'{facts.get("benchmark name", path.stem)}({facts.get("case permutation", "")})'
-    body = b'\n'.join(lines[comments:])
-    rows = tables.read(body, path, {'night': 'commit_time', 'value': 'svs'}, skipped=comments)
-    return Rows('CSV of Conbench, a night a commit', rows.frame.with_columns(series=pl.lit(name)))
-
-
-def otava(path: Path, reading: Reading) -> Rows:
-    """Read the CSV files that an otava.yaml names, with the directions that it states.
-
-    Otava takes a metric without one as better where it is higher."""
-    try:
-        tests = {name: test for name, test in yamlfile.load(path)[0]['tests'].items() if test['type'] == 'csv'}
-        if not tests:
-            raise NothingMeasured(f'{path}: no test has the type csv; other types are no files')
-        frames = [_otava(path, name, test, reading) for name, test in tests.items()]
-    except _MALFORMED as err:
-        why = ' '.join(f'{type(err).__name__}: {err}'.split())
-        raise UsageError(f'{path}: this is no otava.yaml with tests of the type csv ({why}): correct it, or '
-                         'name the CSV itself') from None
-    return Rows("CSV of Otava, as its otava.yaml names it", pl.concat(frames))
-
-
-def _otava(path: Path, name: str, test: dict[str, Any], reading: Reading) -> pl.DataFrame:
-    metrics = test['metrics']
-    if isinstance(metrics, list):
-        metrics = dict.fromkeys(metrics, {})
-    names, better = {}, {}
-    for metric, about in metrics.items():
-        column = about.get('column', metric)
-        names[column] = f'{name}: {metric}'
-        better[column] = 'lower' if int(about.get('direction', 1)) < 0 else 'higher'
-    file = path.parent / test['file']
-    night = test.get('time_column', 'time')
-    raw = reading.unpacked(file)
-    header = tables.header(raw, file)
-    for column in (night, *names):
-        if column not in header:
-            raise UsageError(f'{file}:1: no column {column}, which {path} names; the columns are '
-                             f'{", ".join(header)}')
-    rows = tables.read(raw, file, {'night': night}, [*names]).frame
-    series = pl.col('series')
-    return rows.with_columns(series.replace_strict(names), stated=series.replace_strict(better))
 
 
 def _night(milliseconds: float) -> str:
