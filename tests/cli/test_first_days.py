@@ -83,7 +83,7 @@ COMMANDS = {        # the exit codes without a database, with an empty one, with
     'show 1': (2, 2, 2, 2), 'cause 1': (2, 2, 2, 2), 'ack Toy.hpl@local --until 2999-01-01 --why known': (3, 3, 0, 0), 'ack --list': (0, 0, 0, 0), 'level --list': (0, 0, 0, 0),
     'unack Toy.hpl@local': (2, 2, 2, 2), 'nodes': (3, 3, 0, 0), 'nodes --system local': (0, 0, 0, 0), 'node node01': (3, 3, 2, 0),
     'node node01 --gate': (3, 3, 2, 4), 'report': (3, 3, 0, 0), 'report --system local': (3, 3, 0, 0),
-    'incidents': (0, 0, 0, 0), 'incidents --system local': (0, 0, 0, 0), 'sessions': (3, 3, 0, 0), 'sessions --system local': (3, 3, 0, 0), 'notify': (0, 0, 0, 0), 'plan --node-hours 1': (3, 3, 3, 3), 'summary': (3, 3, 0, 0),
+    'incidents': (0, 0, 0, 0), 'incidents --system local': (0, 0, 0, 0), 'sessions': (3, 3, 0, 0), 'sessions --system local': (3, 3, 0, 0), 'notify': (0, 0, 0, 0), 'summary': (3, 3, 0, 0),
     'summary --system local --markdown': (0, 0, 0, 0), 'export --csv -': (3, 3, 0, 0), 'export --openmetrics -': (3, 3, 0, 0),
     'refs propose --system local': (3, 3, 3, 3), 'refs accept --all --system local --why first': (3, 3, 3, 3), 'refs show': (0, 0, 0, 0),
     'refs lint --system local': (0, 0, 0, 0), 'compare local:default 00000000': (3, 3, 3, 3), 'scaling Toy': (3, 3, 3, 3),

@@ -29,7 +29,6 @@ from parity.cli import (
     nodes,
     notify,
     parse,
-    plan,
     probe,
     prune,
     refs,
@@ -55,7 +54,7 @@ GROUPS = {
     'References': {'refs': refs.app, 'detect': detect.run, 'replay': replay.run},
     'Comparing': {'compare': compare.run, 'scaling': scaling.run, 'study': study.app, 'parse': parse.run},
     'Software': {'facts': facts.run, 'software': software.app},
-    'Site': {'doctor': doctor.run, 'probe': probe.run, 'jobs': jobs.app, 'plan': plan.run, 'prune': prune.run,
+    'Site': {'doctor': doctor.run, 'probe': probe.run, 'jobs': jobs.app, 'prune': prune.run,
              'merge': merge.run, 'import': import_.run},
 }
 _OF_OTHERS = 'Of other distributions'

@@ -1,1 +1,1 @@
-"""The verdict's rule on other series than tonight's: replay, what it would find, how many hours a night needs."""
+"""The verdict's rule on a history: what it would have found."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import time
 
+import numpy as np
 import pytest
 
 from commands import parity, process
+from parity.judge.report import hours as hours_of
 from parity.judge.report import summary
 from parity.judge.stats import counts
 from parity.judge.store.incidents import Change, Event, Fault, Incident
@@ -96,6 +98,22 @@ def test_node_hours_are_summed_by_weeks(stored, site):
                    time_start_unix=began, time_end_unix=began + 1900, **other)
     said = ' '.join(parity('summary', '--since', '14d').stdout.split())
     assert f'node-hours 1.5 in the week of {monday - datetime.timedelta(days=7)}, 1 in the week of {monday} ' in said, said
+
+
+def test_hours_say_what_a_night_shows_and_what_shows_nothing(stored, site):
+    """Calm runs an hour on one node, and Loud two: its figure moves by 6 % from night to night."""
+    rng = np.random.default_rng(1)
+    for night in range(40):
+        began = time.time() - (40 - night) * DAY
+        cases = [case(100 * float(np.exp(rng.normal(0, spread))), name, latency='absent', unique_name=name, run_index=0,
+                      parity={'job': {'submitted': began, 'waited': 0.0, 'ran': 3600 * hours}})
+                 for name, hours, spread in (('Calm', 1, 0.002), ('Loud', 2, 0.06))]
+        stored.add(*cases, time_start_unix=began, time_end_unix=began + 60)
+    said = list(hours_of.lines('local', judge.newest().cells))
+    assert said == ['3 a night; 1 of 2 figures show a slowdown of 5 % in 3 nights',
+                    'most: Loud on default+distro 2, 0 of 1 figure; Calm on default+distro 1, 1 of 1 figure',
+                    '2 a night for what shows no 5 %: Loud on default+distro']
+    assert all(line in ' '.join(parity('summary').stdout.split()) for line in said)
 
 
 def test_nothing_stored_and_a_time_that_is_none(stored):

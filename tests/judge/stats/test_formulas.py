@@ -6,15 +6,6 @@ from parity.judge.stats import bounds, counts, hindsight, laws, peers, repeats, 
 from parity.judge.stats.nights import Nights
 
 
-def test_more_runs_show_a_smaller_slowdown_as_far_as_runs_differ():
-    # a night of 2 runs scatters by 3 %, a run by 3 %: of the variance 9, 4.5 are of the runs and 4.5 of the night
-    assert repeats.visible(0.10, 0.03, 0.03, 2, 8) == pytest.approx(0.10 * np.sqrt((4.5 + 9 / 8) / 9))
-    assert repeats.visible(0.10, 0.03, 0.03, 2, 2) == pytest.approx(0.10)
-    assert repeats.visible(0.10, 0.03, None, 2, 8) == pytest.approx(0.10), 'nothing is known of runs: no gain'
-    assert repeats.visible(0.10, 0.03, 0.03, 2, 2, nights=12) == pytest.approx(0.05)
-    assert repeats.visible(0.021, 0.03, 0.03, 1, 1000) == rule.EFFECT
-
-
 def test_the_scatter_of_runs_is_pooled_over_nights():
     assert repeats.scatter([[np.e, 1.0], [1.0], [1.0, 1.0, 1.0]]) == pytest.approx(np.sqrt(0.5 / 3))
     assert repeats.scatter([[1.0], [2.0]]) is None

@@ -20,6 +20,7 @@ from parity.judge.nodes import listing, words
 from parity.judge.nodes.figures import last_by_node
 from parity.judge.refs import accepted
 from parity.judge.refs.accepted import Accepted
+from parity.judge.report import hours
 from parity.judge.report.answer import noted, slight
 from parity.judge.stats import counts, interval
 from parity.judge.store import database, history
@@ -98,6 +99,8 @@ def _notes(span: _Span, scheduled: Scheduled) -> Iterator[tuple[str, str]]:
     for line in _nodes(span.system, span.since, scheduled):
         yield 'nodes', line
     yield 'node-hours', _node_hours(span.system, span.since)
+    for line in hours.lines(span.system, verdict.cells):
+        yield 'node-hours', line
     yield 'coverage', '; '.join(filter(None, _coverage(span.nights, verdict.coverage.line)))
     small = slight(verdict.cells)
     if small:
@@ -158,13 +161,13 @@ def _node_hours(system: str, since: float) -> str:
     of_run = ('session', 'partition', 'environ', 'case', 'run', 'node', 'seconds')
     rows = history.rows(began).filter(pl.col('system') == system, pl.col('seconds').is_not_null())
     runs = rows.select(of_run).unique().collect()
-    hours: Counter[datetime.date] = Counter()
+    weekly: Counter[datetime.date] = Counter()
     for session, node, seconds in runs.select('session', 'node', 'seconds').iter_rows():
         day = datetime.date.fromtimestamp(began[session])
         monday = day - datetime.timedelta(days=day.weekday())
         nodes = len(node.split(',')) if node else 1
-        hours[monday] += nodes * seconds / 3600
-    weeks = [f'{figures.number(hours[monday])} in the week of {monday}' for monday in sorted(hours)]
+        weekly[monday] += nodes * seconds / 3600
+    weeks = [f'{figures.number(weekly[monday])} in the week of {monday}' for monday in sorted(weekly)]
     return ', '.join(weeks) or 'not known: no run has a time'
 
 
