@@ -32,6 +32,10 @@ from parity.site.systems import System
 
 #: Cells of an incident that are measured, nights that tell their noise, and the noise where these tell none.
 _CELLS, _NIGHTS, _NOISE = 6, 14, 0.02
+#: Seconds of a case without a time.
+_CASE_SECONDS = 60.0
+#: Cells that are measured together have these in common.
+_PLACE = ('partition', 'environ', 'size')
 #: A difference of two environments by this share shows.
 _TELLS = 0.04
 
@@ -40,31 +44,46 @@ def of_incident(incident: Incident) -> Trial:
     """Return the experiment on an incident. UsageError for one that cannot be measured, NothingMeasured where what
     it needs is not here."""
     system, number = systems.read(incident.system), incident.number
-    faults = _slower(incident)
     rows = _rows(system.name)
-    names = {f'{cell_id(row, True)} ({row["size"]})': row for row in
-             rows.select('system', *CELL, 'better').unique().iter_rows(named=True)}
-    known = [(fault, names[name]) for name, fault in faults if name in names]
-    if not known:
-        raise NothingMeasured(f'incident {number}: no figure of its cells is stored any more: the next night '
-                              'measures them')
-    worst, row = known[0]
-    alike = [(fault, cell) for fault, cell in known
-             if all(cell[name] == row[name] for name in ('partition', 'environ', 'size'))][:_CELLS]
-    nights = _of_cell(rows, row)
-    bad, good = nights.filter(pl.col('start') >= worst.since), nights.filter(pl.col('start') < worst.since)
-    if not len(bad) or not len(good):
-        raise NothingMeasured(f'incident {number}: no {"slow" if len(good) else "good"} night of '
-                              f'{worst.cell} is stored: there is nothing to compare')
-    last, before = bad.row(-1, named=True), good.row(-1, named=True)
+    stored = _stored(incident, rows)
+    worst, row = stored[0]
+    alike = [(fault, cell) for fault, cell in stored if all(cell[name] == row[name] for name in _PLACE)][:_CELLS]
+    last, before = _slow_and_good(incident, worst, _of_cell(rows, row))
     now, then = _side(row['environ'], last), _side(row['environ'], before)
+    cells = [cell for _, cell in alike]
     made = Trial(
-        key=str(number), system=system, partition=row['partition'], now=now,
+        key=str(number),
+        system=system,
+        partition=row['partition'],
+        now=now,
         before=_available(then, number) if then.identity != now.identity else None,
         cells=weighted([_measure(fault, cell, _of_cell(rows, cell)) for fault, cell in alike]),
-        arguments=_arguments(last['session'], [cell['case'] for _, cell in alike]),
-        seconds=_seconds(rows, [cell for _, cell in alike]))
+        arguments=_arguments(last['session'], [cell['case'] for cell in cells]),
+        seconds=_seconds(rows, cells))
     return _placed(made, last['node'].split(','), incident)
+
+
+def _stored(incident: Incident, rows: pl.DataFrame) -> list[tuple[Fault, dict[str, Any]]]:
+    """Return the slower cells of an incident that have figures, the worst first. NothingMeasured without any."""
+    cells = rows.select('system', *CELL, 'better').unique().iter_rows(named=True)
+    by_name = {f'{cell_id(cell, True)} ({cell["size"]})': cell for cell in cells}
+    stored = [(fault, by_name[name]) for name, fault in _slower(incident) if name in by_name]
+    if not stored:
+        raise NothingMeasured(f'incident {incident.number}: no figure of its cells is stored any more: the next '
+                              'night measures them')
+    return stored
+
+
+def _slow_and_good(incident: Incident, worst: Fault, nights: pl.DataFrame
+                   ) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the newest night of an incident, and the last one before it. NothingMeasured where one is not
+    stored."""
+    slow, good = nights.filter(pl.col('start') >= worst.since), nights.filter(pl.col('start') < worst.since)
+    for word, those in (('good', good), ('slow', slow)):
+        if not len(those):
+            raise NothingMeasured(f'incident {incident.number}: no {word} night of {worst.cell} is stored: there '
+                                  'is nothing to compare')
+    return slow.row(-1, named=True), good.row(-1, named=True)
 
 
 def _slower(incident: Incident) -> list[tuple[str, Fault]]:
@@ -73,15 +92,17 @@ def _slower(incident: Incident) -> list[tuple[str, Fault]]:
     if incident.closed:
         raise UsageError(f'incident {number} is over: {incident.title}; its cells are in order, and two '
                          'environments can be compared: parity cause CASE --environ A --environ B')
-    slower = sorted(((name, fault) for name, fault in incident.left.items()
-                     if fault.cell and fault.word == 'regressed' and fault.value and fault.expected),
-                    key=lambda item: -item[1].loss)
+    slower = [(name, fault) for name, fault in incident.left.items()
+              if fault.cell and fault.word == 'regressed' and fault.value and fault.expected]
     if slower:
-        return slower
-    if node := next((fault.nodes[0] for fault in incident.left.values() if fault.listed), ''):
+        return sorted(slower, key=lambda item: -item[1].loss)
+    of_nodes = [fault for fault in incident.left.values() if fault.listed]
+    if of_nodes:
+        node = of_nodes[0].nodes[0]
         raise UsageError(f'incident {number} is of a node without a slower cell: parity node {node} --gate '
                          'measures it beside its peers')
-    words = several(sorted({fault.word for fault in (incident.left or incident.faults).values()}))
+    faults = incident.left or incident.faults
+    words = several(sorted({fault.word for fault in faults.values()}))
     raise UsageError(f'incident {number} has no slower figure ({words}): only a slowdown can be measured; '
                      f'parity show {number} has the reason')
 
@@ -97,7 +118,9 @@ def _of_cell(rows: pl.DataFrame, cell: dict[str, Any]) -> pl.DataFrame:
 def _side(environ: str, row: dict[str, Any]) -> TurnSoftware:
     """Return the software of a session, by a row of its."""
     session = database.brief(row['session'])
-    facts = (session.facts.get('software') or {}).get(environ) or {} if session else {}
+    facts = {}
+    if session:
+        facts = (session.facts.get('software') or {}).get(environ) or {}
     return TurnSoftware(environ, earlier.label(facts), row['software'], facts, times.day(row['start']))
 
 
@@ -121,16 +144,19 @@ def _noise(rows: pl.DataFrame) -> float:
     """Return the noise of a run of a cell: within its nights; else between them."""
     nights = [own['value'].to_list() for own in rows.partition_by('session', maintain_order=True)][-_NIGHTS:]
     within = repeats.scatter(nights)
-    if within is None and len(nights) > 2:
-        logs = [math.log(median(values)) for values in nights]
-        within = stdev(b - a for a, b in zip(logs, logs[1:], strict=False)) / math.sqrt(2)
-    return within if within is not None else _NOISE
+    if within is not None:
+        return within
+    if len(nights) < 3:
+        return _NOISE
+    logs = [math.log(median(values)) for values in nights]
+    steps = [after - before for before, after in zip(logs, logs[1:], strict=False)]
+    return stdev(steps) / math.sqrt(2)
 
 
 def _seconds(rows: pl.DataFrame, cells: Sequence[dict[str, Any]]) -> float:
     """Return the seconds that the cases take, each once."""
     cases = {cell['case']: _of_cell(rows, cell)['seconds'].drop_nulls() for cell in cells}
-    return sum((own.median() if len(own) else 60.0) for own in cases.values())
+    return sum(own.median() if len(own) else _CASE_SECONDS for own in cases.values())
 
 
 #: Options that say how often and where a night measured, not what.
@@ -144,19 +170,20 @@ def _arguments(session: str, cases: Collection[str]) -> list[str]:
     stored = database.read(session)
     files = {case['case']: paths.root() / case.get('file', '') for case in stored.plan.get('cases', ())}
     own = sorted({str(files.get(case, '')) for case in cases})
-    words, kept = iter(plan_file.words_again(stored.cmdline)), list[str]()
-    whole = not all(os.path.isfile(file) for file in own)
-    kept += [] if whole else [word for file in own for word in ('-c', file)]
+    some = all(os.path.isfile(file) for file in own)
+    kept = [word for file in own for word in ('-c', file)] if some else []
+    words = iter(plan_file.words_again(stored.cmdline))
     for word in words:
         option, _, value = word.partition('=')
         if option in _ELSEWHERE:
             if not value and option != '--distribute':
                 next(words, None)
-        elif option in ('-c', '--checkpath') and not whole:
+        elif option in ('-c', '--checkpath') and some:
             value = value or next(words, '')
         elif option in ('-J', '--job-option'):
             value = value or next(words, '')
-            kept += [] if value.startswith(('nodelist', 'exclude')) else ['-J', value]
+            if not value.startswith(('nodelist', 'exclude')):
+                kept += ['-J', value]
         else:
             kept.append(word)
     return kept
@@ -175,10 +202,11 @@ def _placed(experiment: Trial, ran_on: Sequence[str], incident: Incident) -> Tri
     slow = incident.nodes[0] if incident.nodes else ran_on[0]
     place = [slow, *(name for name in ran_on if name != slow)][:len(ran_on)]
     nodes = _takes(experiment)
-    blamed = {name for one in table.of_system(system.name) if not one.closed for name in one.nodes}
-    others = [name for name, node in nodes.items() if name not in {*place} | blamed and not node.slower]
-    if lacking := [name for name in place if name not in nodes]:
+    lacking = [name for name in place if name not in nodes]
+    if lacking:
         raise NothingMeasured(f'incident {number}: {_why_not(system, lacking[0])}')
+    blamed = {name for one in table.of_system(system.name) if not one.closed for name in one.nodes}
+    others = [name for name, node in nodes.items() if name not in place and name not in blamed and not node.slower]
     asked = {name: node.asked for name, node in nodes.items()}
     if others:
         return replace(experiment, node=[asked[name] for name in place],
@@ -199,8 +227,9 @@ def _takes(experiment: Trial) -> dict[str, ListedNode]:
         raise InfrastructureError(scheduled.unknown)
     nodes = listing.of_system(experiment.system, scheduled)
     part = next(part for part in experiment.system.partitions if part.name == experiment.partition)
-    return {node.name: node for node in nodes if node.state and node.state.takes
-            and (not node.state.queues or of_scheduler.queue_of(part) in ('', *node.state.queues))}
+    queue = of_scheduler.queue_of(part)
+    takes = [node for node in nodes if node.state and node.state.takes]
+    return {node.name: node for node in takes if not node.state.queues or queue in ('', *node.state.queues)}
 
 
 def _why_not(system: System, name: str) -> str:
@@ -223,18 +252,29 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
     if len({*environs}) != 2:
         raise UsageError('--environ: name two environments: --environ A --environ B')
     system, rows = systems.read(one.system), _rows(one.system)
-    stored = {cell.metric: own for cell in cells if cell.better and len(
-        own := _of_cell(rows, {name: getattr(cell, name) for name in CELL}))}
+    stored = {}
+    for cell in cells:
+        own = _of_cell(rows, {name: getattr(cell, name) for name in CELL})
+        if cell.better and len(own):
+            stored[cell.metric] = own
     if not stored:
         raise NothingMeasured(f'{one.case}: no figure is stored: measure it once')
+    measures = []
+    for metric, own in stored.items():
+        row = own.row(-1, named=True)
+        measures.append(Measure(cell_id(row), one.case, metric, row['better'], -math.log1p(-_TELLS), _noise(own),
+                                weight=1 / len(stored)))
     last = next(iter(stored.values())).row(-1, named=True)
-    names = {metric: cell_id(own.row(-1, named=True)) for metric, own in stored.items()}
-    measures = [Measure(names[metric], one.case, metric, own['better'][-1], -math.log1p(-_TELLS), _noise(own),
-                        weight=1 / len(stored)) for metric, own in stored.items()]
     before, now = (TurnSoftware(name, name) for name in environs)
-    made = Trial(key='-'.join([one.check, *environs]), system=system, partition=one.partition, cells=measures,
-                      arguments=_arguments(last['session'], [one.case]), now=now, before=before,
-                      seconds=_seconds(rows, [last]))
+    made = Trial(
+        key='-'.join([one.check, *environs]),
+        system=system,
+        partition=one.partition,
+        cells=measures,
+        arguments=_arguments(last['session'], [one.case]),
+        now=now,
+        before=before,
+        seconds=_seconds(rows, [last]))
     if not queued(system, one.partition):
         return made
     nodes, count = _takes(made), len(last['node'].split(','))

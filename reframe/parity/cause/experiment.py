@@ -122,8 +122,10 @@ class Trial:
                   [[side.environ, side.identity] for side in (self.now, self.before) if side], self.runs]
         return identity.digest(json.dumps(design).encode())
 
-    def order(self) -> Iterator[list[tuple[bool, bool]]]:
-        return (factorial.order(number, bool(self.peer), self.before is not None) for number in range(self.most))
+    def turns(self, rounds: int) -> list[tuple[bool, bool]]:
+        """Return the turns of so many rounds, as (on the slow node, with tonight's software)."""
+        both = bool(self.peer), self.before is not None
+        return [turn for number in range(rounds) for turn in factorial.order(number, *both)]
 
     def place(self, slow: bool) -> Sequence[str]:
         return self.node if slow else self.peer
@@ -160,25 +162,22 @@ def run(experiment: Trial, store_answer: Callable[[TrialResult], object] = lambd
     InfrastructureError where another run measures, or a case cannot be measured: the same command goes on."""
     lock = runner.lock_results(f'parity cause {experiment.key}', ['--system', experiment.system.name])
     try:
-        number, file = _begun(experiment)
-        rounds, logs = min(experiment.wanted, experiment.most), _logs(experiment, _runs(number))
+        number = _begun(experiment)
+        rounds = min(experiment.wanted, experiment.most)
+        logs = _logs(experiment, _runs(number))
         while True:
-            turns = _turns(experiment, rounds)
-            for turn, (slow, tonight) in enumerate(turns):
-                if turn not in logs:
-                    logs[turn] = _measure(experiment, number, turn, slow, tonight, rounds * factorial.TURNS)
-            found = [Turn(*each, logs[turn]) for turn, each in enumerate(turns)]
-            decision = factorial.decide(found, experiment.loss, not experiment.now.identity)
+            _measure_missing(experiment, number, rounds, logs)
+            decision = _decision(experiment, rounds, logs)
             if not decision.more or rounds >= experiment.most:
                 break
             rounds = min(experiment.most, rounds + decision.more)
             console.say(f'parity: not decided yet: {rounds} rounds')
-        measured = TrialResult(number, decision, len(found), _nodes(number), _level(experiment, found))
+        turns = rounds * factorial.TURNS
+        level = _level(experiment, [logs[turn] for turn in range(turns)])
+        measured = TrialResult(number, decision, turns, _nodes(number), level)
         store_answer(measured)
         if decision.word != 'not decided':
-            effect = decision.software
-            files.write(file, json.dumps({**json.loads(file.read_text()), 'ended': True,
-                                          'software': [effect.share, *effect.interval] if effect else []}))
+            _end(experiment, decision)
         return measured
     finally:
         lock.release()
@@ -187,13 +186,13 @@ def run(experiment: Trial, store_answer: Callable[[TrialResult], object] = lambd
 def decided(experiment: Trial, measured: TrialResult, cell: Measure) -> Decision:
     """Return what the turns of a finished experiment say of one of its cells."""
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
-    logs, turns = _logs(one, _runs(measured.id)), _turns(one, measured.turns // factorial.TURNS)
-    return factorial.decide([Turn(*turn, logs[at]) for at, turn in enumerate(turns)], one.loss,
-                            not one.now.identity)
+    return _decision(one, measured.turns // factorial.TURNS, _logs(one, _runs(measured.id)))
 
 
-def _turns(experiment: Trial, rounds: int) -> list[tuple[bool, bool]]:
-    return [turn for _, turns in zip(range(rounds), experiment.order(), strict=False) for turn in turns]
+def _decision(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> Decision:
+    turns = [Turn(slow, tonight, logs[at]) for at, (slow, tonight) in enumerate(experiment.turns(rounds))]
+    either = not experiment.now.identity        # of two environments, none is the one that slowed down
+    return factorial.decide(turns, experiment.loss, either)
 
 
 def folder() -> Path:
@@ -213,19 +212,27 @@ def _noted(experiment: Trial) -> dict[str, Any]:
         return {}
 
 
-def _begun(experiment: Trial) -> tuple[str, Path]:
-    """Return the id of this experiment, one that was begun and did not end, and the file that notes it."""
-    file, noted = _note(experiment), _noted(experiment)
+def _begun(experiment: Trial) -> str:
+    """Return the id of this experiment: of one that was begun and did not end, or a new one."""
+    noted = _noted(experiment)
     if noted and not noted['ended']:
         done = len(_logs(experiment, _runs(noted['id'])))
         console.say(f'parity: it was begun before: {done} turns are measured')
-        return noted['id'], file
+        return noted['id']
     number = uuid.uuid4().hex[:12]
     for side in filter(None, (experiment.now, experiment.before)):
         if side.restored:
             files.write(_software(number, side), json.dumps({side.environ: side.facts}))
-    files.write(file, json.dumps({'id': number, 'design': experiment.digest, 'ended': False}))
-    return number, file
+    files.write(_note(experiment), json.dumps({'id': number, 'design': experiment.digest, 'ended': False}))
+    return number
+
+
+def _end(experiment: Trial, decision: Decision) -> None:
+    """Note that an experiment ended, and by what share its software was slower."""
+    effect = decision.software
+    share = [effect.share, *effect.interval] if effect else []
+    noted = {**_noted(experiment), 'ended': True, 'software': share}
+    files.write(_note(experiment), json.dumps(noted))
 
 
 def _software(number: str, side: TurnSoftware) -> Path:
@@ -239,40 +246,70 @@ def outcome(experiment: Trial) -> list[float]:
     return noted.get('software', []) if noted and noted['ended'] else []
 
 
+def _measure_missing(experiment: Trial, number: str, rounds: int, logs: dict[int, float]) -> None:
+    """Measure the turns of so many rounds that have no logarithm yet."""
+    turns = experiment.turns(rounds)
+    for turn, (slow, tonight) in enumerate(turns):
+        if turn not in logs:
+            logs[turn] = _measure(experiment, number, turn, slow, tonight, len(turns))
+
+
 def _measure(experiment: Trial, number: str, turn: int, slow: bool, tonight: bool, total: int) -> float:
     """Measure a turn, and return its logarithm. InfrastructureError where a case fails, or the earlier software is
     not what it was."""
-    side, place, why = experiment.side(tonight), experiment.place(slow), ''
+    side, place = experiment.side(tonight), experiment.place(slow)
     where = ', '.join(filter(None, (several([*place]), side.label)))
+    disturbed = ''
     for _ in range(_TRIES):
-        step = f'turn {turn + 1} of {total}: {where}' + (f' (again: {why})' if why else '')
+        step = f'turn {turn + 1} of {total}: {where}'
+        if disturbed:
+            step += f' (again: {disturbed})'
         console.say(f'parity: {step}')
-        (last,), = database.query('SELECT COALESCE(MAX(rowid), 0) FROM sessions') or [(0,)]
+        last = _last_session()
         _reframe(experiment, side, place, [f'{CAUSE}={number}', f'turn={turn}'], step)
         found = _runs(number, last)
-        if turn in (logs := _logs(experiment, found)):
+        logs = _logs(experiment, found)
+        if turn in logs:
             return logs[turn]
         runs = found.get(turn, [])
-        if side.identity and (other := {run.software for run in runs if not run.status} - {side.identity}):
-            raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
-                                      f'the night ({side.identity}): it cannot be measured again; put '
-                                      'that software back on the nodes')
-        if not (why := next((run.disturbed for run in runs if run.disturbed), '')):
+        _demand_software(runs, side, where)
+        disturbed = next((run.disturbed for run in runs if run.disturbed), '')
+        if not disturbed:
             break
-    reason = why or next((f'{run.case}: {run.status}: {run.reason}' for run in runs if run.status), 'no case ran')
-    raise InfrastructureError(f'{where}: {reason} ({paths.results() / "reframe.log"}): the same command goes on '
-                              'from here')
+    failed = next((f'{run.case}: {run.status}: {run.reason}' for run in runs if run.status), 'no case ran')
+    raise InfrastructureError(f'{where}: {disturbed or failed} ({paths.results() / "reframe.log"}): the same '
+                              'command goes on from here')
+
+
+def _last_session() -> int:
+    """Return the row of the newest stored session; 0 where none is."""
+    rows = database.query('SELECT COALESCE(MAX(rowid), 0) FROM sessions')
+    return rows[0][0] if rows else 0
+
+
+def _demand_software(runs: Sequence[Run], side: TurnSoftware, where: str) -> None:
+    """Raise InfrastructureError where the nodes ran other software than the turn's."""
+    other = {run.software for run in runs if not run.status} - {side.identity}
+    if side.identity and other:
+        raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
+                                  f'the night ({side.identity}): it cannot be measured again; put '
+                                  'that software back on the nodes')
 
 
 def _reframe(experiment: Trial, side: TurnSoftware, place: Sequence[str], extras: list[str], step: str) -> None:
     """Run the cases once. InfrastructureError where ReFrame was stopped."""
-    where = ['-J', f'nodelist={",".join(place)}'] if place else []
-    stored = ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
-    variables = {earlier.VARIABLE: str(_software(extras[0].partition('=')[2], side))} if side.restored else {}
+    options = [f'--repeat={experiment.runs}']
+    if place:
+        options += ['-J', f'nodelist={",".join(place)}']
+    options += ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
+    variables = {}
+    if side.restored:
+        number = extras[0].partition('=')[2]
+        variables[earlier.VARIABLE] = str(_software(number, side))
     cases = [(experiment.partition, side.environ, '', cell.case) for cell in experiment.cells]
     for *_, selected in selection.again(experiment.system.name, cases, experiment.arguments):
-        if stopped := runner.reframe([*selected, f'--repeat={experiment.runs}', *where, *stored], None, step,
-                                     shown=False, **variables):
+        stopped = runner.reframe([*selected, *options], None, step, shown=False, **variables)
+        if stopped:
             raise InfrastructureError(f'{stopped}: the same command goes on from here')
 
 
@@ -297,15 +334,23 @@ def _runs(number: str, after: int = 0) -> dict[int, list[Run]]:
 
 def _logs(experiment: Trial, measured: Mapping[int, Sequence[Run]]) -> dict[int, float]:
     """Return the logarithm of each measured turn: of its cells' speeds, weighted, if its runs have them all."""
-    turns, found = _turns(experiment, experiment.most), {}
+    turns = experiment.turns(experiment.most)
+    found = {}
     for turn, runs in measured.items():
         side = experiment.side(turns[turn][1]) if turn < len(turns) else experiment.now
-        logs = [[cell.log(value) for run in runs if _counts(run, side)
-                 and identity.undistributed(run.case)[0] == cell.case
-                 and (value := run.values().get(cell.metric) or 0.0) > 0] for cell in experiment.cells]
+        counted = [run for run in runs if _counts(run, side)]
+        logs = [[*_logs_of(cell, counted)] for cell in experiment.cells]
         if all(logs):
             found[turn] = sum(cell.weight * fmean(own) for cell, own in zip(experiment.cells, logs, strict=True))
     return found
+
+
+def _logs_of(cell: Measure, runs: Sequence[Run]) -> Iterator[float]:
+    """Yield the logarithm of a cell's speed in each of its runs."""
+    for run in runs:
+        value = run.values().get(cell.metric) or 0.0
+        if value > 0 and identity.undistributed(run.case)[0] == cell.case:
+            yield cell.log(value)
 
 
 def _counts(run: Run, side: TurnSoftware) -> bool:
@@ -316,10 +361,12 @@ def _nodes(number: str) -> dict[str, dict[str, str]]:
     return {node: facts for _, session in _sessions(number) for node, facts in session.nodes.items()}
 
 
-def _level(experiment: Trial, turns: Sequence[Turn]) -> float | None:
+def _level(experiment: Trial, logs: Sequence[float]) -> float | None:
+    """Return the logarithm of the speed of all turns beside that which was expected; None where that is open."""
     if any(cell.expected is None for cell in experiment.cells):
         return None
-    return fmean(turn.log for turn in turns) - sum(cell.weight * cell.expected for cell in experiment.cells)
+    expected = sum(cell.weight * cell.expected for cell in experiment.cells)
+    return fmean(logs) - expected
 
 
 def queued(system: System, partition: str) -> bool:

@@ -11,7 +11,7 @@ if its interval lies below half the slowdown and it is less than a quarter. Both
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ TURNS, FEWEST = 4, 2
 _COUNTS = 0.25
 #: No experiment resolves less: no benchmark repeats so well.
 _FLOOR = 0.0005
+#: Rounds of which no more are counted.
+_MANY = 1000
 
 
 class Turn(NamedTuple):
@@ -65,13 +67,15 @@ class Decision(NamedTuple):
 
 def order(number: int, node: bool, software: bool) -> list[tuple[bool, bool]]:
     """Return the turns of a round (from 0) as (node, software). A factor that is not measured stays as tonight."""
-    if not (node and software):
-        first, other = (True, True), (not node, not software)
-        turns = [first, other, other, first]
-        return turns[::-1] if number % 2 else turns
-    turns = [(True, True), (False, True), (False, False), (True, False)]
-    if number // 2 % 2:     # the software changes oftener, then the node
-        turns = [turns[0], turns[3], turns[2], turns[1]]
+    slow_now, sound_now, sound_before, slow_before = (True, True), (False, True), (False, False), (True, False)
+    if node and software:
+        turns = [slow_now, sound_now, sound_before, slow_before]
+        software_oftener = number // 2 % 2 == 1
+        if software_oftener:
+            turns = [slow_now, slow_before, sound_before, sound_now]
+    else:
+        other = (not node, not software)
+        turns = [slow_now, other, other, slow_now]
     return turns[::-1] if number % 2 else turns
 
 
@@ -79,64 +83,84 @@ def rounds(noise: float, loss: float) -> int:
     """Return how many rounds tell half the slowdown from none. ``noise``: the standard deviation of a turn, a
     share."""
     wanted = _COUNTS * -math.log1p(-loss)
-    for count in range(FEWEST, 1000):
-        if _student(3 * count - 4) * max(noise, _FLOOR) / math.sqrt(count) <= wanted:
+    for count in range(FEWEST, _MANY):
+        half = _student(3 * count - 4) * max(noise, _FLOOR) / math.sqrt(count)
+        if half <= wanted:
             return count
-    return 1000
+    return _MANY
 
 
 def _student(freedom: int) -> float:
-    return float(scipy.special.stdtrit(max(freedom, 1), 1 - (1 - CONFIDENCE) / 4))    # two effects at once
+    """Return the factor of an interval of two effects that hold at once (Bonferroni)."""
+    return float(scipy.special.stdtrit(max(freedom, 1), 1 - (1 - CONFIDENCE) / 4))
 
 
 def decide(turns: Sequence[Turn], loss: float, either: bool = False) -> Decision:
     """Return the cause of a slowdown by the share ``loss``. ``turns``: in time, rounds of TURNS; a factor is
     measured where both of its values are among them. ``either``: what is faster counts as what is slower."""
     factors = [name for name in ('node', 'software') if len({getattr(turn, name) for turn in turns}) == 2]
-    count, slowdown = len(turns) // TURNS, -math.log1p(-loss)
+    count = len(turns) // TURNS
     if count < FEWEST or not factors:
         return Decision('not decided', more=FEWEST - count)
-    effect, noise = _fitted(turns, factors, slowdown, either)
-    effects = {name: effect([float(name == other) for other in factors]) for name in factors}
-    # of each factor without the other one's fault
-    single = [effect([1.0, 0.0, -0.5]), effect([0.0, 1.0, -0.5])] if factors[1:] else []
-    innocent = bool(single) and all(one.guilty is False for one in single)
-    joint = innocent and bool(effect([1.0, 1.0]).guilty)
-    word = 'both' if joint else _word([effects[name].guilty for name in factors], factors)
-    more = max(1, rounds(noise, loss) - count) if word == 'not decided' else 0
+    fit = _Fit(turns, factors, -math.log1p(-loss), either)
+    effects = {name: fit.effect([float(name == other) for other in factors]) for name in factors}
+    joint = len(factors) == 2 and fit.is_joint()
+    word = 'both' if joint else _word(effects)
+    more = max(1, rounds(fit.noise, loss) - count) if word == 'not decided' else 0
     return Decision(word, effects.get('node'), effects.get('software'), joint, more)
 
 
-def _fitted(turns: Sequence[Turn], factors: Sequence[str], slowdown: float, either: bool
-            ) -> tuple[Callable[[list[float]], Effect], float]:
-    """Fit the turns. Return what tells the effect of a combination of factors, and the noise of a turn."""
-    at, logs = np.arange(len(turns)), np.array([turn.log for turn in turns])
-    values = [np.array([float(getattr(turn, name)) for turn in turns]) - 0.5 for name in factors]
-    both = [values[0] * values[1]] if factors[1:] else []
-    table = np.column_stack([*values, *both, (at - at.mean()) / TURNS,
-                             *((at // TURNS == number).astype(float) for number in range(at[-1] // TURNS + 1))])
-    inverse = np.linalg.pinv(table.T @ table)
-    fit = inverse @ table.T @ logs
-    freedom = len(turns) - table.shape[1]
-    noise = math.sqrt(((logs - table @ fit) ** 2).sum() / freedom)
+class _Fit:
+    """Turns, fitted by least squares: the factors from -1/2 to 1/2, their product, a drift, a level a round.
 
-    def effect(weights: list[float]) -> Effect:
-        along = np.array(weights + [0.0] * (table.shape[1] - len(weights)))
-        half = _student(freedom) * noise * math.sqrt(along @ inverse @ along)
-        return _judged(-float(along @ fit), max(half, _FLOOR), slowdown, either)
-    return effect, noise
+    ``noise``: the standard deviation of a turn. ``slowdown``: the logarithm of that which is explained."""
+
+    def __init__(self, turns: Sequence[Turn], factors: Sequence[str], slowdown: float, either: bool):
+        self._slowdown, self._either = slowdown, either
+        at = np.arange(len(turns))
+        columns = [np.array([float(getattr(turn, name)) for turn in turns]) - 0.5 for name in factors]
+        if len(factors) == 2:
+            columns.append(columns[0] * columns[1])
+        columns.append((at - at.mean()) / TURNS)
+        for number in range(at[-1] // TURNS + 1):
+            columns.append((at // TURNS == number).astype(float))
+        table = np.column_stack(columns)
+        logs = np.array([turn.log for turn in turns])
+        self._inverse = np.linalg.pinv(table.T @ table)
+        self._values = self._inverse @ table.T @ logs
+        self._freedom = len(turns) - table.shape[1]
+        self.noise = math.sqrt(((logs - table @ self._values) ** 2).sum() / self._freedom)
+
+    def effect(self, weights: Sequence[float]) -> Effect:
+        """Return the effect of a combination of the first columns."""
+        along = np.zeros(len(self._values))
+        along[:len(weights)] = weights
+        half = _student(self._freedom) * self.noise * math.sqrt(along @ self._inverse @ along)
+        return _judged(-float(along @ self._values), max(half, _FLOOR), self._slowdown, self._either)
+
+    def is_joint(self) -> bool:
+        """Return whether the slowdown needs both faults: neither shows without the other one's."""
+        node_alone, software_alone = self.effect([1.0, 0.0, -0.5]), self.effect([0.0, 1.0, -0.5])
+        if node_alone.guilty is not False or software_alone.guilty is not False:
+            return False
+        return bool(self.effect([1.0, 1.0]).guilty)
 
 
 def _judged(slower: float, half: float, slowdown: float, either: bool) -> Effect:
     size = abs(slower) if either else slower
     counts = size >= _COUNTS * slowdown
-    guilty = True if counts and size - half > 0 else \
-        False if not counts and size + half < 2 * _COUNTS * slowdown else None
+    guilty = None
+    if counts and size - half > 0:
+        guilty = True
+    elif not counts and size + half < 2 * _COUNTS * slowdown:
+        guilty = False
     return Effect(slower, half, guilty)
 
 
-def _word(guilty: Sequence[bool | None], factors: Sequence[str]) -> Word:
-    if None in guilty:
+def _word(effects: Mapping[Word, Effect]) -> Word:
+    blamed = [name for name, effect in effects.items() if effect.guilty]
+    if any(effect.guilty is None for effect in effects.values()):
         return 'not decided'
-    blamed = [name for name, is_so in zip(factors, guilty, strict=True) if is_so]
-    return 'both' if len(blamed) == 2 else blamed[0] if blamed else 'neither'
+    if len(blamed) == 2:
+        return 'both'
+    return blamed[0] if blamed else 'neither'

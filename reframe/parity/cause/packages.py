@@ -31,33 +31,42 @@ def guilty(experiment: Trial, needs: Sequence[str], part: float) -> str:
     ``part``: the share by which the software is slower.
 
     UsageError where no two builds of Spack are compared, NothingMeasured where no single package is to blame."""
-    slowdown, whole = math.log1p(-part), math.log1p(-experiment.loss)
-    experiment = replace(experiment, cells=[
-        replace(cell, slower=cell.slower * slowdown / whole) for cell in experiment.cells])
-    root, builds = _root(experiment, needs), _builds(experiment)
-    before, now = (mixed.packages(build, root) for build in builds)
-    found = mixed.changes(before, now)
-    if not found:
+    slowdown = math.log1p(-part)
+    experiment = _as_slow_as(experiment, slowdown)
+    root, (before, now) = _root(experiment, needs), _builds(experiment)
+    packages_before, packages_now = mixed.packages(before, root), mixed.packages(now, root)
+    left = mixed.changes(packages_before, packages_now)
+    if not left:
         raise NothingMeasured('the locks of both builds have the same packages below this code: '
                               'look at its modules and settings (parity show INCIDENT)')
-    left, shares, most = found, dict[tuple[Swap, ...], list[float]](), math.ceil(math.log2(len(found))) + 1
-    seconds = 0.0
+    shares: dict[tuple[Swap, ...], float] = {}
+    most, seconds = math.ceil(math.log2(len(left))) + 1, 0.0
     while len(left) > 1 or tuple(left) not in shares:
         half = tuple(left[:max(1, len(left) // 2)])
         _announce(half, len(shares) + 1, most, seconds)
         began = time.monotonic()
         names = [name for change in half for name in change.names]
-        view = mixed.made(experiment.system.name, experiment.key, builds[1],
-                          mixed.spec_of(root, before, now, names), root)
+        spec = mixed.spec_of(root, packages_before, packages_now, names)
+        view = mixed.made(experiment.system.name, experiment.key, now, spec, root)
         shares[half] = _slower(experiment, view)
         seconds = max(seconds, time.monotonic() - began)
-        blamed = math.log1p(-shares[half][0]) <= slowdown / 2
-        if len(left) == 1 and not blamed:
+        blamed = math.log1p(-shares[half]) <= slowdown / 2
+        if blamed:
+            left = [*half]
+        elif len(left) == 1:
             raise NothingMeasured(f'no single package: {left[0].text} alone is not slow: the changes act jointly')
-        left = [*half] if blamed else [change for change in left if change not in half]
-    share = shares[tuple(left)][0]
-    how = 'all of it' if math.log1p(-share) <= _ALL * slowdown else f'{100 * share:.1f} % of {100 * part:.1f} %'
+        else:
+            left = [change for change in left if change not in half]
+    share = shares[tuple(left)]
+    whole = math.log1p(-share) <= _ALL * slowdown
+    how = 'all of it' if whole else f'{100 * share:.1f} % of {100 * part:.1f} %'
     return f'{left[0].text}: {how}'
+
+
+def _as_slow_as(experiment: Trial, slowdown: float) -> Trial:
+    """Return the experiment with its cells slower by a logarithm, in the same proportions."""
+    factor = slowdown / math.log1p(-experiment.loss)
+    return replace(experiment, cells=[replace(cell, slower=cell.slower * factor) for cell in experiment.cells])
 
 
 def needs_of(incident: Incident, case: str) -> list[str]:
@@ -90,18 +99,22 @@ def _announce(half: Sequence[Swap], number: int, most: int, seconds: float) -> N
     console.say(f'parity: build {number} of at most {most}: with {texts}; the rest as before{left}')
 
 
-def _slower(experiment: Trial, view) -> list[float]:
-    """Return by what share a view is slower than the earlier software, and its interval, on a sound node."""
+def _slower(experiment: Trial, view) -> float:
+    """Return by what share a view is slower than the earlier software, on a sound node."""
     facts = mixed.facts(view, experiment.before.facts)
     number = hashlib.sha256(view.view.encode()).hexdigest()[:8]
+    software = TurnSoftware(experiment.now.environ, f'mixed {number[:4]}', '', facts, restored=True)
     one = replace(experiment, key=f'{experiment.key}-{number}', node=experiment.peer or experiment.node, peer=(),
-                  now=TurnSoftware(experiment.now.environ, f'mixed {number[:4]}', '', facts, restored=True))
-    if found := experiments.outcome(one):
-        console.say(f'parity: it was measured before: {100 * found[0]:.1f} % slower')
-        return found
+                  now=software)
+    measured = experiments.outcome(one)
+    if measured:
+        share, *_ = measured
+        console.say(f'parity: it was measured before: {100 * share:.1f} % slower')
+        return share
     decision = experiments.run(one).decision
     if decision.word == 'not decided':
         raise NothingMeasured(f'{counted(decision.more, "round")} more would be needed to tell it: '
                               'cause: {node_hours: ...} in system.yaml allows more')
-    console.say(f'parity: {100 * decision.software.share:.1f} % slower than {experiment.before.label}')
-    return [decision.software.share, *decision.software.interval]
+    share = decision.software.share
+    console.say(f'parity: {100 * share:.1f} % slower than {experiment.before.label}')
+    return share
