@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -98,18 +98,8 @@ def slurm_cluster() -> BatchSystem:
     default, qos = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
                                   'format=defaultaccount,account,qos,defaultqos'))
     partitions = answer(['scontrol', '-a', '--oneliner', 'show', 'partition'])     # -a: hidden ones, too
-    queues = slurm_queues(partitions, _groups(), qos)
-    plugins, notes = maybe('srun', '--mpi=list'), []
-    try:
-        nodes = slurm_nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node']))
-    except SchedulerError as err:
-        if 'denied' not in str(err):
-            raise
-        nodes = []
-        notes.append('Slurm shows you no nodes (PrivateData): cores, memory and states are guesses by the size '
-                     'of each partition')
+    nodes, notes = _nodes_shown()
     nodes += unseen(partitions, nodes)
-    known = licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
     accounted = 'slurmdbd' in shown.get('AccountingStorageType', '')
     if not accounted:
         notes.append("Slurm keeps no accounting here (AccountingStorageType): ReFrame's backend is squeue, and "
@@ -117,26 +107,51 @@ def slurm_cluster() -> BatchSystem:
     if 'associations' in shown.get('AccountingStorageEnforce', '') and not default:
         notes.append('Slurm wants an account (AccountingStorageEnforce) and sacctmgr shows none of yours: '
                      'add --account=NAME to each access')
+    plugins = maybe('srun', '--mpi=list')
     if not plugins:
         notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
     return BatchSystem(
-        'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
-        tuple(queues), default, tuple(sorted(qos)), qos, tuple(known),
-        mpi_type(plugins, shown.get('MpiDefault', '')), tuple(notes), '' if accounted else 'squeue')
+        scheduler='slurm',
+        version=f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(),
+        name=shown.get('ClusterName', ''),
+        nodes=tuple(nodes),
+        queues=tuple(slurm_queues(partitions, _groups(), qos)),
+        account=default,
+        accounts=tuple(sorted(qos)),
+        qos=qos,
+        licences=tuple(licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))),
+        mpi_type=mpi_type(plugins, shown.get('MpiDefault', '')),
+        notes=tuple(notes),
+        backend='' if accounted else 'squeue')
+
+
+def _nodes_shown() -> tuple[list[Node], list[str]]:
+    """Return the nodes that Slurm shows this user, and a note where it shows none."""
+    try:
+        return slurm_nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node'])), []
+    except SchedulerError as err:
+        if 'denied' not in str(err):
+            raise
+        return [], ['Slurm shows you no nodes (PrivateData): cores, memory and states are guesses by the size '
+                    'of each partition']
 
 
 def pbs_cluster() -> BatchSystem:
     """Ask PBS. SchedulerError where it does not answer."""
-    shown = answer(['qstat', '-Q', '-f'])
+    queues = answer(['qstat', '-Q', '-f'])
     servers = records(answer(['qstat', '-B', '-f']), 'Server: ')
-    server = next(({'name': name, **record} for name, record in servers.items()), {})
-    nodes = pbs_nodes(answer(['pbsnodes', '-a']), shown)
-    queues = pbs_queues(shown, server.get('default_queue', ''), _groups(), getpass.getuser())
-    notes = () if server.get('job_history_enable') == 'True' else (
-        'PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
-        'how a job ended is then not known',)
-    return BatchSystem('pbs', f'PBS {server.get("pbs_version", "")}'.strip(), server.get('name', ''), tuple(nodes),
-                   tuple(queues), notes=notes)
+    name, server = next(iter(servers.items()), ('', {}))
+    notes = []
+    if server.get('job_history_enable') != 'True':
+        notes.append('PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
+                     'how a job ended is then not known')
+    return BatchSystem(
+        scheduler='pbs',
+        version=f'PBS {server.get("pbs_version", "")}'.strip(),
+        name=name,
+        nodes=tuple(pbs_nodes(answer(['pbsnodes', '-a']), queues)),
+        queues=tuple(pbs_queues(queues, server.get('default_queue', ''), _groups(), getpass.getuser())),
+        notes=tuple(notes))
 
 
 def maybe(*command: str) -> str:
@@ -161,12 +176,22 @@ _PLUGINS = ('pmix', 'cray_shasta', 'pmi2')
 
 def slurm_nodes(text: str) -> list[Node]:
     """Read the nodes of `scontrol --oneliner show node`."""
-    return [Node(r['NodeName'], tuple(r['Partitions'].split(',')), _cores(r), threads=int(r['ThreadsPerCore']),
-                 memory_bytes=int(r['RealMemory']) - int(r.get('MemSpecLimit', 0)) << 20,
-                 gpus=gpus(r.get('Gres', '')),
-                 labels=tuple(sorted(set(r.get('AvailableFeatures', '').split(',')) - {'', '(null)'})),
-                 up=slurm.takes(r['State']), state=r['State'].lower())
-            for r in slurm.records(text, 'NodeName') if r.get('Partitions')]
+    return [_slurm_node(record) for record in slurm.records(text, 'NodeName') if record.get('Partitions')]
+
+
+def _slurm_node(record: dict[str, str]) -> Node:
+    mib = int(record['RealMemory']) - int(record.get('MemSpecLimit', 0))
+    labels = set(record.get('AvailableFeatures', '').split(',')) - {'', '(null)'}
+    return Node(
+        name=record['NodeName'],
+        queues=tuple(record['Partitions'].split(',')),
+        cores=_cores(record),
+        threads=int(record['ThreadsPerCore']),
+        memory_bytes=mib << 20,
+        gpus=gpus(record.get('Gres', '')),
+        labels=tuple(sorted(labels)),
+        up=slurm.takes(record['State']),
+        state=record['State'].lower())
 
 
 def _cores(record: dict[str, str]) -> int:
@@ -184,31 +209,52 @@ def gpus(gres: str) -> tuple[tuple[str, int], ...]:
 def unseen(partitions: str, seen: list[Node]) -> list[Node]:
     """Return the nodes of partitions that Slurm does not show: all where the user may not see nodes, else in old
     versions the cloud nodes that are powered down. Each has its share of the smallest partition that it is in."""
+    by_size = sorted(slurm.records(partitions, 'PartitionName'), key=lambda r: int(r.get('TotalNodes', 0)))
+    shown = {node.name for node in seen}
     queues: dict[str, list[str]] = {}
-    found, known = {}, {node.name for node in seen}
-    for r in sorted(slurm.records(partitions, 'PartitionName'), key=lambda r: int(r.get('TotalNodes', 0))):
-        total = int(r.get('TotalNodes', 0))
-        if total > sum(r['PartitionName'] in node.queues for node in seen):
-            for name in set(maybe('scontrol', 'show', 'hostnames', r.get('Nodes', '')).split()) - known:
-                queues.setdefault(name, []).append(r['PartitionName'])
-                memory = re.search(r'\bmem=(\d+(?:\.\d+)?)([MGTP])', r.get('TRES', ''))
-                mib = float(memory[1]) * 1024 ** 'MGTP'.index(memory[2]) if memory else 0
-                found.setdefault(name, (max(1, int(r.get('TotalCPUs', 0)) // total), 1, int(mib / total) << 20))
+    shares: dict[str, tuple[int, int]] = {}         # cores and bytes
+    for record in by_size:
+        total, queue = int(record.get('TotalNodes', 0)), record['PartitionName']
+        if total <= sum(queue in node.queues for node in seen):
+            continue
+        names = maybe('scontrol', 'show', 'hostnames', record.get('Nodes', '')).split()
+        cores = max(1, int(record.get('TotalCPUs', 0)) // total)
+        for name in set(names) - shown:
+            queues.setdefault(name, []).append(queue)
+            shares.setdefault(name, (cores, int(_mib(record) / total) << 20))
     state = 'cloud+powered_down' if seen else ''
-    return [Node(name, tuple(queues[name]), *found[name], state=state) for name in sorted(found)]
+    nodes = []
+    for name, (cores, memory) in sorted(shares.items()):
+        nodes.append(Node(name, tuple(queues[name]), cores, 1, memory, state=state))
+    return nodes
+
+
+def _mib(partition: dict[str, str]) -> float:
+    """Return a partition's memory in MiB by its TRES; 0 where it states none."""
+    stated = re.search(r'\bmem=(\d+(?:\.\d+)?)([MGTP])', partition.get('TRES', ''))
+    return float(stated[1]) * 1024 ** 'MGTP'.index(stated[2]) if stated else 0.0
 
 
 def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> list[Queue]:
     """Read the partitions of `scontrol --oneliner show partition`, and why this user cannot use one. ``qos``: of
     `accounts`."""
-    return [Queue(r['PartitionName'], default=r.get('Default') == 'YES', longest=seconds(r.get('MaxTime', '')),
-                  most_nodes=int(most) if (most := r.get('MaxNodes', '')).isdecimal() else None,
-                  closed=_slurm_closed(r, groups, qos), up=r.get('State') == 'UP',
-                  exclusive='EXCLUSIVE' in r.get('OverSubscribe', '') or r.get('Exclusive') == 'NODE',
-                  memory=next((f'{key}={r[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
-                               if r.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), ''),
-                  rules=_rules(r))
-            for r in slurm.records(text, 'PartitionName')]
+    return [_slurm_queue(record, groups, qos) for record in slurm.records(text, 'PartitionName')]
+
+
+def _slurm_queue(record: dict[str, str], groups: set[str], qos: Mapping[str, list[str]]) -> Queue:
+    most = record.get('MaxNodes', '')
+    by_default = [f'{key}={record[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
+                  if record.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')]
+    return Queue(
+        name=record['PartitionName'],
+        default=record.get('Default') == 'YES',
+        longest=seconds(record.get('MaxTime', '')),
+        most_nodes=int(most) if most.isdecimal() else None,
+        closed=_slurm_closed(record, groups, qos),
+        exclusive='EXCLUSIVE' in record.get('OverSubscribe', '') or record.get('Exclusive') == 'NODE',
+        up=record.get('State') == 'UP',
+        memory=by_default[0] if by_default else '',
+        rules=_rules(record))
 
 
 #: The rules of a partition about a job's account and QOS.
@@ -223,7 +269,8 @@ def refused(rules: Mapping[str, str], accounts: Iterable[str], qos: Iterable[str
     """Return the rule that refuses a job with any of these accounts, or any of these QOS; '' for none."""
     for key, rule in rules.items():
         own, named = set(accounts if key.endswith('Accounts') else qos), set(rule.split(','))
-        if own and (not own & named if key.startswith('Allow') else own <= named):
+        refuses = not own & named if key.startswith('Allow') else own <= named
+        if own and refuses:
             return f'{key}={rule}'
     return ''
 
@@ -254,17 +301,23 @@ def licences(text: str) -> list[str]:
 
 def mpi_type(listed: str, default: str) -> str:
     """Return the plugin that srun must be given; '' where its default starts ranks of one MPI job."""
+    if default.startswith(_PLUGINS):
+        return ''
     offered = set(re.findall(r'\b[a-z]\w+', listed.partition('...')[2]))
-    return '' if default.startswith(_PLUGINS) else next((plugin for plugin in _PLUGINS if plugin in offered), '')
+    return next((plugin for plugin in _PLUGINS if plugin in offered), '')
 
 
 def accounts(text: str) -> tuple[str, dict[str, list[str]]]:
     """Read `sacctmgr -nP ... format=defaultaccount,account,qos,defaultqos`: the default account, and the QOS of
     each account, first that of a job that names none."""
     rows = [[*line.split('|'), '', ''] for line in text.splitlines() if '|' in line]
-    return (rows[0][0] if rows else ''), {
-        account: sorted(filter(None, qos.split(',')), key=lambda name: name != (default or 'normal'))
-        for _, account, qos, default, *_ in rows if account}
+    first = rows[0][0] if rows else ''
+    qos_of = {}
+    for _, account, qos, default, *_ in rows:
+        if account:
+            names, own = list(filter(None, qos.split(','))), default or 'normal'
+            qos_of[account] = [name for name in names if name == own] + [name for name in names if name != own]
+    return first, qos_of
 
 
 #: Resources that every node has, and that say nothing about its kind.
@@ -274,42 +327,67 @@ _COMMON = {'arch', 'host', 'vnode', 'mem', 'ncpus', 'ngpus', 'vmem', 'Qlist', 'h
 
 def pbs_nodes(text: str, queues: str) -> list[Node]:
     """Read the hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
-    found = hosts(text)
+    found, shown = hosts(text), records(queues, 'Queue: ')
     served: dict[str, list[str]] = {host.name: [] for host in found}
-    shown = records(queues, 'Queue: ')
     ways = [(queue, end) for queue, record in shown.items() for end in _destinations(record) or [queue]]
     for queue, name in ways:
-        # a queue asks this of each node for all of its jobs, amounts aside
-        chunk = {key.partition('.')[2]: value for key, value in shown.get(name, {}).items()
-                 if key.startswith('default_chunk.') and size(value) is None}
-        for host in left(found, name, chunk):
-            # Qlist: customary, without a default_chunk
-            if name in host.resources.get('Qlist', name).split(',') and queue not in served[host.name]:
+        for host in left(found, name, _chunk(shown.get(name, {}))):
+            serves = name in host.resources.get('Qlist', name).split(',')     # customary, without a default_chunk
+            if serves and queue not in served[host.name]:
                 served[host.name].append(queue)
     return [_node(host, tuple(served[host.name])) for host in found]
 
 
+def _chunk(queue: Mapping[str, str]) -> dict[str, str]:
+    """Return what a queue asks of each node for all of its jobs, amounts aside."""
+    chunk = {}
+    for key, value in queue.items():
+        if key.startswith('default_chunk.') and size(value) is None:
+            chunk[key.partition('.')[2]] = value
+    return chunk
+
+
 def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
     have = host.resources
+    labels = [f'{key}={value}' for key, value in have.items() if _is_label(key, value)]
+    kinds = [value.lower() for key, value in have.items() if re.search(r'gpu_?(type|model|name)', key, re.I)]
     count = int(have['ngpus']) if have.get('ngpus', '').isdecimal() else 0
-    kind = next((value for key, value in have.items() if re.search(r'gpu_?(type|model|name)', key, re.I)), '')
-    labels = tuple(sorted(f'{key}={value}' for key, value in have.items()
-                          if key not in _COMMON and re.fullmatch(r'[\w.-]+', value) and not value.isdecimal()))
-    return Node(host.name, queues, cores=int(have.get('ncpus') or 1), threads=1,
-                memory_bytes=size(have.get('mem', '')) or 0, gpus=((kind.lower(), count),) if count else (),
-                labels=labels, up=host.is_available, state=','.join(sorted(host.states)))
+    return Node(
+        name=host.name,
+        queues=queues,
+        cores=int(have.get('ncpus') or 1),
+        threads=1,
+        memory_bytes=size(have.get('mem', '')) or 0,
+        gpus=((kinds[0] if kinds else '', count),) if count else (),
+        labels=tuple(sorted(labels)),
+        up=host.is_available,
+        state=','.join(sorted(host.states)))
+
+
+def _is_label(key: str, value: str) -> bool:
+    """Return whether a resource tells kinds of nodes apart: a word, and no amount."""
+    return key not in _COMMON and bool(re.fullmatch(r'[\w.-]+', value)) and not value.isdecimal()
 
 
 def pbs_queues(text: str, default: str, groups: set[str], user: str) -> list[Queue]:
     """Read the queues of `qstat -Q -f`. A routing queue gives what the largest of its destinations gives."""
     shown = records(text, 'Queue: ')
-    ways = {name: [shown[end] for end in _destinations(record) if end in shown]
-            if record.get('queue_type') == 'Route' else [record] for name, record in shown.items()}
-    return [Queue(name, default=name == default, reserved=(reserved := bool(RESERVATION.fullmatch(name))),
-                  closed=_pbs_closed(shown[name], groups, user, reserved),
-                  longest=_most(seconds(end.get('resources_max.walltime', '')) for end in ends),
-                  most_nodes=_most(size(end.get('resources_max.nodect', '')) for end in ends))
-            for name, ends in ways.items() if ends]
+    queues = []
+    for name, record in shown.items():
+        ends = [record]
+        if record.get('queue_type') == 'Route':
+            ends = [shown[end] for end in _destinations(record) if end in shown]
+        if not ends:
+            continue
+        reserved = bool(RESERVATION.fullmatch(name))
+        queues.append(Queue(
+            name=name,
+            default=name == default,
+            longest=_most(seconds(end.get('resources_max.walltime', '')) for end in ends),
+            most_nodes=_most(size(end.get('resources_max.nodect', '')) for end in ends),
+            closed=_pbs_closed(record, groups, user, reserved),
+            reserved=reserved))
+    return queues
 
 
 def _destinations(record: Mapping[str, str]) -> list[str]:
@@ -319,13 +397,16 @@ def _destinations(record: Mapping[str, str]) -> list[str]:
 
 def _most(limits: Iterable[int | None]) -> int | None:
     """Return the widest of some limits; None is without a limit."""
-    return None if None in (found := list(limits)) else max(found)
+    stated = list(limits)
+    return None if None in stated else max(stated)
 
 
 def _pbs_closed(record: dict[str, str], groups: set[str], user: str, reserved: bool) -> str:
-    for key in ('enabled', 'started'):
-        if record.get(key) != 'True' and not (key == 'started' and reserved):
-            return f'{key} = {record.get(key)}'
+    """Return the setting that keeps this user's jobs out of a queue; '' for none."""
+    if record.get('enabled') != 'True':
+        return f'enabled = {record.get("enabled")}'
+    if record.get('started') != 'True' and not reserved:
+        return f'started = {record.get("started")}'
     if record.get('from_route_only') == 'True':
         return 'from_route_only = True'
     for kind, own in (('group', groups), ('user', {user})):
@@ -345,31 +426,45 @@ _VARIABLES = {'SCRATCH': 'scratch', 'WORK': 'work', 'HOME': 'home'}
 def filesystems(mounts: str, env: Mapping[str, str],
                 writable: Callable[[str], bool]) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """Return this user's folders on the shared file systems of /proc/mounts, and the mount points without one."""
-    lines = ([*line.split(' '), '', '', '', ''] for line in mounts.splitlines())
-    shared = {re.sub(r'\\(\d{3})', lambda octal: chr(int(octal[1], 8)), point): kind
-              for _, point, kind, options, *_ in lines
-              if _SHARED.fullmatch(kind) and 'ro' not in options.split(',')}     # read-only ones are software
+    shared = dict(_shared(mounts))
     found, taken = {}, set()
     for variable, name in _VARIABLES.items():
         path = os.path.normpath(env.get(variable, ''))
-        point = max((p for p in shared if PurePath(path).is_relative_to(p)), key=len, default='')
-        if point and writable(path):
+        points = [point for point in shared if PurePath(path).is_relative_to(point)]
+        if points and writable(path):
+            point = max(points, key=len)
             found[name] = path, f'${variable}, {shared[point]} at {point}'
             taken.add(point)
     return found, [f'{kind} at {point}' for point, kind in shared.items() if point not in taken]
 
 
+def _shared(mounts: str) -> Iterator[tuple[str, str]]:
+    """Yield mount point and kind of the shared file systems; those that are read-only hold software."""
+    for line in mounts.splitlines():
+        _, point, kind, options, *_ = [*line.split(' '), '', '', '', '']
+        if _SHARED.fullmatch(kind) and 'ro' not in options.split(','):
+            yield re.sub(r'\\(\d{3})', lambda octal: chr(int(octal[1], 8)), point), kind
+
+
 def link(root: Tree) -> tuple[float, str] | None:
     """Return the rate of the fastest active port for MPI traffic on this node in MB/s, and its source."""
-    ports = []
+    return max([*_infiniband(root), *_slingshot(root)], default=None)
+
+
+def _infiniband(root: Tree) -> Iterator[tuple[float, str]]:
     for device in root.listing('sys/class/infiniband'):
         for port in root.names(f'sys/class/infiniband/{device}/ports'):
-            rate, state, layer = (root.text(f'sys/class/infiniband/{device}/ports/{port}/{name}') or ''
-                                  for name in ('rate', 'state', 'link_layer'))
-            if 'ACTIVE' in state and (found := re.match(r'([\d.]+) Gb/sec', rate)):
-                told = ', '.join(filter(None, (rate, layer)))
-                ports.append((float(found[1]) * 125, f'{device} port {port}: {told}'))
-    for name in root.names('sys/class/net', 'hsn'):         # HPE Slingshot
-        if (speed := root.number(f'sys/class/net/{name}/speed') or 0) > 0:
-            ports.append((speed / 8, f'{name}: {speed} Mb/s'))
-    return max(ports, default=None)
+            folder = f'sys/class/infiniband/{device}/ports/{port}'
+            rate, state, layer = (root.text(f'{folder}/{name}') or '' for name in ('rate', 'state', 'link_layer'))
+            gigabits = re.match(r'([\d.]+) Gb/sec', rate)
+            if gigabits and 'ACTIVE' in state:
+                words = ', '.join(filter(None, (rate, layer)))
+                yield float(gigabits[1]) * 125, f'{device} port {port}: {words}'
+
+
+def _slingshot(root: Tree) -> Iterator[tuple[float, str]]:
+    """Yield the ports of HPE Slingshot."""
+    for name in root.names('sys/class/net', 'hsn'):
+        speed = root.number(f'sys/class/net/{name}/speed') or 0
+        if speed > 0:
+            yield speed / 8, f'{name}: {speed} Mb/s'

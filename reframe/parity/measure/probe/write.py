@@ -93,30 +93,53 @@ def targets(likes: Iterable[Like]) -> dict[str, list[str]]:
 
 
 def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) -> str:
+    """Return the text of system.yaml."""
     likes, left = like_nodes(cluster)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=False)
-    environment.filters.update(environ=_environ_name)
-    environment.filters.update(short=short, quoted=quoted, json=json.dumps, span=_span, gib=_gib, arch=_arch)
+    environment.filters.update(environ=_environ_name, short=short, quoted=quoted, json=json.dumps, span=_span,
+                               gib=_gib, arch=_arch)
+    beyond_home = {key: folder for key, folder in host.filesystems.items() if key != 'home'}
     text = environment.get_template('system.yaml.j2').render(
-        name=name, cluster=cluster, host=host, today=today, likes=likes, left=left, counted=counted,
+        name=name,
+        cluster=cluster,
+        host=host,
+        today=today,
+        likes=likes,
+        left=left,
+        counted=counted,
         targets=targets(likes),
-        slurm=cluster.scheduler == 'slurm', source=_SOURCES[cluster.scheduler], scatter=submission.SCATTER,
-        hostname=f'^{re.escape(host.name)}$', built=codes.of_spack()[:2], CASE_SECONDS=_CASE_SECONDS,
-        modules='lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod',
+        slurm=cluster.scheduler == 'slurm',
+        source=_SOURCES[cluster.scheduler],
+        scatter=submission.SCATTER,
+        hostname=f'^{re.escape(host.name)}$',
+        built=codes.of_spack()[:2],
+        CASE_SECONDS=_CASE_SECONDS,
+        modules=_modules_system(),
         user=getpass.getuser() if cluster.account else '',
-        named={key: found for key, found in host.filesystems.items() if key != 'home'} or host.filesystems,
+        named=beyond_home or host.filesystems,
         others=f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else '')
     return ''.join(map(_line, text.splitlines()))
+
+
+def _modules_system() -> str:
+    """Return ReFrame's word for the module system of this shell."""
+    if 'LMOD_CMD' in os.environ:
+        return 'lmod'
+    return 'envmod' if 'MODULES_CMD' in os.environ else 'nomod'
 
 
 def _line(line: str) -> str:
     """Return a line with its comment, the text behind `## `, in the column of comments."""
     text, _, comment = line.partition('## ')
     text = text.rstrip()
-    width = 0 if not text else _COLUMN if len(text) < _COLUMN else len(text) + 2
-    return f'{text:<{width}}# {comment}\n' if comment else f'{text}\n'
+    if not comment:
+        return f'{text}\n'
+    width = 0
+    if text:
+        width = _COLUMN if len(text) < _COLUMN else len(text) + 2
+    return f'{text:<{width}}# {comment}\n'
 
 
 def _arch(gpu: str) -> str:
@@ -150,6 +173,8 @@ def quoted(text: str) -> str:
 
 #: Characters that a partition's name cannot have.
 _NO_NAME = r'[^A-Za-z0-9_-]'
+#: Seconds of a queue without a limit, to rank it by.
+_NO_LIMIT = 1 << 40
 #: Like nodes differ less in memory: a kernel keeps a little more on one than on another.
 _MEMORY = 0.1
 #: Generations of processors, in operators' words: they tell nodes of one size apart.
@@ -161,58 +186,98 @@ _PROCESSORS = re.compile(
 
 def like_nodes(cluster: BatchSystem) -> tuple[list[Like], dict[str, str]]:
     """Return the partitions worth measuring, and why each other queue was left out."""
-    queues, slurm = cluster.queues, cluster.scheduler == 'slurm'
-    members = {q.name: [node for node in cluster.nodes if q.name in node.queues] for q in queues}
-    left = {q.name: q.closed or 'a reservation' for q in queues if q.closed or q.reserved}
-    left |= {name: 'it has no nodes' for name, nodes in members.items() if not nodes}
-    found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], slurm)]
-    count = Counter(like.queue.name for like in found)
+    members = {}
+    for queue in cluster.queues:
+        members[queue.name] = [node for node in cluster.nodes if queue.name in node.queues]
+    left = {}
+    for queue in cluster.queues:
+        if queue.closed or queue.reserved:
+            left[queue.name] = queue.closed or 'a reservation'
+    for name, nodes in members.items():
+        if not nodes:
+            left[name] = 'it has no nodes'
+    found = []
+    for queue in cluster.queues:
+        if queue.name not in left:
+            found += _kinds(queue, members[queue.name], cluster.scheduler == 'slurm')
+    taken, of_node = _without_doubles(found)
+    queues_taken = {like.queue.name for like in taken}
+    for name, nodes in members.items():
+        if name not in left and name not in queues_taken:
+            same = dict.fromkeys(of_node[node.name] for node in nodes)
+            left[name] = f'its nodes are those of {", ".join(same)}'
+    order = list(members)
+    return sorted(taken, key=lambda like: (order.index(like.queue.name), like.name)), left
+
+
+def _without_doubles(found: list[Like]) -> tuple[list[Like], dict[str, str]]:
+    """Return the partitions that bring nodes which no better one has, and the partition of each node."""
+    kinds = Counter(like.queue.name for like in found)
+
     def rank(like: Like) -> tuple:
         """A queue of one kind comes before one of many kinds that shows up to twice as many of its nodes."""
-        alone = count[like.queue.name] == 1 and not like.mixed
-        return (-len(like.nodes) * (1 + alone) / (1 + like.mixed.count(';')), count[like.queue.name],
-                not like.queue.default, -(like.queue.longest or 1 << 40), like.name)
-    found.sort(key=rank)
-    taken, covered = [], {}
-    for like in found:
-        if new := {n.name for n in like.nodes} - set(covered):
+        alone = kinds[like.queue.name] == 1 and not like.mixed
+        of_each_kind = len(like.nodes) / (1 + like.mixed.count(';'))
+        longest = like.queue.longest or _NO_LIMIT
+        return -of_each_kind * (1 + alone), kinds[like.queue.name], not like.queue.default, -longest, like.name
+
+    taken: list[Like] = []
+    of_node: dict[str, str] = {}
+    for like in sorted(found, key=rank):
+        new = {node.name for node in like.nodes} - of_node.keys()
+        if new:
             taken.append(like)
-            covered |= dict.fromkeys(new, like.name)
-    order = list(members)
-    for name in order:
-        if name not in left and name not in {like.queue.name for like in taken}:
-            same = dict.fromkeys(covered[n.name] for n in members[name])
-            left[name] = f'its nodes are those of {", ".join(same)}'
-    return sorted(taken, key=lambda k: (order.index(k.queue.name), k.name)), left
+            of_node |= dict.fromkeys(new, like.name)
+    return taken, of_node
 
 
 def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
     """Return the kinds of a queue's nodes that its jobs can ask for, and the other nodes together as one kind."""
-    kinds: dict[tuple, list[Node]] = {}
-    for node in sorted(nodes, key=lambda n: n.memory_bytes):
-        fixed = node.cores, node.gpus, _kind(node), *filter(_names_processor, node.labels)
-        near = next((k for k in kinds if k[0] == fixed and node.memory_bytes <= k[1] * (1 + _MEMORY)), None)
-        kinds.setdefault(near or (fixed, node.memory_bytes), []).append(node)
+    kinds = _by_hardware(nodes)
     base = re.sub(_NO_NAME, '-', queue.name)
     if len(kinds) == 1:
         return [Like(base, queue, tuple(nodes), _gpus(nodes, slurm))]
     found, rest = [], []
-    for members in kinds.values():
+    for members in kinds:
         others = list(set(nodes) - set(members))
-        own = members[0].gpus and not set(members[0].gpus) & {g for n in others for g in n.gpus}
-        word = '' if own else _tells(members, others)
-        if own or word:
-            told = members[0].gpus[0][0] or 'gpu' if own else word.partition('=')[2] or word
-            options = (*([f'--constraint={word}' if slurm else word] if word else []), *_gpus(members, slurm))
-            found.append(Like(f'{base}-{re.sub(_NO_NAME, "-", told)}', queue, tuple(members), options))
+        gpus = members[0].gpus
+        own_gpus = bool(gpus) and not set(gpus) & {gpu for node in others for gpu in node.gpus}
+        label = '' if own_gpus else _tells(members, others)
+        if own_gpus:
+            word = gpus[0][0] or 'gpu'
+        elif label:
+            word = label.partition('=')[2] or label
         else:
             rest.append(members)
+            continue
+        options = [f'--constraint={label}' if slurm else label] if label else []
+        name = f'{base}-{re.sub(_NO_NAME, "-", word)}'
+        found.append(Like(name, queue, tuple(members), (*options, *_gpus(members, slurm))))
     if rest:
-        told = '; '.join(f'{len(kind)} of {kind[0].cores} cores, {_gib(kind[0])}'
-                         + ''.join(f', {count} {gpu or "GPUs"}' for gpu, count in kind[0].gpus)
-                         for kind in (rest if len(rest) > 1 else kinds.values()))
-        found.append(Like(base, queue, tuple(n for members in rest for n in members), mixed=told))
+        mixed = '; '.join(map(_hardware, rest if len(rest) > 1 else kinds))
+        found.append(Like(base, queue, tuple(node for members in rest for node in members), mixed=mixed))
     return found
+
+
+def _by_hardware(nodes: list[Node]) -> list[list[Node]]:
+    """Return the nodes by cores, GPUs, kind and processor; those of one kind differ little in memory."""
+    kinds: dict[tuple, list[list[Node]]] = {}
+    for node in sorted(nodes, key=lambda node: node.memory_bytes):
+        processor = tuple(filter(_names_processor, node.labels))
+        alike = kinds.setdefault((node.cores, node.gpus, _kind(node), processor), [])
+        near = [kind for kind in alike if node.memory_bytes <= kind[0].memory_bytes * (1 + _MEMORY)]
+        if near:
+            near[0].append(node)
+        else:
+            alike.append([node])
+    return sorted((kind for alike in kinds.values() for kind in alike), key=lambda kind: kind[0].memory_bytes)
+
+
+def _hardware(kind: list[Node]) -> str:
+    """Return `4 of 16 cores, 64 GiB, 2 a100`."""
+    first = kind[0]
+    gpus = ''.join(f', {count} {gpu or "GPUs"}' for gpu, count in first.gpus)
+    return f'{len(kind)} of {first.cores} cores, {_gib(first)}{gpus}'
 
 
 def _kind(node: Node) -> str:
@@ -221,7 +286,9 @@ def _kind(node: Node) -> str:
     words = {*node.labels, *node.state.split('+')}
     if not node.state:
         return re.sub(r'\d.*', '', node.name)
-    return 'cloud' if 'cloud' in words else next((_KINDS[word] for word in sorted(words) if word in _KINDS), '')
+    if 'cloud' in words:
+        return 'cloud'
+    return next((_KINDS[word] for word in sorted(words) if word in _KINDS), '')
 
 
 def _names_processor(label: str) -> bool:
@@ -230,10 +297,14 @@ def _names_processor(label: str) -> bool:
 
 def _tells(members: list[Node], others: list[Node]) -> str:
     """Return a label that all of ``members`` have and none of the others: a processor's, or else the shortest."""
-    common = set.intersection(*(set(n.labels) for n in members)) - {w for n in others for w in n.labels}
-    return min(common, key=lambda w: (not _names_processor(w), len(w), w), default='')
+    common = set.intersection(*(set(node.labels) for node in members))
+    own = common - {label for node in others for label in node.labels}
+    return min(own, key=lambda label: (not _names_processor(label), len(label), label), default='')
 
 
 def _gpus(members: list[Node], slurm: bool) -> tuple[str, ...]:
-    return tuple(f'--gres=gpu:{kind and kind + ":"}{count}' if slurm else f'ngpus={count}'
+    """Return the options that ask for all GPUs of a node."""
+    if not slurm:
+        return tuple(f'ngpus={count}' for _, count in members[0].gpus)
+    return tuple(f'--gres=gpu:{kind}:{count}' if kind else f'--gres=gpu:{count}'
                  for kind, count in members[0].gpus)
