@@ -129,6 +129,23 @@ def of_study(name: str) -> Iterator[Path]:
             os.environ[STUDY] = before
 
 
+@contextlib.contextmanager
+def of_results(folder: Path) -> Iterator[None]:
+    """Read this results folder, and the site that it lies in, if it does."""
+    variables = {'PARITY_RESULTS': str(folder.absolute())}
+    if (folder.absolute().parent / 'systems').is_dir():
+        variables['PARITY_SITE'] = str(folder.absolute().parent)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
 #: These folders measure and judge; other files (docs, a system's references) change no figure.
 _OURS = ('reframe', 'checks', 'jobs/programs')
 

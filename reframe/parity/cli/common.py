@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
+OLDEST = typer.Option('26h', '--max-age', metavar='TIME', help='With all systems: an older night is too old.')
 BY = typer.Option('', metavar='NAME', help='Who says so; by default the login name.')
 SYSTEM_OF_CELL = typer.Option('', '--system', help='The system of the cell; --list: of this system only.')
 
@@ -25,6 +26,15 @@ def demand_one(session: str, system: str) -> None:
     """Refuse a session and a system together."""
     if session and system:
         raise UsageError('--session and --system: give only one')
+
+
+def seconds(option: str, text: str) -> float:
+    """Return the seconds of a time such as 26h. UsageError for what is none."""
+    from parity.base import times
+    try:
+        return times.seconds(text)
+    except ValueError as err:
+        raise UsageError(f'{option}: {err}') from None
 
 
 def day(option: str, text: str, example: datetime.date) -> datetime.date:

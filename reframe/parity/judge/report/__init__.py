@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from parity.judge.report.previous import Previous
 
 
-def of_session(verdict: Verdict) -> list[Path]:
-    """Write results/report of a stored session, and return its files."""
+def of_session(verdict: Verdict, directory: Path | None = None) -> list[Path]:
+    """Write the report of a stored session into ``directory``, results/report by default; return its files."""
     from parity.judge.report import previous
-    return write(verdict, paths.results() / 'report', paths.site(), previous.of_session(verdict))
+    return write(verdict, directory or paths.results() / 'report', paths.site(), previous.of_session(verdict))
 
 
 def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | None = None) -> list[Path]:

@@ -1,0 +1,227 @@
+"""All systems of one or of several results folders: a row each, with the answer of its last night."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from parity.base import errors, files, paths, times
+from parity.base.console import Line
+from parity.base.errors import NothingMeasured, ParityError, UsageError
+from parity.base.figures import counted, duration, several
+from parity.base.text import columns, visible
+from parity.judge import report
+from parity.judge.nodes import listing
+from parity.judge.report import answer
+from parity.judge.report.drawings import Curve
+from parity.judge.report.export import measured
+from parity.judge.report.templates import template
+from parity.judge.store import database, history
+from parity.judge.store.plan_file import CELL
+from parity.judge.verdict import judge
+from parity.judge.verdict.model import WORDS, Verdict
+from parity.site import systems
+from parity.site.nodes import Scheduled
+
+#: Nights of a curve, and nights that a cell needs for a part in it.
+NIGHTS, FEWEST = 60, 3
+#: The precedence of exit codes over all systems (docs/commands.md).
+_PRECEDENCE = (errors.USAGE, errors.REGRESSED, errors.INFRASTRUCTURE, errors.MISSING, errors.OK)
+#: The scale of the curves goes this far up and down at least: noise must not look like a slowdown.
+LEAST = 0.05
+#: Steps up of a curve's drawing.
+_HEIGHT = 100
+#: A check's word in the table of coverage is the worst of its cells: the first of these that one has.
+_WORST = [word for word in WORDS if word != 'skipped'] + ['skipped']
+
+
+class PartSpeed(NamedTuple):
+    """The speed of a part of the machine by nights, as a share of its usual one. ``change``: of the last night."""
+
+    name: str
+    change: float
+    curve: Curve
+
+
+class SystemRow(NamedTuple):
+    """The answer of a system's last night. ``results``: the folder that has it; ``age``: seconds, None where
+    nothing is stored. ``stale``: it is too old. ``page``: the address of its own page."""
+
+    system: str
+    results: str
+    sentence: str
+    code: int
+    began: str = ''
+    age: float | None = None
+    stale: bool = False
+    incidents: Sequence[str] = ()
+    nodes: str = ''
+    parts: Sequence[PartSpeed] = ()
+    checks: dict[str, str] = {}
+    page: str = ''
+
+    @property
+    def age_text(self) -> str:
+        return '' if self.age is None else duration(self.age)
+
+
+#: Tells the nodes of a system now.
+Scheduler = Callable[[systems.System], Scheduled]
+
+
+def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Path | None = None
+         ) -> list[SystemRow]:
+    """Return a row for each system of these results folders, of this site's for none; the worst first.
+
+    ``oldest``: seconds from which on a night is stale. ``pages``: the folder to write each system's own page to.
+    UsageError for a folder without results, NothingMeasured where no system has a session."""
+    found: list[SystemRow] = []
+    for folder in folders or [paths.results()]:
+        with paths.of_results(folder):
+            if folders and not paths.database().is_file():
+                raise UsageError(f'{folder}: no results.db is here; name a results folder of parity')
+            for row, verdict in _of_folder(folder, oldest, scheduled):
+                if pages and verdict:
+                    number = sum(other.system == row.system for other in found)
+                    row = row._replace(page=f'systems/{row.system}{f"-{number + 1}" if number else ""}/index.html')
+                    report.of_session(verdict, (pages / row.page).parent)
+                found.append(row)
+    if all(row.age is None for row in found):
+        names = ', '.join(map(str, folders)) or paths.database()
+        raise NothingMeasured(f'{names}: no session of any system is stored; run: {paths.nightly()}')
+    return sorted(found, key=lambda row: (_PRECEDENCE.index(row.code), row.age is None, row.system))
+
+
+def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tuple[SystemRow, Verdict | None]]:
+    """Yield a row for each system that the site of a results folder describes, and its verdict.
+
+    A system that cannot be judged has the reason in its row: the others are judged all the same."""
+    stored = measured()
+    for name in systems.names():
+        try:
+            if name in stored:
+                verdict = judge.newest(system=name)
+                yield _row(name, folder, verdict, oldest, scheduled), verdict
+            elif not systems.read(name).detect:
+                yield SystemRow(name, str(folder), 'no session is stored', errors.OK), None
+        except ParityError as err:
+            yield SystemRow(name, str(folder), str(err).splitlines()[0], err.exit_code), None
+
+
+def _row(name: str, folder: Path, verdict: Verdict, oldest: float, scheduled: Scheduler) -> SystemRow:
+    last = database.newest(name)
+    age = time.time() - last.end
+    stale = not 0 <= age <= oldest
+    return SystemRow(
+        system=name,
+        results=str(folder),
+        sentence=answer.answered(verdict).answer.sentence,
+        code=verdict.exit_code or (errors.MISSING if stale else errors.OK),
+        began=times.minute(last.start),
+        age=age,
+        stale=stale,
+        incidents=[f'{one.number}: {one.title}' for one in verdict.incidents if not one.closed],
+        nodes=_nodes(name, scheduled),
+        parts=list(_parts(name)),
+        checks=_checks(verdict))
+
+
+def _nodes(name: str, scheduled: Scheduler) -> str:
+    """Say how many nodes there are, and how many are slow, out of service or never measured."""
+    system = systems.read(name)
+    now = scheduled(system)
+    nodes = listing.of_system(system, now)
+    words = []
+    for count, word in ((sum(bool(node.slower) for node in nodes), 'slow'),
+                        (sum(bool(node.out) for node in nodes), 'out of service'),
+                        (sum(node.measured is None for node in nodes), 'never measured')):
+        if count:
+            words.append(f'{count} {word}')
+    if now.unknown:
+        words.append('their states unknown')
+    return ', '.join([counted(len(nodes), 'node'), *words])
+
+
+def _checks(verdict: Verdict) -> dict[str, str]:
+    """Return the worst word of each check's cells."""
+    words: dict[str, set[str]] = {}
+    for cell in verdict.cells:
+        words.setdefault(cell.check, set()).add(cell.verdict)
+    return {check: next(word for word in _WORST if word in words[check]) for check in sorted(words)}
+
+
+# ---- the speed of the parts
+
+def _parts(name: str) -> Iterator[PartSpeed]:
+    """Yield the speed of each part of a system in its last nights, each cell beside its own median."""
+    nights = history.nights(history.load(name), *CELL, 'subsystem').filter(
+        pl.col('better') != '', pl.col('value') > 0).collect()
+    order = nights.unique('session').sort('start')['session'].tail(NIGHTS).to_list()
+    sign = pl.when(pl.col('better') == 'higher').then(1).otherwise(-1)
+    logs = nights.filter(pl.col('session').is_in(order)).with_columns(log=sign * pl.col('value').log())
+    log = pl.col('log')
+    usual = logs.with_columns(log=log - log.median().over(CELL), nights=pl.len().over(CELL))
+    by_night = usual.filter(pl.col('nights') >= FEWEST).group_by('subsystem', 'session').agg(log.mean())
+    at = {session: place for place, session in enumerate(order)}
+    speeds = {str(part): sorted((at[session], math.exp(mean)) for _, session, mean in of_part.iter_rows())
+              for (part,), of_part in by_night.group_by(['subsystem'])}
+    every = [speed for of_part in speeds.values() for _, speed in of_part]
+    low, high = min([1 - LEAST, *every]), max([1 + LEAST, *every])
+    for part, of_part in sorted(speeds.items()):
+        yield PartSpeed(part, of_part[-1][1] - 1, _curve(of_part, len(order), low, high))
+
+
+def _curve(speeds: Sequence[tuple[int, float]], nights: int, low: float, high: float) -> Curve:
+    """Return the drawing of a part's speeds; all parts of a system have one scale, from ``low`` to ``high``."""
+    curve = Curve('', '', '', max(nights - 1, 1), _HEIGHT, low, high)
+    points = [(place, curve.y(speed)) for place, speed in speeds]
+    x, y = points[-1]
+    line = 'M' + 'L'.join(f'{place} {height}' for place, height in points)
+    return curve._replace(line=line, end=f'M{x} {y}h0' if x == nights - 1 else '')
+
+
+# ---- what is printed
+
+def exit_code(found: Iterable[SystemRow]) -> int:
+    """Return the code of the worst system, in the precedence of a verdict."""
+    return min((row.code for row in found), key=_PRECEDENCE.index)
+
+
+def lines(found: Sequence[SystemRow]) -> Iterator[Line]:
+    """Yield a line for each system: its name, the age of its last night, and the sentence."""
+    table = columns([[row.system, row.age_text or '-', visible(row.sentence)] for row in found])
+    several_folders = len({row.results for row in found}) > 1
+    for row, text in zip(found, table, strict=True):
+        yield text, 'red' if row.code else ''
+        details = [f'last night {row.began}: too old'] if row.stale else []
+        details += [f'incident {incident}' for incident in row.incidents]
+        if several_folders:
+            details.append(row.results)
+        for detail in details:
+            yield f'    {visible(detail)}', 'dim'
+
+
+def document(found: Sequence[SystemRow]) -> list[dict[str, object]]:
+    """Return the same for --json, without the curves."""
+    return [{**row._asdict(), 'parts': {part.name: part.change for part in row.parts}} for row in found]
+
+
+def write(found: Sequence[SystemRow], directory: Path) -> Path:
+    """Write the page of all systems, and return its file."""
+    checks = sorted({check for row in found for check in row.checks})
+    named = several(sorted({row.results for row in found}))
+    systems_text = counted(len(found), 'system')
+    bad = sum(bool(row.code) for row in found)
+    title = f'{bad} of {systems_text} need a look' if bad else f'{systems_text}: nothing needs a look'
+    content = template('overview.html.j2').render(
+        rows=found, checks=checks, title=title, named=named, version=paths.version(),
+        today=f'{datetime.datetime.now():%Y-%m-%d %H:%M}')
+    file = directory / 'all.html'
+    files.write_all({file: content.encode()})
+    return file
