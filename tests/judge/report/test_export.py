@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import csv
+import functools
 import http.server
 import io
 import json
 import re
 import shutil
+import socket
 import subprocess
 import threading
 import time
+import urllib.parse
+import urllib.request
 
 import pytest
 
 from commands import parity, process
-from conftest import shell
+from conftest import PATIENCE, TOP, shell
 from parity.base import codes, units
 from parity.base.errors import UsageError
 from parity.measure.session import assemble
@@ -165,3 +169,66 @@ def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
     assert shell('grep -r hunter2 results', checkout).returncode == 1, 'no file has the secret'
     assert (sent['site'], sent['check_perf_rate_unit']) == ('here', 'MB/s') and 'check_parity' not in sent
     assert list((checkout / 'results/perflogs/local/default').glob('FileCopy.log')), 'the journal is written all the same'
+
+
+# ---- the dashboard
+
+DASHBOARD = json.loads((TOP / 'ci' / 'pipelines' / 'grafana-dashboard.json').read_text())
+QUERIES = [target['expr'] for panel in DASHBOARD['panels'] for target in panel['targets']]
+#: Of the export of the fixture: other figures have other units.
+NOT_MEASURED = {'parity_figure_bytes_per_second', 'parity_figure_operations_per_second'}
+
+
+def test_the_dashboard_asks_for_metrics_that_are_written(nights):
+    written = {line.partition('{')[0] for line in parity('export', '--openmetrics', '-').stdout.splitlines() if not line.startswith('#')}
+    asked = {name for query in QUERIES for name in re.findall(r'parity_\w+', query)}
+    assert asked - written <= NOT_MEASURED, asked - written
+    variables = {variable['name'] for variable in DASHBOARD['templating']['list']}
+    assert {name for query in QUERIES for name in re.findall(r'\$(\w+)', query)} <= variables
+
+
+@pytest.mark.skipif(not shutil.which('prometheus'), reason='no prometheus here')
+def test_prometheus_answers_each_query_of_the_dashboard(nights, tmp_path):
+    """Serve the metrics, and let Prometheus read them until it has."""
+    folder = tmp_path / 'served'
+    folder.mkdir()
+    (folder / 'metrics').write_text(parity('export', '--openmetrics', '-').stdout)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def guess_type(self, path):
+            return 'application/openmetrics-text; version=1.0.0'
+
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with socket.create_server(('127.0.0.1', 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / 'prometheus.yml').write_text(
+        'scrape_configs:\n  - job_name: parity\n    scrape_interval: 1s\n    static_configs:\n'
+        f'      - targets: ["127.0.0.1:{server.server_port}"]\n')
+    started = subprocess.Popen(['prometheus', f'--config.file={tmp_path / "prometheus.yml"}', f'--storage.tsdb.path={tmp_path / "data"}',
+                                f'--web.listen-address=127.0.0.1:{port}'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        def answer(query: str) -> list:
+            text = query.replace('$system', '.+').replace('$check', '.+')
+            with urllib.request.urlopen(f'http://127.0.0.1:{port}/api/v1/query?' + urllib.parse.urlencode({'query': text})) as page:
+                found = json.load(page)
+            assert found['status'] == 'success', found
+            return found['data']['result']
+
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                if answer('parity_exit_code'):
+                    break
+            except OSError:
+                assert started.poll() is None, 'Prometheus ended'
+            time.sleep(0.5)
+        for query in QUERIES:
+            assert answer(query) or any(name in query for name in NOT_MEASURED), query
+    finally:
+        started.kill()
+        started.wait()
+        server.shutdown()
