@@ -337,6 +337,7 @@ case "$1 $2" in
         mkdir -p "$place/._view/1/bin"
         ln -sfn ._view/1 "$place/view"
         eval "${INSTALL:-cp /bin/true '$xhpl'}" ;;
+    'find --only-missing') cat "$LOG.missing" 2>/dev/null || true ;;
     find*) cat "$LOG.installed" 2>/dev/null || true ;;
     'location --spack-root') echo "$here" ;;
     'location --repo') [ -d "$here/recipes" ] && echo "$here/recipes/spack_repo/$3" ;;
@@ -468,6 +469,26 @@ def test_a_check_for_cpus_never_gets_the_gpu_view_whose_binaries_start_with_a_dr
     assert not manifest.whole(built) and manifest.changed(built) == [] and manifest.changed(built.gpu) == ['cuda-stream']
     monkeypatch.setenv('INSTALL', GPU.replace('cp /bin/false', 'true'))
     with pytest.raises(InfrastructureError, match='view-gpu/bin/cuda-stream: is not there'):
+        build.build(builder, FACTS)
+
+
+SERVED = '''mkdir -p "$place/opt/.spack"
+            cp "$RECORD" "$place/opt/.spack/spec.json"
+            echo "HASH $place/opt" >"$LOG.missing"'''
+
+
+def test_a_binary_cache_that_serves_another_hash_is_told_with_both(builder, tmp_path, monkeypatch):
+    asks_for('stream@5.10')
+    number = (b'stream@5.10'.hex() * 32)[:32]
+    record = LOCK.with_name('served.spec.json')
+    for name, value in (('INSTALL', SERVED.replace('HASH', number)), ('LOG', tmp_path / 'log'), ('RECORD', record)):
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(InfrastructureError) as said:
+        build.build(builder, FACTS)
+    assert f'stream 5.10: the lock asks for /{number}, and a binary cache served /et6q2cze6l36p5upksicw3qml3yirf62 under' in str(said.value)
+    assert f'Remove the entry from the cache, or the cache from the configuration ({tmp_path}/a spack/bin/spack mirror list)' in str(said.value)
+    monkeypatch.setenv('RECORD', os.devnull)
+    with pytest.raises(InfrastructureError, match='is not there: its recipe, or a binary cache, said "installed" without it'):
         build.build(builder, FACTS)
 
 

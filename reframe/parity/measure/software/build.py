@@ -18,7 +18,7 @@ from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.base.figures import counted
 from parity.measure.machine import procfs
-from parity.measure.software import blas, environment, manifest, spack, steps, target
+from parity.measure.software import blas, environment, installed, manifest, spack, steps, target
 from parity.measure.software.blas import attempt
 from parity.measure.software.programs import SECONDS, prepared, root_variables
 from parity.measure.software.spack import Spack
@@ -201,9 +201,11 @@ def _build(command: Spack, system: System, place: Path, wanted: set[str],
                     steps=steps.Steps(needed, here))
     except InfrastructureError as err:
         failure = err
+    installed.refuse_others(command, place, needed)
+    if failure:
         made = _made(command, place, wanted)
         if not made or built and not built.names <= made:       # those in use are more
-            raise
+            raise failure
         command.run(place, 'env', 'view', 'regenerate')
         left, wanted, some = sorted(wanted - made), made, True
     tools = command.tools(place)
