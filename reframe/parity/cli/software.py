@@ -98,17 +98,25 @@ def _show(system: str, entry: SpackEnvironment, builds: dict[str, manifest.Manif
         if built.gpu or several:
             untried = '' if view.started else ' (no GPU driver at the build: none was started)'
             print(f'{environ}: {view.view}{untried}')
-        changed = set(manifest.changed(view))
-        width = max((len(package.spec) for package in view.packages.values()), default=0)
-        for package in view.packages.values():
-            lacking = sorted(changed & set(package.binaries))
-            state = counted(len(package.binaries), 'binary')
-            state = f'missing or changed: {" ".join(lacking)}' if lacking else state
-            blas = f'{package.blas:16} ' if several else ''
-            print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
-                  f'{blas}{package.target:12} {state}')
+        for line in _table(view, with_blas=several):
+            print(line)
     for doubt in manifest.doubts(system, built, entry):
         print(f'{system}: {entry.name}: {doubt}' if several else f'{system}: {doubt}')
+
+
+def _table(view: manifest.View, with_blas: bool) -> list[str]:
+    """Return a row for each package of a view: spec, hash, compiler, MPI, BLAS, target, state of its binaries."""
+    from parity.base import text
+    from parity.measure.software import manifest
+    changed = set(manifest.changed(view))
+    rows = []
+    for package in view.packages.values():
+        lacking = sorted(changed & set(package.binaries))
+        state = f'missing or changed: {" ".join(lacking)}' if lacking else counted(len(package.binaries), 'binary')
+        blas = [package.blas or '-'] if with_blas else []
+        rows.append([package.spec, f'/{package.hash[:7]}', package.compiler, package.mpi or '-', *blas,
+                     package.target, state])
+    return text.columns(rows)
 
 
 def facts(system: System) -> dict[str, Any]:

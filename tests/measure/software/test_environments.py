@@ -13,6 +13,7 @@ from test_software import script
 from test_spackenv import BUILD, CONCRETIZER, FACTS, LOCK, SPACK, asks_for
 
 from conftest import TOP, run_python, shell
+from parity.base import files
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
 from parity.measure.machine import procfs
@@ -121,6 +122,20 @@ def test_each_environment_has_its_lock_view_and_name_and_what_is_equal_is_counte
     assert software.status('local', True) == 0 and [*json.loads(capsys.readouterr().out)] == ['spack', 'v3', 'mpich']
     build.build_all(system, FACTS)
     assert capsys.readouterr().out.count('nothing to build') == 3
+
+
+def test_the_columns_of_status_are_as_wide_as_their_longest_names(stated, monkeypatch, capsys):
+    system = stated()
+    built(system, monkeypatch)
+    made = manifest.read('local', 'mpich')
+    hpl = made.packages['hpl'].model_copy(update={'compiler': 'intel-oneapi-compilers 2025.1.0', 'mpi': 'mpich 4.0.2', 'blas': 'netlib-lapack 3.11.0'})
+    npb = hpl.model_copy(update={'spec': 'npb@3.4.3', 'blas': '', 'mpi': ''})
+    files.write(manifest.file_of('local', 'mpich'), made.model_copy(update={'packages': {'hpl': hpl, 'npb': npb}}).model_dump_json())
+    capsys.readouterr()
+    software.status('local', False)
+    *_, one, other = [line for line in capsys.readouterr().out.splitlines() if '/' in line and '@' in line]
+    assert one.split() == ['hpl@2.3', f'/{hpl.hash[:7]}', 'intel-oneapi-compilers', '2025.1.0', 'mpich', '4.0.2', 'netlib-lapack', '3.11.0', 'x86_64_v3', '1', 'binary']
+    assert one.index('x86_64_v3') == other.index('x86_64_v3') and other.split()[-5:] == ['-', '-', 'x86_64_v3', '1', 'binary']
 
 
 def test_a_build_of_one_environment_leaves_those_of_the_others(stated, monkeypatch):

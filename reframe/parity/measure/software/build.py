@@ -128,7 +128,7 @@ def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: 
         with contextlib.suppress(OSError):      # a full disk: go on to say what failed
             manifest.attempted(system.name, entry.name, began, str(err)[:400])
         if built:
-            print(f'parity: {title}: {manifest.not_built(system.name, built)}', file=sys.stderr)
+            print(f'parity: {title}: in use: the build of {built.built or "before"}', file=sys.stderr)
         raise
     _commit_lock(system, place, entry)
     # a session may still use the build before; packages stay Spack's
@@ -244,7 +244,7 @@ def _refuse_unfit(system: System, place: Path) -> None:
     """Raise UsageError where something that the lock needs is not here, or it was made without its compilers."""
     specs = spack.locked(place)['concrete_specs']
     if absent := _absent_externals(specs):
-        raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
+        raise UsageError(f'{place / "spack.lock"}: names what is not on this machine: {", ".join(absent)}: go to '
                          f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
     if not any(spec['name'] == 'compiler-wrapper' for spec in specs.values()):
         raise UsageError(f'{place / "spack.lock"}: made while its compilers did not run: correct them in '
