@@ -20,7 +20,7 @@ BUNDLE = 'without GitHub: parity software mirror DIR elsewhere, then PARITY_SOFT
 def machine(site, monkeypatch):
     """A machine that has all that Spack's builds need from the distribution."""
     monkeypatch.delenv(remedies.TRIED, raising=False)
-    monkeypatch.setattr(environment, 'missing', lambda: [])
+    monkeypatch.setattr(environment, 'missing', lambda entries: [])
     monkeypatch.setattr(environment, 'owned', lambda package: '')
     (site.parents[2] / '.venv').mkdir()
     return site.parents[2]
@@ -64,7 +64,7 @@ def test_a_package_that_is_installed_is_no_remedy(machine, monkeypatch):
 
 @pytest.mark.parametrize('user, said', [(0, 'as root: apt-get install gfortran; '), (1000, remedies.AS_ROOT)])
 def test_no_bundle_is_named_where_the_distribution_lacks_what_builds_need(machine, monkeypatch, user, said):
-    monkeypatch.setattr(environment, 'missing', lambda: ['gfortran'])
+    monkeypatch.setattr(environment, 'missing', lambda entries: ['gfortran'])
     monkeypatch.setattr(os, 'geteuid', lambda: user)
     monkeypatch.setenv(remedies.TRIED, 'tried')
     local = systems.read('local')
@@ -100,7 +100,7 @@ def test_a_code_of_spack_is_built_or_comes_in_a_bundle(machine, monkeypatch):
     os.utime(refused, (time.time() - 90000,) * 2)
     assert remedies.next_step(local, (), of_spack(), ()) == 'parity software build --system local', 'a day is over'
     assert remedies.next_step(local, (), [], ()) == ''
-    monkeypatch.setattr(environment, 'missing', lambda: ['gfortran'])
+    monkeypatch.setattr(environment, 'missing', lambda entries: ['gfortran'])
     assert remedies.next_step(local, (), of_spack(), ()) == remedies.AS_ROOT
 
 
@@ -112,7 +112,7 @@ def test_doctor_names_the_bundle_beside_the_build(machine):
 
 
 def test_what_the_distribution_lacks_is_said_before_spack_is_cloned(machine, monkeypatch):
-    monkeypatch.setattr(environment, 'missing', lambda: ['gfortran'])
+    monkeypatch.setattr(environment, 'missing', lambda entries: ['gfortran'])
     monkeypatch.setattr(fetch, 'clone', lambda *_: pytest.fail('cloned'))
     monkeypatch.setattr(build.spack, 'chosen', lambda: pytest.fail('looked for a Spack'))
     with pytest.raises(UsageError, match='apt install gfortran'):

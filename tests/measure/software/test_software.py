@@ -258,6 +258,12 @@ def test_which_blas_is_loaded(libraries, name, note):
     assert variables == ({'OPENBLAS_NUM_THREADS': '1'} if name == 'OpenBLAS' else {})
 
 
+@pytest.mark.parametrize('package, slow', [('netlib-lapack 3.11.0', False), ('openblas 0.3.21', True), ('', True)])
+def test_the_slow_blas_needs_no_note_where_the_lock_asks_for_it(package, slow):
+    facts, _, said = blas.of('xhpl', {'libblas.so.3': '/usr/lib/x/blas/libblas.so.3'}, {}, AVX512, package)
+    assert facts['name'] == 'reference BLAS' and ('libopenblas0-pthread' in said) == slow
+
+
 # ---- a prefix, PATH
 
 XHPL = 'echo "HPLinpack 2.3  --  High-Performance Linpack benchmark"'

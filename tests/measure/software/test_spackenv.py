@@ -22,6 +22,7 @@ from parity.measure.session import assemble
 from parity.measure.software import build, environment, fetch, launcher, manifest, spack, steps
 from parity.measure.software.spack import Spack
 from parity.site import systems
+from parity.site.systems import SpackEnvironment
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
 FACTS = {'llc_bytes': 32e6, 'memory_bytes': 16e9}
@@ -204,6 +205,26 @@ def test_the_distributions_compiler_mpi_and_blas_are_externals_and_are_named_whe
     assert compilers.keys() == {'c', 'cxx', 'fortran'} and all(os.access(program, os.X_OK) for program in compilers.values())
     mpi, = found['mpi']['require']
     assert found[mpi]['externals'][0]['spec'].startswith(f'{mpi}@') and not any(package.get('buildable') for package in found.values())
+
+
+@pytest.mark.parametrize('stated, asked', [
+    ([''], True), (['openblas@0.3'], True), (['netlib-lapack', 'openblas'], True), (['netlib-lapack'], False), (['netlib-lapack', 'intel-oneapi-mkl'], False)])
+def test_openblas_is_asked_for_only_where_an_environment_takes_it(monkeypatch, stated, asked):
+    monkeypatch.setattr(environment, 'owned', lambda package: '')
+    entries = [SpackEnvironment(name='one', blas=blas) for blas in stated]
+    assert ('libopenblas-dev' in environment.missing(entries)) == asked
+    with pytest.raises(UsageError, match='apt install .*zlib1g-dev') as said:
+        environment.demand_packages(entries[0])
+    assert ('openblas' in str(said.value)) == (stated[0] in ('', 'openblas@0.3'))
+
+
+def test_a_library_that_is_not_installed_is_no_external(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, 'demand_packages', lambda entry: None)
+    monkeypatch.setattr(environment, 'owned', lambda package: '' if package == 'libopenblas-dev' else '1.2')
+    monkeypatch.setattr(environment, '_version', lambda program: '1')
+    monkeypatch.setattr(environment, '_mpi', dict)
+    found = yaml.safe_load((environment.write_externals(tmp_path) / 'packages.yaml').read_text())['packages']
+    assert 'openblas' not in found and found['zlib']['externals'][0]['spec'] == 'zlib@1.2'
 
 
 VERSIONS = {'MPICH': r"printf 'HYDRA build details:\n    Version:     5.0.2\n'", 'Open MPI': "echo 'mpirun (Open MPI) 4.1.4'",

@@ -88,6 +88,7 @@ for name in ('openblas_get_corename', 'openblas_get_config'):
 #: Words in the names of libraries. Debian's libblas.so.3 may stand for any: its folder has the word.
 _LIBRARIES = {'openblas': 'OpenBLAS', 'mkl_rt': 'MKL', 'mkl_core': 'MKL', 'blis': 'BLIS', 'atlas': 'ATLAS',
               'armpl': 'Arm PL', 'essl': 'ESSL'}
+_REFERENCE = 'reference BLAS'
 
 
 def loaded(program: str, env: Mapping[str, str]) -> dict[str, str]:
@@ -105,19 +106,24 @@ def library(libraries: Mapping[str, str]) -> tuple[str, str]:
     for soname, path in real.items():
         if soname.startswith('libblas.so'):
             folder = os.path.dirname(path)
-            return next((name for word, name in _LIBRARIES.items() if word in folder), 'reference BLAS'), path
+            return next((name for word, name in _LIBRARIES.items() if word in folder), _REFERENCE), path
     return '', ''
 
 
 #: The BLAS of a package of Spack.
-_OF_SPACK = {'openblas': 'OpenBLAS', 'netlib-lapack': 'reference BLAS', 'intel-oneapi-mkl': 'MKL', 'blis': 'BLIS',
+_OF_SPACK = {'openblas': 'OpenBLAS', 'netlib-lapack': _REFERENCE, 'intel-oneapi-mkl': 'MKL', 'blis': 'BLIS',
              'amdblis': 'BLIS', 'atlas': 'ATLAS', 'armpl-gcc': 'Arm PL', 'essl': 'ESSL'}
+
+
+def _of_spack(package: str) -> str:
+    """Return the BLAS of a package of Spack, such as `openblas 0.3.21`; '' of another."""
+    return _OF_SPACK.get(package.partition(' ')[0], '')
 
 
 def another(package: str, program: str, env: Mapping[str, str]) -> str:
     """Return why a program does not use the BLAS that Spack's lock names (`openblas 0.3.21`); '' where it does, or
     where none tells."""
-    wanted = _OF_SPACK.get(package.partition(' ')[0], '')
+    wanted = _of_spack(package)
     name, path = library(loaded(os.path.realpath(program), env))
     if not wanted or not name or name == wanted:
         return ''
@@ -125,14 +131,17 @@ def another(package: str, program: str, env: Mapping[str, str]) -> str:
 
 
 def of(program: str, libraries: Mapping[str, str], env: Mapping[str, str],
-       flags: frozenset[str]) -> tuple[dict[str, Any], dict[str, str], str]:
-    """Return facts on the BLAS among the ``libraries`` of a program, the variables that it needs, and a note."""
+       flags: frozenset[str], package: str = '') -> tuple[dict[str, Any], dict[str, str], str]:
+    """Return facts on the BLAS among the ``libraries`` of a program, the variables that it needs, and a note.
+    ``package``: the BLAS that Spack's lock names; the slow one needs no note where it was asked for."""
     name, path = library(libraries)
     if not name:
         return {}, {}, f'the BLAS of {program} is unknown: ldd shows none'
     if name != 'OpenBLAS':
-        slow = f'{program} uses the slow reference BLAS (Debian and Ubuntu: apt install libopenblas0-pthread)'
-        return {'name': name, 'version': None, 'library': path}, {}, slow if name == 'reference BLAS' else ''
+        slow = ''
+        if name == _REFERENCE and _of_spack(package) != _REFERENCE:
+            slow = f'{program} uses the slow reference BLAS (Debian and Ubuntu: apt install libopenblas0-pthread)'
+        return {'name': name, 'version': None, 'library': path}, {}, slow
     facts, coretype, note = choose(path, flags, env)
     # one thread a rank; a check that wants more says so
     variables = {'OPENBLAS_NUM_THREADS': '1'} | ({'OPENBLAS_CORETYPE': coretype} if coretype else {})

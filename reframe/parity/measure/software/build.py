@@ -168,7 +168,7 @@ def _wanted(system: str, only: Sequence[str], entry: SpackEnvironment) -> set[st
 
 def _written(system: System, facts: dict[str, Any], entry: SpackEnvironment) -> tuple[Spack, Path]:
     if system.detect:       # before Spack is cloned
-        environment.demand_packages()
+        environment.demand_packages(entry)
     command = spack.chosen()
     if own := command.given():
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')

@@ -8,6 +8,7 @@ import re
 import runpy
 import shutil
 import subprocess
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,7 +80,7 @@ def write(system: System, facts: dict[str, Any], given: Any = None, entry: Spack
     own = dict.fromkeys((own_scope(system.name, entry.name), scope(system.name)))
     scopes = [str(folder) for folder in own if any(folder.glob('*.yaml'))]
     if system.detect:
-        scopes.append(str(write_externals(home / 'externals', nvcc(system.name, entry.name))))
+        scopes.append(str(write_externals(home / 'externals', nvcc(system.name, entry.name), entry)))
     manifest = _manifest()
     manifest['specs'] = [_sized(spec, facts) for spec in _specs(entry)]
     manifest['include'] = scopes
@@ -220,10 +221,14 @@ _PROVIDERS = {'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib', 'unw
 _MPIS = {'Open MPI': ('openmpi', 'openmpi-bin', 'libopenmpi-dev'), 'MPICH': ('mpich', 'mpich', 'libmpich-dev')}
 
 
-def missing() -> list[str]:
-    """Return the packages of the distribution that a build for this machine needs and that are not installed."""
+def missing(entries: Sequence[SpackEnvironment] = (ONLY,)) -> list[str]:
+    """Return the packages of the distribution that a build of these environments for this machine needs and that
+    are not installed. Spack builds a BLAS that an environment states, but for OpenBLAS."""
     packages = {package for program, package in NEEDED.items() if not _here(program)} | _lacks_of_mpi()
-    return [*sorted(packages), *(package for package in _LIBRARIES.values() if not owned(package))]
+    libraries = dict(_LIBRARIES)
+    if all(entry.blas and not entry.blas.startswith('openblas') for entry in entries):
+        del libraries['openblas']
+    return [*sorted(packages), *(package for package in libraries.values() if not owned(package))]
 
 
 def _lacks_of_mpi() -> set[str]:
@@ -239,17 +244,18 @@ def _lacks_of_mpi() -> set[str]:
     return {_MPIS[name][2]} if name in _MPIS and not launcher.of_compiler(str(mpicc)) else set()
 
 
-def demand_packages() -> None:
+def demand_packages(entry: SpackEnvironment = ONLY) -> None:
     """Raise UsageError, with the packages to install, where a build for this machine lacks some."""
-    if lacking := missing():
+    if lacking := missing([entry]):
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(lacking)} (without root: docs/without-root.md)')
 
 
-def write_externals(folder: Path, nvcc: str = '') -> Path:
+def write_externals(folder: Path, nvcc: str = '', entry: SpackEnvironment = ONLY) -> Path:
     """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). Raises as `demand_packages` does."""
-    demand_packages()
-    libraries = {name: owned(package) for name, package in _LIBRARIES.items()}
+    demand_packages(entry)
+    installed = {name: owned(package) for name, package in _LIBRARIES.items()}
+    libraries = {name: version for name, version in installed.items() if version}
     packages = _packages(libraries) | _mpi() | ({'cuda': _cuda(nvcc)} if nvcc else {})
     files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
     return folder

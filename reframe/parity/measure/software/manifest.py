@@ -256,9 +256,10 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
     for_gpu = Path(built.view).parent.name == 'view-gpu'
     absent = {feature: why for package, why in apart.items() for feature in codes.made_by(package, for_gpu)}
     math, env_vars = {}, {}
-    if using := next((code for package in whole for code in codes.of_package(package) if code.blas), None):
-        program = os.path.realpath(Path(built.view, using.binaries[0]))
-        math, env_vars, note = blas.of(using.binaries[0], blas.loaded(program, env), env, flags)
+    if using := next((package for package in whole if any(code.blas for code in codes.of_package(package))), ''):
+        binary = next(code.binaries[0] for code in codes.of_package(using) if code.blas)
+        libraries = blas.loaded(os.path.realpath(Path(built.view, binary)), env)
+        math, env_vars, note = blas.of(binary, libraries, env, flags, whole[using].blas)
         math.pop('core_unaided' if 'core' in math else 'version', None)     # a part of the hash that results carry
         notes += [f'{name}: {note}'] if math and note else []
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities(whole)}

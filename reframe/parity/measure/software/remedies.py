@@ -47,7 +47,7 @@ def spack(system: System) -> str:
 
 def can_build(system: System) -> bool:
     """Return whether all is here that Spack takes from this machine's distribution."""
-    return not system.detect or not environment.missing()
+    return not system.detect or not environment.missing(system.builds)
 
 
 def next_step(system: System, absent: Collection[str], lacking: Collection[str], here: Collection[str]) -> str:
@@ -73,7 +73,7 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
     if _spack_is_out_of_reach() and VARIABLE not in os.environ and (buildable or is_root):
         return codes.without_github(system.name)
     if not buildable:
-        return _install(environment.missing()) if tried and is_root else AS_ROOT
+        return _install(environment.missing(system.builds)) if tried and is_root else AS_ROOT
     return why if tried else f'parity software build --system {system.name}'
 
 
