@@ -17,9 +17,12 @@ _SMALL_MODEL_BYTES = 2 * 10**9
 
 
 def sized(spec: str, facts: Mapping[str, float]) -> str:
-    """Return the spec with arrays for these ``facts`` of a node (llc_bytes, memory_bytes). Where the memory cannot
-    hold them, keep the pinned ones, or take the longest that it holds: the check labels the figures `cached`."""
-    elements = array_elements(facts['llc_bytes'], facts['memory_bytes'])
+    """Return the spec with arrays for these ``facts`` of a node (llc_bytes, memory_bytes). Where no cache is
+    known, or the memory cannot hold them, keep the pinned ones, or take the longest that it holds: the check
+    labels the figures `cached`."""
+    elements = 0
+    if facts.get('llc_bytes'):
+        elements = array_elements(facts['llc_bytes'], facts['memory_bytes'])
     if not elements:
         elements = max(held_elements(facts['memory_bytes']), _MILLION)
         pinned = re.search(r' stream_array_size=(\d+)', spec)

@@ -62,6 +62,8 @@ def test_stream_is_pinned_and_its_arrays_are_as_long_as_the_caches_ask_for(site)
     for caches, memory, words in ((32e6, 16e9, 'stream_array_size=16000000'), (256e6, 64e9, 'stream_array_size=128000000 cflags="-mcmodel=medium"')):
         spec, = (s for s in asked(site, {'llc_bytes': caches, 'memory_bytes': memory})['specs'] if s.startswith('stream'))
         assert re.fullmatch(rf'stream@git\.[0-9a-f]{{40}}=5\.10 \+openmp {words}', spec)
+    small, = (s for s in asked(site, {'memory_bytes': 1.2e9})['specs'] if s.startswith('stream'))
+    assert small.endswith('stream_array_size=30000000'), 'a cluster states its memory, and not its caches'
 
 
 def test_whatever_decides_the_lock_changes_the_inputs(site):

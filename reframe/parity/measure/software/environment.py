@@ -167,9 +167,10 @@ def _toolchain(entry: SpackEnvironment) -> dict[str, Any]:
 
 
 def _sized(spec: str, facts: dict[str, Any]) -> str:
-    """Return the spec with compiled-in arrays, if its code has any, as long as this system's caches ask for."""
+    """Return the spec with compiled-in arrays, if its code has any: as long as the caches ask for and the memory
+    holds."""
     sized = _of_build(spec).get('sized')
-    return sized(spec, facts) if sized and facts.get('llc_bytes') and facts.get('memory_bytes') else spec
+    return sized(spec, facts) if sized and facts.get('memory_bytes') else spec
 
 
 def _of_build(spec: str) -> dict[str, Any]:
