@@ -123,12 +123,12 @@ def _between(wanted: str, environs: list[str]):
     from parity.judge.report import show
     if wanted.isdecimal():
         raise UsageError(f'--environ compares environments of a case, not of incident {wanted}: name the case')
-    known = show.newest()
+    known = show.cells_like(wanted)
     cells = [known[name] for name in show.fitting(wanted, known)]
     cases = sorted({f'{cell.case.replace(" ", "")}@{cell.system}:{cell.partition}' for cell in cells})
     if len(cases) != 1:
-        raise UsageError(f'{wanted!r} fits {len(cases)} cases of the newest sessions; ' + (
-            'name one: ' + several(cases) if cases else 'parity verdict --all lists them'))
+        raise UsageError(f'{wanted!r} fits {len(cases)} cases that were measured; ' + (
+            'name one: ' + several(cases) if cases else 'parity verdict --all lists those of the newest session'))
     one = cells[0]
     offered = {cell.environ for cell in known.values() if (cell.case, cell.system, cell.partition) == (
         one.case, one.system, one.partition) and cell.environ}

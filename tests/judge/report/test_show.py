@@ -75,6 +75,8 @@ def test_a_cell_is_that_of_the_newest_session_that_planned_it_or_of_its_last_fig
     for _ in range(show.SESSIONS):
         stored.add(case(101.0))
     assert show.find('rare.hpl')[0].session.uuid == '00000000-0'
+    assert 'Rare.hpl@local:default' in show.cells_like('rare') and 'Toy.hpl@local:default' in show.cells_like('toy')
+    assert 'Rare.hpl@local:default' not in show.cells_like('toy') and not show.fitting('nothing', show.cells_like('nothing'))
 
 
 def test_reruns_stand_beside_their_night_in_json_too(stored):

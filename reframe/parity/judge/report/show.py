@@ -343,6 +343,17 @@ def _first(lines: list[str]) -> str:
     return '\n  '.join(shown)
 
 
+def cells_like(wanted: str) -> dict[str, Cell]:
+    """Return the cells of the newest sessions by name. Where ``wanted`` fits none there, return those of the newest
+    session that has a figure of such a cell."""
+    cells = newest()
+    if fitting(wanted, cells):
+        return cells
+    for verdict in _older(wanted):
+        return names(verdict.cells)
+    return cells
+
+
 def newest() -> dict[str, Cell]:
     """Return every cell of the newest sessions by name, as it was when it was planned last."""
     if not database.uuids():
