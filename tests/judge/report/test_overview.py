@@ -97,6 +97,26 @@ def test_the_speed_of_a_part_is_beside_its_median(stored, site):
     assert [round(change, 6) for change in found['local']['parts'].values()] == [-0.1]
 
 
+def test_what_is_slower_on_one_system_only_is_stated(stored, site, results, tmp_path):
+    """Of two systems with the same software, one loses a tenth for three nights."""
+    def night(ago: float, value: float) -> None:
+        began = time.time() - ago * DAY - 600
+        stored.add(case(value, latency='absent'), time_start_unix=began, time_end_unix=began + 60)
+
+    for ago in range(16, 3, -1):
+        night(ago, 100.0 + ago % 2 * 0.1)
+    other = tmp_path / 'other'
+    shutil.copytree(results, other / 'results')
+    shutil.copytree(site.parents[1], other / 'systems')
+    for ago in (2, 1, 0):
+        night(ago, 90.0)
+    done = parity('verdict', '--all-systems', '--json', '--max-age', '99d', '--results', str(results), '--results', str(other / 'results'))
+    assert done.stdout, done.stderr
+    slow, sound = json.loads(done.stdout)['systems']
+    assert done.returncode == 1 and slow['results'] == str(results) and sound['alone'] == []
+    assert slow['alone'] == ['Toy: hpl: slower here only; with the same software as before on local']
+
+
 @pytest.mark.parametrize('words, code, why', [
     (['verdict', '--all-systems'], 3, 'no session of any system is stored'),
     (['verdict', '--all-systems', '--results', '/nowhere'], 2, 'no results.db is here'),

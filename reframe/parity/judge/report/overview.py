@@ -29,6 +29,8 @@ from parity.judge.verdict.model import WORDS, Verdict
 from parity.site import systems
 from parity.site.nodes import Scheduled
 
+#: Lines on what is slower on one system only.
+_ALONE = 3
 #: Nights of a curve, and nights that a cell needs for a part in it.
 NIGHTS, FEWEST = 60, 3
 #: The precedence of exit codes over all systems (docs/commands.md).
@@ -50,8 +52,11 @@ class PartSpeed(NamedTuple):
 
 
 class SystemRow(NamedTuple):
-    """The answer of a system's last night. ``results``: the folder that has it; ``age``: seconds, None where
-    nothing is stored. ``stale``: it is too old. ``page``: the address of its own page."""
+    """The answer of a system's last night. ``results``: the folder that has it.
+
+    ``age``: seconds, None where nothing is stored. ``stale``: it is too old. ``words``: verdicts by case, metric
+    and software. ``alone``: what is slower here, and as before on others with the same software.
+    ``page``: the address of its own page."""
 
     system: str
     results: str
@@ -64,6 +69,8 @@ class SystemRow(NamedTuple):
     nodes: str = ''
     parts: Sequence[PartSpeed] = ()
     checks: dict[str, str] = {}
+    words: dict[tuple[str, str, str], str] = {}
+    alone: Sequence[str] = ()
     page: str = ''
 
     @property
@@ -95,6 +102,7 @@ def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Pa
     if all(row.age is None for row in found):
         names = ', '.join(map(str, folders)) or paths.database()
         raise NothingMeasured(f'{names}: no session of any system is stored; run: {paths.nightly()}')
+    found = [row._replace(alone=list(_alone(row, found))) for row in found]
     return sorted(found, key=lambda row: (_PRECEDENCE.index(row.code), row.age is None, row.system))
 
 
@@ -129,7 +137,8 @@ def _row(name: str, folder: Path, verdict: Verdict, oldest: float, scheduled: Sc
         incidents=[f'{one.number}: {one.title}' for one in verdict.incidents if not one.closed],
         nodes=_nodes(name, scheduled),
         parts=list(_parts(name)),
-        checks=_checks(verdict))
+        checks=_checks(verdict),
+        words=_words(name, verdict))
 
 
 def _nodes(name: str, scheduled: Scheduler) -> str:
@@ -154,6 +163,28 @@ def _checks(verdict: Verdict) -> dict[str, str]:
     for cell in verdict.cells:
         words.setdefault(cell.check, set()).add(cell.verdict)
     return {check: next(word for word in _WORST if word in words[check]) for check in sorted(words)}
+
+
+def _words(name: str, verdict: Verdict) -> dict[tuple[str, str, str], str]:
+    """Return the verdicts of the cells by case, metric and the identity of the software that ran."""
+    frame = history.load(name).filter(pl.col('session') == verdict.session.uuid)
+    software = {tuple(cell): identity for *cell, identity in
+                frame.select(*CELL, 'software').cast(pl.String).unique().iter_rows()}
+    words = {}
+    for cell in verdict.cells:
+        identity = software.get(tuple(getattr(cell, key) for key in CELL))
+        if identity:
+            words[cell.case, cell.metric, identity] = cell.verdict
+    return words
+
+
+def _alone(row: SystemRow, found: Sequence[SystemRow]) -> Iterator[str]:
+    """Yield what is slower on this system, and as it was on others with the same software."""
+    for key, word in row.words.items():
+        sound = [other.system for other in found if other is not row and other.words.get(key) == 'ok']
+        if word == 'regressed' and sound:
+            case, metric, _ = key
+            yield f'{case}: {metric}: slower here only; with the same software as before on {several(sound)}'
 
 
 # ---- the speed of the parts
@@ -201,6 +232,7 @@ def lines(found: Sequence[SystemRow]) -> Iterator[Line]:
         yield text, 'red' if row.code else ''
         details = [f'last night {row.began}: too old'] if row.stale else []
         details += [f'incident {incident}' for incident in row.incidents]
+        details += row.alone[:_ALONE]
         if several_folders:
             details.append(row.results)
         for detail in details:
@@ -209,7 +241,12 @@ def lines(found: Sequence[SystemRow]) -> Iterator[Line]:
 
 def document(found: Sequence[SystemRow]) -> list[dict[str, object]]:
     """Return the same for --json, without the curves."""
-    return [{**row._asdict(), 'parts': {part.name: part.change for part in row.parts}} for row in found]
+    rows = []
+    for row in found:
+        fields = {**row._asdict(), 'parts': {part.name: part.change for part in row.parts}}
+        del fields['words']
+        rows.append(fields)
+    return rows
 
 
 def write(found: Sequence[SystemRow], directory: Path) -> Path:

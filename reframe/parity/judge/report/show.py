@@ -344,8 +344,9 @@ def _first(lines: list[str]) -> str:
 
 
 def cells_like(wanted: str) -> dict[str, Cell]:
-    """Return the cells of the newest sessions by name. Where ``wanted`` fits none there, return those of the newest
-    session that has a figure of such a cell."""
+    """Return the cells of the newest sessions by name.
+
+    Where ``wanted`` fits none there, return those of the newest session that has a figure of such a cell."""
     cells = newest()
     if fitting(wanted, cells):
         return cells
