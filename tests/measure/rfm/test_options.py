@@ -45,3 +45,11 @@ def test_a_case_that_duration_ended_says_so():
     raw = {'result': 'abort', 'fail_reason': 'aborted due to RunSessionTimeout'}
     assert record._reason('failed', raw, CaseRecord.from_json({}), {})[1] == 'the time of --duration was over before this case ended'
     assert record._reason('failed', {**raw, 'fail_reason': 'aborted due to KeyboardInterrupt'}, CaseRecord.from_json({}), {})[1].startswith('the run was stopped before')
+
+
+@pytest.mark.parametrize('check, values, said', [
+    ('compute/ops', 'threads=foo', 'threads=foo: valid are all'), ('storage/filecopy', 'clients=two,all', 'clients=two: valid are one, all')])
+def test_a_case_of_a_word_that_its_check_does_not_have_is_left_out(checkout, check, values, said):
+    done = shell(f'. ci/activate && reframe -c checks/{check} -P {values} -n "OpsOverTime|FileCopy%mode=small-copy%.*sync=as-is" --dry-run',
+                 checkout, RFM_COLORIZE='n')
+    assert said in done.stdout and 'Traceback' not in done.stdout, done.stdout + done.stderr

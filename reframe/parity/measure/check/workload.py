@@ -171,6 +171,12 @@ class Workload(rfm.RegressionTestPlugin):
         self.env_vars['PARITY_SESSION'] = session.id
         self._parity_reference()
 
+    @run_after('setup')
+    def parity_refuse_words(self):
+        """Leave the case out where -P gives a parameter a word that the check does not have."""
+        if unknown := variables.undeclared(self):
+            self.skip_case(unknown)
+
     def _parity_metric(self, metric):
         """Unit, direction and bound of a metric, as the database keeps them."""
         limit = (self.extra('limits') or {}).get(metric.limit)

@@ -38,7 +38,7 @@ from reframe.frontend.executors import Runner, TestCase, generate_testcases
 from reframe.frontend.loader import RegressionCheckLoader
 
 from parity.base import codes, errors, paths
-from parity.measure.rfm import adopt
+from parity.measure.rfm import adopt, variables
 from parity.site import systems
 from parity.site.identity import case_name
 
@@ -324,7 +324,7 @@ def _swept(argv: list[str], checks) -> list[dict[str, str]]:
     found = []
     for option in _values(argv, '-P', '--parameterize'):
         name, _, values = option.partition('=')
-        declared = [_declared(type(check), name) for check in checks]
+        declared = [variables.parameter(type(check), name) for check in checks]
         of_words = [parameter for parameter in declared if parameter and parameter.type is str]
         words = set().union(*(parameter.values for parameter in of_words))
         for value in values.split(',') if words else ():
@@ -332,15 +332,6 @@ def _swept(argv: list[str], checks) -> list[dict[str, str]]:
                 what = f'-P {name}={value}: valid are {", ".join(sorted(words))}'
                 found.append({'file': 'command line', 'what': what})
     return found
-
-
-def _declared(check: type, parameter: str):
-    """Return the parameter of a check as its class declares it: -P made a class of the same name below that."""
-    for base in check.__mro__[1:]:
-        params = getattr(getattr(base, 'param_space', None), 'params', {})
-        if base.__name__ == check.__name__ and parameter in params:
-            return params[parameter]
-    return None
 
 
 class _Parsed(Exception):

@@ -73,6 +73,26 @@ def forms(own: type) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if isinstance(kind, str)}
 
 
+def parameter(own: type, name: str) -> Any:
+    """Return a parameter of a check as its class declares it: -P made a class of the same name below that. None
+    where it declares none of that name."""
+    for base in own.__mro__[1:]:
+        params = getattr(getattr(base, 'param_space', None), 'params', {})
+        if base.__name__ == own.__name__ and name in params:
+            return params[name]
+    return None
+
+
+def undeclared(check: Any) -> str:
+    """Return a sentence on a parameter of words to which -P gave one that the check does not have; '' for none."""
+    own = type(check)
+    for name in own.param_space.params:
+        words = parameter(own, name)
+        if words and words.type is str and getattr(check, name) not in words.values:
+            return f'{name}={getattr(check, name)}: valid are {", ".join(words.values)}'
+    return ''
+
+
 def _defaults(own: type) -> dict[str, Any]:
     """Return the defaults that -S replaced in the class, or in a base before the class was made. -P and --repeat
     make a class of the same name."""
