@@ -50,6 +50,8 @@ from parity.site.systems import SpackEnvironment, System
 
 #: A night with every output kept takes less than so many bytes.
 _ROOM = 2 << 30
+#: A line of requirements.lock: name, version, and whether a condition follows.
+_PIN = re.compile(r'^([A-Za-z0-9._-]+)==([^\s;\\]+)( *;)?', re.M)
 #: File systems that no other node sees.
 _LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'tmpfs', 'overlay')
 
@@ -68,11 +70,7 @@ def findings(name: str, options: Sequence[str] = (), planned: Plan | None = None
         yield from (mistake('system', line) for line in str(err).splitlines())
         yield note('system', 'the rest was not examined: correct system.yaml first')
         return
-    file = systems.file_of(name)
-    yield ok('system', f'{file}: valid, partitions {", ".join(p.name for p in system.partitions)}')
-    left = [str(n) for n, line in enumerate(file.read_text().splitlines(), 1) if TODO in line and n > 2]
-    if left:
-        yield note('system', f'{counted(len(left), "line")} with {TODO}: {", ".join(left)}', f'edit {file}')
+    yield from _system_file(system)
     options = options or ['--system', name]
     for examination in (_launchers, _software, results, _filesystems):
         yield from _examined(examination, system)
@@ -93,12 +91,26 @@ def findings(name: str, options: Sequence[str] = (), planned: Plan | None = None
     yield from _examined(_timer, system)
 
 
+def _system_file(system: System) -> Iterator[Diagnosis]:
+    """Examine what a person has to fill in. The first two lines of a probed file explain the marks."""
+    file = systems.file_of(system.name)
+    yield ok('system', f'{file}: valid, partitions {", ".join(part.name for part in system.partitions)}')
+    numbered = enumerate(file.read_text().splitlines(), 1)
+    to_fill_in = [str(number) for number, line in numbered if TODO in line and number > 2]
+    if to_fill_in:
+        count = counted(len(to_fill_in), 'line')
+        yield note('system', f'{count} with {TODO}: {", ".join(to_fill_in)}', f'edit {file}')
+
+
 def guards(system: System, planned: Plan) -> Iterator[Diagnosis]:
     """Yield what is looked at before each night: what may keep it from starting, and what deserves a warning."""
-    found = [*_examined(partitions.examined, system, {case.partition for case in planned.cases}),
-             *_examined(_plan, system, planned), *_examined(_notices, system)]
-    yield from found
-    if not any(finding.stops for finding in found):
+    measured = {case.partition for case in planned.cases}
+    stopping = False
+    for finding in (*_examined(partitions.examined, system, measured),
+                    *_examined(_plan, system, planned), *_examined(_notices, system)):
+        stopping = stopping or finding.stops
+        yield finding
+    if not stopping:
         yield from _examined(_warnings, system, planned)
 
 
@@ -115,18 +127,26 @@ def _examined(examination: Callable[..., Iterator[Diagnosis]], system: System, *
 def python() -> Diagnosis:
     """Compare the packages with requirements.lock: with other versions parity was not tried."""
     lock = paths.root() / 'requirements.lock'
-    fix = 'run ci/venv: it makes .venv anew'
-    pins = re.findall(r'^([A-Za-z0-9._-]+)==([^\s;\\]+)( *;)?', lock.read_text() if lock.exists() else '', re.M)
-    tried = {name: [v for n, v, _ in pins if n == name] for name, *_ in pins}
-    always = {name for name, _, condition in pins if not condition}     # others are for one Python or system only
-    there = {name: version(name) for name in tried}
-    other = sorted(f'{name} {there[name]}, not {" or ".join(versions)}' for name, versions in tried.items()
-                   if there[name] and there[name] not in versions)
-    if absent := sorted(name for name in always if not there[name]):
-        return lacking('python', f'packages that are not installed: {", ".join(absent)}', fix, INFRASTRUCTURE,
-                       stops=True)
+    pins = _PIN.findall(lock.read_text()) if lock.exists() else []
     if not pins:
         return note('python', f'{lock} is not there: which packages were tried is not known')
+    fix = 'run ci/venv: it makes .venv anew'
+    tried: dict[str, list[str]] = {}
+    always = set()
+    for name, pinned, condition in pins:
+        tried.setdefault(name, []).append(pinned)
+        if not condition:           # others are for one Python or system only
+            always.add(name)
+    absent, other = [], []
+    for name, versions_tried in sorted(tried.items()):
+        installed = version(name)
+        if not installed and name in always:
+            absent.append(name)
+        elif installed and installed not in versions_tried:
+            other.append(f'{name} {installed}, not {" or ".join(versions_tried)}')
+    if absent:
+        return lacking('python', f'packages that are not installed: {", ".join(absent)}', fix, INFRASTRUCTURE,
+                       stops=True)
     if other:
         return note('python', f'packages of other versions than requirements.lock: {", ".join(other)}', fix)
     return ok('python', f'{platform.python_version()}; {len(always)} packages as requirements.lock has them; '
@@ -161,38 +181,54 @@ def demand_packages() -> None:
 def version(name: str) -> str:
     """Return the version of an installed package, or ''. sys.path may hold copies that setuptools brought."""
     folders = [sysconfig.get_path('purelib'), sysconfig.get_path('platlib')]
-    return next((found.version for found in importlib.metadata.distributions(name=name, path=folders)), '')
+    for package in importlib.metadata.distributions(name=name, path=folders):
+        return package.version
+    return ''
 
 
 def _software(system: System) -> Iterator[Diagnosis]:
     """Examine Spack and what it has built; on this very machine, what starts of the rest."""
     build = f'parity software build --system {system.name}'
-    made = {entry.name: manifest.read(system.name, entry.name) for entry in system.builds}
+    built = {}
     for entry in system.builds:
-        if built := made[entry.name]:
-            yield from _of_build(system, entry, built, build)
-    absent = [name for name, built in made.items() if built is None]
-    some = len(absent) < len(made)
-    if some:
-        yield from _earlier(system, [Path(built.view) for built in made.values() if built])
-        yield from (note('build', f'{name}: nothing is built', f'{build} --environ {name}') for name in absent)
-    found, notes = spack.find(paths.root(), os.environ)
-    yield from (note('spack', text) for text in notes)
-    if found:
-        yield ok('spack', f'{found.version}: {found.path}')
-        if not some:
-            yield note('build', 'nothing is built for this system', build)
-    elif not some:
-        yield note('spack', 'none here', f'set SPACK_ROOT to a Spack, or {remedies.spack(system)}')
-    if here := _here(system):
+        made = manifest.read(system.name, entry.name)
+        if made:
+            built[entry.name] = made
+            yield from _of_build(system, entry, made, build)
+    if built:
+        yield from _earlier(system, [Path(made.view) for made in built.values()])
+        for entry in system.builds:
+            if entry.name not in built:
+                yield note('build', f'{entry.name}: nothing is built', f'{build} --environ {entry.name}')
+    yield from _spack(system, bool(built), build)
+    here = _here(system)
+    if here:
         yield from _mpis(system, here)
         yield from (note('software', text) for text in here.notes)
         yield from _versions(system, here)
     else:
-        yield from (note('software', why, 'the nodes may have other modules: cases whose modules do not load fail')
-                    for why in discover.not_loaded(system))
-    if system.modules_system != 'nomod' and 'purge' not in ' '.join(system.module_commands) \
-            and (loaded := discover.taken_along(os.environ)):
+        for why in discover.not_loaded(system):
+            yield note('software', why, 'the nodes may have other modules: cases whose modules do not load fail')
+    yield from _loaded_modules(system)
+
+
+def _spack(system: System, something_built: bool, build: str) -> Iterator[Diagnosis]:
+    """Examine Spack, which a system with all its builds no longer needs."""
+    program, notes = spack.find(paths.root(), os.environ)
+    yield from (note('spack', text) for text in notes)
+    if program:
+        yield ok('spack', f'{program.version}: {program.path}')
+        if not something_built:
+            yield note('build', 'nothing is built for this system', build)
+    elif not something_built:
+        yield note('spack', 'none here', f'set SPACK_ROOT to a Spack, or {remedies.spack(system)}')
+
+
+def _loaded_modules(system: System) -> Iterator[Diagnosis]:
+    if system.modules_system == 'nomod' or 'purge' in ' '.join(system.module_commands):
+        return
+    loaded = discover.taken_along(os.environ)
+    if loaded:
         yield note('software', f'jobs take along what this shell has loaded, a timer has none: {" ".join(loaded)}',
                    'module purge here, or in each partition: prepare_cmds: [module purge]')
 
@@ -201,95 +237,117 @@ def _of_build(system: System, entry: SpackEnvironment, built: manifest.Manifest,
               build: str) -> Iterator[Diagnosis]:
     """Examine the build in use of an environment."""
     title = '' if built.name == systems.SPACK else f'{built.name}: '
-    changed = sorted({name for view in built.views.values() for name in manifest.changed(view)})
+    changed = set()
+    for view in built.views.values():
+        changed.update(manifest.changed(view))
     if changed:
-        yield lacking('build', f'{title}not there, or not what was built: {", ".join(changed)}', build, MISSING)
+        names = ', '.join(sorted(changed))
+        yield lacking('build', f'{title}not there, or not what was built: {names}', build, MISSING)
     else:
-        binaries = sum(len(view.files) for view in built.views.values())
-        count = counted(len(built.packages), 'package')
-        yield ok('build', f'{title}{count}, {counted(binaries, "binary")}, as they were built')
-    yield from (note('build', f'{title}{doubt}', build) for doubt in manifest.doubts(system.name, built, entry))
+        packages = counted(len(built.packages), 'package')
+        binaries = counted(sum(len(view.files) for view in built.views.values()), 'binary')
+        yield ok('build', f'{title}{packages}, {binaries}, as they were built')
+    for doubt in manifest.doubts(system.name, built, entry):
+        yield note('build', f'{title}{doubt}', build)
+
+
+def _variables(system: System, environ: programs.Environ) -> dict[str, str]:
+    """Return the variables of this process with the modules of an environment loaded, where they load."""
+    modules = next((entry.modules for entry in system.environments if entry.name == environ.name), [])
+    loaded = None
+    if modules:
+        loaded = discover.load_modules(modules, os.environ, system.module_commands)[0]
+    return loaded or dict(os.environ)
 
 
 def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:
     """Bind ranks by each mpirun of this machine, as a check does, and look where they may run."""
-    modules = {entry.name: entry.modules for entry in system.environments}
     seen = set()
     for environ in here.environs:
         if 'mpi' not in environ.software:
             continue
-        mpi, mpirun = environ.software['mpi'], environ.software['programs']['mpirun']['path']
+        mpirun = environ.software['programs']['mpirun']['path']
         if mpirun in seen:
             continue
         seen.add(mpirun)
-        env = dict(os.environ)
-        if loaded := modules.get(environ.name):
-            env = discover.load_modules(loaded, os.environ, system.module_commands)[0] or env
-        yield _bound(mpi, mpirun, {**env, **programs.root_variables()})
+        env = {**_variables(system, environ), **programs.root_variables()}
+        yield _bound(environ.software['mpi'], mpirun, env)
 
 
 def _versions(system: System, here: discover.Software) -> Iterator[Diagnosis]:
     """Say of which programs the output will be read, and of which nobody knows."""
-    modules = {entry.name: entry.modules for entry in system.environments}
     for environ in here.environs:
-        env = dict(os.environ)
-        if loaded := modules.get(environ.name):
-            env = discover.load_modules(loaded, os.environ, system.module_commands)[0] or env
-        programs_offered = list(versions.offered(environ, env))
-        read = [str(program) for program in programs_offered if program.version and program.was_tried]
-        if read:
-            yield ok('versions', f'{environ.name}: {", ".join(read)}: their output is read')
-        for program in programs_offered:
-            if program.version and not program.was_tried:
-                first, last = program.tried
-                yield note('versions', f'{environ.name}: {program}: not tried, {first} to {last} were: it is read '
-                                       'where its figures confirm one another, else its cases fail')
-        silent = [str(program) for program in programs_offered if not program.version]
+        tried, untried, silent = [], [], []
+        for program in versions.offered(environ, _variables(system, environ)):
+            if not program.version:
+                silent.append(str(program))
+            elif program.was_tried:
+                tried.append(str(program))
+            else:
+                untried.append(program)
+        if tried:
+            yield ok('versions', f'{environ.name}: {", ".join(tried)}: their output is read')
+        for program in untried:
+            first, last = program.tried
+            yield note('versions', f'{environ.name}: {program}: not tried, {first} to {last} were: it is read '
+                                   'where its figures confirm one another, else its cases fail')
         if silent:
             yield note('versions', f'{environ.name}: not read of {", ".join(silent)}: no option prints it quickly')
 
 
 def _bound(mpi: dict[str, str | None], mpirun: str, env: dict[str, str]) -> Diagnosis:
     name = launcher.described(mpi)
-    by = ' or '.join(f'{variable}=core' for variable in placement.BOUND_BY.get(mpi['name'] or '', ()))
+    variables = placement.BOUND_BY.get(mpi['name'] or '', ())
+    by = ' or '.join(f'{variable}=core' for variable in variables)
     why = launcher.unbound(mpirun, env)
-    if not why:
-        return ok('mpi', f'{name} binds each rank to a core{f" ({by})" if by else ""}: {mpirun}')
-    valid = f'valid: an mpirun that follows {by}' if by else \
-        f'valid: the mpirun of {", ".join(placement.BOUND_BY)}'
-    return lacking('mpi', f'{name} does not bind ranks to a core each: {why}', f'{mpirun}; {valid}',
-                   INFRASTRUCTURE)
+    if why:
+        valid = f'an mpirun that follows {by}' if by else f'the mpirun of {", ".join(placement.BOUND_BY)}'
+        return lacking('mpi', f'{name} does not bind ranks to a core each: {why}', f'{mpirun}; valid: {valid}',
+                       INFRASTRUCTURE)
+    how = f' ({by})' if by else ''
+    return ok('mpi', f'{name} binds each rank to a core{how}: {mpirun}')
 
 
 def _earlier(system: System, views: list[Path]) -> Iterator[Diagnosis]:
     """Say which builds are kept for `parity cause`, which are gone, and the space that only these take."""
-    builds = retain.builds(system.name, system.software.generations)
     in_use = [view.parents[1] for view in views]
-    known = {build: build / 'view' / 'bin' for build in builds if build not in in_use}
-    here = [build for build, old in known.items() if environment.view_is_there(old)]
-    if kept := [*here, *(halves := mixed.builds(system.name))]:
-        yield ok('build', f'{counted(len(here), "build")} of earlier nights, of {system.software.generations}, '
-                          f'and {len(halves)} of --packages kept for parity cause: '
-                          f'{figure(earlier.bytes_of(kept, in_use), "B")} beside the one in use')
-    yield from (note('build', earlier.gone_view(old, build)) for build, old in known.items() if build not in here)
+    whole, gone = [], []
+    for build in retain.builds(system.name, system.software.generations):
+        if build in in_use:
+            continue
+        binaries = build / 'view' / 'bin'
+        if environment.view_is_there(binaries):
+            whole.append(build)
+        else:
+            gone.append(earlier.gone_view(binaries, build))
+    halves = mixed.builds(system.name)
+    if whole or halves:
+        space = figure(earlier.bytes_of([*whole, *halves], in_use), 'B')
+        yield ok('build', f'{counted(len(whole), "build")} of earlier nights, of {system.software.generations}, '
+                          f'and {len(halves)} of --packages kept for parity cause: {space} beside the one in use')
+    yield from (note('build', why) for why in gone)
 
 
 def _here(system: System) -> discover.Software | None:
     """Return the software of this machine, whose programs are started; None where it is not the system."""
+    if not system.detect:
+        return None
     cache = paths.results() / 'cache' / 'software.json'
     return discover.discover(paths.root(), system.environments, cache, system.name,
-                             system.module_commands, system.builds) if system.detect else None
+                             system.module_commands, system.builds)
 
 
 def _plan(system: System, planned: Plan) -> Iterator[Diagnosis]:
     """Examine the checks as ReFrame reads them, and what names them."""
     wrong = guard.problems(planned)
     yield from (mistake('files', line) for line in wrong)
-    if why := none_can_run(planned):
+    why = none_can_run(planned)
+    if why:
         yield lacking('codes', why, '', MISSING, stops=True)
     if not wrong:
+        cells = sum(len(case.metrics) for case in planned.cases)
         yield ok('settings', f'ReFrame reads them: {len(planned.checks)} checks, {len(planned.cases)} cases, '
-                             f'{sum(len(c.metrics) for c in planned.cases)} cells')
+                             f'{cells} cells')
 
 
 def _warnings(_: System, planned: Plan) -> Iterator[Diagnosis]:
@@ -300,8 +358,9 @@ def _warnings(_: System, planned: Plan) -> Iterator[Diagnosis]:
 def _notices(system: System) -> Iterator[Diagnosis]:
     """Look whether the commands for news can have their secrets. UsageError where one cannot."""
     notifier = notify.prepared(system.name)
-    named = {'notify': notifier.notify, 'on_incident': notifier.on_incident}
-    if stated := [key for key, command in named.items() if command]:
+    commands = {'notify': notifier.notify, 'on_incident': notifier.on_incident}
+    stated = [key for key, command in commands.items() if command]
+    if stated:
         yield ok('notices', f'{", ".join(stated)}: valid')
 
 
@@ -316,48 +375,81 @@ def _hooks(options: Sequence[str]) -> Diagnosis:
 
 
 def _files(system: System) -> Iterator[Diagnosis]:
-    if accepted := [file.name for file in systems.reference_files(system.name)]:
+    accepted = [file.name for file in systems.reference_files(system.name)]
+    if accepted:
         yield ok('references', f'{", ".join(accepted)}: valid')
     else:
         yield note('references', 'none is accepted: everything will be `unreferenced`',
                    'after some nights: parity refs propose')
-    if declared := pairs.read(system):
+    declared = pairs.read(system)
+    if declared:
         yield ok('pairs', f'{len(declared)} declared, valid')
-    if known := acks.read(system.name):
-        over = [ack.name for ack in known if not ack.holds(datetime.date.today())]
-        yield note('acks', f'over: {", ".join(over)}', 'parity ack --list') if over \
-            else ok('acks', f'{counted(len(known), "known fault")}, valid')
+    acknowledged = acks.read(system.name)
+    today = datetime.date.today()
+    over = [ack.name for ack in acknowledged if not ack.holds(today)]
+    if over:
+        yield note('acks', f'over: {", ".join(over)}', 'parity ack --list')
+    elif acknowledged:
+        yield ok('acks', f'{counted(len(acknowledged), "known fault")}, valid')
 
 
 def _codes(system: System, planned: Plan) -> Iterator[Diagnosis]:
     """Examine each code on each partition: offered, missing although required, waived, or not asked for."""
-    without = {code: {c.partition for c in planned.cases if code in c.needs and not c.environ}
-               for code in features() if any(code in c.needs for c in planned.cases)}
-    here = _here(system)
-    absent = {code: why for environ in (here.environs if here else ())
-              for code, why in environ.software.get('absent', {}).items()}
-
-    def named(codes: list[str]) -> str:
-        """Return the codes by what they lack: `no mpirun: A B; no build by Spack: C D`."""
-        groups: dict[str, list[str]] = {}
-        for code in sorted(codes, key=lambda code: code not in absent):
-            why = absent.get(code, 'no build by Spack' if code in of_spack() else '')
-            some = '' if len(without[code]) == len(system.partitions) else f' ({", ".join(sorted(without[code]))})'
-            groups.setdefault(why and f'{why}: ', []).append(code + some)
-        return '; '.join(why + ' '.join(several) for why, several in groups.items())
-
+    without = _partitions_without(planned)
+    lacking_programs = _absent(_here(system))
     required = systems.required(system)
     waived, expired = systems.waived(system, datetime.date.today())
     offered = [code for code, partitions in without.items() if not partitions]
     yield ok('codes', f'{len(offered)} of {len(without)} that checks need are offered: '
                       f'{" ".join(offered) or "none"}')
-    for fix, codes in remedies.for_codes(system, absent, [code for code in without if without[code]]).items():
-        if missing := [code for code in codes if code in required and code not in waived]:
+    not_offered = {code: partitions for code, partitions in without.items() if partitions}
+
+    def named(codes: list[str]) -> str:
+        return _by_reason(codes, lacking_programs, not_offered, len(system.partitions))
+
+    for fix, codes in remedies.for_codes(system, lacking_programs, [*not_offered]).items():
+        missing = [code for code in codes if code in required and code not in waived]
+        if missing:
             yield lacking('codes', f'required, and no environment offers them: {named(missing)}', fix, MISSING)
-        if others := [code for code in codes if code not in required and code not in applications()]:
+        others = [code for code in codes if code not in required and code not in applications()]
+        if others:
             yield note('codes', f'not required, skipped: {named(others)}', fix)
     yield from (note('codes', f'{code}: {why}') for code, why in waived.items())
     yield from (note('codes', text, f'systems/{system.name}/system.yaml: waivers') for text in expired)
+
+
+def _partitions_without(planned: Plan) -> dict[str, set[str]]:
+    """Return the codes that checks need, each with the partitions on which no environment offers it."""
+    without: dict[str, set[str]] = {}
+    for code in features():
+        for case in planned.cases:
+            if code in case.needs:
+                partitions = without.setdefault(code, set())
+                if not case.environ:
+                    partitions.add(case.partition)
+    return without
+
+
+def _absent(here: discover.Software | None) -> dict[str, str]:
+    """Return the codes whose programs this machine lacks, each with what is absent."""
+    absent: dict[str, str] = {}
+    if here:
+        for environ in here.environs:
+            absent |= environ.software.get('absent', {})
+    return absent
+
+
+def _by_reason(codes: list[str], absent: dict[str, str], without: dict[str, set[str]], total: int) -> str:
+    """Return the codes by what they lack: `no mpirun: A B; no build by Spack: C D`. ``total``: partitions."""
+    groups: dict[str, list[str]] = {}
+    for code in sorted(codes, key=lambda code: code not in absent):
+        why = absent.get(code, '')
+        if not why and code in of_spack():
+            why = 'no build by Spack'
+        partitions = without[code]
+        title = code if len(partitions) == total else f'{code} ({", ".join(sorted(partitions))})'
+        groups.setdefault(f'{why}: ' if why else '', []).append(title)
+    return '; '.join(f'{why}{" ".join(titles)}' for why, titles in groups.items())
 
 
 def results(system: System) -> Iterator[Diagnosis]:
@@ -370,56 +462,69 @@ def results(system: System) -> Iterator[Diagnosis]:
         yield lacking('results', str(err), 'set PARITY_RESULTS to another folder', INFRASTRUCTURE, stops=True)
         return
     free = shutil.disk_usage(folder).free
-    yield ok('results', f'{folder}: {free / (1 << 30):.1f} GiB free') if free > _ROOM else \
-        note('results', f'{folder}: {free / (1 << 20):.0f} MiB free', 'parity prune --keep-days 30')
-    if not system.detect and (kind := filesystem(folder)) in _LOCAL:
+    if free > _ROOM:
+        yield ok('results', f'{folder}: {free / (1 << 30):.1f} GiB free')
+    else:
+        yield note('results', f'{folder}: {free / (1 << 20):.0f} MiB free', 'parity prune --keep-days 30')
+    if system.detect:
+        return
+    kind = filesystem(folder)
+    if kind in _LOCAL:
         yield note('results', f'{folder} is on {kind}: jobs run there, so every node must see it',
                    'set PARITY_RESULTS to a folder on a shared one')
 
 
 def filesystem(folder: Path) -> str:
-    """Return the type of the file system that holds ``folder``, as /proc/mounts has it."""
-    mounts = [line.split(' ')[1:3] for line in Path('/proc/mounts').read_text().splitlines()]
-    above = [(point, kind) for point, kind in mounts if folder.is_relative_to(point)]
-    return max(above, key=lambda m: len(m[0]), default=('', ''))[1]
+    """Return the type of the file system that holds ``folder``, as /proc/mounts has it: the deepest mount."""
+    deepest, kind_of_deepest = '', ''
+    for line in Path('/proc/mounts').read_text().splitlines():
+        _, point, kind, *_ = line.split(' ')
+        if folder.is_relative_to(point) and len(point) > len(deepest):
+            deepest, kind_of_deepest = point, kind
+    return kind_of_deepest
 
 
 def _filesystems(system: System) -> Iterator[Diagnosis]:
     """Examine the file systems that the partitions name, as far as this machine sees them."""
     variables = {**os.environ, 'PARITY_RESULTS': str(paths.results())}
-    named = {Template(path).safe_substitute(variables): name
-             for part in system.partitions for name, path in part.extras.filesystems.items()}
-    for path, name in named.items():
-        there = next(p for p in (Path(path), *Path(path).parents) if p.exists())
+    names: dict[str, str] = {}
+    for part in system.partitions:
+        for name, stated in part.extras.filesystems.items():
+            names[Template(stated).safe_substitute(variables)] = name
+    for path, name in names.items():
+        nearest = next(place for place in (Path(path), *Path(path).parents) if place.exists())
         what = f'{name}: {path}'
         if '$' in path:
             yield note('file system', f'{what}: the variable is not set here', 'write the path out')
-        elif os.access(there, os.W_OK | os.X_OK):
+        elif os.access(nearest, os.W_OK | os.X_OK):
             yield ok('file system', what)
         elif system.detect is True:
-            yield lacking('file system', f'{what}: {there} cannot be written', 'name another: filesystems in '
+            yield lacking('file system', f'{what}: {nearest} cannot be written', 'name another: filesystems in '
                           f'systems/{system.name}/system.yaml', INFRASTRUCTURE)
         else:
-            yield note('file system', f'{what}: {there} cannot be written from here: the nodes may see another')
+            yield note('file system', f'{what}: {nearest} cannot be written from here: the nodes may see another')
 
 
 def _timer(system: System) -> Iterator[Diagnosis]:
     """Look for ci/nightly or parity in this user's crontab and in the timers of systemd."""
-    for asked in ('crontab -l', 'systemctl --user list-timers --all --no-legend',
-                  'systemctl list-timers --all --no-legend', 'scrontab -l'):
-        command = asked.split()
-        if shutil.which(command[0]):
-            done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
-            if re.search(r'^(?![ \t]*#).*(ci/nightly|parity)', done.stdout, re.M):
-                yield ok('timer', f'{asked} names it')
-                return
+    for listing in ('crontab -l', 'systemctl --user list-timers --all --no-legend',
+                    'systemctl list-timers --all --no-legend', 'scrontab -l'):
+        command = listing.split()
+        if not shutil.which(command[0]):
+            continue
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
+        if re.search(r'^(?![ \t]*#).*(ci/nightly|parity)', done.stdout, re.M):
+            yield ok('timer', f'{listing} names it')
+            return
     yield note('timer', 'nothing starts the night by itself',
                f'docs/nightly.md; by hand: ci/nightly --system {system.name}')
 
 
 def _launchers(system: System) -> Iterator[Diagnosis]:
-    for program in sorted({p.launcher for p in system.partitions} - {'local', 'ssh'}):
-        if path := shutil.which(program.partition('-')[0]):
+    launchers = {part.launcher for part in system.partitions}
+    for program in sorted(launchers - {'local', 'ssh'}):
+        path = shutil.which(program.partition('-')[0])
+        if path:
             yield ok('launcher', f'{program}: {path}')
         elif system.detect:
             yield note('launcher', f'{program} is not on PATH: no MPI program is measured', remedies.AS_ROOT)

@@ -25,20 +25,26 @@ from parity.site.systems import System
 
 
 def problems(plan: Plan) -> list[str]:
-    """Return the mistakes of the plan, and references and pairs that fit nothing, a line each.
-
-    Report a fault that several files share (a bad -S) for the first."""
-    files: dict[str, dict[str, None]] = {}
-    for problem in filter(lambda each: each.refuses, plan.problems):
-        files.setdefault(problem.what, {})[problem.file] = None
-    wrong = [f'{[*named][0]}: {what}'
-             + (f' (and {counted(len(named) - 1, "more file")})' if len(named) > 1 else '')
-             for what, named in files.items()]
-    wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
-              for c in plan.checks if not c.metrics]
+    """Return the mistakes of the plan, and references and pairs that fit nothing, a line each."""
+    wrong = _of_files(plan)
+    for check in plan.checks:
+        if not check.metrics:
+            wrong.append(f'{check.file}: {check.check} declares no metrics: it would pass whatever it prints')
     system = systems.read(plan.system)
-    for of in (accepted, pairs):
-        wrong += of.problems(system, plan)
+    return [*wrong, *accepted.problems(system, plan), *pairs.problems(system, plan)]
+
+
+def _of_files(plan: Plan) -> list[str]:
+    """Return what keeps files from being read. Report a fault that several share (a bad -S) for the first."""
+    files: dict[str, list[str]] = {}
+    for problem in plan.problems:
+        if problem.refuses:
+            files.setdefault(problem.what, []).append(problem.file)
+    wrong = []
+    for what, names in files.items():
+        first, *others = dict.fromkeys(names)
+        more = f' (and {counted(len(others), "more file")})' if others else ''
+        wrong.append(f'{first}: {what}{more}')
     return wrong
 
 
@@ -48,15 +54,17 @@ def wait_for_window(system: System, longest: float) -> None:
     Raises UsageError where the window opens later than that."""
     if not (system.nightly and system.nightly.window):
         return
-    now, window = time.time(), system.nightly.window
+    window = system.nightly.window
+    now = time.time()
     begin, end = system.nightly.opens(now)
-    if begin - now > longest:
+    wait = begin - now
+    if wait > longest:
         raise UsageError(f'{systems.file_of(system.name)}: nightly: the window {window} opens in '
-                         f'{duration(begin - now)}, after the time limit of {duration(longest)}: '
+                         f'{duration(wait)}, after the time limit of {duration(longest)}: '
                          'start ci/nightly later, or correct the window')
-    if begin > now:
-        console.say(f'parity: waiting for the window {window}: it opens in {duration(begin - now)}')
-        time.sleep(begin - now)
+    if wait > 0:
+        console.say(f'parity: waiting for the window {window}: it opens in {duration(wait)}')
+        time.sleep(wait)
     os.environ[scheduled.UNTIL] = str(end)
 
 
@@ -66,26 +74,43 @@ def warnings(plan: Plan) -> Iterator[str]:
     system = systems.read(plan.system)
     yield from idle_codes(system, plan.checks)
     yield from accepted.grouped(lint.warnings(accepted.of_system(plan.system)))
-    for of in (acks, levels):
-        yield from of.problems(system, plan)
+    yield from acks.problems(system, plan)
+    yield from levels.problems(system, plan)
 
 
 def idle_codes(system: System, checks: Sequence[LoadedCheck]) -> Iterator[str]:
     """Yield a warning for each code of an environment that can run none of the code's checks."""
-    file, known = systems.file_of(system.name), codes.features()
-    folders = {code.file.parts[-3:-1]: {code.feature, code.on_gpu} for code in codes.every()}
-    for at, environ in enumerate(system.environments):
-        for i, name in enumerate(environ.codes):
-            lacking = {check.check: {*check.needs} - {*environ.codes, 'mpi'} for check in checks
-                       if name in {*check.needs} | folders.get(Path(check.file).parts[-3:-1], set())}
-            if lacking and all(lacking.values()):
-                line = yamlfile.line_of(yamlfile.load(file)[1], ('environments', at, 'codes', i))
-                needs = '; '.join(f'{check} needs {", ".join(sorted(more))}' for check, more in lacking.items())
-                wrong = sorted(set().union(*lacking.values()) - {*known})
-                fix = f'no code has the feature {wrong[0]}: correct `needs` of the check' if wrong else \
-                    f'add what {environ.name} has to codes'
-                yield (f'{file}:{line}: environments.{at}.codes: {environ.name} runs no check of {name}: {needs}; '
-                       f'{fix}')
+    for environ_index, environ in enumerate(system.environments):
+        for code_index, code in enumerate(environ.codes):
+            lacking = _lacking(code, environ.codes, checks)
+            if not lacking or not all(lacking.values()):
+                continue
+            place = ('environments', environ_index, 'codes', code_index)
+            file = systems.file_of(system.name)
+            line = yamlfile.line_of(yamlfile.load(file)[1], place)
+            needs = '; '.join(f'{check} needs {", ".join(sorted(more))}' for check, more in lacking.items())
+            wrong = sorted(set().union(*lacking.values()) - set(codes.features()))
+            if wrong:
+                fix = f'no code has the feature {wrong[0]}: correct `needs` of the check'
+            else:
+                fix = f'add what {environ.name} has to codes'
+            yield (f'{file}:{line}: environments.{environ_index}.codes: '
+                   f'{environ.name} runs no check of {code}: {needs}; {fix}')
+
+
+def _lacking(feature: str, offered: Sequence[str], checks: Sequence[LoadedCheck]) -> dict[str, set[str]]:
+    """Return, for each check of a code, what it needs and an environment does not offer. MPI is not asked for."""
+    folders = {_folder(code.file) for code in codes.every() if feature in (code.feature, code.on_gpu)}
+    lacking = {}
+    for check in checks:
+        if feature in check.needs or _folder(Path(check.file)) in folders:
+            lacking[check.check] = set(check.needs) - {*offered, 'mpi'}
+    return lacking
+
+
+def _folder(file: Path) -> tuple[str, ...]:
+    """Return subsystem and code of a file checks/<subsystem>/<code>/<file>."""
+    return file.parts[-3:-1]
 
 
 #: The options of ci/nightly that are not ReFrame's.
@@ -130,11 +155,12 @@ def _required(text: str) -> list[str]:
 
 def unmet(required: Sequence[str], coverage: Coverage) -> str:
     """Return which of the ``required`` codes were not measured, as a sentence; '' for none."""
-    names = {code.feature: code.name for code in codes.measured()}
     measured = {code.code for code in coverage.codes if code.measured}
     if ANY in required and not measured and coverage.lacking:
         return f'none of the {coverage.total} codes was measured'
-    absent = [names[feature] for feature in required if feature != ANY and names[feature] not in measured]
+    names = {code.feature: code.name for code in codes.measured()}
+    wanted = [names[feature] for feature in required if feature != ANY]
+    absent = [name for name in wanted if name not in measured]
     return f'required, and not measured: {" ".join(absent)}' if absent else ''
 
 

@@ -25,15 +25,13 @@ class Heartbeat:
     alone. The file is unknown.json if no option names a system and the system files cannot be read."""
 
     def __init__(self, arguments: list[str]):
-        try:
-            system = systems.named(arguments)
-        except ParityError:
-            name = systems.stated(arguments) or ''
-            system = name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else 'unknown'
+        system = _system_of(arguments)
         self._record = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
                         'host': socket.gethostname(), 'pid': os.getpid()}
-        self._file = paths.results() / 'heartbeat' / f'{system}.json'
-        self._lock, self._ours = Lock(self._file.with_name(f'.{system}.lock'), 'ci/nightly'), False
+        folder = paths.results() / 'heartbeat'
+        self._file = folder / f'{system}.json'
+        self._lock = Lock(folder / f'.{system}.lock', 'ci/nightly')
+        self._ours = False
 
     def write(self, **news: str | int) -> None:
         """Replace the file in one step, unless another run of the system holds it. A failure stops no run.
@@ -53,6 +51,15 @@ class Heartbeat:
     def end(self, code: int) -> None:
         """Say how the run ended."""
         self.write(end=_now(), exit_code=code)
+
+
+def _system_of(arguments: list[str]) -> str:
+    """Return the system that a run measures; where the system files cannot be read, the one that is stated."""
+    try:
+        return systems.named(arguments)
+    except ParityError:
+        name = systems.stated(arguments) or ''
+        return name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else 'unknown'
 
 
 def _now() -> str:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import IO, NamedTuple
 
 from parity.base import paths, times
 from parity.base.errors import InfrastructureError
@@ -55,21 +56,29 @@ class Notifier:
         try:
             if not paths.database().exists():
                 writing.make_database()
-            known = table.of_system(self.system)
-            if any(news_of(each, each.called) or news_of(each, each.notified) for each in known):
-                for why in self._called(known):
-                    print(f'parity: warning: {visible(why)}', file=sys.stderr)
-                self.judged(None)
+            self._report_unsent()
             for uuid in table.unrecorded(self.system):
                 print(f'parity: the night of session {uuid[:8]} was killed before it was recorded: it is now',
                       flush=True)
                 self.judged(self.recorded(judge.newest(uuid)))
             from parity.judge.verdict import states  # it loads polars
-            if made := states.complete(self.system):
-                print(f"parity: {counted(made, 'night')} had no states of cells: they are made", flush=True)
+            completed = states.complete(self.system)
+            if completed:
+                print(f"parity: {counted(completed, 'night')} had no states of cells: they are made", flush=True)
         except InfrastructureError as err:
             print(f'parity: warning: {visible(str(err))}: the next night reports the earlier ones',
                   file=sys.stderr)
+
+    def _report_unsent(self) -> None:
+        """Report the news that an earlier night recorded and did not send."""
+        incidents_stored = table.of_system(self.system)
+        unsent = any(news_of(incident, incident.called) or news_of(incident, incident.notified)
+                     for incident in incidents_stored)
+        if not unsent:
+            return
+        for failure in self._called(incidents_stored):
+            _warn(failure)
+        self.judged(None)
 
     def recorded(self, verdict: Verdict | None, interrupted: bool = False) -> Verdict | None:
         """Record the night's incidents and give them to `on_incident`. Return the verdict with them, and with a
@@ -86,34 +95,42 @@ class Notifier:
         if verdict:
             return verdict.model_copy(update={'warnings': [*warnings, *verdict.warnings]})
         for warning in warnings:
-            print(f'parity: warning: {visible(warning)}', file=sys.stderr)
+            _warn(warning)
         return None
 
     def _called(self, known: list[Incident]) -> list[str]:
         """Give `on_incident` what it does not know yet; return why it failed. A command that hangs is not called
         again this night."""
-        silent, said = {}, [*filter(None, [self.hangs])]
+        without_call = {}
+        failures = [self.hangs] if self.hangs else []
         for incident in known:
-            noted = {incident.number: _noted(called=len(incident.events))}
             if incident.called == len(incident.events) or self.hangs:
                 continue
-            if not self.on_incident or not (news := news_of(incident, incident.called)):
-                silent |= noted if not self.on_incident or incident.state == 'over' else {}
-                continue
-            why, hung = self._call(incident, news)
-            if why:
-                said.append(f'on_incident: {why}; the next night calls it again for incident {incident.number}')
-                self.hangs = said[-1] if hung else ''
-            else:
-                table.change(noted)     # at once: a kill must not have it called again
-        table.change(silent)
-        return said
+            all_called = {incident.number: _noted(called=len(incident.events))}
+            news = news_of(incident, incident.called)
+            if self.on_incident and news:
+                sent = self._call(incident, news)
+                if not sent.failure:
+                    table.change(all_called)     # at once: a kill must not have it called again
+                    continue
+                failure = (f'on_incident: {sent.failure}; '
+                           f'the next night calls it again for incident {incident.number}')
+                failures.append(failure)
+                if sent.hung:
+                    self.hangs = failure
+            elif not self.on_incident or incident.state == 'over':
+                without_call |= all_called
+        table.change(without_call)
+        return failures
 
-    def _call(self, incident: Incident, news: str) -> tuple[str, bool]:
-        at = next(i for i, event in enumerate(incident.events, 1) if i > incident.called and event.what == news)
-        said = {'news': news, 'event_id': f'{incident.uuid}#{at}', **incident.model_dump(mode='json'),
-                'cells': incident.cells, 'nodes': incident.nodes}
-        return send(self.on_incident.command, json.dumps(said) + '\n', self.own_secrets, INCIDENT_SECONDS)
+    def _call(self, incident: Incident, news: str) -> Sent:
+        """Give `on_incident` the incident. The first event that made the news numbers the call."""
+        numbered = enumerate(incident.events, 1)
+        first = next(number for number, event in numbered if number > incident.called and event.what == news)
+        message = {'news': news, 'event_id': f'{incident.uuid}#{first}'}
+        message |= incident.model_dump(mode='json')
+        message |= {'cells': incident.cells, 'nodes': incident.nodes}
+        return send(self.on_incident.command, json.dumps(message) + '\n', self.own_secrets, INCIDENT_SECONDS)
 
     def judged(self, verdict: Verdict | None) -> None:
         """Tell the news of incidents, and remind of what lasts. Prints what fails and raises nothing."""
@@ -125,55 +142,69 @@ class Notifier:
 
     def _tell(self, verdict: Verdict | None, now: float) -> None:
         known = table.of_system(self.system)
-        news = [(incident, what) for incident in known if (what := news_of(incident, incident.notified))]
-        heard = {incident.number: _noted(notified=len(incident.events), notified_at=now) for incident, _ in news}
+        news = []
+        for incident in known:
+            word = news_of(incident, incident.notified)
+            if word:
+                news.append((incident, word))
         headline = ''
         if self.notify:
-            seconds = times.seconds(self.notify.reminder)
-            if not news and not any(reminded(incident, now, seconds) for incident in known):
+            reminder = times.seconds(self.notify.reminder)
+            if not news and not any(reminded(incident, now, reminder) for incident in known):
                 return
             headline = subject(self.system, news, known)
             notice = text(headline, lines(news, known, verdict), verdict)
-            why, _ = send(self.notify.command, notice, self.secrets)
-            if why:
-                print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
+            failure = send(self.notify.command, notice, self.secrets).failure
+            if failure:
+                print(f'parity: notice not sent: {visible(failure)}; the next night tries again', file=sys.stderr)
                 return
-        for incident in known:
-            if incident.state == 'open':
-                heard.setdefault(incident.number, _noted(notified_at=now))
-        table.change(heard)
+        notified = {incident.number: _noted(notified_at=now) for incident in known if incident.state == 'open'}
+        for incident, _ in news:
+            notified[incident.number] = _noted(notified=len(incident.events), notified_at=now)
+        table.change(notified)
         if headline:
             print(f'notice sent: {headline}')
 
     def test(self) -> str:
         """Send a notice that says it is a test; return '' or why it was not sent."""
         notice = text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
-        return send(self.notify.command, notice, self.secrets)[0]
+        return send(self.notify.command, notice, self.secrets).failure
+
+
+def _warn(warning: str) -> None:
+    print(f'parity: warning: {visible(warning)}', file=sys.stderr)
 
 
 def prepared(system: str) -> Notifier:
     """Return the system's notifier. UsageError where a command or its secrets cannot be used."""
     stated = systems.read(system)
     file = systems.file_of(system)
-    commands = {'notify': stated.notify, 'on_incident': stated.on_incident}
-    return Notifier(system, *commands.values(),
-                    *(secrets.read(named.secrets, f'{file}: {key}') if named else {}
-                      for key, named in commands.items()))
+
+    def secrets_of(key: str, command: Command | None) -> dict[str, str]:
+        return secrets.read(command.secrets, f'{file}: {key}') if command else {}
+
+    return Notifier(system, stated.notify, stated.on_incident,
+                    secrets_of('notify', stated.notify), secrets_of('on_incident', stated.on_incident))
 
 
-def send(command: list[str], text: str, secrets: dict[str, str],
-         timeout: float = TIMEOUT_SECONDS) -> tuple[str, bool]:
+class Sent(NamedTuple):
+    """How a command took a text: '' or, on one line, why it was not sent, and whether the command hung."""
+
+    failure: str = ''
+    hung: bool = False
+
+
+def send(command: list[str], text: str, secrets: dict[str, str], timeout: float = TIMEOUT_SECONDS) -> Sent:
     """Run ``command`` in the top of the checkout, else of the site, without a shell; it reads ``text``.
 
-    Returns '' or, on one line, why it was not sent, and whether it hung. Command and children are killed after
-    ``timeout``."""
+    Command and children are killed after ``timeout``."""
     place = paths.checkout() or paths.site()
     with tempfile.TemporaryFile() as printed:       # not a pipe: a child left behind would keep it open
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT,
                                        cwd=place, env={**os.environ, **secrets}, start_new_session=True)
         except OSError as err:
-            return f'{command[0]}: {err.strerror}', False
+            return Sent(f'{command[0]}: {err.strerror}')
         try:
             process.communicate(text.encode('utf-8', 'backslashreplace'), timeout=timeout)
         except BaseException as err:
@@ -181,17 +212,39 @@ def send(command: list[str], text: str, secrets: dict[str, str],
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(err, subprocess.TimeoutExpired):
-                return f'{command[0]}: not done after {timeout:g} s: killed', True
+                return Sent(f'{command[0]}: not done after {timeout:g} s: killed', hung=True)
             raise
-        printed.seek(max(0, printed.seek(0, os.SEEK_END) - _PRINTED_BYTES))
-        said = printed.read().decode('utf-8', 'replace')
-    if not (code := process.returncode):
-        return '', False
-    for value in sorted(filter(None, secrets.values()), key=len, reverse=True):
-        said = said.replace(value, '***')           # a command may complain with the very header it sent
+        output = _end_of(printed)
+    code = process.returncode
+    if not code:
+        return Sent()
     how = f'exit code {code}' if code > 0 else f'killed by signal {-code}'
-    last = next((line.strip() for line in reversed(said.split('\n')) if line.strip()), '')
-    return f'{command[0]}: {how}' + (f': {last[:200]}' if last else ''), False
+    failure = f'{command[0]}: {how}'
+    complaint = _last_line(_without(secrets, output))
+    return Sent(f'{failure}: {complaint[:200]}' if complaint else failure)
+
+
+def _end_of(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _PRINTED_BYTES))
+    return file.read().decode('utf-8', 'replace')
+
+
+def _without(secrets: dict[str, str], text: str) -> str:
+    """Hide the secrets in ``text``: a command may complain with the very header it sent. Longer ones first, as
+    one may contain another."""
+    for value in sorted(secrets.values(), key=len, reverse=True):
+        if value:
+            text = text.replace(value, '***')
+    return text
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that holds anything; '' for none."""
+    for line in reversed(text.split('\n')):
+        if line.strip():
+            return line.strip()
+    return ''
 
 
 def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:
@@ -202,17 +255,25 @@ def news_of(incident: Incident, since: int) -> str:
     """Return the news after so many events: new, also, worse, due, over, back; '' for none. An incident that
     began and ended in between is no news, nor one that was known from its first night on."""
     words = [event.what for event in incident.events[since:] if event.what in incidents.NEWS]
-    if not words or not since and incident.state != 'open':
+    never_reported = since == 0
+    if not words or (never_reported and incident.state != 'open'):
         return ''
-    return 'over' if incident.state == 'over' else next(word for word in words if word != 'over')
+    if incident.state == 'over':
+        return 'over'
+    return next(word for word in words if word != 'over')
 
 
 def reminded(incident: Incident, now: float, seconds: float) -> bool:
     """Return whether another notice repeats the incident, ``seconds`` after the last one. That one's clock may
     have been ahead."""
-    newest = max((fault.measured for fault in (incident.left or incident.faults).values()), default=0.0)
-    return (incident.state == 'open' and not 0 <= now - incident.notified_at < seconds - _EARLY_SECONDS
-            and now - newest < _FORGOTTEN_SECONDS)
+    if incident.state != 'open':
+        return False
+    since_notice = now - incident.notified_at
+    if 0 <= since_notice < seconds - _EARLY_SECONDS:
+        return False
+    faults = incident.left or incident.faults
+    newest = max((fault.measured for fault in faults.values()), default=0.0)
+    return now - newest < _FORGOTTEN_SECONDS
 
 
 # ---- the text of a notice
@@ -227,20 +288,26 @@ def text(subject: str, lines: list[str], verdict: Verdict | None) -> str:
     """Return subject, an empty line, ``lines``, and the verdict as the terminal shows it: one screen."""
     most = _NEWS if verdict else _SCREEN - 3
     if len(lines) > most:
-        lines = [*lines[:most - 1], f'and {len(lines) - most + 1} more lines: parity verdict']
-    above = [f'Subject: {subject}', '', *map(visible, lines)]
-    shown = ['', *(line for line, _ in answer.lines(verdict, most=_SCREEN - len(above) - 1))] if verdict else []
-    return '\n'.join([*above, *shown, ''])
+        hidden = len(lines) - most + 1
+        lines = [*lines[:most - 1], f'and {hidden} more lines: parity verdict']
+    screen = [f'Subject: {subject}', '', *map(visible, lines)]
+    if verdict:
+        room = _SCREEN - len(screen) - 1
+        screen += ['', *(line for line, _ in answer.lines(verdict, most=room))]
+    return '\n'.join([*screen, ''])
 
 
 def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]) -> str:
     """Return one line of words and numbers only: nothing that a job printed is in it."""
-    left = [incident for incident in known if incident.state == 'open']
-    told = [f'incident {incident.number} {what}' for incident, what in news[:_CELLS]]
-    rest = [f'{len(news) - _CELLS} more'] if len(news) > _CELLS else []
-    if news and not left and all(what == 'over' for _, what in news):
-        return f'parity: {system}: all is well again: {", ".join([*told, *rest])}'
-    return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {words.numbers(left, "open")}')
+    still_open = [incident for incident in known if incident.state == 'open']
+    if not news:
+        return f'parity: {system}: still {words.numbers(still_open, "open")}'
+    parts = [f'incident {incident.number} {what}' for incident, what in news[:_CELLS]]
+    if len(news) > _CELLS:
+        parts.append(f'{len(news) - _CELLS} more')
+    all_over = not still_open and all(what == 'over' for _, what in news)
+    well = 'all is well again: ' if all_over else ''
+    return f'parity: {system}: {well}{", ".join(parts)}'
 
 
 def _explained(incident: Incident, what: str) -> str:
@@ -255,17 +322,30 @@ def _explained(incident: Incident, what: str) -> str:
 def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verdict | None) -> list[str]:
     """Return a line for each incident with news, and its cells where the verdict does not show them; then the open
     ones that it does not show, and the known ones. A cell that joined or became worse stands behind the title."""
-    shown = {cell.incident for cell in verdict.cells} if verdict else set()
-    found = []
+    in_verdict = {cell.incident for cell in verdict.cells} if verdict else set()
+    notice = []
     for incident, what in news[:_NAMED]:
-        found.append(f'incident {incident.number}, {what}: {incident.title}{_explained(incident, what)}')
-        if what != 'over' and incident.number not in shown:
-            found += [f'  {line}' for line in words.about(incident, _CELLS)]
-            found += [f'  parity show {incident.number}']
-    told = {incident.number for incident, _ in news} | (shown if news else set())
-    left = [each for each in known if each.state == 'open' and each.number not in told]
-    found += [f'and {len(news) - _NAMED} more'] if len(news) > _NAMED else []
-    for each in left[:_NAMED]:
-        found.append(f'still open: incident {each.number}: {each.title}: {words.since(each)}')
-    found += [f'still open: {len(left) - _NAMED} more'] if len(left) > _NAMED else []
-    return [*found, *filter(None, [words.numbers([i for i in known if i.state == 'known'], 'known')])]
+        notice.append(f'incident {incident.number}, {what}: {incident.title}{_explained(incident, what)}')
+        if what != 'over' and incident.number not in in_verdict:
+            notice += [f'  {line}' for line in words.about(incident, _CELLS)]
+            notice.append(f'  parity show {incident.number}')
+    if len(news) > _NAMED:
+        notice.append(f'and {len(news) - _NAMED} more')
+    notice += _still_open(news, known, in_verdict)
+    acknowledged = words.numbers([incident for incident in known if incident.state == 'known'], 'known')
+    if acknowledged:
+        notice.append(acknowledged)
+    return notice
+
+
+def _still_open(news: list[tuple[Incident, str]], known: list[Incident], in_verdict: set[int]) -> list[str]:
+    """Return a line for each open incident that neither the news nor, with news, the verdict shows."""
+    shown = {incident.number for incident, _ in news}
+    if news:
+        shown |= in_verdict
+    others = [incident for incident in known if incident.state == 'open' and incident.number not in shown]
+    notice = [f'still open: incident {incident.number}: {incident.title}: {words.since(incident)}'
+              for incident in others[:_NAMED]]
+    if len(others) > _NAMED:
+        notice.append(f'still open: {len(others) - _NAMED} more')
+    return notice

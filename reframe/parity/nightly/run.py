@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError
@@ -36,42 +37,56 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     before = set(database.uuids())
     stopped = runner.reframe([*arguments, *plan_file.NIGHT], limit_seconds)
     interrupted = stopped in runner.INTERRUPTED
-    new = [u for u in database.uuids() if u not in before]
+    new = [uuid for uuid in database.uuids() if uuid not in before]
     if not new:
-        notice.recorded(None, interrupted)
-        notice.judged(None)
-        database.demand_room()  # a disk that filled in the meantime is named
-        raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
-                                  f'see {paths.results() / "reframe.log"}')
+        _refuse_without_session(notice, stopped)
     beat.write(session=new[-1])
     verdict = judge.newest(new[-1])
     if not stopped:
         verdict, stopped = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
     verdict = notice.recorded(verdict, interrupted)
-    code = verdict.exit_code
     console.lines(answer.lines(verdict))
-    code = _demanded(code, required, verdict.coverage)
+    code = _demanded(verdict.exit_code, required, verdict.coverage)
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
         code = _cut_short(code)
-    try:
-        index, *_ = report.of_session(verdict)
-        print(f'report: {index}')
-    except OSError as err:
-        print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
-        code = code if code == REGRESSED else INFRASTRUCTURE
+    code = _reported(verdict, code)
     print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
     if not stopped:
-        from parity.judge.verdict import cause  # it loads polars
-        from parity.measure.nodes import turns
-        left = limit_seconds - (time.time() - began)
-        suspects = cause.named_once(verdict.cells)
-        stopped = turns.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left,
-                                 suspects)
+        stopped = _nodes_by_turns(verdict, arguments, limit_seconds - (time.time() - began))
         # the time limit ends the turns of every night on a large system
-        code = _cut_short(code) if stopped and time.time() - began < limit_seconds else code
+        if stopped and time.time() - began < limit_seconds:
+            code = _cut_short(code)
     return code
+
+
+def _refuse_without_session(notice: Notifier, stopped: str) -> NoReturn:
+    notice.recorded(None, stopped in runner.INTERRUPTED)
+    notice.judged(None)
+    database.demand_room()  # a disk that filled in the meantime is named
+    why = f' ({stopped})' if stopped else ''
+    raise InfrastructureError(f'ReFrame stored no session{why}; see {paths.results() / "reframe.log"}')
+
+
+def _reported(verdict: Verdict, code: int) -> int:
+    """Write the page; return the exit code. Without a page it is 4, but a regression stays 1."""
+    try:
+        index, *_ = report.of_session(verdict)
+    except OSError as err:
+        print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
+        return code if code == REGRESSED else INFRASTRUCTURE
+    print(f'report: {index}')
+    return code
+
+
+def _nodes_by_turns(verdict: Verdict, arguments: list[str], seconds: float) -> str:
+    """Measure nodes that had no turn lately, suspects first. Return '' or how that was stopped."""
+    from parity.judge.verdict import cause  # it loads polars
+    from parity.measure.nodes import turns
+    suspects = cause.named_once(verdict.cells)
+    system = systems.read(verdict.session.system)
+    return turns.by_turns(system, arguments, verdict.session.uuid, seconds, suspects)
 
 
 def _demanded(code: int, required: Sequence[str], coverage: Coverage) -> int:
@@ -92,11 +107,17 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> tuple[
     """Measure suspicious cells again in what is left of the night's time. Return the verdict then, and '' or how
     an operator stopped that."""
     suspicious = [cell for cell in verdict.cells if cell.suspicious]
+    if not suspicious:
+        return verdict, ''
     names = sorted({cell.case.replace(' ', '') for cell in suspicious})
-    named = ', '.join(names[:3]) + (f' and {counted(len(names) - 3, "more case")}' if len(names) > 3 else '')
-    again, stopped = runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments), ''
+    named = ', '.join(names[:3])
+    if len(names) > 3:
+        named += f' and {counted(len(names) - 3, "more case")}'
+    again = runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments)
+    stopped = ''
     for number, more in enumerate(again, 1):
-        began, step = time.monotonic(), f'rerun {number} of {len(again)}'
+        began = time.monotonic()
+        step = f'rerun {number} of {len(again)}'
         print(f'parity: {step} before the verdict: {named}', flush=True)
         stopped = runner.reframe(more, seconds, step) if seconds > 0 else 'no time is left'
         if stopped:
@@ -104,7 +125,7 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> tuple[
             break
         seconds -= time.monotonic() - began
     by_operator = stopped if stopped in runner.INTERRUPTED else ''
-    return judge.newest(verdict.session.uuid) if suspicious else verdict, by_operator
+    return judge.newest(verdict.session.uuid), by_operator
 
 
 def _overhead(ran: float, waited: float, wall: float) -> str:
@@ -112,8 +133,13 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
     queues = f', waited {waited:.1f} s in queues' if waited >= 0.05 else ''
     if ran < 0.05:     # what failed at once is no benchmark
         return f'no benchmark ran{queues}; {wall:.1f} s in all'
-    share = f': overhead {100 * (wall - ran - waited) / ran:.1f} %' if ran >= LONG else ''
-    return f'benchmarks ran {ran:.1f} s{queues}{"," if queues else ""} of {wall:.1f} s{share}'
+    if queues:
+        queues += ','
+    sentence = f'benchmarks ran {ran:.1f} s{queues} of {wall:.1f} s'
+    if ran < LONG:
+        return sentence
+    overhead = (wall - ran - waited) / ran
+    return f'{sentence}: overhead {100 * overhead:.1f} %'
 
 
 #: Runs of each case, as many as a night has by default: the confirmation is as sharp as the suspicion.
@@ -124,9 +150,12 @@ def runs(system: System, session: str, suspicious: Iterable[Cell], arguments: li
 
     ``arguments`` are those of the session: what they set for the checks is set again."""
     cases = [(cell.partition, cell.environ, tuple(cell.nodes), cell.case) for cell in suspicious]
-    return [[*selected, *where, f'--repeat={RUNS}', '--session-extras', f'{RERUN_OF}={session}']
-            for partition, nodes, selected in selection.again(system.name, cases, arguments)
-            for where in _places(system, partition, nodes)]
+    confirming = [f'--repeat={RUNS}', '--session-extras', f'{RERUN_OF}={session}']
+    commands = []
+    for partition, nodes, selected in selection.again(system.name, cases, arguments):
+        for place in _places(system, partition, nodes):
+            commands.append([*selected, *place, *confirming])
+    return commands
 
 
 def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list[str]]:
@@ -134,7 +163,10 @@ def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list
     part = next(p for p in system.partitions if p.name == partition)
     if part.scheduler not in ('slurm', 'squeue') or not nodes:
         return [[]]
-    known = {node_name(state.name): state.name for state in of_scheduler.of_system(system).nodes}
-    listed = ','.join(known.get(node, node) for node in nodes)
-    others = part.extras.nodes is None or part.extras.nodes >= 2 * len(nodes)
-    return [['-J', f'nodelist={listed}'], *([['-J', f'exclude={listed}']] if others else [])]
+    full_names = {node_name(state.name): state.name for state in of_scheduler.of_system(system).nodes}
+    listed = ','.join(full_names.get(node, node) for node in nodes)
+    places = [['-J', f'nodelist={listed}']]
+    size = part.extras.nodes
+    if size is None or size >= 2 * len(nodes):
+        places.append(['-J', f'exclude={listed}'])
+    return places

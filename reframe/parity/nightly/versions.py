@@ -47,17 +47,19 @@ class ProgramVersion:
 def offered(environ: Environ, env: Mapping[str, str]) -> Iterator[ProgramVersion]:
     """Yield the codes that an environment offers, each with its version. ``env``: with its modules loaded."""
     packages = environ.software.get('packages') or {}
-    there = environ.software.get('programs') or {}
+    installed = environ.software.get('programs') or {}
     for code in codes.every():
         if code.feature not in environ.features or not (code.spack or code.package):
             continue
         if code.spack_package in packages:
-            _, _, version = packages[code.spack_package]['spec'].partition('@')
-            yield ProgramVersion(code, environ.name, re.match(r'[\w.-]*', version)[0])
+            spec = packages[code.spack_package]['spec']
+            version = re.match(r'[\w.-]*', spec.partition('@')[2])
+            yield ProgramVersion(code, environ.name, version[0])
             continue
-        about = next((there[name] for name in code.programs if name in there), None)
-        if about:
-            yield ProgramVersion(code, environ.name, about.get('version') or asked(code, about['path'], env))
+        program = next((installed[name] for name in code.programs if name in installed), None)
+        if program:
+            version = program.get('version') or asked(code, program['path'], env)
+            yield ProgramVersion(code, environ.name, version)
 
 
 def asked(code: Code, path: str, env: Mapping[str, str]) -> str:
