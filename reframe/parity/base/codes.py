@@ -4,11 +4,11 @@ from. Listing the codes runs no check."""
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -26,6 +26,33 @@ STATED = 'code.yaml'
 #: Each array at least so many times the last-level caches used in a run (McCalpin's run rules,
 #: https://www.cs.virginia.edu/stream/ref.html).
 CACHE_MULTIPLE = 4
+
+
+class Binary(NamedTuple):
+    """An entry of `binaries`."""
+
+    name: str               # with {variant} for each value of a variant
+    variant: str            # without which the build lacks it; '' for none
+
+    @classmethod
+    def read(cls, stated: str) -> 'Binary':
+        name, _, variant = stated.partition(' +')
+        return cls(name, variant)
+
+    def names(self, variants: dict[str, Any]) -> list[str]:
+        """Return the name with each value, or combination of values, of the variants in it."""
+        parts = re.findall(r'\{(\w+)\}', self.name)
+        values = [_values(variants[part]) for part in parts]
+        names = []
+        for chosen in itertools.product(*values):
+            by_part = dict(zip(parts, chosen, strict=True))
+            names.append(self.name.format(**by_part))
+        return names
+
+
+def _values(variant: Any) -> Sequence[Any]:
+    """Return the values of a variant, which Spack gives as a list or as text."""
+    return variant if isinstance(variant, (list, tuple)) else str(variant).split(',')
 
 
 class Code(Strict):
@@ -76,17 +103,23 @@ class Code(Strict):
 
     def unit(self, metric: str) -> str:
         """Return the unit of a metric that `parity parse` prints."""
-        return next((unit for names, unit in self.units.items() if re.fullmatch(names, metric)), '')
+        for names, unit in self.units.items():
+            if re.fullmatch(names, metric):
+                return unit
+        return ''
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The programs that must start where Spack did not build them, as below a view's bin/. `*` stands for each
         value of a variant."""
-        if self.executable or self.profiles:
-            return (self.executable,) if self.executable else ()
-        own = (binary.partition(' +') for binary in self.binaries)
-        return tuple(re.sub(r'\{\w+\}', '*', name) for name, _, variant in own
-                     if not variant or f'+{variant}' in self.spack.split())
+        if self.executable:
+            return (self.executable,)
+        if self.profiles:
+            return ()
+        asked_for = self.spack.split()
+        binaries = [binary for binary in map(Binary.read, self.binaries)
+                    if not binary.variant or f'+{binary.variant}' in asked_for]
+        return tuple(re.sub(r'\{\w+\}', '*', binary.name) for binary in binaries)
 
     @property
     def spack_package(self) -> str:
@@ -96,8 +129,8 @@ class Code(Strict):
     @property
     def gpu_programs(self) -> tuple[str, ...]:
         """The binaries of a build for NVIDIA's GPUs: those of +cuda, else the same names as for CPUs."""
-        own = tuple(name for name, _, variant in (b.partition(' +') for b in self.binaries) if variant == 'cuda')
-        return own or self.programs
+        of_cuda = tuple(binary.name for binary in map(Binary.read, self.binaries) if binary.variant == 'cuda')
+        return of_cuda or self.programs
 
     @property
     def on_gpu(self) -> str:
@@ -106,15 +139,11 @@ class Code(Strict):
 
     def binaries_of(self, variants: dict[str, Any]) -> list[str]:
         """Return the binaries, below the view's bin/, of a build with these variants."""
-        found = []
-        for binary in self.binaries:
-            name, _, variant = binary.partition(' +')
-            names = re.findall(r'\{(\w+)\}', name)
-            if not variant or variants.get(variant):
-                several = [v if isinstance(v := variants[n], (list, tuple)) else str(v).split(',') for n in names]
-                found += [name.format(**dict(zip(names, values, strict=True)))
-                          for values in itertools.product(*several)]
-        return found
+        names = []
+        for binary in map(Binary.read, self.binaries):
+            if not binary.variant or variants.get(binary.variant):
+                names += binary.names(variants)
+        return names
 
 
 def check_of(folder: Path) -> Path:
@@ -157,9 +186,10 @@ def _every(_: str | None) -> tuple[Code, ...]:
 
 def _checks() -> Path:
     """Return the folder of all checks."""
-    top = paths.checkout()
-    checks = top / 'checks' if top else None
-    return checks if checks and checks.is_dir() else paths.ABOVE / 'checks'
+    checkout = paths.checkout()
+    if checkout and (checkout / 'checks').is_dir():
+        return checkout / 'checks'
+    return paths.ABOVE / 'checks'
 
 
 def _folders(checks: Path) -> list[Path]:
@@ -195,7 +225,7 @@ def leftovers() -> list[Leftover]:
     """Return the folders below checks/ that hold neither a check nor files of a test that knows nothing of parity.
 
     Such a test may have scripts of its own, sources in a folder src, and folders outside the subsystems."""
-    found = []
+    left = []
     for folder in _folders(_checks()):
         if is_code(folder):
             continue
@@ -204,8 +234,8 @@ def leftovers() -> list[Leftover]:
         using = [file for file in scripts if uses_parity(file)]
         of_a_test = scripts or folder.name == 'src' or folder.parent.name not in SUBSYSTEMS
         if using or not files or not of_a_test:
-            found.append(Leftover(folder, _names(files, folder), _names(using, folder)))
-    return found
+            left.append(Leftover(folder, _names(files, folder), _names(using, folder)))
+    return left
 
 
 def _names(files: list[Path], folder: Path) -> tuple[str, ...]:
@@ -215,16 +245,17 @@ def _names(files: list[Path], folder: Path) -> tuple[str, ...]:
 @cache
 def _read(check: Path) -> Code:
     """Return what the folder of a check says of its code, read once for every caller."""
-    stated = yamlfile.read(check.parent / STATED, Code)
-    code = stated.model_copy(update={'file': check})
-    return code.model_copy(update={'feature': stated.feature or code.room})
+    code = yamlfile.read(check.parent / STATED, Code).model_copy(update={'file': check})
+    return code if code.feature else code.model_copy(update={'feature': code.room})
 
 
 def group_of(cell: str, subsystem: str) -> str:
     """Return the group of the cell with this name; its subsystem where no code names its group."""
-    pattern, groups = _groups(os.environ.get('PARITY_ROOT'))
-    found = pattern.match(cell.partition('@')[0])
-    return groups[found.lastgroup] if found and found.lastgroup else subsystem
+    name = cell.partition('@')[0]
+    for pattern, group in _groups(os.environ.get('PARITY_ROOT')):
+        if pattern.match(name):
+            return group
+    return subsystem
 
 
 def part_of(cell: str, subsystem: str) -> str:
@@ -234,27 +265,30 @@ def part_of(cell: str, subsystem: str) -> str:
 
 
 @cache
-def _groups(_: str | None) -> tuple[re.Pattern, dict[str, str]]:
-    """Return one pattern of the parts of all codes, the first that fits, and the part of each of its groups."""
-    parts = [(part, '|'.join(patterns)) for code in every() for part, patterns in code.parts.items()]
-    return (re.compile('|'.join(f'(?P<part{i}>{pattern})' for i, (_, pattern) in enumerate(parts))),
-            {f'part{i}': part for i, (part, _) in enumerate(parts)})
+def _groups(_: str | None) -> list[tuple[re.Pattern, str]]:
+    """Return the parts of all codes, in their order, each with the pattern of its cells."""
+    groups = []
+    for code in every():
+        for part, patterns in code.parts.items():
+            groups.append((re.compile('|'.join(patterns)), part))
+    return groups
 
 
 def named(room: str) -> Code:
     """Return the code of this folder. Raise UsageError for none."""
-    if found := next((code for code in every() if code.room == room), None):
-        return found
-    valid = [code.room for code in every()]
-    if not valid:
+    rooms = {code.room: code for code in every()}
+    if room in rooms:
+        return rooms[room]
+    if not rooms:
         raise UsageError(f'{room!r}: no code is here, as codes are in checks/ of a checkout; run this there, or '
                          'let PARITY_ROOT name its top')
-    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(valid)}')
+    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(rooms)}')
 
 
 def features() -> tuple[str, ...]:
     """Return every name that `requires`, a waiver or a modules environment may use."""
-    return tuple(sorted({name for code in every() for name in (code.feature, code.on_gpu) if name}))
+    names = {code.feature for code in every()} | {code.on_gpu for code in every()}
+    return tuple(sorted(names - {''}))
 
 
 def names_of(program: str) -> tuple[str, ...]:
@@ -265,8 +299,8 @@ def names_of(program: str) -> tuple[str, ...]:
 
 def of_spack() -> tuple[str, ...]:
     """Return the features of the codes that Spack builds, without those of applications."""
-    return tuple(dict.fromkeys(code.feature for code in every()
-                               if code.spack and not code.profiles and not code.optional))
+    built = [code.feature for code in every() if code.spack and not code.profiles and not code.optional]
+    return tuple(dict.fromkeys(built))
 
 
 def without_github(system: str) -> str:
@@ -300,7 +334,10 @@ def made_by(package: str, gpu: bool = False) -> list[str]:
 
 def package_of(feature: str) -> str:
     """Return the package whose binaries offer the feature; the feature itself if unknown."""
-    return next((c.spack_package for c in every() if c.spack and feature in (c.feature, c.on_gpu)), feature)
+    for code in every():
+        if code.spack and feature in (code.feature, code.on_gpu):
+            return code.spack_package
+    return feature
 
 
 def profiler() -> Code | None:

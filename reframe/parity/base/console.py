@@ -28,11 +28,18 @@ def lines(said: Iterable[Line]) -> None:
     if sys.stdout.isatty() or not os.environ.keys().isdisjoint(('FORCE_COLOR', 'TTY_COMPATIBLE')):
         from parity.base import colours
         write = colours.writer() or write
-    # Python writes UTF-8 in the C locale, which promises ASCII
-    known = 'utf' in (sys.stdout.encoding or 'utf-8').lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
+    unicode = _has_unicode()
     for text, style in map(styled, said):
-        write(visible(text) if known else plain(visible(text)), style)
+        shown = visible(text)
+        write(shown if unicode else plain(shown), style)
     sys.stdout.flush()
+
+
+def _has_unicode() -> bool:
+    """Return whether standard output takes all signs. Python writes UTF-8 in the C locale, which promises
+    ASCII."""
+    encoding = sys.stdout.encoding or 'utf-8'
+    return 'utf' in encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
 
 
 def _print(text: str, _: str) -> None:

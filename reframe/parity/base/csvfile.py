@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from parity.base.errors import UsageError
@@ -47,12 +46,12 @@ class CsvTable:
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield (line, row by column) below the header."""
         lines = csv.reader(io.StringIO(self._text().rstrip(), newline=''), strict=True)
+        any_row = False
         try:
             header = [column.strip() for column in next(lines, [])]
-            if wrong := self._wrong(header):
-                raise UsageError(f'{self.name}:1: {wrong}{"" if header else "; the file is empty"}')
-            row = None
+            self._demand_columns(header)
             for row in lines:
+                any_row = True
                 if len(row) == len(header):
                     yield lines.line_num, dict(zip(header, map(str.strip, row), strict=True))
                 elif row or not self.blank:
@@ -60,7 +59,7 @@ class CsvTable:
                                      'columns')
         except csv.Error as err:
             raise UsageError(f'{self.name}:{lines.line_num}: cannot be read as CSV: {err}; quote it') from None
-        if row is None:
+        if not any_row:
             raise UsageError(f'{self.name}:1: no rows below the header: nothing was measured; add a row a figure')
 
     def frame(self) -> pl.DataFrame:
@@ -68,38 +67,53 @@ class CsvTable:
         import polars as pl
         next(self.rows())
         try:
-            read = pl.read_csv(io.BytesIO(self.raw.rstrip()), infer_schema=False)
+            read = pl.read_csv(io.BytesIO(self.raw.rstrip()), infer_schema=False).rename(str.strip)
         except pl.exceptions.PolarsError:
             deque(self.rows(), 0)       # it knows the line
             raise UsageError(f'{self.name}: no CSV; must have {", ".join(self.needed)}') from None
-        read = read.rename(str.strip)
-        some = (pl.col(c) if c in read.columns else pl.lit('').alias(c) for c in (*self.needed, *self.optional))
-        return read.select(some).select(pl.all().fill_null('').str.strip_chars())
+        columns = []
+        for name in (*self.needed, *self.optional):
+            columns.append(pl.col(name) if name in read.columns else pl.lit('').alias(name))
+        return read.select(columns).select(pl.all().fill_null('').str.strip_chars())
 
     def refuse(self, frame: pl.DataFrame, wrong: dict[str, pl.Expr | pl.Series]) -> None:
         """Raise UsageError at the first row of ``frame`` for which a mask holds, with the message of the mask."""
         import polars as pl
-        found = [(at, what) for what, mask in wrong.items()
-                 if (at := frame.select(pl.arg_where(mask).first()).item()) is not None]
-        if found:
-            at, what = min(found, key=itemgetter(0))
-            line = deque(islice(self.rows(), at + 1), 1)[0][0]
-            raise UsageError(f'{self.name}:{line}: {what.format(**frame.row(at, named=True))}')
+        first_row, message = frame.height, ''
+        for mask_message, mask in wrong.items():
+            row = frame.select(pl.arg_where(mask).first()).item()
+            if row is not None and row < first_row:
+                first_row, message = row, mask_message
+        if message:
+            line, _ = next(islice(self.rows(), first_row, None))
+            raise UsageError(f'{self.name}:{line}: {message.format(**frame.row(first_row, named=True))}')
+
+    def _demand_columns(self, header: Sequence[str]) -> None:
+        """Raise UsageError for wrong columns."""
+        wrong = self._wrong(header)
+        if wrong:
+            empty = '' if header else '; the file is empty'
+            raise UsageError(f'{self.name}:1: {wrong}{empty}')
 
     def _wrong(self, header: Sequence[str]) -> str:
         """Return what is wrong with the columns, '' if nothing."""
-        known = (*self.needed, *self.optional)
-        needed = f'needed are {", ".join(self.needed)}' + \
-            (f', and perhaps {", ".join(self.optional)}' if self.optional else '')
-        if twice := [column for column in header if header.count(column) > 1]:
-            return f'column {twice[0][:80]} is named twice; name each once'
-        for column in (column for column in header if column not in known):
-            if near := get_close_matches(column.lower(), known, n=1, cutoff=0.75):
+        valid = (*self.needed, *self.optional)
+        needed = f'needed are {", ".join(self.needed)}'
+        if self.optional:
+            needed += f', and perhaps {", ".join(self.optional)}'
+        for column in header:
+            if header.count(column) > 1:
+                return f'column {column[:80]} is named twice; name each once'
+        for column in header:
+            if column in valid:
+                continue
+            near = get_close_matches(column.lower(), valid, n=1, cutoff=0.75)
+            if near:
                 return f'column {column[:80]!r}; did you mean {near[0]}?'
             if not self.others:
                 return f'unknown column {column[:80]!r}; {needed}'
-        missing = ', '.join(column for column in self.needed if column not in header)
-        return f'no column {missing}; {needed}' if missing else ''
+        missing = [column for column in self.needed if column not in header]
+        return f'no column {", ".join(missing)}; {needed}' if missing else ''
 
     def _text(self) -> str:
         if self.raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -1,4 +1,4 @@
-"""Errors that a person can mend: one clear line and an exit code, never a traceback."""
+"""User errors: one clear line and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InfrastructureError(ParityError):
 
 
 def run(command: Callable[[], None]) -> None:
-    """Run a command; an error that a person can mend ends it with one line and its exit code."""
+    """Run a command; a user error ends it with one line and its exit code."""
     try:
         command()
         return
@@ -53,9 +53,10 @@ def run(command: Callable[[], None]) -> None:
         where = err.filename or ('standard output' if err.errno in _FULL else '')
         sentence, code = f'{where}: {err.strerror}' if where else str(err), INFRASTRUCTURE
     except ModuleNotFoundError as err:
-        if str(err.name).partition('.')[0] in ('parity', 'None'):
+        package = str(err.name).partition('.')[0]
+        if package in ('parity', 'None'):
             raise
-        sentence, code = _absent(str(err.name).partition('.')[0]), INFRASTRUCTURE
+        sentence, code = _absent(package), INFRASTRUCTURE
     except KeyboardInterrupt:
         sentence, code = 'interrupted', INFRASTRUCTURE
     from parity.base.text import visible
@@ -94,6 +95,6 @@ def unknown(kind: str, name: str, valid: list[str]) -> str:
 def near(name: str, valid: list[str]) -> str:
     """Return ``; did you mean 'this'?``, or '' where nothing valid is near to ``name``."""
     from difflib import get_close_matches
-    known = {each.lower(): each for each in valid}
-    found = get_close_matches(name.lower(), known, n=1)
-    return f'; did you mean {known[found[0]]!r}?' if found else ''
+    by_lower_case = {word.lower(): word for word in valid}
+    matches = get_close_matches(name.lower(), by_lower_case, n=1)
+    return f'; did you mean {by_lower_case[matches[0]]!r}?' if matches else ''

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import NamedTuple
 
 from parity.base import units
 
@@ -42,17 +43,24 @@ def measurable(value: float | None) -> bool:
     return value is not None and (value == 0 or SMALLEST <= abs(value) < LARGEST)
 
 
+#: The verb with one thing.
+_SINGULAR = {'are': 'is', 'were': 'was'}
+
 def counted(n: int, noun: str, verb: str = '') -> str:
     """Write a count with its noun, and with its verb (are, were): '1 history', '2 figures are'."""
     if n != 1:
-        noun = re.sub('s$', 'se', re.sub('(?<![aeo])y$', 'ie', noun)) + 's'
-    return f'{n} {noun} {verb if n != 1 else {"are": "is", "were": "was"}[verb]}' if verb else f'{n} {noun}'
+        noun = re.sub('(?<![aeo])y$', 'ie', noun)
+        noun = re.sub('s$', 'se', noun) + 's'
+    elif verb:
+        verb = _SINGULAR[verb]
+    return f'{n} {noun} {verb}'.rstrip()
 
 
 def several(names: list[str]) -> str:
     """Return 'v1, v2, v3, v4 and 12 more'."""
+    first = ', '.join(names[:_NAMED])
     rest = len(names) - _NAMED
-    return ', '.join(names[:_NAMED]) + (f' and {rest} more' if rest > 0 else '')
+    return f'{first} and {rest} more' if rest > 0 else first
 
 
 def number(value: float | None, pad: bool = False) -> str:
@@ -65,7 +73,8 @@ def number(value: float | None, pad: bool = False) -> str:
         mantissa, exponent = f'{value:.2e}'.split('e')
         return f'{mantissa}e{int(exponent)}'
     leading, exponent = f'{abs(value):.3e}'.split('e')
-    decimals = max(0, (3 if leading[0] == '1' else 2) - int(exponent))
+    significant = 4 if leading[0] == '1' else 3
+    decimals = max(0, significant - 1 - int(exponent))
     text = _grouped(value, decimals)
     exact = decimals and float(f'{value:.{decimals}f}') == value
     return text.rstrip('0').rstrip('.') if exact and not pad else text
@@ -79,10 +88,15 @@ def figure(value: float | None, unit: str = '') -> str:
 
 def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
     """Write all ``values`` in the unit of the first that is known; several keep all their digits."""
-    known = next((v for v in values if v is not None and math.isfinite(v) and v), 0.0)
-    step, moves, unit = _moved(known, unit)
-    pad = sum(v is not None for v in values) > 1
-    return [number(v if v is None else _shift(v, step, moves), pad) for v in values], unit
+    numbers = [value for value in values if value is not None]
+    leading = next((value for value in numbers if math.isfinite(value) and value), 0.0)
+    move = _moved(leading, unit)
+    pad = len(numbers) > 1
+    texts = []
+    for value in values:
+        shifted = None if value is None else move.shift(value)
+        texts.append(number(shifted, pad))
+    return texts, move.unit
 
 
 def amount(text: str) -> tuple[float, str] | None:
@@ -95,17 +109,22 @@ def amount(text: str) -> tuple[float, str] | None:
 
 def moved(value: float, unit: str) -> tuple[float, str]:
     """Return the factor that brings figures in ``unit`` beside ``figure(value, unit)``, and their unit then."""
-    step, moves, shown = _moved(value, unit)
-    return _shift(1.0, step, moves), shown
+    move = _moved(value, unit)
+    return move.shift(1.0), move.unit
 
 
 def band(low: float | None, high: float | None, unit: str = '') -> str:
     """Write an accepted band, open where a bound is missing; empty when both are."""
-    (first, last), unit = alike(unit, low, high)
     if low is None and high is None:
         return ''
-    both = f'at most {last}' if low is None else f'at least {first}' if high is None else f'{first} .. {last}'
-    return f'{both} {unit}'.strip()
+    (first, last), unit = alike(unit, low, high)
+    if low is None:
+        bounds = f'at most {last}'
+    elif high is None:
+        bounds = f'at least {first}'
+    else:
+        bounds = f'{first} .. {last}'
+    return f'{bounds} {unit}'.strip()
 
 
 def percent(ratio: float | None) -> str:
@@ -113,9 +132,15 @@ def percent(ratio: float | None) -> str:
     if ratio is None or not math.isfinite(ratio):
         return _no_number(ratio)
     share = 100 * ratio
-    if 0 < abs(share) < 0.01:
+    size = abs(share)
+    if 0 < size < 0.01:
         return '< 0.01 %' if share > 0 else '> -0.01 %'
-    decimals = 0 if abs(share) >= 9.95 or share == 0 else 1 if abs(share) >= 0.995 else 2
+    if size >= 9.95 or share == 0:
+        decimals = 0
+    elif size >= 0.995:
+        decimals = 1
+    else:
+        decimals = 2
     return f'{_grouped(share, decimals)} %'
 
 
@@ -126,7 +151,9 @@ def change(value: float | None, reference: float | None) -> str:
     share = 100 * (value - reference) / abs(reference)
     if abs(share) < 0.05:
         return '0.0 %'
-    return f'{"+" if share > 0 else ""}{_grouped(share, 1 if abs(share) < 1000 else 0)} %'
+    sign = '+' if share > 0 else ''
+    decimals = 1 if abs(share) < 1000 else 0
+    return f'{sign}{_grouped(share, decimals)} %'
 
 
 def duration(seconds: float | None) -> str:
@@ -147,28 +174,51 @@ def _no_number(value: float | None) -> str:
 
 
 def _grouped(value: float, decimals: int) -> str:
+    """Write a number with its digits in groups of three, from five digits on."""
     text = f'{value:,.{decimals}f}'
-    return text.replace(',', GROUP if abs(float(text.replace(',', ''))) >= _LARGE else '')
+    shown = abs(float(text.replace(',', '')))
+    return text.replace(',', GROUP if shown >= _LARGE else '')
 
 
-def _moved(value: float, unit: str) -> tuple[int, int, str]:
-    """Return (step, moves, unit): how many steps of 1000 or 1024 ``value`` should move, and where to."""
-    for pattern, step, prefixes in ((_TIME, 1000, _DECIMAL[:5]), (_RATE, 1000, _DECIMAL[4:]),
-                                    (_SIZE, 1024, _BINARY)):
-        if match := pattern.fullmatch(unit):
-            prefix = match[1].replace('µ', 'u').replace('μ', 'u')
-            start = at = prefixes.index(prefix if prefix in prefixes else prefix.lower())
-            size, last = abs(value), len(prefixes) - 1
-            large, small = size >= _LARGE, 0 < size < _SMALL
-            while large and size >= step and at < last:
-                size, at = size / step, at + 1
-            while small and size < 1 and at > 0:
-                size, at = size * step, at - 1
-            # a unit that stays is written as it was declared ('KB/s', 'µs')
-            return step, at - start, unit if at == start else prefixes[at] + match[2]
-    return 1, 0, unit
+class _Move(NamedTuple):
+    """How a figure moves to the prefix that reads best."""
+
+    step: int           # 1000 or 1024
+    moves: int          # so many steps up; down where below 0
+    unit: str           # the unit then
+
+    def shift(self, value: float) -> float:
+        """Move ``value``; dividing keeps 71200 MB/s exactly 71.2 GB/s, multiplying by 0.001 would not."""
+        if self.moves > 0:
+            return value / self.step ** self.moves
+        return value * self.step ** -self.moves
 
 
-def _shift(value: float, step: int, moves: int) -> float:
-    """Move ``value``; dividing keeps 71200 MB/s exactly 71.2 GB/s, multiplying by 0.001 would not."""
-    return value / step ** moves if moves > 0 else value * step ** -moves
+#: Units that move: their pattern, the step between two prefixes, and the prefixes.
+_SCALES = ((_TIME, 1000, _DECIMAL[:5]), (_RATE, 1000, _DECIMAL[4:]), (_SIZE, 1024, _BINARY))
+
+
+def _moved(value: float, unit: str) -> _Move:
+    """Return how ``value`` should move."""
+    for pattern, step, prefixes in _SCALES:
+        match = pattern.fullmatch(unit)
+        if not match:
+            continue
+        prefix = match[1].replace('µ', 'u').replace('μ', 'u')
+        start = prefixes.index(prefix if prefix in prefixes else prefix.lower())
+        moves = _moves(abs(value), step, start, len(prefixes) - 1)
+        # a unit that stays is written as it was declared ('KB/s', 'µs')
+        return _Move(step, moves, prefixes[start + moves] + match[2] if moves else unit)
+    return _Move(1, 0, unit)
+
+
+def _moves(size: float, step: int, start: int, last: int) -> int:
+    """Return how many prefixes up or down, from number ``start`` of 0 to ``last``, a figure of this size goes."""
+    at = start
+    if size >= _LARGE:
+        while size >= step and at < last:
+            size, at = size / step, at + 1
+    elif 0 < size < _SMALL:
+        while size < 1 and at > 0:
+            size, at = size * step, at - 1
+    return at - start

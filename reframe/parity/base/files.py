@@ -47,8 +47,8 @@ def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{secrets.token_hex(8)}')
     try:
-        made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        with open(made, 'wb') as out:
+        new_file = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(aside, new_file, 0o666), 'wb') as out:
             if file.exists():
                 os.fchmod(out.fileno(), file.stat().st_mode & 0o777)
             out.write(content)
@@ -58,7 +58,8 @@ def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator
         yield
         os.replace(aside, file)
     except OSError as err:      # a full disk, found while writing, names no file
-        err.filename = file if err.filename in (None, aside, str(aside)) else err.filename
+        if err.filename in (None, aside, str(aside)):
+            err.filename = file
         raise
     finally:
         aside.unlink(missing_ok=True)
@@ -68,7 +69,8 @@ def _place(file: Path) -> Path:
     """Return where ``file`` is written: a link is followed, but none below results/, where others may write.
 
     There a link to a file is replaced, and a link to a folder elsewhere is an OSError."""
-    results, file = paths.results(), Path(os.path.abspath(file))
+    results = paths.results()
+    file = Path(os.path.abspath(file))
     if not file.is_relative_to(results):
         return file.resolve()
     folder = file.parent.resolve()
@@ -93,9 +95,10 @@ def _opened(file: Path, access: int) -> int:
     """Return the descriptor of a file to lock. The group that may write in its folder may take the lock, too,
     whatever the umask of who made it."""
     fd = os.open(file, access | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    made = os.fstat(fd)
-    if made.st_uid == os.geteuid():
-        os.fchmod(fd, stat.S_IMODE(made.st_mode) | stat.S_IMODE(file.parent.stat().st_mode) & 0o060)
+    status = os.fstat(fd)
+    if status.st_uid == os.geteuid():
+        of_group = stat.S_IMODE(file.parent.stat().st_mode) & 0o060
+        os.fchmod(fd, stat.S_IMODE(status.st_mode) | of_group)
     return fd
 
 
@@ -116,13 +119,13 @@ class Lock:
             needs = ': results need a file system with locks (PARITY_RESULTS; Lustre: mount option flock)'
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as err:
-            said = f'{err.strerror}{needs}'
+            why = f'{err.strerror}{needs}'
             if isinstance(err, BlockingIOError):
                 holder = os.read(fd, 200).decode(errors='replace').strip() or 'another process'
-                said = f'held by {holder}: it is measuring now'
+                why = f'held by {holder}: it is measuring now'
             if fd >= 0:
                 os.close(fd)
-            raise InfrastructureError(f'{self.file}: {said}') from None
+            raise InfrastructureError(f'{self.file}: {why}') from None
         with contextlib.suppress(OSError):      # the note is for people; a full disk does not undo the lock
             os.ftruncate(fd, 0)
             os.write(fd, f'{self._note}\n'.encode())
@@ -176,17 +179,19 @@ def alone(file: Path, what: str) -> Iterator[int]:
 def holders(file: Path) -> str:
     """Return which processes of this machine hold locks on ``file``: '4711 (python -m parity.cli verdict)'."""
     try:
-        inode, table = f':{file.stat().st_ino}', Path('/proc/locks').read_text().splitlines()
+        inode = f':{file.stat().st_ino}'
+        locks = [line.split() for line in Path('/proc/locks').read_text().splitlines()]
     except OSError:
         return 'another process'
-    pids = {line.split()[4] for line in table if line.split()[5].endswith(inode)} - {str(os.getpid())}
+    pids = {fields[4] for fields in locks if fields[5].endswith(inode)}
     named = []
-    for pid in sorted(pids):
+    for pid in sorted(pids - {str(os.getpid())}):
         try:
-            command = Path(f'/proc/{pid}/cmdline').read_text(errors='replace').replace('\0', ' ')
+            command = Path(f'/proc/{pid}/cmdline').read_text(errors='replace')
         except OSError:
             continue
-        named.append(f'{pid} ({" ".join(command.split())[:80]})')
+        words = ' '.join(command.replace('\0', ' ').split())
+        named.append(f'{pid} ({words[:80]})')
     return f'process {", ".join(named)}' if named else 'another process, perhaps on another host'
 
 
@@ -207,11 +212,17 @@ def demand_file(file: Path) -> None:
 
 
 def read(file: Path) -> bytes:
+    """Return the bytes of a file. UsageError where it cannot be read."""
     try:
         return file.read_bytes()
-    except (OSError, ValueError) as err:            # ValueError: a null byte in the name
-        why = getattr(err, 'strerror', None) or err
-        raise UsageError(f'{file}: {why}; name a file that you may read') from None
+    except (OSError, ValueError) as err:
+        raise _unreadable(file, err) from None
+
+
+def _unreadable(file: Path, err: OSError | ValueError) -> UsageError:
+    """Return the error for a file that cannot be read. ValueError: its name has a null byte."""
+    why = getattr(err, 'strerror', None) or err
+    return UsageError(f'{file}: {why}; name a file that you may read')
 
 
 def unpacked(file: Path, most: int) -> bytes:
@@ -226,6 +237,5 @@ def unpacked(file: Path, most: int) -> bytes:
             return opened.read(most + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as err:
         raise UsageError(f'{file}: this is no whole gzip file ({err}); copy it again') from None
-    except (OSError, ValueError) as err:            # ValueError: a null byte in the name
-        why = getattr(err, 'strerror', None) or err
-        raise UsageError(f'{file}: {why}; name a file that you may read') from None
+    except (OSError, ValueError) as err:
+        raise _unreadable(file, err) from None

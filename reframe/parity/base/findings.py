@@ -46,12 +46,16 @@ class Refused(ParityError):
 def exit_code(found: Iterable[Diagnosis]) -> int:
     """Return 0 where nothing lacks; else 2 configuration, 4 infrastructure, 3 something missing."""
     codes = {finding.exit_code for finding in found}
-    return next((code for code in (USAGE, INFRASTRUCTURE, MISSING) if code in codes), OK)
+    for code in (USAGE, INFRASTRUCTURE, MISSING):
+        if code in codes:
+            return code
+    return OK
 
 
 def refuse(found: Iterable[Diagnosis]) -> None:
     """Raise Refused where a finding keeps a night from starting."""
-    if stopping := [finding for finding in found if finding.stops]:
+    stopping = [finding for finding in found if finding.stops]
+    if stopping:
         raise Refused(stopping)
 
 
@@ -60,7 +64,8 @@ def answer(system: str, found: Collection[Diagnosis]) -> str:
     code = exit_code(found)
     if not code:
         return f'the nightly of {system} could run: ci/nightly --system {system}'
-    lacks = f'{sum(finding.word == "lacking" for finding in found)} lacking (exit code {code}: {WORDS[code]})'
+    count = sum(finding.word == 'lacking' for finding in found)
+    lacks = f'{count} lacking (exit code {code}: {WORDS[code]})'
     if any(finding.stops for finding in found):
         return f'the nightly of {system} could not run: {lacks}'
     return f'the nightly of {system} would run, and some cases would have no figure: {lacks}'

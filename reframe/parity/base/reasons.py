@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from itertools import islice
 
 #: Characters of a reason, and of a complaint, which is a part of one.
 LONGEST, COMPLAINT = 400, 240
@@ -25,7 +24,7 @@ _ERROR = re.compile(
 #: Lines with such a word that are no errors.
 _HARMLESS = re.compile(r'\bwarn(ing)?\b|\b(no|0|without) (errors?|failures?)\b|\berrors?\s*[:=]\s*0\b|'
                        r'another transport will be used|0 to see all help / error messages', re.I)
-#: What tells the end that an error made, not the error: mpirun, srun and slurmstepd of a program that ended badly.
+#: Lines that report the consequence of an error: mpirun, srun and slurmstepd on a program that ended badly.
 _AFTER = re.compile(
     r'^Primary job\s+terminated|^mpi(run|exec) (detected|noticed) that|^srun: Job step aborted|ORTE_ERROR_LOG|'
     r'^srun: error: \S+: tasks? [\d,-]+: (Exited with|Killed|Terminated|Aborted)|'
@@ -81,11 +80,17 @@ _HOLDS = {
 
 def kind(status: str, text: str) -> Kind:
     """Return the kind of a reason that has none: only here does a sentence decide anything."""
-    if status == 'failed' and text.endswith(COMPLETE):
-        return Kind.ENDED
     if status == 'failed':
-        return next((of for words, of in _BEGINS.items() if text.startswith(words)), Kind.NONE)
-    return next((of for words, of in _HOLDS.items() if status == 'skipped' and words in text), Kind.NONE)
+        if text.endswith(COMPLETE):
+            return Kind.ENDED
+        for beginning, of_failure in _BEGINS.items():
+            if text.startswith(beginning):
+                return of_failure
+    if status == 'skipped':
+        for words, of_skip in _HOLDS.items():
+            if words in text:
+                return of_skip
+    return Kind.NONE
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
@@ -99,13 +104,55 @@ def cut(text: str, longest: int = LONGEST) -> str:
 def complaint(stderr: str) -> str:
     """Return parity's reason in a job's standard error, else the first line of an error, else the last line."""
     lines = [line.rstrip() for line in stderr.splitlines()]
-    after = ''
-    for told in (*(line for line in lines if line.startswith(OURS)), *_telling(lines)):
-        if not _AFTER.search(told, 0, _LINE):
-            return cut(told, COMPLAINT)
-        after = after or told
-    said = [line for line in lines if line and not _RULE.fullmatch(line)]
-    return cut(after or (said[-1].strip() if said else ''), COMPLAINT)
+    own = [line for line in lines if line.startswith(OURS)]
+    consequence = ''
+    for error in (*own, *_errors(lines)):
+        if not _AFTER.search(error, 0, _LINE):
+            return cut(error, COMPLAINT)
+        consequence = consequence or error
+    if consequence:
+        return cut(consequence, COMPLAINT)
+    printed = [line for line in lines if line and not _RULE.fullmatch(line)]
+    return cut(printed[-1].strip(), COMPLAINT) if printed else ''
+
+
+def _says_error(text: str) -> bool:
+    return bool(_ERROR.search(text, 0, _LINE))
+
+
+def _is_harmless(line: str) -> bool:
+    return bool(_HARMLESS.search(line, 0, _LINE))
+
+
+def _errors(lines: list[str]) -> Iterator[str]:
+    """Yield whatever reports an error, in order."""
+    at, framed = 0, False
+    while at < len(lines):
+        line, end = lines[at].strip(), at + 1
+        if _RULE.fullmatch(line):
+            framed = not framed and line.startswith('-')
+        elif line == _TRACEBACK:
+            last = _exception(lines, at)
+            yield lines[last].strip()
+            end = last + 1
+        elif framed and line:                       # mpirun frames what it tells, and breaks its lines
+            end = next((i for i in range(at, len(lines)) if _RULE.fullmatch(lines[i])), len(lines))
+            block = [inside.strip() for inside in lines[at:end]]
+            text = _paragraph(block)
+            if (_says_error(text) or _OPEN_MPI.match(text)) and not any(map(_is_harmless, block)):
+                yield text
+        elif _says_error(line) and not _is_harmless(line):
+            yield line + _mpi_code(line, lines[at + 1:at + 5])
+        at = end
+
+
+def _mpi_code(line: str, following: list[str]) -> str:
+    """Return ': ' and the code that MPI prints behind 'An error occurred in'; '' for another line."""
+    if 'An error occurred in' not in line:
+        return ''
+    with_code = next((later for later in following if 'MPI_ERR_' in later), '')
+    code = with_code.partition('*** ')[2]
+    return f': {code}' if code else ''
 
 
 def of_reframe(printed: str) -> list[str]:
@@ -115,42 +162,27 @@ def of_reframe(printed: str) -> list[str]:
     return list(dict.fromkeys(lines[:4]))
 
 
-def _telling(lines: list[str]) -> Iterator[str]:
-    """Yield whatever tells an error, in order."""
-    at, framed = 0, False
-    while at < len(lines):
-        line, end = lines[at].strip(), at + 1
-        if _RULE.fullmatch(line):
-            framed = not framed and line.startswith('-')
-        elif line == _TRACEBACK:
-            end, line = _exception(lines, at)
-            yield line
-        elif framed and line:                       # mpirun frames what it tells, and breaks its lines
-            close = next((i for i in range(at, len(lines)) if _RULE.fullmatch(lines[i])), len(lines))
-            told = _paragraph([each.strip() for each in lines[at:close]])
-            harmless = any(_HARMLESS.search(each, 0, _LINE) for each in lines[at:close])
-            if (_ERROR.search(told, 0, _LINE) or _OPEN_MPI.match(told)) and not harmless:
-                yield told
-            end = close
-        elif _ERROR.search(line, 0, _LINE) and not _HARMLESS.search(line, 0, _LINE):
-            code = next((each.partition('*** ')[2] for each in lines[at + 1:at + 5] if 'MPI_ERR_' in each), '')
-            yield f'{line}: {code}' if code and 'An error occurred in' in line else line
-        at = end
-
-
 def _paragraph(block: list[str]) -> str:
     """Return the first paragraph on one line; the second, too, where the first ends with a colon."""
-    ends = [i for i, line in enumerate(block) if not line] + [len(block)] * 2
-    first = ' '.join(block[:ends[0]])
-    return ' '.join((first, *block[ends[0] + 1:ends[1]])) if first.endswith(':') else first
+    paragraphs: list[list[str]] = [[]]
+    for line in block:
+        if line:
+            paragraphs[-1].append(line)
+        else:
+            paragraphs.append([])
+    first = ' '.join(paragraphs[0])
+    if first.endswith(':') and len(paragraphs) > 1:
+        return ' '.join([first, *paragraphs[1]])
+    return first
 
 
-def _exception(lines: list[str], at: int) -> tuple[int, str]:
-    """Return (end, text) of the exception of the last traceback in the chain that begins at line ``at``."""
+def _exception(lines: list[str], at: int) -> int:
+    """Return the number of the line of the exception of the last traceback in the chain that begins at ``at``."""
     while True:
         ends = (i for i in range(at + 1, len(lines)) if lines[i] and not lines[i][0].isspace())
-        said = next(ends, len(lines) - 1)
-        then = list(islice((i for i in range(said + 1, len(lines)) if lines[i]), 2))
-        if len(then) < 2 or not lines[then[0]].startswith(_CHAINED) or lines[then[1]] != _TRACEBACK:
-            return said + 1, lines[said].strip()
-        at = then[1]
+        last = next(ends, len(lines) - 1)
+        following = (i for i in range(last + 1, len(lines)) if lines[i])
+        between, traceback = next(following, None), next(following, None)
+        if traceback is None or not lines[between].startswith(_CHAINED) or lines[traceback] != _TRACEBACK:
+            return last
+        at = traceback

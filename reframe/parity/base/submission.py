@@ -22,28 +22,38 @@ SHARED = 'access places nothing: PBS may put select=2:... on one host'
 
 def of_options(options: Iterable[object]) -> str:
     """Return a sentence on the first of PBS's options that ends badly; '' for none."""
-    return next((f'{str(option)!r}{why}' for option in options for pattern, why in _OPTIONS
-                 if pattern.match(str(option).strip())), '')
+    for option in map(str, options):
+        for pattern, why in _OPTIONS:
+            if pattern.match(option.strip()):
+                return f'{option!r}{why}'
+    return ''
 
 
 def places_nothing(part) -> bool:
     """Return whether `access` of a PBS partition of system.yaml lets two chunks share a host."""
-    return part.scheduler.startswith('pbs') and part.launcher != 'local' and part.extras.nodes != 1 \
-        and not any(_PLACES.match(option) for option in part.access)
+    several_nodes = part.launcher != 'local' and part.extras.nodes != 1
+    if not part.scheduler.startswith('pbs') or not several_nodes:
+        return False
+    return not any(_PLACES.match(option) for option in part.access)
 
 
 def of_case(case) -> str:
     """Say why ``case`` (a ReFrame test after its set-up) must not be submitted; '' if it may be."""
-    tasks, each = case.num_tasks or 1, case.num_tasks_per_node or 1
-    have = case.current_partition.extras.get('nodes')
-    nodes = -(-tasks // each)
-    if have and nodes > have:
-        return f'{counted(nodes, "node")} can never be had: {case.current_partition.fullname} has {have}'
-    if not case.current_partition.scheduler.registered_name.startswith('pbs'):
+    partition = case.current_partition
+    tasks = case.num_tasks or 1
+    tasks_per_node = case.num_tasks_per_node or 1
+    nodes = -(-tasks // tasks_per_node)
+    available = partition.extras.get('nodes')
+    if available and nodes > available:
+        return f'needs {counted(nodes, "node")}, {partition.fullname} has {available}'
+    if not partition.scheduler.registered_name.startswith('pbs'):
         return ''
-    if tasks % each:
-        return f'{tasks} tasks, {each} a node: PBS is asked for {tasks // each} whole nodes, the rest is lost'
+    if tasks % tasks_per_node:
+        return (f'{tasks} tasks do not divide by {tasks_per_node} per node: '
+                f'PBS would drop the last {tasks % tasks_per_node}')
     options = [*case.job.sched_access, *case.job.options, *case.job.cli_options]
-    packed = next((option for option in options if nodes > 1 and _PACKED.match(str(option).strip())), '')
-    return f'{packed!r}: a job of {nodes} nodes never starts on one host, and PBS does not say so' if packed \
-        else of_options(options)
+    if nodes > 1:
+        for option in map(str, options):
+            if _PACKED.match(option.strip()):
+                return f'{option!r}: a job of {nodes} nodes never starts on one host, and PBS does not say so'
+    return of_options(options)

@@ -46,16 +46,23 @@ def node_name(name: str) -> str:
 
 def brief(text: str, length: int) -> str:
     """Return ``text`` on one line, cut to ``length`` characters with a mark where it was cut."""
-    line = ' '.join(text[:4 * length].split())
-    return line if len(line) <= length and len(text) <= 4 * length else line[:length - 1].rstrip() + '…'
+    enough = 4 * length
+    line = ' '.join(text[:enough].split())
+    if len(line) <= length and len(text) <= enough:
+        return line
+    return line[:length - 1].rstrip() + '…'
 
 
 def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Return the rows as lines of text, two spaces in, columns below one another; those in ``right`` end alike."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ['  ' + '   '.join(text.rjust(width) if at in right else text.ljust(width)
-                              for at, (text, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in rows]
+    lines = []
+    for row in rows:
+        fields = []
+        for index, (text, width) in enumerate(zip(row, widths, strict=True)):
+            fields.append(text.rjust(width) if index in right else text.ljust(width))
+        lines.append('  ' + '   '.join(fields).rstrip())
+    return lines
 
 
 def link(outputdir: str, directory: Path, root: Path) -> str:
@@ -63,12 +70,14 @@ def link(outputdir: str, directory: Path, root: Path) -> str:
     if not outputdir:
         return ''
     try:
-        target, top = os.path.realpath(outputdir), os.path.realpath(root)
-        relative = os.fsencode(os.path.relpath(target, os.path.realpath(directory)))
+        target = os.path.realpath(outputdir)
+        top = os.path.realpath(root)
+        relative = os.path.relpath(target, os.path.realpath(directory))
+        address = quote_from_bytes(os.fsencode(relative), safe='/')
     except ValueError:                   # NUL, or characters that no file name can have
         return ''
     below = os.path.commonpath([target, top]) == top
-    return quote_from_bytes(relative, safe='/') + '/' if below else ''
+    return f'{address}/' if below else ''
 
 
 #: Cc: control characters. Zl, Zp, Zs: separators. Cf: characters that are not seen, such as those that turn the
@@ -80,15 +89,18 @@ _UNUSUAL = re.compile(r'[^\x20-\x7e\t\n]')
 
 def strange(text: str) -> str:
     """Return the first character of ``text`` that is refused, by code point and name; '' where there is none."""
-    found = next((c for c in _UNUSUAL.findall(text)
-                  if unicodedata.category(c) in _REFUSED and c not in _ALLOWED), '')
-    return f'U+{ord(found):04X} {unicodedata.name(found, "control character")}' if found else ''
+    for character in _UNUSUAL.findall(text):
+        if unicodedata.category(character) in _REFUSED and character not in _ALLOWED:
+            return f'U+{ord(character):04X} {unicodedata.name(character, "control character")}'
+    return ''
 
 
 def refuse(where: str, text: str) -> None:
     """Raise UsageError that names ``where`` and the code point for a text with a refused character."""
-    if found := strange(text):
-        raise UsageError(f'{where}: has the character {found}; valid are characters that can be seen, and spaces')
+    character = strange(text)
+    if character:
+        raise UsageError(f'{where}: has the character {character}; '
+                         'valid are characters that can be seen, and spaces')
 
 
 def refuse_in_words(arguments: Sequence[str]) -> None:

@@ -14,8 +14,11 @@ _SECONDS = (86400, 3600, 60, 1)
 
 def seconds(time: str) -> int:
     """Return the time in seconds. ValueError for text that is no time, and for 0."""
-    found = _TIME.fullmatch(time)
-    total = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True)) if found else 0
+    match = _TIME.fullmatch(time)
+    total = 0
+    if match:
+        for amount, unit in zip(match.groups(), _SECONDS, strict=True):
+            total += int(amount or 0) * unit
     if not total:
         raise ValueError(f'{time!r} must be a time, such as 30m, 8h or 1d12h')
     return total

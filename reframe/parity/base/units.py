@@ -30,27 +30,36 @@ def base_unit(unit: str) -> tuple[str, float]:
     """Return the unit's name by the rules of Prometheus, in base units, and the factor: GB/s is bytes_per_second,
     1e9. An unknown unit keeps its name and its figures."""
     above, slash, below = unit.partition('/')
-    (name, factor), (per, divisor) = _part(above), _part(below)
+    name, factor = _part(above)
     if not slash:
         return name, factor
-    singular = per if per not in ('seconds', 'bytes') else per[:-1]
+    per, divisor = _part(below)
+    singular = per[:-1] if per in ('seconds', 'bytes') else per
     name = name.removesuffix(f'_per_{singular}')        # Gflops/s
-    return '_'.join(filter(None, (name, 'per', singular))), factor / divisor
+    words = [word for word in (name, 'per', singular) if word]
+    return '_'.join(words), factor / divisor
 
 
 @cache
 def stem(unit: str) -> str:
     """Return a unit without its prefixes: GB/s is B/s, Gb/s b/s, us s. '' where it is no unit."""
-    parts = [part if part in _BARE or part in _THINGS else (found[2] or found[4])
-             if (found := _UNIT.fullmatch(part)) else '' for part in unit.split('/')]
-    return '/'.join(parts) if all(parts) or not unit else ''
+    parts = [_stem_of_part(part) for part in unit.split('/')]
+    return '/'.join(parts) if all(parts) else ''
+
+
+def _stem_of_part(part: str) -> str:
+    if part in _BARE or part in _THINGS:
+        return part
+    match = _UNIT.fullmatch(part)
+    return (match[2] or match[4]) if match else ''
 
 
 @cache
 def factor(unit: str, other: str) -> float | None:
     """Return what brings figures in a unit to another one; None where they are not of one kind."""
-    (name, one), (wanted, two) = base_unit(unit), base_unit(other)
-    return one / two if name == wanted else None
+    name, factor_of_unit = base_unit(unit)
+    other_name, factor_of_other = base_unit(other)
+    return factor_of_unit / factor_of_other if name == other_name else None
 
 
 _SIZE = re.compile(r'(?P<number>\d{1,15}(?:\.\d{1,6})?) ?(?:(?P<prefix>[kmgtpe])(?P<binary>i?))?b?',
@@ -71,9 +80,14 @@ def size(text: str, kilo: int = 1024, kibi: int = 1024) -> int | None:
 
 
 def _part(unit: str) -> tuple[str, float]:
+    """Return the base unit and the factor of what is on one side of the slash."""
     if unit in _BARE:
         return _BARE[unit]
-    if found := _UNIT.fullmatch(unit):
-        prefix, stem = filter(lambda part: part is not None, found.groups())
-        return {**_DIVIDED, **_COUNTED}[stem], _POWERS[prefix] / (8 if stem in _BITS else 1)
-    return re.sub('[^a-z0-9]+', '_', unit.lower()).strip('_'), 1.0
+    match = _UNIT.fullmatch(unit)
+    if not match:
+        return re.sub('[^a-z0-9]+', '_', unit.lower()).strip('_'), 1.0
+    prefix, stem = [group for group in match.groups() if group is not None]
+    power = _POWERS[prefix]
+    if stem in _BITS:
+        power /= 8
+    return _DIVIDED.get(stem) or _COUNTED[stem], power

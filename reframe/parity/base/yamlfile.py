@@ -79,7 +79,7 @@ def guard(path: Path, text: str) -> None:
 
 def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
     """Follow the nesting, and count the characters that each anchor stands for and aliases repeat."""
-    known: dict[str, int | None] = {}                   # None: it is still open
+    sizes: dict[str, int | None] = {}                   # of what an anchor stands for; None: it is still open
     levels: list[tuple[str | None, int]] = [(None, 0)]  # anchor, characters so far
     repeated = 0
 
@@ -87,27 +87,31 @@ def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
         return UsageError(f'{path}:{event.start_mark.line + 1}: {what}')
 
     for event in events:
-        anchor, size = getattr(event, 'anchor', None), 0
-        if isinstance(event, yaml.AliasEvent):
-            size = known.get(anchor, 0)
+        anchor = getattr(event, 'anchor', None)
+        size = 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            if anchor:
+                sizes[anchor] = None
+            levels.append((anchor, 1))
+            if len(levels) > DEEPEST:
+                raise refused(f'nested too deeply: must have at most {DEEPEST - 1} levels')
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(anchor, 0)
             if size is None:
                 raise refused(f'*{anchor} stands inside &{anchor}: it must come after what it repeats')
             repeated += size
             if repeated > REPEATED:
                 raise refused(f'the aliases up to *{anchor} repeat more than {REPEATED} characters: '
                               'write the values out')
-        elif isinstance(event, yaml.CollectionStartEvent):
-            known |= {anchor: None} if anchor else {}
-            levels.append((anchor, 1))
-            if len(levels) > DEEPEST:
-                raise refused(f'nested too deeply: must have at most {DEEPEST - 1} levels')
+            anchor = None
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = levels.pop()
         elif isinstance(event, yaml.ScalarEvent):
             size = 1 + len(event.value)
-        if size:
-            known |= {anchor: size} if anchor and not isinstance(event, yaml.AliasEvent) else {}
-            levels[-1] = (levels[-1][0], levels[-1][1] + size)
+        if size and anchor:
+            sizes[anchor] = size
+        around, size_around = levels[-1]
+        levels[-1] = (around, size_around + size)
 
 
 def load(path: Path) -> tuple[Any, yaml.Node | None]:
@@ -159,38 +163,50 @@ def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
     escapes = '\\' in text and '"' in text      # only between such quotes
     if root is None or not (escapes or strange(text)):
         return
-    seen, left = set(), [((), root)]
-    while left:
-        keys, node = left.pop()
+    seen: set[int] = set()
+
+    def refuse_below(node: yaml.Node, keys: tuple[str, ...]) -> None:
         if id(node) in seen:            # an alias
-            continue
+            return
         seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             start, end = node.start_mark.index, node.end_mark.index
-            where = f'{path}:{text.count(chr(10), 0, start) + 1}: {".".join(keys)}'
+            line = text.count('\n', 0, start) + 1
+            where = f'{path}:{line}: {".".join(keys)}'
             refuse(where, text[start:end].replace('\r\n', '\n'))
             refuse(where, node.value)
         elif isinstance(node, yaml.SequenceNode):
-            left += [((*keys, str(at)), each) for at, each in reversed(list(enumerate(node.value)))]
+            for index, entry in enumerate(node.value):
+                refuse_below(entry, (*keys, str(index)))
         else:
-            left += [((*keys, printable(str(key.value))[:60]), each)
-                     for key, value in reversed(node.value) for each in (value, key)]
+            for key, value in node.value:
+                below = (*keys, printable(str(key.value))[:60])
+                refuse_below(key, below)
+                refuse_below(value, below)
+
+    refuse_below(root, ())
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:
     """Return the line (from 1) of the entry that ``keys`` lead to, or of the last one found on the way."""
     line = 1
     for key in keys:
-        entries = []            # (where it begins, its value)
-        if isinstance(node, yaml.MappingNode):
-            entries = [(k, v) for k, v in node.value if k.value == str(key)]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
-            entries = [(v, v) for v in node.value[key:key + 1]]
-        if not entries:
+        begin, node = _entry(node, key)
+        if begin is None:
             break
-        begin, node = entries[0]
         line = begin.start_mark.line + 1
     return line
+
+
+def _entry(node: yaml.Node | None, key: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:
+    """Return the node where an entry begins, and that of its value; (None, None) where there is no such entry."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            if name.value == str(key):
+                return name, value
+    elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+        return node.value[key], node.value[key]
+    return None, None
 
 
 def read(path: Path, model: type[Model]) -> Model:
@@ -206,25 +222,31 @@ def valid(path: Path, text: str, model: type[Model]) -> tuple[Model, yaml.Node]:
     try:
         return model.model_validate(data), node
     except ValidationError as err:
-        lines = [f'{path}:{line_of(node, keys)}: {".".join(map(str, keys))}{": " if keys else ""}{what}'
-                 for keys, what in sentences(data, model, err.errors())]
+        lines = []
+        for keys, sentence in sentences(data, model, err.errors()):
+            entry = f'{".".join(map(str, keys))}: ' if keys else ''
+            lines.append(f'{path}:{line_of(node, keys)}: {entry}{sentence}')
         raise UsageError('\n'.join(lines)) from None
 
 
 def sentences(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[tuple[tuple, str]]:
     """Return (keys, sentence) for every wrong entry of ``data``, once, whatever may stand in its place."""
-    found: dict[tuple, list[str]] = {}
+    by_entry: dict[tuple, list[str]] = {}
     for error in errors:
         keys = _keys(data, error)
-        found.setdefault(keys, []).append(_sentence(error, keys, model))
-    return [(keys, '; or '.join(dict.fromkeys(said))) for keys, said in found.items()]
+        sentence = _sentence(error, keys, model)
+        if sentence not in by_entry.setdefault(keys, []):
+            by_entry[keys].append(sentence)
+    return [(keys, '; or '.join(alternatives)) for keys, alternatives in by_entry.items()]
 
 
 def _keys(data: Any, error: dict[str, Any]) -> tuple:
     """Return the way to the entry, without pydantic's own words for kinds of values."""
     keys = ()
     for key in error['loc']:
-        if isinstance(data, dict) and key in data or isinstance(data, list) and isinstance(key, int):
+        is_key = isinstance(data, dict) and key in data
+        is_index = isinstance(data, list) and isinstance(key, int)
+        if is_key or is_index:
             keys, data = (*keys, key), data[key]
         elif isinstance(data, dict) and error['type'] == 'missing':
             return *keys, key
@@ -232,23 +254,29 @@ def _keys(data: Any, error: dict[str, Any]) -> tuple:
 
 
 def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str:
+    """Return what is wrong with an entry, in words of the file instead of pydantic's."""
     kind, context, given = error['type'], error.get('ctx', {}), repr(error['input'])
-    given = given if len(given) < 60 else given[:56] + '...'
+    if len(given) >= 60:
+        given = f'{given[:56]}...'
     if kind == 'extra_forbidden':
         valid = _valid_keys(model, keys[:-1])
-        return f'no such key{near(str(keys[-1]), valid) or ";"} valid: {", ".join(valid)}'
+        hint = near(str(keys[-1]), valid) or ';'
+        return f'no such key{hint} valid: {", ".join(valid)}'
     if kind == 'literal_error':
         return f'{given}; valid: {context["expected"]}'
     if kind == 'string_pattern_mismatch':
         return f'{given} must match the pattern {context["pattern"]}'
     if kind == 'greater_than':
         return f'{given} must be greater than {context["gt"]:g}'
-    if kind in ('too_short', 'string_too_short'):
+    if kind == 'string_too_short':
+        return f'must have at least {context["min_length"]} characters'
+    if kind == 'too_short':
         least = context['min_length']
-        what = 'characters' if kind == 'string_too_short' else 'items' if least > 1 else 'item'
-        return f'must have at least {least} {what}'
-    known = next((words for start, words in _WORDS.items() if kind.startswith(start)), '')
-    return f'{given} {known}' if known else error['msg'].removeprefix('Value error, ')
+        return f'must have at least {least} {"items" if least > 1 else "item"}'
+    for beginning, words in _WORDS.items():
+        if kind.startswith(beginning):
+            return f'{given} {words}'
+    return error['msg'].removeprefix('Value error, ')
 
 
 #: By the beginning of pydantic's name for the error.
@@ -277,4 +305,8 @@ def _model_in(annotation) -> type[BaseModel] | None:
     """Return the first model that the annotation names: X of list[X]."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(_model_in, getattr(annotation, '__args__', ()))), None)
+    for part in getattr(annotation, '__args__', ()):
+        model = _model_in(part)
+        if model:
+            return model
+    return None

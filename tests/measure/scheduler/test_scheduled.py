@@ -38,7 +38,7 @@ def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=
 
 
 @pytest.mark.parametrize('made, said', [
-    (case(), ''), (case(tasks=5), '5 tasks, 2 a node'), (case('slurm', tasks=5), ''), (case('slurm', tasks=200), '100 nodes can never be had: site:cpu has 64'),
+    (case(), ''), (case(tasks=5), '5 tasks do not divide by 2 per node: PBS would drop the last 1'), (case('slurm', tasks=5), ''), (case('slurm', tasks=200), 'needs 100 nodes, site:cpu has 64'),
     (case(nodes=None, tasks=200), ''), (case(access=['-j oe']), 'waits for both for ever'), (case(cli=['-joe']), 'waits for both for ever'),
     (case('slurm', access=['-j oe']), ''), (case(access=['-l place=excl:pack']), 'a job of 2 nodes never starts on one host'),
     (case(tasks=2, access=['-l place=pack']), ''), (case(access=['-l place=scatter']), '')])
