@@ -107,8 +107,6 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> tuple[
     """Measure suspicious cells again in what is left of the night's time. Return the verdict then, and '' or how
     an operator stopped that."""
     suspicious = [cell for cell in verdict.cells if cell.suspicious]
-    if not suspicious:
-        return verdict, ''
     names = sorted({cell.case.replace(' ', '') for cell in suspicious})
     named = ', '.join(names[:3])
     if len(names) > 3:
@@ -124,8 +122,10 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> tuple[
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break
         seconds -= time.monotonic() - began
+    if suspicious:
+        verdict = judge.newest(verdict.session.uuid)
     by_operator = stopped if stopped in runner.INTERRUPTED else ''
-    return judge.newest(verdict.session.uuid), by_operator
+    return verdict, by_operator
 
 
 def _overhead(ran: float, waited: float, wall: float) -> str:
