@@ -19,15 +19,12 @@ _HEAD = '''\
 
 def write(name: str, partitions: Mapping[str, str]) -> Path:
     """Write the file of a system that is not described yet. ``partitions``: the scheduler of each, or ''."""
-    stated = {
-        'name': name,
-        'hostnames': [f'^{name}$'],
-        'requires': [],
-        'partitions': [partition(*named) for named in sorted(partitions.items())],
-    }
+    entries = [partition(part, scheduler) for part, scheduler in sorted(partitions.items())]
+    stated = {'name': name, 'hostnames': [f'^{name}$'], 'requires': [], 'partitions': entries}
+    text = _HEAD + yaml.safe_dump(stated, sort_keys=False)
     file = systems.file_of(name)
     try:
-        return files.write(file, _HEAD + yaml.safe_dump(stated, sort_keys=False))
+        return files.write(file, text)
     except OSError as err:
         raise InfrastructureError(f'{file}: {err.strerror}; name a folder that you may write: '
                                   'parity --site DIR') from None

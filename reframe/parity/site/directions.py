@@ -43,7 +43,8 @@ def stated() -> dict[tuple[str, str], str]:
     """Return what adopt.yaml says, by check and metric; {} without the file. UsageError for a wrong one."""
     if not file().exists():
         return {}
-    return {(entry.check, entry.metric): entry.better for entry in yamlfile.read(file(), Adopt).directions}
+    entries = yamlfile.read(file(), Adopt).directions
+    return {(entry.check, entry.metric): entry.better for entry in entries}
 
 
 def better(check: str, metric: str, unit: str, reference: tuple) -> str:

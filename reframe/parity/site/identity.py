@@ -38,8 +38,8 @@ def case_name(display_name: str) -> str:
 
 def undistributed(case: str) -> tuple[str, str]:
     """Return the case as it is named where ReFrame does not distribute it, and its node; '' where it is not."""
-    name, *node = re.split(DISTRIBUTED, case)
-    return name, node[0] if node else ''
+    match = re.search(DISTRIBUTED, case)
+    return (case[:match.start()], match[1]) if match else (case, '')
 
 
 def shared(metric: str) -> str:
@@ -55,9 +55,12 @@ def swept_apart(case: str, names: Collection[str]) -> tuple[str, list[str]]:
     """Return the case without the parameters ``names``, and those parameters ('nodes=2').
 
     -P makes parameters after -n has selected: a selection must not name them."""
-    parts = case.split(' %')
-    swept = [part for part in parts[1:] if part.partition('=')[0] in names]
-    return ' %'.join(part for part in parts if part not in swept), swept
+    check, *parameters = case.split(' %')
+    kept, swept = [check], []
+    for parameter in parameters:
+        is_swept = parameter.partition('=')[0] in names
+        (swept if is_swept else kept).append(parameter)
+    return ' %'.join(kept), swept
 
 
 def word(value: Any) -> str:
@@ -65,33 +68,44 @@ def word(value: Any) -> str:
     if isinstance(value, bool):
         return 'yes' if value else 'no'
     if isinstance(value, Mapping):
-        value = [f'{key}:{each}' for key, each in value.items()]
+        value = [f'{key}:{entry}' for key, entry in value.items()]
     if isinstance(value, (set, frozenset)):
         value = sorted(value)
-    said = ','.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return _SEPARATOR.sub(lambda found: f'%{ord(found[0]):02X}', said)
+    if isinstance(value, (list, tuple)):
+        value = ','.join(map(str, value))
+    return _SEPARATOR.sub(lambda match: f'%{ord(match[0]):02X}', str(value))
 
 
 def renamed(report: dict[str, Any]) -> dict[str, Any]:
     """Name the cases of a stored session as today. Older sessions kept changed variables beside the name."""
+    testcases = [testcase for run in report['runs'] for testcase in run['testcases']]
     names: dict[tuple[str, str, str], str] = {}
-    for run in report['runs']:
-        for raw in run['testcases']:
-            record = raw.get('parity') or {}
-            if not (told := record.get('unusual')):
-                continue
-            told = told if isinstance(told, dict) else {'unusual': 'yes'}
-            record['changed'] = {name: word(value) for name, value in told.items()}
-            name = raw.get('display_name') or raw['name']
-            lacking = {k: v for k, v in record['changed'].items() if f' %{k}=' not in case_name(name)}
-            raw['display_name'] = name + suffix(lacking)
-            names[case_name(name), raw['partition'], raw['environ']] = case_name(raw['display_name'])
+    for testcase in testcases:
+        record = testcase.get('parity') or {}
+        unusual = record.get('unusual')
+        if not unusual:
+            continue
+        if not isinstance(unusual, dict):
+            unusual = {'unusual': 'yes'}
+        record['changed'] = {name: word(value) for name, value in unusual.items()}
+        old_name = testcase.get('display_name') or testcase['name']
+        case = case_name(old_name)
+        lacking = {name: value for name, value in record['changed'].items() if f' %{name}=' not in case}
+        testcase['display_name'] = old_name + suffix(lacking)
+        names[case, testcase['partition'], testcase['environ']] = case_name(testcase['display_name'])
     if names:
-        kept = [report.get('parity_session'), *(raw.get('parity_session') for run in report['runs']
-                                                for raw in run['testcases'])]
-        for case in (case for session in kept if session for case in session['plan']['cases']):
-            case['case'] = names.get((case['case'], case['partition'], case['environ']), case['case'])
+        for session in (report, *testcases):
+            _rename_planned(session.get('parity_session'), names)
     return report
+
+
+def _rename_planned(session: dict[str, Any] | None, names: dict[tuple[str, str, str], str]) -> None:
+    """Name the planned cases of a session anew. ``names``: new ones, by old name, partition and environment."""
+    if not session:
+        return
+    for case in session['plan']['cases']:
+        key = case['case'], case['partition'], case['environ']
+        case['case'] = names.get(key, case['case'])
 
 
 #: What a code's folder holds that decides its figures.
@@ -123,20 +137,31 @@ def _code(path: Path) -> bytes:
 
 
 def _sources(file: str) -> list[Path]:
-    own, folder = Path(file), Path(file).parent
-    files = [own]
-    if own == codes.check_of(folder):
-        files = sorted(f for f in folder.rglob('*') if f.is_file() and f.suffix in _SOURCES
-                       and not {'outputs', '__pycache__'} & {*f.relative_to(folder).parts})
-    return files
+    """Return the files that decide the figures of a check."""
+    check = Path(file)
+    folder = check.parent
+    if check != codes.check_of(folder):
+        return [check]
+    return sorted(path for path in folder.rglob('*') if _is_source(path, folder))
+
+
+def _is_source(path: Path, folder: Path) -> bool:
+    within = path.relative_to(folder).parts
+    if 'outputs' in within or '__pycache__' in within:
+        return False
+    return path.suffix in _SOURCES and path.is_file()
+
+#: Files beside a check that are no input: they hold checks, or explain something.
+_NO_INPUT = re.compile(r'.*\.(py|md|rst)|adopt\.yaml')
+
+#: Files that are no input anywhere: hidden ones, and those that Python compiled.
+_PASSED_OVER = re.compile(r'(^|/)(\.|__pycache__/)')
 
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-#: Files beside a check that are no input: they hold checks, or explain something; and those nowhere: hidden ones.
-_NO_INPUT, _PASSED_OVER = re.compile(r'.*\.(py|md|rst)|adopt\.yaml'), re.compile(r'(^|/)(\.|__pycache__/)')
 #: Bytes at the begin and the end of a file that are read, files that are read, files that have a name here.
 _READ, _MOST, _NAMED = 1 << 20, 1000, 20
 
@@ -147,22 +172,31 @@ def inputs(folder: str, sources: str) -> dict[str, str]:
 
     These are the files in its ``folder`` and those below its ``sources`` ('' without any). Many files have one
     hash. Of a large file its begin and end count."""
-    below = Path(folder, sources)
-    files = {f.name: f for f in Path(folder).iterdir() if not _NO_INPUT.fullmatch(f.name)}
-    files |= {str(f.relative_to(below)): f for f in below.rglob('*')} if sources else {}
-    files = {name: f for name, f in files.items() if not _PASSED_OVER.search(name) and f.is_file()}
-    found = {name: _of_file(f, len(files) <= _MOST) for name, f in sorted(files.items())}
-    return found if len(found) <= _NAMED else {'files': digest(repr(found).encode())}
+    candidates = {file.name: file for file in Path(folder).iterdir() if not _NO_INPUT.fullmatch(file.name)}
+    if sources:
+        below = Path(folder, sources)
+        candidates |= {str(file.relative_to(below)): file for file in below.rglob('*')}
+    files = {}
+    for name in sorted(candidates):
+        if not _PASSED_OVER.search(name) and candidates[name].is_file():
+            files[name] = candidates[name]
+    read = len(files) <= _MOST
+    hashes = {name: _of_file(file, read) for name, file in files.items()}
+    if len(hashes) > _NAMED:
+        return {'files': digest(repr(hashes).encode())}
+    return hashes
 
 
 def _of_file(file: Path, read: bool) -> str:
+    """Return a hash of a file; of its size alone unless it is ``read``, and why where that fails."""
     try:
         with file.open('rb') as opened:
             size = opened.seek(0, os.SEEK_END)
             parts = [str(size).encode()]
-            for place in (0, max(0, size - _READ)) if read else ():
-                opened.seek(place)
-                parts.append(opened.read(_READ))
+            if read:
+                for place in (0, max(0, size - _READ)):
+                    opened.seek(place)
+                    parts.append(opened.read(_READ))
         return digest(b''.join(parts))
     except OSError as err:
         return str(err.strerror)

@@ -99,12 +99,13 @@ class Plan(Strict):
 
 def not_offered(needs: Iterable[str], where: str = '') -> str:
     """Return the reason why no environment (of a partition) runs a case that needs these features."""
-    return f'no environment{where and f" of {where}"} offers {", ".join(needs)}'
+    of_partition = f' of {where}' if where else ''
+    return f'no environment{of_partition} offers {", ".join(needs)}'
 
 
 def none_can_run(planned: Plan) -> str:
     """Return why not one case of a plan can run, with every feature that lacks; '' where one can."""
     if not planned.cases or any(case.environ for case in planned.cases):
         return ''
-    needs = {need for case in planned.cases for need in case.needs}
+    needs = set().union(*(case.needs for case in planned.cases))
     return f'nothing can run: {not_offered(sorted(needs), planned.system)}'

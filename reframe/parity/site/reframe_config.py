@@ -48,20 +48,23 @@ class Configuration(BaseModel):
 
 def system(file: Path, name: str, where: str) -> System:
     """Return what the file states of a system. UsageError, which ``where`` begins, for a file that states none."""
+    where = f'{where}: reframe_config'
     try:
-        read = Configuration.model_validate(site_configuration(file))
+        stated = site_configuration(file)
     except UsageError as err:
-        raise UsageError(f'{where}: reframe_config: {err}') from None
+        raise UsageError(f'{where}: {err}') from None
+    try:
+        systems = Configuration.model_validate(stated).systems
     except ValidationError as err:
-        wrong = yamlfile.sentences(site_configuration(file), Configuration, err.errors())
-        lines = [f'{where}: reframe_config: {file}: {".".join(map(str, keys))}: {what}' for keys, what in wrong]
+        wrong = yamlfile.sentences(stated, Configuration, err.errors())
+        lines = [f'{where}: {file}: {".".join(map(str, keys))}: {sentence}' for keys, sentence in wrong]
         raise UsageError('\n'.join(lines)) from None
-    names = [entry.name for entry in read.systems]
-    if names.count(name) != 1:
-        states = f'states {name!r} {names.count(name)} times' if name in names else f'has no system {name!r}'
-        raise UsageError(f'{where}: reframe_config: {file} {states}; its systems are {", ".join(names)}; '
-                         'name: of system.yaml, and its folder, must be one of these names')
-    return read.systems[names.index(name)]
+    names = [entry.name for entry in systems]
+    if names.count(name) == 1:
+        return systems[names.index(name)]
+    states = f'states {name!r} {names.count(name)} times' if name in names else f'has no system {name!r}'
+    raise UsageError(f'{where}: {file} {states}; its systems are {", ".join(names)}; '
+                     'name: of system.yaml, and its folder, must be one of these names')
 
 
 def site_configuration(file: Path) -> dict[str, Any]:
@@ -98,5 +101,8 @@ def _line(file: Path, err: BaseException) -> int:
     """Return the line of the file that raised."""
     if isinstance(err, SyntaxError) and err.filename == str(file):
         return err.lineno or 1
-    lines = [frame.lineno for frame in traceback.extract_tb(err.__traceback__) if frame.filename == str(file)]
-    return lines[-1] if lines else 1
+    line = 1
+    for frame in traceback.extract_tb(err.__traceback__):
+        if frame.filename == str(file):
+            line = frame.lineno
+    return line

@@ -38,10 +38,12 @@ def _of_file(file: Path) -> dict[str, str]:
         raise UsageError(f'{file}: {err.strerror}; secrets must name a file that you may read') from None
     except UnicodeDecodeError:
         raise UsageError(f'{file}: must be UTF-8 text') from None
-    found = {}
+    secrets = {}
     for number, line in enumerate(lines, 1):
-        if line.strip() and not line.lstrip().startswith('#'):
-            if not (secret := _SECRET.fullmatch(line)):
-                raise UsageError(f'{file}:{number}: must be KEY=VALUE, KEY of letters, digits and _')
-            found[secret[1]] = secret[2]
-    return found
+        if not line.strip() or line.lstrip().startswith('#'):
+            continue
+        match = _SECRET.fullmatch(line)
+        if not match:
+            raise UsageError(f'{file}:{number}: must be KEY=VALUE, KEY of letters, digits and _')
+        secrets[match[1]] = match[2]
+    return secrets

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from parity.site.identity import swept_apart
 
@@ -14,9 +15,17 @@ _SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--ex
             ('-E', '--filter-expr'), ('-p', '--prgenv'), ('--repeat',), ('-P', '--parameterize'))
 
 
+class Rerun(NamedTuple):
+    """One ReFrame run that repeats cases of a session."""
+
+    partition: str
+    place: Hashable             # as the caller names it
+    arguments: list[str]
+
+
 def again(system: str, cases: Iterable[tuple[str, str, Hashable, str]], arguments: Sequence[str]
-          ) -> Iterator[tuple[str, Hashable, list[str]]]:
-    """Yield partition, place and arguments of one ReFrame run for each partition, environment and place.
+          ) -> Iterator[Rerun]:
+    """Yield one ReFrame run for each partition, environment and place.
 
     ``cases``: partition, environment, place and name of each. ``arguments`` are those of their session: what they
     set for the checks is set again."""
@@ -24,14 +33,16 @@ def again(system: str, cases: Iterable[tuple[str, str, Hashable, str]], argument
     for options in _SELECTS:
         parser.add_argument(*options, action='append', default=[])
     given, kept = parser.parse_known_args(list(arguments))
-    names = {one.partition('=')[0].rpartition('.')[2] for one in given.parameterize}
-    found: dict[tuple, set[str]] = defaultdict(set)
+    swept_names = {one.partition('=')[0].rpartition('.')[2] for one in given.parameterize}
+    groups: dict[tuple, set[str]] = defaultdict(set)
     for partition, environ, place, name in cases:
-        case, swept = swept_apart(name, names)
-        found[partition, environ, place, tuple(swept)].add(case)
-    for (partition, environ, place, swept), own in sorted(found.items()):
-        yield partition, place, [*kept, *_selection(system, partition, environ, own),
-                                 *(word for one in swept for word in ('-P', one))]
+        case, swept = swept_apart(name, swept_names)
+        groups[partition, environ, place, tuple(swept)].add(case)
+    for (partition, environ, place, swept), names in sorted(groups.items()):
+        command = [*kept, *_selection(system, partition, environ, names)]
+        for parameter in swept:
+            command += ['-P', parameter]
+        yield Rerun(partition, place, command)
 
 
 def _selection(system: str, partition: str, environ: str, cases: set[str]) -> list[str]:
@@ -39,5 +50,8 @@ def _selection(system: str, partition: str, environ: str, cases: set[str]) -> li
 
     ReFrame matches a pattern against the start of a name without spaces. A repeat's name goes on with %; an '@'
     would make it the name of a variant."""
-    names = [f'^{re.escape(case.replace(" ", "")).replace("@", ".")}(%|$)' for case in sorted(cases)]
-    return ['--system', f'{system}:{partition}', '-p', f'^{re.escape(environ)}$', '-n', '|'.join(names)]
+    patterns = []
+    for case in sorted(cases):
+        pattern = re.escape(case.replace(' ', '')).replace('@', '.')
+        patterns.append(f'^{pattern}(%|$)')
+    return ['--system', f'{system}:{partition}', '-p', f'^{re.escape(environ)}$', '-n', '|'.join(patterns)]

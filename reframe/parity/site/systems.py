@@ -41,8 +41,8 @@ QUEUED = ('slurm', 'squeue', 'pbs', 'pbspro')
 
 def names() -> list[str]:
     """Return every system, in the order ReFrame should try them: the catch-all `local` last."""
-    found = (f.parent.name for f in (paths.site() / 'systems').glob('*/system.yaml'))
-    return sorted(found, key=lambda name: (name == 'local', name))
+    folders = [file.parent.name for file in (paths.site() / 'systems').glob('*/system.yaml')]
+    return sorted(folders, key=lambda name: (name == 'local', name))
 
 
 def read(name: str) -> 'System':
@@ -61,9 +61,10 @@ def _with_reframe_config(system: 'System') -> 'System':
     for name in system.extras:
         if name not in names:
             raise UsageError(f'{line(system.name, ("extras", name))}: extras: {unknown("partition", name, names)}')
-    # ReFrame checks them
-    partitions = [Partition.model_construct(**dict(part), extras=system.extras.get(part.name, Extras()))
-                  for part in stated.partitions]
+    partitions = []
+    for part in stated.partitions:
+        extras = system.extras.get(part.name, Extras())
+        partitions.append(Partition.model_construct(**dict(part), extras=extras))       # ReFrame checks the rest
     return system.model_copy(update={
         'descr': stated.descr, 'hostnames': stated.hostnames, 'partitions': partitions})
 
@@ -90,7 +91,9 @@ def file_of(name: str) -> Path:
 
 def line(name: str, keys: tuple) -> str:
     """Return the place of an entry in that file: FILE:LINE."""
-    return f'{file_of(name)}:{yamlfile.line_of(yamlfile.load(file_of(name))[1], keys)}'
+    file = file_of(name)
+    _, node = yamlfile.load(file)
+    return f'{file}:{yamlfile.line_of(node, keys)}'
 
 
 def references(name: str) -> Path:
@@ -109,8 +112,11 @@ def guard_references(name: str) -> None:
 
 def required(system: 'System') -> set[str]:
     """Return the features of the codes that must be measured: those that the system lists, those of prefixes."""
-    prefixes = (environ for environ in system.environments if environ.prefix)
-    return {*system.requires, *(code for environ in prefixes for code in environ.codes)}
+    codes_required = set(system.requires)
+    for environ in system.environments:
+        if environ.prefix:
+            codes_required.update(environ.codes)
+    return codes_required
 
 
 def environs(system: 'System') -> list[str]:
@@ -121,23 +127,31 @@ def environs(system: 'System') -> list[str]:
 
 def waived(system: 'System', today: datetime.date) -> tuple[dict[str, str], list[str]]:
     """Return the waivers that hold today, by code, and a sentence for each that has expired."""
-    holding = {w.code: f'waived until {w.until}: {w.reason}' for w in system.waivers if today <= w.until}
-    expired = [f'the waiver of {w.code} expired on {w.until} ({w.reason})'
-               for w in system.waivers if today > w.until]
+    holding, expired = {}, []
+    for waiver in system.waivers:
+        if today <= waiver.until:
+            holding[waiver.code] = f'waived until {waiver.until}: {waiver.reason}'
+        else:
+            expired.append(f'the waiver of {waiver.code} expired on {waiver.until} ({waiver.reason})')
     return holding, expired
 
 
 def gone(system: 'System', start: float) -> 'dict[str, Retired]':
     """Return the nodes that are retired by then (Unix time), each with its entry."""
     day = datetime.date.fromtimestamp(start)
-    return {node: entry for entry in system.retired if entry.since <= day for node in entry.nodes}
+    retired = {}
+    for entry in system.retired:
+        if entry.since <= day:
+            retired |= dict.fromkeys(entry.nodes, entry)
+    return retired
 
 
 def named(argv: list[str]) -> str:
     """Return the system of `reframe ARGV`: --system, else RFM_SYSTEM, else the first whose hostnames match.
 
     UsageError names the valid ones for a system that is not there."""
-    if (name := stated(argv)) is not None:
+    name = stated(argv)
+    if name is not None:
         return read(name).name
     host = socket.gethostname()
     for name in names():
@@ -149,8 +163,10 @@ def named(argv: list[str]) -> str:
 def stated(argv: list[str]) -> str | None:
     """Return what --system of `reframe ARGV`, else RFM_SYSTEM, names, be it there or not; None: neither does."""
     for option, following in zip_longest(argv, argv[1:], fillvalue=''):
-        if option == '--system' or option.startswith('--system='):
-            return (following if option == '--system' else option.removeprefix('--system=')).partition(':')[0]
+        if option == '--system':
+            return following.partition(':')[0]
+        if option.startswith('--system='):
+            return option.removeprefix('--system=').partition(':')[0]
     return os.environ.get('RFM_SYSTEM', '').partition(':')[0] or None
 
 
@@ -170,7 +186,8 @@ Specs = Annotated[str, StringConstraints(pattern=r'^[\w@.:=,+~ "\'%^/-]*$')]
 
 
 def _known_code(name: str) -> str:
-    if name not in (valid := codes.features()):
+    valid = codes.features()
+    if name not in valid:
         raise ValueError(f'unknown code {name!r}; valid: {", ".join(valid)}')
     return name
 
@@ -251,14 +268,19 @@ class Extras(BaseModel):
     nodes_share_cpus: bool = False              # the nodes are parts of one machine, on the same CPUs
 
     @model_validator(mode='after')
-    def _units_and_spelling(self) -> 'Extras':
-        for limits in (self.limits, *(network.limits for network in self.networks.values())):
-            for name, limit in limits.items():
+    def _units(self) -> 'Extras':
+        for stated in (self, *self.networks.values()):
+            for name, limit in stated.limits.items():
                 if limit.unit not in UNITS[name]:
                     raise ValueError(f'limits: {name}: unit {limit.unit!r}; valid: {", ".join(UNITS[name])}')
+        return self
+
+    @model_validator(mode='after')
+    def _spelling(self) -> 'Extras':
         known = list(type(self).model_fields)
         for key in self.model_extra or ():
-            if near := get_close_matches(key, known, n=1, cutoff=0.75):
+            near = get_close_matches(key, known, n=1, cutoff=0.75)
+            if near:
                 raise ValueError(f'{key}: did you mean {near[0]!r}? parity knows {", ".join(known)}')
         return self
 
@@ -297,8 +319,10 @@ class Partition(Strict):
     @field_validator('access')
     @classmethod
     def _pbs_takes(cls, access: list[str], info: ValidationInfo) -> list[str]:
-        if str(info.data.get('scheduler')).startswith('pbs') and (why := submission.of_options(access)):
-            raise ValueError(why)
+        if str(info.data.get('scheduler')).startswith('pbs'):
+            why = submission.of_options(access)
+            if why:
+                raise ValueError(why)
         return access
 
 
@@ -382,8 +406,12 @@ class Retired(Strict):
         return self
 
     def __str__(self) -> str:
-        return ' '.join(filter(None, (self.check, self.partition and f'on {self.partition}',
-                                      self.environ and f'with {self.environ}')))
+        words = [self.check] if self.check else []
+        if self.partition:
+            words.append(f'on {self.partition}')
+        if self.environ:
+            words.append(f'with {self.environ}')
+        return ' '.join(words)
 
 
 class Command(Strict):
@@ -449,12 +477,13 @@ class Nightly(Strict):
         """Return when the window that is open, or opens next, begins and ends (Unix times)."""
         if not self.window:
             return now, float('inf')
-        hours = [datetime.time.fromisoformat(text) for text in self.window.split('-')]
+        opening, closing = [datetime.time.fromisoformat(text) for text in self.window.split('-')]
         today = datetime.datetime.fromtimestamp(now).date()
         for days in (-1, 0, 1):
             day = today + datetime.timedelta(days=days)
-            begin, end = (datetime.datetime.combine(day, hour) for hour in hours)
-            end += datetime.timedelta(days=int(end < begin))
+            next_day = day + datetime.timedelta(days=1)
+            begin = datetime.datetime.combine(day, opening)
+            end = datetime.datetime.combine(next_day if closing < opening else day, closing)
             if end.timestamp() > now:
                 return begin.timestamp(), end.timestamp()
         raise AssertionError(self.window)
@@ -552,8 +581,10 @@ class System(Strict):
     @property
     def module_commands(self) -> list[str]:
         """The module commands of its partitions that jobs run before they load modules: `module purge`."""
-        return [*dict.fromkeys(line for part in self.partitions for line in part.prepare_cmds
-                               if line.startswith(('module ', 'ml ')))]
+        commands = []
+        for part in self.partitions:
+            commands += [line for line in part.prepare_cmds if line.startswith(('module ', 'ml '))]
+        return list(dict.fromkeys(commands))
 
     @model_validator(mode='after')
     def _one_source(self) -> 'System':
@@ -573,22 +604,28 @@ class System(Strict):
     def _consistent(self) -> 'System':
         if self.reframe_config:
             return self
-        names = [p.name for p in self.partitions]
+        names = [part.name for part in self.partitions]
         if len(set(names)) < len(names):
             raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
         for entry in self.spack:
             for partition in entry.partitions:
                 if partition not in names:
                     raise ValueError(f'spack: {entry.name}: {unknown("partition", partition, names)}')
+        self._demand_targets(names)
+        if self.detect is True and any(part.max_jobs != 1 for part in self.partitions):
+            raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
+        if self.nightly and not any(part.scheduler in ROTATES for part in self.partitions):
+            raise ValueError('nightly: node_hours needs a partition whose scheduler takes a node by its name: '
+                             + ', '.join(ROTATES))
+        return self
+
+    def _demand_targets(self, partitions: list[str]) -> None:
+        """Raise ValueError for an environment for a partition that is not here."""
+        valid: list[str] = []
+        for partition in partitions:
+            valid += [target for target in _targets(self.name, partition) if target not in valid]
         for entry in self.environments:
-            valid = {target: None for name in names for target in _targets(self.name, name)}
             for target in entry.target_systems:
                 if target not in valid:
                     raise ValueError(f'environments: {entry.name}: target_systems: {target!r}; '
                                      f'valid: {", ".join(valid)}')
-        if self.detect is True and any(p.max_jobs != 1 for p in self.partitions):
-            raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
-        if self.nightly and not any(p.scheduler in ROTATES for p in self.partitions):
-            raise ValueError('nightly: node_hours needs a partition whose scheduler takes a node by its name: '
-                             + ', '.join(ROTATES))
-        return self
