@@ -32,7 +32,8 @@ def install() -> None:
     load = RegressionCheckLoader.load_from_module
 
     def load_from_module(loader, module):
-        if registry := getattr(module, '_rfm_test_registry', None):
+        registry = getattr(module, '_rfm_test_registry', None)
+        if registry:
             registry._tests = {_adopted(test): variants for test, variants in registry._tests.items()}
         return load(loader, module)
 
@@ -112,11 +113,14 @@ class Adopted(rfm.RegressionTestPlugin):
     def _parity_inputs(self):
         """Return a hash of each input file: beside the test, and of the classes that it extends."""
         sources = self.sourcesdir if isinstance(self.sourcesdir, str) else ''
+        hashes = identity.inputs(self.prefix, sources)
         modules = {base.__module__ for base in type(self).__mro__} - {type(self).__module__}
-        files = {getattr(sys.modules.get(name), '__file__', None) for name in modules
-                 if name.partition('.')[0] not in ('reframe', 'parity')}
-        return {**identity.inputs(self.prefix, sources),
-                **{Path(file).name: identity.code(file) for file in sorted(filter(None, files))}}
+        files = set()
+        for name in modules:
+            if name.partition('.')[0] not in ('reframe', 'parity'):
+                files.add(getattr(sys.modules.get(name), '__file__', None))
+        of_classes = {Path(file).name: identity.code(file) for file in sorted(filter(None, files))}
+        return {**hashes, **of_classes}
 
     def _parity_refuse(self, status, why, kind=Kind.NONE):
         if why:
@@ -127,26 +131,33 @@ class Adopted(rfm.RegressionTestPlugin):
         """Note the metrics that are known now; a metric that the plan lacks joins it."""
         from parity.measure.session import current
         place = self.current_partition.fullname
-        found, own = adopt.metrics(self, place), adopt.references(self, place)
-        for m in found:
-            source = "the check's own" if m.name in own else ''
-            self.parity.metrics[m.name] = MetricRecord(m.unit, m.better, source)
-        current.add_metrics((identity.case_name(self.display_name), self.current_partition.name,
-                       self.current_environ.name), [vars(m) for m in found])
+        metrics = adopt.metrics(self, place)
+        with_reference = adopt.references(self, place)
+        for metric in metrics:
+            source = "the check's own" if metric.name in with_reference else ''
+            self.parity.metrics[metric.name] = MetricRecord(metric.unit, metric.better, source)
+        case = identity.case_name(self.display_name)
+        key = case, self.current_partition.name, self.current_environ.name
+        current.add_metrics(key, [vars(metric) for metric in metrics])
 
     @run_before('run', always_last=True)
     def parity_queue(self):
         if self.is_dry_run():
             return
         self.env_vars['PARITY_SESSION'] = self.parity.journal
-        case, have = _Case(self), Workload.extra(self, 'nodes')
-        if have and (needed := scheduled.nodes(case)) > have:
-            case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}', Kind.NODES)
+        case = _Case(self)
+        available = Workload.extra(self, 'nodes')
+        if available:
+            needed = scheduled.nodes(case)
+            if needed > available:
+                place = self.current_partition.fullname
+                case.skip_case(f'nodes: needs {needed}, {place} has {available}', Kind.NODES)
         self.parity.image = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
         scheduled.demand_modules(case)
-        if why := submission.of_case(case):
+        why = submission.of_case(case)
+        if why:
             raise ReframeError(why)
         if Workload.runs_here(self):
             self.parity.before = machine.reading()
@@ -179,10 +190,13 @@ class Adopted(rfm.RegressionTestPlugin):
 
     def _parity_accepted(self):
         """The values of systems/*/references for this very case, by metric; they win over the check's own."""
-        values = {} if self.parity.changed else adopt.accepted_values(self, self.parity.size)
-        found = {}
+        if self.parity.changed:
+            return {}
+        values = adopt.accepted_values(self, self.parity.size)
+        accepted_here = {}
         for name, metric in self.parity.metrics.items():
-            for of in (name, identity.shared(name)):
-                if of in values:
-                    found[name], metric.source = values[of], ''
-        return found
+            for key in (name, identity.shared(name)):
+                if key in values:
+                    accepted_here[name] = values[key]
+                    metric.source = ''
+        return accepted_here

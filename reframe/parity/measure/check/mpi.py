@@ -77,25 +77,29 @@ class Mpi(Workload):
 
     @run_after('setup')
     def parity_choose_network(self):
-        if self.network and self.network not in self.parity_networks:
+        if not self.network:
+            return
+        networks = self.parity_networks
+        if self.network not in networks:
             self.skip_case(f'network: {self.current_partition.name} names no network {self.network} '
-                           f'({", ".join(self.parity_networks) or "none"})')
-        if self.network:
-            self.env_vars.update(self.parity_networks[self.network]['env_vars'])
+                           f'({", ".join(networks) or "none"})')
+        self.env_vars.update(networks[self.network]['env_vars'])
 
     def extra(self, key):
         """A fact of the partition; of its limits, those of the network that the case takes."""
-        found = super().extra(key)
-        own = self.parity_networks.get(self.network, {}).get('limits') if key == 'limits' else None
-        return {**(found or {}), **own} if own else found
+        stated = super().extra(key)
+        if key != 'limits' or self.network not in self.parity_networks:
+            return stated
+        of_network = self.parity_networks[self.network].get('limits')
+        return {**(stated or {}), **of_network} if of_network else stated
 
     def ranks_on(self, nodes):
         """Ranks of ``nodes`` nodes with ``ranks_a_node`` on each; the case is skipped where they cannot be."""
         cores = self.extra('cores') or 1
-        each = cores if self.ranks_a_node == 'all' else int(self.ranks_a_node)
-        if each > cores:
-            self.skip_case(f'cores: {counted(each, "rank")} a node, a node has {cores}')
-        return nodes * each
+        on_each = cores if self.ranks_a_node == 'all' else int(self.ranks_a_node)
+        if on_each > cores:
+            self.skip_case(f'cores: {counted(on_each, "rank")} a node, a node has {cores}')
+        return nodes * on_each
 
     def not_taken(self, *names):
         """Skip the case where a placement was asked for that the check does not take: it has its own."""
@@ -104,12 +108,17 @@ class Mpi(Workload):
 
     def place_where(self, ranks=None, even=1):
         """Place ranks within one node or between several: ``ranks``, or all that fit in a multiple of ``even``."""
-        nodes, ranks = self.take_nodes(), 2 if self.two_ranks else ranks
-        self.not_taken(*(['ranks_a_node'] if ranks else []))
-        there = ranks or self.ranks_on(nodes)
-        if (self.extra('cores') or 1) * nodes < 2 or there < 2:
+        nodes = self.take_nodes()
+        if self.two_ranks:
+            ranks = 2
+        if ranks:
+            self.not_taken('ranks_a_node')
+        wanted = ranks or self.ranks_on(nodes)
+        cores = (self.extra('cores') or 1) * nodes
+        if cores < 2 or wanted < 2:
             self.skip_case('one rank: nobody to send to', Kind.RANKS)
-        self.place_ranks(there - there % (nodes * even) or there, nodes)
+        surplus = wanted % (nodes * even)
+        self.place_ranks(wanted - surplus or wanted, nodes)
 
     def place_ranks(self, ranks=None, nodes=None):
         """Ask for ``ranks`` of one thread each, evenly on ``nodes``; by default for all cores."""
@@ -124,9 +133,10 @@ class Mpi(Workload):
 
     def dense_problem(self, fraction, seconds):
         """Return the dense system for a share of the memory and so many seconds (`sizing.dense`)."""
-        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
+        simd = (self.extra('machine') or {}).get('simd', ())
+        gflops = self.num_tasks * sizing.gflops_guess(simd)
         memory = int(self.nodes) * self.extra('memory_bytes')
-        return sizing.dense(memory, self.num_tasks, fraction, seconds, guess)
+        return sizing.dense(memory, self.num_tasks, fraction, seconds, gflops)
 
     @run_before('run', always_last=True)
     def parity_note_ranks(self):
@@ -143,8 +153,9 @@ class Mpi(Workload):
             self.stage_program('gpus.py')
             options = ['--device', self.device_api]
         if self.profile:
-            options += ['--preload', self.program(self.profiler.binaries[0]),
-                        room(self.profiler).PROFILE[1]]
+            library = self.program(self.profiler.binaries[0])
+            _, preload = room(self.profiler).PROFILE
+            options += ['--preload', library, preload]
         self.executable_opts = [*options, self.executable, *self.executable_opts]
         self.executable = './rank.sh'
 
@@ -152,11 +163,13 @@ class Mpi(Workload):
         """Check where the ranks ran, and return the figures of the profile. Raises Misplaced."""
         ran = placement.read(Path(self.stagedir, 'ranks'))
         self.parity.placement = {**vars(self.asked), 'ran': ran.as_records()}
-        if why := placement.problem(self.asked, ran):
-            raise placement.Misplaced(f'placement: {why}')
+        misplaced = placement.problem(self.asked, ran)
+        if misplaced:
+            raise placement.Misplaced(f'placement: {misplaced}')
         if self.network and self.asked.nodes > 1:
             self.parity.traffic = traffic.counted(Path(self.stagedir))
-            if why := traffic.problem(self.network, self.parity_networks, self.parity.traffic, self.sent_bytes):
+            why = traffic.problem(self.network, self.parity_networks, self.parity.traffic, self.sent_bytes)
+            if why:
                 raise Wrong(why)
         return self._parity_profile() if self.profile else {}
 

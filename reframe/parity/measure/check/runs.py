@@ -35,7 +35,9 @@ def of_file(module: ModuleType, read: Callable[[str], Read], file: str, text: st
     """Return the runs in the text of a file: ``module`` is the code's."""
     program = getattr(module, 'PROGRAM', None)
     texts = program.runs(text) if isinstance(program, Program) else []
-    return [_of_text(read, file, each) for each in texts or [RunText(1, text)]]
+    if not texts:
+        texts = [RunText(1, text)]
+    return [_of_text(read, file, run_text) for run_text in texts]
 
 
 def _of_text(read: Callable[[str], Read], file: str, run: RunText) -> Run:

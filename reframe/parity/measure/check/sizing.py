@@ -41,13 +41,15 @@ def dense(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, 
     p, q = grid(ranks)
     by_memory = math.isqrt(round(memory_bytes * fraction) // 8)
     by_time = _cube_root(1.5 * seconds_cap * gflops_guess * 1e9)
-    n = max(nb, min(by_memory, by_time) // nb * nb)
+    largest = min(by_memory, by_time)
+    n = max(nb, largest // nb * nb)
     memory = f'{100 * fraction:g} % of {memory_bytes / 1e9:.4g} GB hold N = {by_memory} (8 N^2 bytes)'
     time = f'{seconds_cap:g} s at {gflops_guess:g} Gflop/s reach N = {by_time} (2/3 N^3 flop)'
     bound, loose = (memory, time) if by_memory <= by_time else (time, memory)
-    small = min(by_memory, by_time) < nb
-    rounding = f'below one block, so N is one block of {nb}' if small else \
-        f'rounded down to a multiple of NB = {nb}'
+    if largest < nb:
+        rounding = f'below one block, so N is one block of {nb}'
+    else:
+        rounding = f'rounded down to a multiple of NB = {nb}'
     return Dense(n, nb, p, q, f'N = {n}: {bound}, {rounding}; {loose}; grid {p} x {q} for {ranks} ranks')
 
 
@@ -57,7 +59,10 @@ _GFLOPS_A_CORE = {'avx512f': 40.0, 'sve': 20.0, 'avx2': 20.0, 'asimd': 8.0, 'vsx
 
 def gflops_guess(simd: Collection[str]) -> float:
     """Gflop/s of one core to size a problem by, from the processor's vector sets."""
-    return next((rate for name, rate in _GFLOPS_A_CORE.items() if name in simd), 4.0)
+    for name, rate in _GFLOPS_A_CORE.items():
+        if name in simd:
+            return rate
+    return 4.0
 
 
 def grid(ranks: int) -> tuple[int, int]:
@@ -98,14 +103,14 @@ def fit(wanted: Sequence[int], repetitions: int, budget: int | None, said: str, 
     are written once, before the first; None is no budget, ``said`` what the budget is. None where nothing fits."""
     for size in wanted:
         room = repetitions if budget is None else budget // size - before
-        if room >= 1:
-            fits = min(repetitions, room)
-            changed = fits < repetitions or size < wanted[0]
-            why = f'{fits} of {repetitions} repetitions of {figure(size, "B")}'
-            if changed:
-                asked = figure(wanted[0] * (repetitions + before), 'B')
-                why += f': io_budget: case: {said}, asked for {asked}'
-            return IoPlan(size, fits, size * (fits + before), why)
+        if room < 1:
+            continue
+        fits = min(repetitions, room)
+        why = f'{fits} of {repetitions} repetitions of {figure(size, "B")}'
+        if fits < repetitions or size < wanted[0]:
+            asked = figure(wanted[0] * (repetitions + before), 'B')
+            why += f': io_budget: case: {said}, asked for {asked}'
+        return IoPlan(size, fits, size * (fits + before), why)
     return None
 
 
@@ -121,10 +126,16 @@ class NightBudget:
     def take(self, case: Hashable, total: int, runs: int) -> str:
         """'' where all ``runs`` of the case fit, and takes their bytes; else why not. A case is decided once."""
         if case not in self.decided:
-            left = self.budget if self.left < 0 else self.left
-            fits = total * runs <= left
-            self.left = left - total * runs * fits
-            each = f'{runs} runs of {figure(total, "B")}' if runs > 1 else figure(total, 'B')
-            why = f'io_budget: night: {each}, {figure(left, "B")} left of {self.text}'
-            self.decided[case] = '' if fits else why
+            self.decided[case] = self._decide(total, runs)
         return self.decided[case]
+
+    def _decide(self, total: int, runs: int) -> str:
+        left = self.budget if self.left < 0 else self.left
+        if total * runs <= left:
+            self.left = left - total * runs
+            return ''
+        self.left = left
+        needs = figure(total, 'B')
+        if runs > 1:
+            needs = f'{runs} runs of {needs}'
+        return f'io_budget: night: {needs}, {figure(left, "B")} left of {self.text}'

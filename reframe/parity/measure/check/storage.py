@@ -23,12 +23,8 @@ from parity.site import identity
 
 #: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.
 _LOCAL = {'ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'tmpfs', 'ramfs', 'overlay', 'vfat'}
-
-
 #: And of these, those that are memory: direct I/O may be taken there, and means nothing.
 _MEMORY = {'tmpfs', 'ramfs'}
-
-
 #: By device or path, for the cases of this process: a session.
 _nights: dict[object, NightBudget] = {}
 #: Of a file system's free space, where system.yaml states no io_budget: night.
@@ -46,22 +42,39 @@ class Budget(RegressionTestPlugin):
 
     def plan_either(self, ways, repetitions, on, before=0):
         """One IoPlan for each of ``ways``, lists of ``wanted``, of which the job takes one: the largest counts."""
-        stated, memory = self.extra('io_budget') or {}, self.extra('memory_bytes')
-        case = stated.get('case') or (2 * memory if memory else None)
-        said = figure(case, 'B') + ('' if 'case' in stated else ', 2 x memory') if case else ''
-        plans = [fit(wanted, repetitions, case, said, before) for wanted in ways]
+        stated = self.extra('io_budget') or {}
+        case, described = self._case_budget(stated)
+        plans = [fit(wanted, repetitions, case, described, before) for wanted in ways]
         if None in plans:
-            least = min(ways[plans.index(None)]) * (1 + before)
-            self.skip_case(f'io_budget: case: needs at least {figure(least, "B")}, has {said}'
+            smallest = min(ways[plans.index(None)])
+            least = smallest * (1 + before)
+            self.skip_case(f'io_budget: case: needs at least {figure(least, "B")}, has {described}'
                            + _RAISED.format('case', least), Kind.IO_BUDGET)
         largest = max(plans, key=lambda plan: plan.total_bytes)
         self.derive('io', largest)
-        night = None if self.standalone else self._night(stated.get('night'), self.filesystem(on))
-        name = identity.case_name(self.display_name), self.current_partition.fullname, self.current_environ.name
-        if night and (why := night.take(name, largest.total_bytes, self._runs())):
-            needed = night.budget - night.left + self._runs() * largest.total_bytes
-            self.skip_case(why + _RAISED.format('night', needed), Kind.IO_BUDGET)
+        if not self.standalone:
+            self._take_of_night(largest.total_bytes, self._night(stated.get('night'), self.filesystem(on)))
         return plans
+
+    def _case_budget(self, stated):
+        """Return the bytes that the case may write, and what they are; (None, '') without a limit."""
+        if stated.get('case'):
+            return stated['case'], figure(stated['case'], 'B')
+        memory = self.extra('memory_bytes')
+        if memory:
+            return 2 * memory, f'{figure(2 * memory, "B")}, 2 x memory'
+        return None, ''
+
+    def _take_of_night(self, total_bytes, night):
+        """Take the bytes of all runs from the budget of a night (None: there is none), or skip the case."""
+        if not night:
+            return
+        name = identity.case_name(self.display_name), self.current_partition.fullname, self.current_environ.name
+        runs = self._runs()
+        why = night.take(name, total_bytes, runs)
+        if why:
+            needed = night.budget - night.left + runs * total_bytes
+            self.skip_case(why + _RAISED.format('night', needed), Kind.IO_BUDGET)
 
     @run_after('setup', always_last=True)
     def parity_planned(self):
@@ -73,18 +86,19 @@ class Budget(RegressionTestPlugin):
         nights = {} if self.by_itself else _nights
         if stated:
             return nights.setdefault('stated', NightBudget(stated, figure(stated, 'B')))
-        there = Path(os.path.expandvars(path))
+        folder = Path(os.path.expandvars(path))
         if self.runs_here():
-            there = next(p for p in (there, *there.parents) if p.exists())
+            folder = next(place for place in (folder, *folder.parents) if place.exists())
         try:
-            usage, key = shutil.disk_usage(there), there.stat().st_dev
+            usage = shutil.disk_usage(folder)
+            device = folder.stat().st_dev
         except OSError:                 # a file system of the nodes' own
             return None
         if not usage.total:             # /proc and the like count no blocks: the program says what is wrong
             return None
         budget = int(_NIGHT_SHARE * usage.free)
         text = f'{figure(budget, "B")}, 10 % of the free space of {path}'
-        return nights.setdefault(key, NightBudget(budget, text))
+        return nights.setdefault(device, NightBudget(budget, text))
 
     def _runs(self):
         """Return how often a session runs the case: ReFrame makes a test of each repeat."""
@@ -111,8 +125,9 @@ class Room(Budget):
         self.programs = ('room.py', 'direct.py')
 
     def _take_room(self, size, files):
-        room = f'{shlex.join(["python3", "room.py", self.filesystem(self.on)])} {size} {int(files)}'
-        self.prerun_cmds = [f'folder=$({room}) || exit 2', """trap 'rm -rf -- "$folder"' EXIT"""]
+        make = shlex.join(['python3', 'room.py', self.filesystem(self.on)])
+        self.prerun_cmds = [f'folder=$({make} {size} {int(files)}) || exit 2',
+                            """trap 'rm -rf -- "$folder"' EXIT"""]
         self.filesystem(self.on)
         self.programs = ('room.py',)
 
@@ -125,10 +140,15 @@ class Room(Budget):
 
     def plan_direct(self, size_bytes, without, repetitions):
         """Two IoPlans: with direct I/O, and without it, of ``without`` bytes or else as few as with it."""
-        ways = [[size_bytes], [without, size_bytes]]
-        known = self.direct_here()
-        if known is not None:               # the other way is not taken
-            ways = [ways[0 if known else 1]] * 2
+        with_direct = [size_bytes]
+        without_direct = [without, size_bytes]
+        takes_direct = self.direct_here()
+        if takes_direct is None:            # its node is asked
+            ways = [with_direct, without_direct]
+        elif takes_direct:
+            ways = [with_direct, with_direct]
+        else:
+            ways = [without_direct, without_direct]
         return self.plan_either(ways, repetitions, self.on)
 
     def direct_here(self):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import median
 
 import reframe.utility.typecheck as typ
@@ -27,9 +27,10 @@ class Threaded(Workload):
     def spread_threads(self):
         """Set ``count``, and the job that has room for it; skips what another case runs already."""
         cores = self.extra('cores') or 1
-        self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
-        asked = self.threads == 'all' and self.parity_changed()     # the case of a study has no other
-        if self.threads != 'one' and self.count == 1 and not asked:
+        counts = {'one': 1, 'half': max(1, cores // 2), 'all': cores}
+        self.count = counts[self.threads]
+        asked_for = self.threads == 'all' and self.parity_changed()     # the case of a study has no other
+        if self.threads != 'one' and self.count == 1 and not asked_for:
             self.skip_case(f'{counted(cores, "core")}: the same as threads=one', Kind.SAME)
         if self.thread_count:
             self.count = int(self.thread_count)
@@ -37,7 +38,8 @@ class Threaded(Workload):
                 self.skip_case('thread_count: a case of threads=all takes it')
             if self.count > cores:
                 self.skip_case(f'{counted(self.count, "thread")}: a node has {counted(cores, "core")}')
-        self.num_tasks, self.num_cpus_per_task = 1, cores  # all cores, or a scheduler packs the threads
+        self.num_tasks = 1
+        self.num_cpus_per_task = cores      # all cores, or a scheduler packs the threads
         self.without_launcher()
         self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
 
@@ -75,18 +77,21 @@ class Paired(Workload):
         rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed.
         ``group`` disjoint: each node of the first half has one partner, in the second half. three: no pairs, but
         the first three nodes."""
-        have = self.extra('nodes') or 1
-        if have < nodes or nodes < 2:
-            self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {have}, '
+        available = self.extra('nodes') or 1
+        if available < nodes or nodes < 2:
+            self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {available}, '
                            'or does not state `nodes`', Kind.NODES)
-        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
+        self.num_tasks = nodes
+        self.num_tasks_per_node = 1
+        self.num_cpus_per_task = self.extra('cores') or 1
         self.without_launcher()
         self.env_vars.update(placement.variables(placement.RankLayout(nodes, nodes, binding)))
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
+        options = [f'--in-flight {in_flight}', f'--cpus {cpus} --limit {limit}']
+        if group:
+            options.append(f'--{group}')
         self.executable = 'python3'
-        self.executable_opts = [f'pairs.py --launcher {launcher}', f'--in-flight {in_flight}',
-                                f'--cpus {cpus} --limit {limit}', *([f'--{group}'] if group else []), '--',
-                                *command]
+        self.executable_opts = [f'pairs.py --launcher {launcher}', *options, '--', *command]
 
     def all_pairs(self, one_by_one):
         """Every two nodes of the partition, or of `nodes`: (nodes, pairs in flight). Skips what would take a
@@ -100,7 +105,8 @@ class Paired(Workload):
 
     def disjoint_pairs(self, most, one_by_one, each=2):
         """Return (nodes, pairs in flight) of at most so many pairs, each node in one; ``each``: nodes a pair."""
-        pairs = max(1, min(most, (self.node_count() or self.extra('nodes') or 1) // each))
+        nodes = self.node_count() or self.extra('nodes') or 1
+        pairs = max(1, min(most, nodes // each))
         return each * pairs, 1 if one_by_one else pairs
 
 
@@ -117,13 +123,15 @@ class Sweep:
 
     def slowest(self) -> tuple[float, tuple[str, str]]:
         """The longest latency or the lowest bandwidth, and its pair of nodes."""
-        return (max if self.is_time else min)((figure, pair) for pair, figure in self.figures.items())
+        by_figure = [(figure, pair) for pair, figure in self.figures.items()]
+        return max(by_figure) if self.is_time else min(by_figure)
 
     def metrics(self) -> dict[str, float]:
         """median, worst and worst_over_median: 1 is even, and more is worse for times and bandwidths."""
-        middle, (worst, _) = median(self.figures.values()), self.slowest()
-        return {'median': middle, 'worst': worst,
-                'worst_over_median': worst / middle if self.is_time else middle / worst}
+        middle = median(self.figures.values())
+        worst, _ = self.slowest()
+        ratio = worst / middle if self.is_time else middle / worst
+        return {'median': middle, 'worst': worst, 'worst_over_median': ratio}
 
 
 def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
@@ -132,18 +140,20 @@ def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
     out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
     nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
     failed = out.count(r'parity-pairs-end failed (\d+)', zero=True)
-    found: dict[tuple[str, str], str] = {}
-    for begin, own in sections(out, _PAIR, _END):
+    outputs: dict[tuple[str, str], str] = {}
+    for begin, output in sections(out, _PAIR, _END):
         first, second = begin.groups()
-        if (first, second) in found or (second, first) in found:
+        if (first, second) in outputs or (second, first) in outputs:
             raise Wrong(f'pair {first} {second} stands twice')
-        found[first, second] = own
+        outputs[first, second] = output
     if failed:
         raise Incomplete(f'line {out.end}: {counted(failed, "pair")} failed')
-    names = {name for pair in found for name in pair}
-    if len(names) != nodes or len(found) != (nodes // 2 if disjoint else len(list(combinations(names, 2)))):
-        raise Incomplete(f'line {out.end}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
-    return dict(sorted(found.items(), key=lambda pair: _numbers(' '.join(pair[0]))))
+    names = {name for pair in outputs for name in pair}
+    expected = nodes // 2 if disjoint else math.comb(len(names), 2)
+    if len(names) != nodes or len(outputs) != expected:
+        raise Incomplete(f'line {out.end}: {len(outputs)} pairs of {len(names)} nodes, there are {nodes} nodes')
+    in_order = sorted(outputs, key=lambda pair: _numbers(' '.join(pair)))
+    return {pair: outputs[pair] for pair in in_order}
 
 
 def _numbers(names: str) -> list[str]:

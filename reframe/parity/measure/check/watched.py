@@ -85,11 +85,18 @@ def longer(seen: dict[str, Any], times: Mapping[str, float]) -> str:
 def disturbed(seen: dict[str, Any], allowed: float | None) -> str:
     """Return who took more than ``allowed`` CPUs (None: ALLOWED), and how much; '' for nobody, or if unknown."""
     seconds = seen.get('seconds') or 0.0
-    others, steal = seen.get('others') or 0.0, seen.get('steal') or 0.0
-    most = max(ALLOWED, ALLOWED_OF_ALL * seen.get('cpus', 0)) if allowed is None else allowed
-    if not seconds or others + steal <= max(most * seconds, UNSURE_SECONDS):
+    if not seconds:
         return ''
-    cpus = 'its CPU' if seen['cpus'] == 1 else f'its {seen["cpus"]} CPUs'
-    by = [f'processes outside the job took {others / seconds:.2f} of {cpus}' if others >= UNIT * seconds else '',
-          f'the hypervisor took {steal / seconds:.2f} of one CPU' if steal >= UNIT * seconds else '']
-    return f'{", ".join(filter(None, by))}, for {seconds:.1f} s (allowed: {most:.2g} CPUs)'
+    others = seen.get('others') or 0.0
+    steal = seen.get('steal') or 0.0
+    if allowed is None:
+        allowed = max(ALLOWED, ALLOWED_OF_ALL * seen.get('cpus', 0))
+    if others + steal <= max(allowed * seconds, UNSURE_SECONDS):
+        return ''
+    takers = []
+    if others >= UNIT * seconds:
+        cpus = 'its CPU' if seen['cpus'] == 1 else f'its {seen["cpus"]} CPUs'
+        takers.append(f'processes outside the job took {others / seconds:.2f} of {cpus}')
+    if steal >= UNIT * seconds:
+        takers.append(f'the hypervisor took {steal / seconds:.2f} of one CPU')
+    return f'{", ".join(takers)}, for {seconds:.1f} s (allowed: {allowed:.2g} CPUs)'

@@ -97,16 +97,22 @@ class Workload(rfm.RegressionTestPlugin):
     def beyond_memory(self, partition):
         """Return the first of ``in_memory`` that is more than a node's memory, and what is valid; '' for none."""
         memory = partition.extras.get('memory_bytes')
-        for name in self.in_memory if memory else ():
+        if not memory:
+            return '', ''
+        for name in self.in_memory:
             text = getattr(self, name)
-            if max((found[0] for each in text.split(',') if (found := amount(each))), default=0) > memory:
+            amounts = filter(None, map(amount, text.split(',')))
+            if any(bytes_ > memory for bytes_, _ in amounts):
                 most = f'{figure(memory, "B")}, the memory of a node of {partition.name}'
                 return name, f'{text!r}: must be at most {most}'
         return '', ''
 
     def node_count(self):
         """The nodes that a case takes; None where the partition decides."""
-        return {'within': 1, 'between': 2, '': int(getattr(self, 'nodes', 1))}.get(getattr(self, 'where', ''))
+        where = getattr(self, 'where', '')
+        if where == '':
+            return int(getattr(self, 'nodes', 1))
+        return {'within': 1, 'between': 2}.get(where)
 
     def parity_size_tags(self):
         """1_node, 2_nodes, ...; and ci for what is quick on one node."""
@@ -126,7 +132,10 @@ class Workload(rfm.RegressionTestPlugin):
 
     def limit_to(self, limit, unit):
         """Stand the metrics in ``unit`` beside a limit that this case has."""
-        self.metrics = tuple(dataclasses.replace(m, limit=limit) if m.unit == unit else m for m in self.metrics)
+        metrics = []
+        for metric in self.metrics:
+            metrics.append(dataclasses.replace(metric, limit=limit) if metric.unit == unit else metric)
+        self.metrics = tuple(metrics)
 
     def parity_changed(self):
         """The variables that the command line set away from the check's default: name -> value, as text."""
@@ -134,16 +143,16 @@ class Workload(rfm.RegressionTestPlugin):
 
     def parity_claim(self):
         """State in ReFrame's form which partitions and environments the check needs."""
-        self.valid_systems = [' '.join(f'+{f}' for f in sorted(self.partition_needs)) or '*']
-        self.valid_prog_environs = [' '.join(f'+{f}' for f in sorted(needs)) or '*'
-                                    for needs in dict.fromkeys((self.needs, self._instead()))]
+        self.valid_systems = [_claim(self.partition_needs)]
+        self.valid_prog_environs = list(dict.fromkeys([_claim(self.needs), _claim(self._instead())]))
 
     def _instead(self):
-        return frozenset(self.instead.get(f, f) for f in self.needs)
+        return frozenset(self.instead.get(feature, feature) for feature in self.needs)
 
     def needs_of(self, environ):
         """Return the features that a case in this environment uses: those in place of others where it has them."""
-        return better if (better := self._instead()) <= {*environ.features} else self.needs
+        better = self._instead()
+        return better if better <= {*environ.features} else self.needs
 
     @property
     def parity_subsystem(self):
@@ -158,14 +167,14 @@ class Workload(rfm.RegressionTestPlugin):
             return
         from parity.measure.session import current
         session = current.enter()
+        needs = sorted(self.needs)
         extras = self.current_environ.extras
-        known = extras.get('identities', {})
+        identities = [extras.get('identities', {}).get(need, '') for need in needs]
         file = sys.modules[type(self).__module__].__file__
         self.parity = CaseRecord(
-            journal=session.id, subsystem=self.parity_subsystem, size=self.size, needs=sorted(self.needs),
-            metrics={m.name: self._parity_metric(m) for m in self.metrics},
-            software={'provider': extras.get('provider', ''),
-                      'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
+            journal=session.id, subsystem=self.parity_subsystem, size=self.size, needs=needs,
+            metrics={metric.name: self._parity_metric(metric) for metric in self.metrics},
+            software={'provider': extras.get('provider', ''), 'identity': '+'.join(identities)},
             left_out=self.not_run(), changed=self.parity_changed(), inputs={},
             check=identity.version(file), code=identity.code(file))
         self.env_vars['PARITY_SESSION'] = session.id
@@ -179,7 +188,8 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_metric(self, metric):
         """Unit, direction and bound of a metric, as the database keeps them."""
-        limit = (self.extra('limits') or {}).get(metric.limit)
+        limits = self.extra('limits') or {}
+        limit = limits.get(metric.limit)
         if limit and limit['unit'] != metric.unit:  # a bound in another unit would judge wrongly: be loud
             raise ReframeError(f'{metric.name} is in {metric.unit}, its limit {metric.limit} in '
                                f'{limit["unit"]}: state both in one unit')
@@ -213,50 +223,62 @@ class Workload(rfm.RegressionTestPlugin):
 
     def filesystem(self, name):
         """The path of a named file system of the partition, made if need be; fails where there is none."""
-        known = self.extra('filesystems') or {}
-        if name not in known:
+        stated = self.extra('filesystems') or {}
+        if name not in stated:
             raise ReframeError(f'no file system {name!r} is named for {self.current_partition.fullname} '
-                               f'(named: {", ".join(sorted(known)) or "none"}): '
+                               f'(named: {", ".join(sorted(stated)) or "none"}): '
                                'name it in extras: filesystems of system.yaml')
+        path = stated[name]
         if self.standalone:
-            # what is parity's own folder here is one beside the script elsewhere
-            own = os.path.realpath(known[name]).startswith(os.path.realpath(paths.results()) + os.sep)
-            path = f'./{name}' if own else known[name]
-            make = f'mkdir -p -- {shlex.quote(path)}'
-            self.prerun_cmds = [make, *(c for c in self.prerun_cmds if c != make)]
-            return path
+            return self._filesystem_elsewhere(name, path)
         if not self.is_dry_run():
             with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
-                os.makedirs(known[name], exist_ok=True)
-        return known[name]
+                os.makedirs(path, exist_ok=True)
+        return path
+
+    def _filesystem_elsewhere(self, name, path):
+        """Return the path for somebody without parity, whose script makes it: parity's own folder is one beside
+        the script."""
+        ours = os.path.realpath(paths.results()) + os.sep
+        if os.path.realpath(path).startswith(ours):
+            path = f'./{name}'
+        make = f'mkdir -p -- {shlex.quote(path)}'
+        others = [command for command in self.prerun_cmds if command != make]
+        self.prerun_cmds = [make, *others]
+        return path
 
     def program(self, name):
         """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it. Skip
         the case where its folder, which this machine sees, has other programs of the code only."""
         software = self.current_environ.extras.get('software', {})
-        name = software.get('programs', {}).get(name, {}).get('name', name)
+        about = software.get('programs', {}).get(name, {})
+        name = about.get('name', name)
         view = software.get('view', '')
-        if view and os.path.isdir(view) and not os.path.lexists(os.path.join(view, name)):
+        if not view:
+            return shlex.quote(os.path.basename(name))
+        if os.path.isdir(view) and not os.path.lexists(os.path.join(view, name)):
             self.skip_case(f'{self.current_environ.name} has no {name}', Kind.NO_PROGRAM)
-        view = './bin' if view and self.standalone else view
-        return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
+        folder = './bin' if self.standalone else view
+        return shlex.quote(os.path.join(folder, name))
 
     def python(self):
         """The Python that has mpi4py, quoted for the job script; PYTHON names it to somebody without parity."""
         if not self.standalone:
             return shlex.quote(sys.executable)
-        named = '"${PYTHON:-python3}"'
-        said = 'PYTHON: name a Python that has mpi4py, for instance PYTHON=/opt/python/bin/python3'
-        self.prerun_cmds = [f"{named} -c 'import mpi4py' || {{ echo '{said}' >&2; exit 2; }}", *self.prerun_cmds]
-        return named
+        python = '"${PYTHON:-python3}"'
+        advice = 'PYTHON: name a Python that has mpi4py, for instance PYTHON=/opt/python/bin/python3'
+        demand = f"{python} -c 'import mpi4py' || {{ echo '{advice}' >&2; exit 2; }}"
+        self.prerun_cmds = [demand, *self.prerun_cmds]
+        return python
 
     def launch(self, asked):
         """Ask for these ranks, or skip the case where the partition has too few nodes."""
-        nodes, have = asked.nodes, self.extra('nodes')
-        if have and nodes > have:
-            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}', Kind.NODES)
+        available = self.extra('nodes')
+        if available and asked.nodes > available:
+            place = self.current_partition.fullname
+            self.skip_case(f'nodes: needs {asked.nodes}, {place} has {available}', Kind.NODES)
         self.num_tasks, self.num_tasks_per_node = asked.ranks, asked.ranks_per_node
-        node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
+        node_file = asked.nodes > 1 and placement.needs_node_file(self.current_partition)
         self.env_vars.update(placement.variables(asked, node_file))
         if node_file:
             self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
@@ -316,9 +338,10 @@ class Workload(rfm.RegressionTestPlugin):
 
     def label_cached(self, metrics, array_bytes, cache_bytes):
         """Label bandwidths whose arrays the last-level caches may hold; None: their size is not known."""
-        if not cache_bytes:
-            self.label(metrics, 'cached', 'perhaps: the size of the last-level caches is not known')
-        elif why := sizing.cached(array_bytes, cache_bytes):
+        why = 'perhaps: the size of the last-level caches is not known'
+        if cache_bytes:
+            why = sizing.cached(array_bytes, cache_bytes)
+        if why:
             self.label(metrics, 'cached', why)
 
     @run_before('run', always_last=True)
@@ -329,7 +352,8 @@ class Workload(rfm.RegressionTestPlugin):
         watched.begin(self)
         scheduled.demand_modules(self)
         scheduled.demand_target(self)
-        if why := submission.of_case(self):
+        why = submission.of_case(self)
+        if why:
             raise ReframeError(why)
 
     @run_after('run', always_last=True)
@@ -361,12 +385,36 @@ class Workload(rfm.RegressionTestPlugin):
         kind, why = scheduled.ended(self.job, self._parity_text(self.stderr))
         if why:
             self._parity_refuse('failed', f'{why}{self._parity_complaint()}', kind)
+        values = self._parity_values()
+        if self.job.exitcode:
+            self._parity_refuse('failed', f'{self._parity_exit()}{reasons.COMPLETE}', Kind.ENDED)
+        expected = self._parity_expected()
+        for metric in expected:
+            value = values.get(metric.name)
+            why = 'absent from the output' if value is None else metric.refuses(value)
+            if why:
+                self._parity_refuse('wrong', f'metric {metric.name} is {why}')
+        too_long = watched.longer(self.parity.watched, self._parity_times(values))
+        if too_long:
+            self._parity_refuse('wrong', too_long)
+        if TEST_BED in self.current_partition.features:
+            names = [metric.name for metric in self.metrics]
+            self.label(names, 'test bed', 'the partition only tries checks')
+        self._parity_ceilings(values)
+        self.perf_variables = {}
+        for metric in expected:
+            value = sn.defer(values[metric.name])
+            self.perf_variables[metric.name] = sn.make_performance_function(value, metric.unit)
+        return True
+
+    def _parity_values(self):
+        """Return the figures of a complete and right output; refuse any other."""
         if not Path(str(sn.evaluate(self.stdout))).exists():
             self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: there is none; '
                                           + scheduled.no_output(self.job, self.stagedir))
         try:
             self.parity_hardware()
-            values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()
+            return self.parse(self._parity_text(self.stdout)) | self.parity_beside()
         except Wrong as err:
             self._parity_refuse('wrong', str(err))
         except Alone as err:
@@ -378,20 +426,6 @@ class Workload(rfm.RegressionTestPlugin):
             self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: {err}')
         except placement.Misplaced as err:
             self._parity_refuse('failed', str(err), Kind.PLACEMENT)
-        if self.job.exitcode:
-            self._parity_refuse('failed', f'{self._parity_exit()}{reasons.COMPLETE}', Kind.ENDED)
-        for metric in self._parity_expected():
-            value = values.get(metric.name)
-            if why := 'absent from the output' if value is None else metric.refuses(value):
-                self._parity_refuse('wrong', f'metric {metric.name} is {why}')
-        if why := watched.longer(self.parity.watched, self._parity_times(values)):
-            self._parity_refuse('wrong', why)
-        if TEST_BED in self.current_partition.features:
-            self.label([m.name for m in self.metrics], 'test bed', 'the partition only tries checks')
-        self._parity_ceilings(values)
-        self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)
-                               for m in self._parity_expected()}
-        return True
 
     def _parity_alone(self):
         """Refuse a run whose ranks started alone, where they say so on standard error."""
@@ -405,16 +439,22 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_watched(self):
         """Note who else had the CPUs of the job, whether its clock was right, and what it left running."""
-        self.parity.watched = seen = watched.report(self.stagedir)
+        seen = watched.report(self.stagedir)
         if self.extra('nodes_share_cpus') and scheduled.nodes(self) > 1:
             seen |= {'others': None, 'unknown': 'the nodes of the job share CPUs'}
+        self.parity.watched = seen
         self.parity.disturbed = watched.false_clock(seen) or watched.disturbed(seen, self.extra('others_cpus'))
 
     def _parity_times(self, values):
         """Return the times that the output tells, in seconds: no rank's can be longer than the job's."""
-        times = {m.name: values[m.name] * SECONDS[m.unit] for m in self._parity_expected() if m.unit in SECONDS}
+        times = {}
+        for metric in self._parity_expected():
+            if metric.unit in SECONDS:
+                times[metric.name] = values[metric.name] * SECONDS[metric.unit]
         noted = self.parity.facts.get('seconds')
-        return times | ({'a run of the program': noted} if isinstance(noted, (int, float)) else {})
+        if isinstance(noted, (int, float)):
+            times['a run of the program'] = noted
+        return times
 
     @staticmethod
     def _parity_text(file):
@@ -424,7 +464,7 @@ class Workload(rfm.RegressionTestPlugin):
             return ''
 
     def _parity_expected(self):
-        return [m for m in self.metrics if m.name not in self.parity.left_out]
+        return [metric for metric in self.metrics if metric.name not in self.parity.left_out]
 
     def _parity_exit(self):
         """Return the exit code, if it is not 0, and the complaint on standard error."""
@@ -442,14 +482,21 @@ class Workload(rfm.RegressionTestPlugin):
     def _parity_ceilings(self, values):
         """Stand a figure beside a measured ceiling: efficiency, never `impossible`. A ceiling that another check
         measures is looked up when the session is judged."""
-        for m in self._parity_expected():
-            noted = self.parity.metrics[m.name]
-            if m.ceiling and not noted.limit:
-                times = self.num_tasks if m.ceiling_times_ranks else 1
-                if '.' in m.ceiling:
-                    noted.ceiling = {'of': m.ceiling, 'times': times}
-                else:
-                    noted.limit = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
+        for metric in self._parity_expected():
+            record = self.parity.metrics[metric.name]
+            if not metric.ceiling or record.limit:
+                continue
+            times = self.num_tasks if metric.ceiling_times_ranks else 1
+            if '.' in metric.ceiling:
+                record.ceiling = {'of': metric.ceiling, 'times': times}
+            else:
+                limit = measured(metric.ceiling, values[metric.ceiling], times, metric.unit, 'run')
+                record.limit = limit.model_dump()
+
+
+def _claim(features):
+    """Return features as ReFrame wants them: '+mpi +cuda'."""
+    return ' '.join(f'+{feature}' for feature in sorted(features)) or '*'
 
 
 #: Units of time. CPU time that is summed over ranks needs another one, such as `CPU s`.
@@ -484,4 +531,5 @@ class Metric:
         if 0 < value <= self.most or self.zero and value == 0:      # false of what is not finite
             return ''
         least = 'at least 0' if self.zero else 'above 0'
-        return f'{value:.6g}: must be {least} and at most {self.most:g}' + (f' {self.unit}' if self.unit else '')
+        most = f'{self.most:g} {self.unit}'.rstrip()
+        return f'{value:.6g}: must be {least} and at most {most}'
