@@ -35,13 +35,17 @@ class AdoptedMetric:
 def strange(loaded: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yield a problem of the plan for each entry of adopt.yaml that names no foreign check; all are loaded."""
     checks = {type(check).__name__: hasattr(check, 'parity_told') for check in loaded}
-    foreign = [name for name, adopted in checks.items() if adopted]
-    for at, (check, metric) in enumerate(directions.stated()):
-        if check not in foreign:
-            line = yamlfile.line_of(yamlfile.load(directions.file())[1], ('directions', at, 'check'))
-            what = f'{check}: its own check says what is better of {metric}' if check in checks \
-                else unknown('check', check, foreign)
-            yield {'file': f'{paths.named(directions.file())}:{line}', 'what': what, 'refuses': False}
+    foreign = [name for name, is_adopted in checks.items() if is_adopted]
+    for index, (check, metric) in enumerate(directions.stated()):
+        if check in foreign:
+            continue
+        if check in checks:
+            what = f'{check}: its own check says what is better of {metric}'
+        else:
+            what = unknown('check', check, foreign)
+        file = directions.file()
+        line = yamlfile.line_of(yamlfile.load(file)[1], ('directions', index, 'check'))
+        yield {'file': f'{paths.named(file)}:{line}', 'what': what, 'refuses': False}
 
 
 def references(check, partition: str | None = None) -> dict[str, tuple]:
@@ -53,9 +57,10 @@ def references(check, partition: str | None = None) -> dict[str, tuple]:
         except Exception:       # an index may name what is known in its set-up only
             stated = {}
     scopes = stated if isinstance(stated, ScopedDict) else ScopedDict(dict(stated))
-    found = scopes.scope(partition) if partition else dict(pair for each in scopes.data.values()
-                                                           for pair in each.items())
-    return {name: tuple(getattr(value, 'data', value)) for name, value in found.items()}
+    values: dict[str, Any] = {}
+    for scope in [scopes.scope(partition)] if partition else scopes.data.values():
+        values |= dict(scope.items())
+    return {name: tuple(getattr(value, 'data', value)) for name, value in values.items()}
 
 
 def refer(check, partition: str, values: dict[str, tuple]) -> None:
@@ -79,39 +84,59 @@ def refers() -> bool:
 
 def metrics(check, partition: str | None = None) -> tuple[AdoptedMetric, ...]:
     """Return what the check has declared so far; PASSED where that is nothing: its hooks may declare more."""
-    known = references(check, partition)
-    units = {name: expression.unit for name, expression in check.perf_variables.items()}
-    for name in () if units else getattr(check, 'perf_patterns', None) or known:
-        units[name] = (*known.get(name, ()), '', '', '', '')[3] or ''
-    return tuple(_metric(check, name, unit, known.get(name, (0, None, None))) for name, unit in units.items()) \
-        or (AdoptedMetric(PASSED),)
+    stated = references(check, partition)
+    unit_of = {name: expression.unit for name, expression in check.perf_variables.items()}
+    if not unit_of:
+        for name in getattr(check, 'perf_patterns', None) or stated:
+            unit_of[name] = _unit(stated.get(name, ()))
+    declared = []
+    for name, unit in unit_of.items():
+        reference = stated.get(name, (0, None, None))
+        declared.append(_metric(check, name, unit, reference))
+    return tuple(declared) or (AdoptedMetric(PASSED),)
+
+
+def _unit(reference: tuple) -> str:
+    """Return the unit of a reference (value, lower, upper, unit); '' where it states none."""
+    return (reference[3] or '') if len(reference) > 3 else ''
 
 
 def _metric(check, name: str, unit: str, reference: tuple) -> AdoptedMetric:
-    own = type(check).__name__
-    if said := directions.better(own, name, unit, reference):
-        return AdoptedMetric(name, unit, said)
+    class_name = type(check).__name__
+    better = directions.better(class_name, name, unit, reference)
+    if better:
+        return AdoptedMetric(name, unit, better)
     why = (f'{_where(check, name)}: the unit {unit!r} is neither a time nor a rate; name '
-           f'check {own}, metric {name} and better (higher, lower) in checks/adopt.yaml')
+           f'check {class_name}, metric {name} and better (higher, lower) in checks/adopt.yaml')
     return AdoptedMetric(name, unit, '', why)
 
 
 def _where(check, metric: str) -> str:
     """Return file and line of the performance function of a metric, else the check's file."""
-    code = next((inspect.unwrap(fn).__code__ for fn in type(check)._rfm_perf_fns.values()
-                 if fn._rfm_perf_key == metric), None)
-    own = sys.modules[type(check).__module__].__file__
-    return f'{paths.named(code.co_filename)}:{code.co_firstlineno}' if code else paths.named(own)
+    for function in type(check)._rfm_perf_fns.values():
+        if function._rfm_perf_key == metric:
+            return _line_of(function)
+    return paths.named(_file(check))
+
+
+def _line_of(function) -> str:
+    """Return file and line of a performance function."""
+    code = inspect.unwrap(function).__code__
+    return f'{paths.named(code.co_filename)}:{code.co_firstlineno}'
+
+
+def _file(check) -> str:
+    return sys.modules[type(check).__module__].__file__
 
 
 def fault(check) -> str:
     """Say which metric two performance functions have, with file and line; '' where each has its own."""
     functions = list(type(check)._rfm_perf_fns.values())
-    counts = Counter(fn._rfm_perf_key for fn in functions)
-    for fn in reversed(functions):
-        if counts[name := fn._rfm_perf_key] > 1:
-            code = inspect.unwrap(fn).__code__
-            return (f'{paths.named(code.co_filename)}:{code.co_firstlineno}: {counts[name]} performance functions '
+    counts = Counter(function._rfm_perf_key for function in functions)
+    for function in reversed(functions):
+        name = function._rfm_perf_key
+        if counts[name] > 1:
+            return (f'{_line_of(function)}: {counts[name]} performance functions '
                     f'are called {name!r}: ReFrame keeps one; give each a name of its own (perf_key)')
     return ''
 
@@ -120,21 +145,25 @@ def measure(check, partition: str) -> dict[str, str]:
     """Take the figures of a check that has run, once. Return why a metric has none, by name.
 
     ReFrame passes a check whose performance function raises, or gives what is no number."""
-    stated = {each.name: (each, references(check, partition).get(each.name, ()))
-              for each in metrics(check, partition)}
+    declared = {metric.name: metric for metric in metrics(check, partition)}
+    stated = references(check, partition)
     patterns = getattr(check, 'perf_patterns', None)
-    found = patterns or check.perf_variables
+    expressions = patterns or check.perf_variables
     broken = {}
     with osext.change_dir(check.stagedir):
-        for name, expression in [*found.items()]:
+        for name, expression in list(expressions.items()):
+            metric = declared.get(name, AdoptedMetric(name))
+            reference = stated.get(name, ()) if name in declared else ()
             try:
-                value = _figure(sn.evaluate(expression), *stated.get(name, (AdoptedMetric(name), ())))
+                value = sn.defer(_figure(sn.evaluate(expression), metric, reference))
             except Exception as err:
                 broken[name] = reasons.cut(f'{_raised(check, name, err)}: {type(err).__name__}: {err}')
-                del found[name]
+                del expressions[name]
                 continue
-            found[name] = sn.defer(value) if patterns else \
-                sn.make_performance_function(sn.defer(value), expression.unit)
+            if patterns:
+                expressions[name] = value
+            else:
+                expressions[name] = sn.make_performance_function(value, expression.unit)
     return broken
 
 
@@ -148,7 +177,7 @@ def _figure(value: Any, metric: AdoptedMetric, reference: tuple) -> float:
         raise ValueError(f'gives {value!r:.60}..., which is too large for a figure') from None
     if metric.better == 'higher' and figure <= 0:
         raise ValueError(f'gives {figure:g}; a figure that is better when it is higher must be above 0')
-    unit = (*reference, '', '', '', '')[3]
+    unit = _unit(reference)
     if unit and units.base_unit(unit) != units.base_unit(metric.unit):
         raise ValueError(f'is in {metric.unit!r}, and its reference in {unit!r}; write one unit')
     return figure
@@ -156,9 +185,11 @@ def _figure(value: Any, metric: AdoptedMetric, reference: tuple) -> float:
 
 def _raised(check, metric: str, err: Exception) -> str:
     """Return file and line of the check where the error was raised."""
-    own = sys.modules[type(check).__module__].__file__
-    lines = [frame.lineno for frame in traceback.extract_tb(err.__traceback__) if frame.filename == own]
-    return f'{paths.named(own)}:{lines[-1]}' if lines else _where(check, metric)
+    file = _file(check)
+    for frame in reversed(traceback.extract_tb(err.__traceback__)):
+        if frame.filename == file:
+            return f'{paths.named(file)}:{frame.lineno}'
+    return _where(check, metric)
 
 
 class Answers:
@@ -189,6 +220,11 @@ class Answers:
     @property
     def parity_subsystem(self) -> str:
         """The first tag that names one, else the folder below checks/, else `other`."""
-        below = Path(paths.named(self.check.prefix)).parts
-        named = [*sorted(self.check.tags), *(below[1:2] if below[:1] == ('checks',) else ())]
-        return next((name for name in named if name in codes.SUBSYSTEMS), 'other')
+        names = sorted(self.check.tags)
+        folders = Path(paths.named(self.check.prefix)).parts
+        if len(folders) > 1 and folders[0] == 'checks':
+            names.append(folders[1])
+        for name in names:
+            if name in codes.SUBSYSTEMS:
+                return name
+        return 'other'

@@ -6,6 +6,7 @@ import functools
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -27,17 +28,19 @@ def answers(asked: Iterable[dict[str, Any]], checks: Iterable[Any]) -> list[dict
     partitions = {partition.name: partition for partition in runtime.runtime().system.partitions}
     stage = runtime.runtime().make_stagedir('asked')       # they share it: none runs
     # a launcher asks its program for the version each time
-    with mock.patch.object(osext, 'run_command', functools.cache(osext.run_command)), \
-            mock.patch.object(runtime.RuntimeContext, 'make_stagedir', lambda *_: stage):
-        return [_answer(Asked(**each), makers, partitions).model_dump() for each in asked]
+    run_once = mock.patch.object(osext, 'run_command', functools.cache(osext.run_command))
+    share_stage = mock.patch.object(runtime.RuntimeContext, 'make_stagedir', lambda *_: stage)
+    with run_once, share_stage:
+        answered = [_answer(Asked(**question), makers, partitions) for question in asked]
+    return [answer.model_dump() for answer in answered]
 
 
 def _answer(asked: Asked, makers: dict[str, _Maker], partitions: dict[str, Any]) -> CaseAnswer:
     if asked.check not in makers:
         return CaseAnswer(reason=unknown('check', asked.check, list(makers)))
     maker = makers[asked.check]
-    if wrong := next(_wrong(type(maker.loaded), asked.variables), None):
-        return CaseAnswer(wrong=wrong[0], reason=wrong[1])
+    for wrong, why in _wrong(type(maker.loaded), asked.variables):
+        return CaseAnswer(wrong=wrong, reason=why)
     try:
         case = maker.made(asked)
     except Exception:           # whatever a hook of the check does is the case's fault
@@ -47,19 +50,24 @@ def _answer(asked: Asked, makers: dict[str, _Maker], partitions: dict[str, Any])
         return CaseAnswer(metrics=metrics)
     partition = partitions[asked.partition]
     beyond, reason = case.beyond_memory(partition) if hasattr(case, 'beyond_memory') else ('', '')
-    return CaseAnswer(beyond=beyond, reason=reason or _not_run(case, partition, asked.environ), metrics=metrics)
+    if not reason:
+        reason = _not_run(case, partition, asked.environ)
+    return CaseAnswer(beyond=beyond, reason=reason, metrics=metrics)
 
 
 def _wrong(check: type, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each variable that a study may not set, or not to its value, with a sentence."""
-    patterns, valid = forms(check), declared(check)
+    patterns = forms(check)
+    valid = declared(check)
     for name, text in variables.items():
         if name not in valid:
             yield name, f'{unknown("variable", name, valid)}: a study sets what {check.__name__} declares itself'
         elif text and not re.fullmatch(patterns.get(name, '.*'), text):
             yield name, f'{text!r}: must be of the form {patterns[name]}'
-        elif name not in SAME_CASE and (why := _not_found(check, name, text)):
-            yield name, why
+        elif name not in SAME_CASE:
+            why = _not_found(check, name, text)
+            if why:
+                yield name, why
 
 
 def _not_found(check: type, name: str, text: str) -> str:
@@ -84,33 +92,46 @@ class _Maker:
 
     def made(self, asked: Asked) -> Any:
         """Return a case. ReFrame raises an error where a value is none of its variable's."""
-        variables = tuple(sorted(asked.variables))
-        if not (check := self.classes.get(variables)):
-            of = type(self.loaded)
-            check = self.classes[variables] = make_test(of.__name__, (of,), {}, module=of.__module__)
-            check._rfm_custom_prefix, check.by_itself = self.loaded.prefix, True
+        check = self._class(tuple(sorted(asked.variables)))
         for name, value in {**asked.variables, '_rfm_dry_run': 'yes'}.items():
             check.setvar(name, make_convertible(value))
-        having = {name: lambda found, wanted=value: str(found) == wanted
-                  for name, value in asked.parameters.items()}
-        if not (numbers := check.get_variant_nums(**having)):
+        having = {name: partial(_has_text, value) for name, value in asked.parameters.items()}
+        numbers = check.get_variant_nums(**having)
+        if not numbers:
             raise ReframeError(f'no case of {asked.check} has {asked.parameters}; '
                                f'reframe -n {asked.check} -L lists its cases')
         return check(variant_num=numbers[0])
+
+    def _class(self, variables: tuple[str, ...]) -> type:
+        """Return the class whose cases have these variables set."""
+        if variables not in self.classes:
+            loaded = type(self.loaded)
+            check = make_test(loaded.__name__, (loaded,), {}, module=loaded.__module__)
+            check._rfm_custom_prefix = self.loaded.prefix
+            check.by_itself = True
+            self.classes[variables] = check
+        return self.classes[variables]
+
+
+def _has_text(wanted: str, value: Any) -> bool:
+    return str(value) == wanted
 
 
 def _not_run(case: Any, partition: Any, wanted: str) -> str:
     """Return why no environment of a partition can run a case, or not the ``wanted`` one; '' where one can."""
     offered = runtime.valid_sysenv_comb(case.valid_systems, case.valid_prog_environs)
     if partition not in offered:
-        lacking = sorted({*getattr(case, 'partition_needs', ())} - {*partition.features})
+        needs = getattr(case, 'partition_needs', ())
+        lacking = sorted(set(needs) - set(partition.features))
         return f'{partition.name} lacks a feature that {type(case).__name__} needs: {", ".join(lacking)}'
+    needs = sorted(case.needs)
     if not offered[partition]:
-        return not_offered(sorted(case.needs), partition.name)
-    if not (environs := [environ for environ in offered[partition] if wanted in ('', environ.name)]):
-        return f'no environment {wanted} of {partition.name} offers {", ".join(sorted(case.needs))}; valid: ' \
-               + ', '.join(environ.name for environ in offered[partition])
-    reasons = []
+        return not_offered(needs, partition.name)
+    environs = [environ for environ in offered[partition] if wanted in ('', environ.name)]
+    if not environs:
+        valid = ', '.join(environ.name for environ in offered[partition])
+        return f'no environment {wanted} of {partition.name} offers {", ".join(needs)}; valid: {valid}'
+    first = ''
     for environ in environs:
         try:
             case.setup(partition, environ)
@@ -119,11 +140,13 @@ def _not_run(case: Any, partition: Any, wanted: str) -> str:
             reason = _fault()
         if not reason:
             return ''
-        reasons.append(reason)
-    return reasons[0]
+        first = first or reason
+    return first
 
 
 def _fault() -> str:
     """Return the error that is being handled: a check's own sentence as it is."""
     error = sys.exc_info()[1]
-    return str(error) if isinstance(error, ReframeError) else what(*sys.exc_info()).strip().partition('\n')[0]
+    if isinstance(error, ReframeError):
+        return str(error)
+    return what(*sys.exc_info()).strip().partition('\n')[0]

@@ -60,12 +60,20 @@ def allow_spaces(folder: Path) -> None:
     the script to run_command_async, which splits it as a shell would, and PBS jobs `cd` without quotes."""
     if shlex.quote(str(folder)) == str(folder):
         return
-    preamble = pbs.PbsJobScheduler.emit_preamble
-    local.osext = SimpleNamespace(**{**vars(osext), 'run_command_async': lambda command, *args, **kwargs:
-                                     osext.run_command_async(shlex.quote(command), *args, **kwargs)})
-    pbs.PbsJobScheduler.emit_preamble = lambda scheduler, job: [
-        f'cd {shlex.quote(job.workdir)}' if line == f'cd {job.workdir}' else line
-        for line in preamble(scheduler, job)]
+    emit_preamble = pbs.PbsJobScheduler.emit_preamble
+
+    def run_quoted(command, *args, **kwargs):
+        return osext.run_command_async(shlex.quote(command), *args, **kwargs)
+
+    def quoted_preamble(scheduler, job):
+        lines = []
+        for line in emit_preamble(scheduler, job):
+            is_change = line == f'cd {job.workdir}'
+            lines.append(f'cd {shlex.quote(job.workdir)}' if is_change else line)
+        return lines
+
+    local.osext = SimpleNamespace(**{**vars(osext), 'run_command_async': run_quoted})
+    pbs.PbsJobScheduler.emit_preamble = quoted_preamble
 
 
 def write_log_without_colours() -> None:
@@ -85,20 +93,20 @@ def describe_checks_in_perflogs() -> None:
     """Look up the variables of a check for its lines of a perflog. ReFrame does so for every line of its own log,
     too, which names the check alone: a tenth of the work of 40 cases."""
     adapter = reframe_logging.LoggerAdapter
-    everything, log_result = adapter._update_check_extras, adapter.log_result
+    add_everything, log_result = adapter._update_check_extras, adapter.log_result
 
-    def name(logger):
+    def add_name(logger):
         if logger.check is not None:
             logger.extra['check_info'] = logger.check.info()
 
     def log(logger, *args, **kwargs):
-        logger._update_check_extras = partial(everything, logger)
+        logger._update_check_extras = partial(add_everything, logger)
         try:
             log_result(logger, *args, **kwargs)
         finally:
             del logger._update_check_extras
 
-    adapter._update_check_extras, adapter.log_result = name, log
+    adapter._update_check_extras, adapter.log_result = add_name, log
 
 
 def warn_where_seen() -> None:
@@ -107,7 +115,8 @@ def warn_where_seen() -> None:
     warn = fields.user_deprecation_warning
 
     def warned(*args, **kwargs):
-        if ('ignore', ReframeDeprecationWarning) not in ((each[0], each[2]) for each in warnings.filters[:1]):
+        action, _, category, *_ = warnings.filters[0] if warnings.filters else ('', None, None)
+        if (action, category) != ('ignore', ReframeDeprecationWarning):
             warn(*args, **kwargs)
 
     fields.user_deprecation_warning = warned
@@ -119,10 +128,12 @@ def describe_variables_once() -> None:
     def inject(space, case, cls):
         descriptors, values = vars(cls), vars(case)
         for name, variable in space.items():
-            if descriptors.get(name) is not (field := variable.field if variable._target else variable._p_field):
+            is_alias = bool(variable._target)
+            field = variable.field if is_alias else variable._p_field
+            if descriptors.get(name) is not field:
                 type.__setattr__(cls, name, field)
                 field.__set_name__(case, name)
-            if not variable._target and type(variable._p_default_value) in _PLAIN:
+            if not is_alias and type(variable._p_default_value) in _PLAIN:
                 values[name] = variable._p_default_value
             elif variable.is_defined():
                 values[name] = variables.copy.deepcopy(variable._default_value)
@@ -159,8 +170,10 @@ def search_values_quickly() -> None:
     with_names = loader.RegressionCheckLoader._validate_check
 
     def valid(loaded, check):
-        return ({'valid_systems', 'valid_prog_environs'} <= vars(check).keys() and _is_copyable(check, set())
-                or with_names(loaded, check))
+        is_complete = {'valid_systems', 'valid_prog_environs'} <= vars(check).keys()
+        if is_complete and _is_copyable(check, set()):
+            return True
+        return with_names(loaded, check)
 
     loader.RegressionCheckLoader._validate_check = valid
 
@@ -170,13 +183,15 @@ def _is_copyable(value, seen: set[int]) -> bool:
     seen.add(id(value))
     if type(value) in (list, tuple, set):
         held = value
-    elif type(value) is dict or utility.is_copyable(value):
-        held = (value if type(value) is dict else getattr(value, '__dict__', {})).values()
+    elif type(value) is dict:
+        held = value.values()
+    elif utility.is_copyable(value):
+        held = getattr(value, '__dict__', {}).values()
     else:
         return False
     for item in held:
-        empty = type(item) in _PLAIN or type(item) in _HOLDERS and not item
-        if not empty and id(item) not in seen and not _is_copyable(item, seen):
+        is_empty = type(item) in _PLAIN or type(item) in _HOLDERS and not item
+        if not is_empty and id(item) not in seen and not _is_copyable(item, seen):
             return False
     return True
 
@@ -186,16 +201,17 @@ def read_references_once() -> None:
     seconds for a thousand values. UsageError for a file whose aliases would expand beyond any memory."""
     if not hasattr(pipeline, 'yaml'):       # 4.9 reads none: a check has them from parity
         return
-    read, known = pipeline.yaml.safe_load, {}
+    read = pipeline.yaml.safe_load
+    contents = {}
 
     def safe_load(file):
         state = os.fstat(file.fileno())
         key = (file.name, state.st_ino, state.st_mtime_ns, state.st_size)
-        if key not in known:
+        if key not in contents:
             yamlfile.guard(Path(file.name), file.read())
             file.seek(0)
-            known[key] = read(file)
-        return known[key]
+            contents[key] = read(file)
+        return contents[key]
 
     pipeline.yaml = SimpleNamespace(safe_load=safe_load)
 
@@ -206,8 +222,12 @@ def keep_modules() -> None:
     make = testgenerators.make_test
     if 'module=' in inspect.getsource(testgenerators.repeat_tests):
         return
-    testgenerators.make_test = lambda name, bases, *args, **kwargs: make(
-        name, bases, *args, **{'module': bases[0].__module__, **kwargs})
+
+    def make_in_module(name, bases, *args, **kwargs):
+        kwargs.setdefault('module', bases[0].__module__)
+        return make(name, bases, *args, **kwargs)
+
+    testgenerators.make_test = make_in_module
 
 
 def read_nodes_here() -> None:
@@ -217,13 +237,15 @@ def read_nodes_here() -> None:
     again. It also starts scontrol at each look at an ended job's nodes, ten times a job."""
     def nodelist(job):
         from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
-        if slurm.slurm_state_completed(job.state):
-            said = scheduled.node_report(job.workdir).get('nodes', '')
-            job._nodespec = said if _HOSTLIST.fullmatch(said) else job._nodespec
-            job._nodelist = []
-            with contextlib.suppress(NodeSetException):
-                if _HOSTLIST.fullmatch(job._nodespec or ''):
-                    job._nodelist = list(NodeSet(job._nodespec, resolver=RESOLVER_NOGROUP))
+        if not slurm.slurm_state_completed(job.state):
+            return job._nodelist
+        reported = scheduled.node_report(job.workdir).get('nodes', '')
+        if _HOSTLIST.fullmatch(reported):
+            job._nodespec = reported
+        job._nodelist = []
+        with contextlib.suppress(NodeSetException):
+            if _HOSTLIST.fullmatch(job._nodespec or ''):
+                job._nodelist = list(NodeSet(job._nodespec, resolver=RESOLVER_NOGROUP))
         return job._nodelist
 
     slurm._SlurmJob.nodelist = property(nodelist)
@@ -238,17 +260,28 @@ def end_preempted_jobs() -> None:
     completed, pending = slurm.slurm_state_completed, slurm.slurm_state_pending
 
     def others(state) -> str:
-        return ','.join(word for word in (state or '').split(',') if word not in ('PREEMPTED', 'REVOKED'))
+        words = (state or '').split(',')
+        return ','.join(word for word in words if word not in ('PREEMPTED', 'REVOKED'))
 
-    slurm.slurm_state_completed = lambda state: bool(state) and (not others(state) or completed(others(state)))
+    def is_completed(state) -> bool:
+        if not state:
+            return False
+        return not others(state) or completed(others(state))
+
+    slurm.slurm_state_completed = is_completed
     slurm.slurm_state_pending = lambda state: pending(others(state))
 
 
 def leave_full_queues() -> None:
     """End an sbatch that sleeps before a full queue. For upstream: `resubmit_on_errors` while sbatch runs."""
-    strict = slurm._run_strict
-    slurm._run_strict = lambda command, **options: (
-        queues.sbatch if command.startswith('sbatch ') else strict)(command, **options)
+    run_strict = slurm._run_strict
+
+    def run(command, **options):
+        if command.startswith('sbatch '):
+            return queues.sbatch(command, **options)
+        return run_strict(command, **options)
+
+    slurm._run_strict = run
 
 
 def leave_silent_commands() -> None:
@@ -279,21 +312,22 @@ def cancel_together() -> None:
 def cut_reasons() -> None:
     """Cut ReFrame's own reasons in its report, too: they may quote a command's whole output."""
     what, encode = reporting.what, jsonext.encode
-    reporting.what = lambda *info: reasons.cut(what(*info))
-    jsonext.encode = lambda obj, **kw: (reasons.cut(str(obj)) if isinstance(obj, BaseException)
-                                        else encode(obj, **kw))
+
+    def cut_what(*info):
+        return reasons.cut(what(*info))
+
+    def cut_encoded(obj, **options):
+        if isinstance(obj, BaseException):
+            return reasons.cut(str(obj))
+        return encode(obj, **options)
+
+    reporting.what = cut_what
+    jsonext.encode = cut_encoded
 
 
 def tell_skips() -> None:
     """Keep why ReFrame skipped a case or expected it to fail. One that needs a failed case is no skip."""
     update = reporting.RunReport.update_run_stats
-
-    def failed(task, tasks) -> str:
-        """Say which of the cases that it needs failed, and why."""
-        needed = [tasks[case] for case in task.testcase.deps if case in tasks]
-        said = (f'{each.check.display_name} failed: {reporting.what(*each.exc_info)}' if each.failed
-                else failed(each, tasks) for each in needed)
-        return next(filter(None, said), '')
 
     def with_records(report, stats):
         update(report, stats)
@@ -301,11 +335,31 @@ def tell_skips() -> None:
             by_case = {task.testcase: task for task in tasks}
             for case, task in zip(run['testcases'], tasks, strict=True):
                 if task.skipped or task.xfailed or task.xpassed:
-                    why = failed(task, by_case) if task.skipped else ''
-                    case['fail_reason'] = reasons.cut(why or str(task.exc_info[1] or ''))
-                    case['result'] = 'fail_deps' if why else case['result']
+                    _note_skip(case, task, by_case)
 
     reporting.RunReport.update_run_stats = with_records
+
+
+def _note_skip(record, task, tasks) -> None:
+    """Note in the ``record`` of a case why it was skipped or expected to fail. ``tasks``: all, by case."""
+    why = _failed_need(task, tasks) if task.skipped else ''
+    record['fail_reason'] = reasons.cut(why or str(task.exc_info[1] or ''))
+    if why:
+        record['result'] = 'fail_deps'
+
+
+def _failed_need(task, tasks) -> str:
+    """Say which of the cases that a case needs failed, and why; '' where none did."""
+    for case in task.testcase.deps:
+        needed = tasks.get(case)
+        if needed is None:
+            continue
+        if needed.failed:
+            return f'{needed.check.display_name} failed: {reporting.what(*needed.exc_info)}'
+        why = _failed_need(needed, tasks)
+        if why:
+            return why
+    return ''
 
 
 def take_printed_names() -> None:
@@ -333,7 +387,8 @@ def tell_empty_lists(why: Callable[[], str]) -> None:
 
     def list_checks(testcases, *args, **kwargs):
         show(testcases, *args, **kwargs)
-        if not testcases and (reason := why()):
+        reason = '' if testcases else why()
+        if reason:
             print(f'parity: {reason}', file=sys.stderr)
 
     cli.list_checks = list_checks

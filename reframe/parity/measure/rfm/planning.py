@@ -37,10 +37,20 @@ def of_command(arguments: list[str], asked: Sequence[Asked] = ()) -> Plan:
         try:
             planned = json.loads(file.read_text())
         except (OSError, ValueError):
-            lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-            telling = [line for line in lines if 'error' in line.lower()] or lines[-1:]
-            raise UsageError(f'reframe refuses: {" ".join(telling[:3]) or "no reason given"}') from None
+            raise UsageError(f'reframe refuses: {_reason(done.stdout)}') from None
     return Plan(**planned)
+
+
+def _reason(printed: str) -> str:
+    """Return the first lines with an error, else the last line, of what ReFrame printed."""
+    lines, errors = [], []
+    for line in printed.splitlines():
+        line = line.strip()
+        if line:
+            lines.append(line)
+        if 'error' in line.lower():
+            errors.append(line)
+    return ' '.join(errors[:3] or lines[-1:]) or 'no reason given'
 
 
 def of_cases(asked: Sequence[Asked], system: str = '') -> Plan:
@@ -83,12 +93,13 @@ def why_none(argv: Sequence[str]) -> str:
     """Return why `reframe ARGV`, which lists checks, finds none."""
     options, before = [], ''
     for word in argv:
-        listed = _LISTS.fullmatch(word) or word in ('C', 'T') and _LISTS.fullmatch(before)
-        before = word
-        if not listed:
+        of_list_option = word in ('C', 'T') and _LISTS.fullmatch(before)
+        if not _LISTS.fullmatch(word) and not of_list_option:
             options.append(word)
+        before = word
     try:
         planned = of_command([*options, '-r'])
     except UsageError as err:
         return str(err)
-    return none_can_run(planned) or '; '.join(problem.what for problem in planned.problems)
+    problems = [problem.what for problem in planned.problems]
+    return none_can_run(planned) or '; '.join(problems)

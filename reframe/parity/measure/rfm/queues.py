@@ -159,17 +159,16 @@ class Pbs(Patient, PbsJobScheduler):
     def allnodes(self):
         return pbs.hosts(_asked('pbsnodes', '-a'))
 
-    def filternodes(self, job, known):
+    def filternodes(self, job, nodes):
+        """Return the nodes of a job's queue that have what its options ask of each."""
         options = [*job.sched_access, *job.options, *job.cli_options]
         queue = command.read('pbs', options).where.get('queue', '')
-        # a queue's default_chunk holds for each node of its jobs
-        of_queue = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {}) if queue else {}
-        chunk = {name.removeprefix('default_chunk.'): value for name, value in of_queue.items()
-                 if name.startswith('default_chunk.') and name != 'default_chunk.ncpus'}
-        chunk |= dict(word.split('=', 1) for o in options if not o.startswith(('-', '#'))
-                      for word in o.split(':') if '=' in word)
-        named = {name for o in options if o.startswith('--nodelist=') for name in o.partition('=')[2].split(',')}
-        return {node for node in pbs.left(known, queue, chunk) if not named or node.name in named}
+        chunk = {**_default_chunk(queue), **_asked_of_chunk(options)}
+        named = set()
+        for option in options:
+            if option.startswith('--nodelist='):
+                named.update(option.partition('=')[2].split(','))
+        return {node for node in pbs.left(nodes, queue, chunk) if not named or node.name in named}
 
     def is_node_avail(self, node):
         return node.is_available
@@ -182,11 +181,14 @@ class Pbs(Patient, PbsJobScheduler):
                 lines.append(line)
             elif not job.pin_nodes:
                 names = [name for name in line.removeprefix(_NODELIST).split(',') if name]
-        if names and lines and (found := re.fullmatch(r'(.*-l select=)(\d+):(.*)', lines[0])):
-            if not job.pin_nodes and len(names) != int(found[2]):
-                raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, '
-                                        f'the job needs {found[2]}; name as many')
-            lines[0] = found[1] + '+'.join(f'1:{found[3]}:host={name}' for name in names)
+        select = re.fullmatch(r'(?P<option>.*-l select=)(?P<nodes>\d+):(?P<chunk>.*)', lines[0]) if lines else None
+        if not names or not select:
+            return lines
+        if not job.pin_nodes and len(names) != int(select['nodes']):
+            raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, '
+                                    f'the job needs {select["nodes"]}; name as many')
+        chunks = [f'1:{select["chunk"]}:host={name}' for name in names]
+        lines[0] = select['option'] + '+'.join(chunks)
         return lines
 
     def poll(self, *jobs):
@@ -206,13 +208,15 @@ class Pbs(Patient, PbsJobScheduler):
         state = re.search(r'job_state = (\w+)', done.stdout) if done else None
         return f'qstat says {state[1]}' if state else self.answer('qstat', '-f', '-w', job.jobid)
 
-    def _look(self, jobs, known):
+    def _look(self, jobs, records):
         """Bring the jobs to the state in which PBS has them."""
-        down = self._down({name for record in known.values() for name in pbs.busy(record)})
+        busy = set()
+        for record in records.values():
+            busy.update(pbs.busy(record))
+        down = self._down(busy)
         for job in jobs:
-            record = known.get(_number(job.jobid))
-            state = pbs.state(job.jobid, record) if record else \
-                JobState(job.jobid, 'ended', 'F', reason=DELETED if self._history else FORGOTTEN)
+            record = records.get(_number(job.jobid))
+            state = self._state(job, record)
             job._state = JOB_STATES.get(state.word, 'COMPLETED' if state.phase == 'ended' else state.word)
             if state.nodes:
                 self._update_nodelist(job, state.nodes)
@@ -222,6 +226,12 @@ class Pbs(Patient, PbsJobScheduler):
                 self._ended(job, state, record)
             else:
                 self._runs(job, state, {name: down[name] for name in pbs.busy(record) if name in down})
+
+    def _state(self, job, record):
+        """Return the state of a job by its record; PBS has none of a job that it deleted or forgot."""
+        if record:
+            return pbs.state(job.jobid, record)
+        return JobState(job.jobid, 'ended', 'F', reason=DELETED if self._history else FORGOTTEN)
 
     def _records(self, ids):
         """Return the attributes of the jobs that PBS knows, by their number; None where it does not answer."""
@@ -241,18 +251,20 @@ class Pbs(Patient, PbsJobScheduler):
         """Return the nodes that PBS cannot reach, with its comment. Its last answer holds for NODES_EVERY."""
         if names and time.time() - getattr(self, '_asked_at', 0.0) >= NODES_EVERY:
             self._asked_at = time.time()
-            if done := self.tried('pbsnodes', *sorted(names)):
+            done = self.tried('pbsnodes', *sorted(names))
+            if done:
                 self._known_down = pbs.down(done.stdout)
         return getattr(self, '_known_down', {})
 
     def _runs(self, job, state, down):
         """Fail a job whose node stays down. PBS itself calls it running until the node is back."""
-        said = ', '.join(f'{name} is down ({why})' for name, why in down.items())
-        command.note_standing(job, False, said)
-        job.down_since = getattr(job, 'down_since', time.time()) if down else time.time()
+        why = ', '.join(f'{name} is down ({comment})' for name, comment in down.items())
+        command.note_standing(job, False, why)
+        if not down or not hasattr(job, 'down_since'):
+            job.down_since = time.time()
         if time.time() - job.down_since >= NODE_WAIT:
             self.cancel(job)
-            self._over(job, state.times, f'a node failed: {said}')
+            self._over(job, state.times, f'a node failed: {why}')
 
     def cancel(self, job):
         """Cancel a job, by force where its node does not answer."""
@@ -280,12 +292,15 @@ class Pbs(Patient, PbsJobScheduler):
     def _waits(self, job, state):
         command.note_standing(job, True, state.reason)
         waited = time.time() - job.submit_time
-        too_long = job.max_pending_time and waited >= job.max_pending_time
-        if too_long or (state.never and waited >= NEVER_WAIT):
-            what = scheduled.WAITED if too_long else 'can never run'
-            self.cancel(job)
-            taken = waited - getattr(job, 'refused_for', 0.0)
-            self._over(job, (taken, 0.0), '; '.join(filter(None, (what, state.reason))))
+        if job.max_pending_time and waited >= job.max_pending_time:
+            what = scheduled.WAITED
+        elif state.never and waited >= NEVER_WAIT:
+            what = 'can never run'
+        else:
+            return
+        self.cancel(job)
+        in_queue = waited - getattr(job, 'refused_for', 0.0)
+        self._over(job, (in_queue, 0.0), _joined(what, state.reason))
 
     def _over(self, job, times, why=''):
         """End the job; ``why`` is the reason of a failure."""
@@ -302,10 +317,41 @@ class Pbs(Patient, PbsJobScheduler):
             self._over(job, state.times)
             return
         job.ended_at = getattr(job, 'ended_at', time.time())
-        never_ran = record and not state.nodes
-        if never_ran or time.time() - job.ended_at > OUTPUT_WAIT:
-            what = '' if never_ran else f'its output did not come to {job.workdir} within {OUTPUT_WAIT} s'
-            self._over(job, state.times, '; '.join(filter(None, (what, state.reason))) or 'it never ran')
+        if record and not state.nodes:
+            self._over(job, state.times, state.reason or 'it never ran')
+        elif time.time() - job.ended_at > OUTPUT_WAIT:
+            what = f'its output did not come to {job.workdir} within {OUTPUT_WAIT} s'
+            self._over(job, state.times, _joined(what, state.reason))
+
+
+def _joined(*reasons: str) -> str:
+    """Return the reasons that there are, one after another."""
+    return '; '.join(filter(None, reasons))
+
+
+def _default_chunk(queue: str) -> dict[str, str]:
+    """Return what a queue asks of each node of its jobs (default_chunk), but for the CPUs."""
+    if not queue:
+        return {}
+    attributes = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {})
+    chunk = {}
+    for name, value in attributes.items():
+        if name.startswith('default_chunk.') and name != 'default_chunk.ncpus':
+            chunk[name.removeprefix('default_chunk.')] = value
+    return chunk
+
+
+def _asked_of_chunk(options: list[str]) -> dict[str, str]:
+    """Return what options such as mem=64gb:ngpus=1 ask of each node."""
+    chunk = {}
+    for option in options:
+        if option.startswith(('-', '#')):
+            continue
+        for word in option.split(':'):
+            name, equals, value = word.partition('=')
+            if equals:
+                chunk[name] = value
+    return chunk
 
 
 def _number(name: str) -> str:
@@ -343,13 +389,17 @@ class _Timed(Patient):
             if self.finished(job):
                 self._over(job)
             elif job.state:
-                pending = _pending(job) and 'COMPLETING' not in job.state and not scheduled.begun(job)
-                why = job.standing.reason if pending and job.standing.waits else ''
-                command.note_standing(job, pending, why)
-                late = time.time() - job.submit_time >= NEVER_WAIT
-                if late and slurm.never_starts(why) and not job.is_cancelling:
-                    self.cancel_many([job])
-                    job._exception = JobError(f'can never run; {why}', job.jobid)
+                self._note_wait(job)
+
+    def _note_wait(self, job):
+        """Note whether a job waits, and cancel one that can never run."""
+        pending = _pending(job) and 'COMPLETING' not in job.state and not scheduled.begun(job)
+        why = job.standing.reason if pending and job.standing.waits else ''
+        command.note_standing(job, pending, why)
+        late = time.time() - job.submit_time >= NEVER_WAIT
+        if late and slurm.never_starts(why) and not job.is_cancelling:
+            self.cancel_many([job])
+            job._exception = JobError(f'can never run; {why}', job.jobid)
 
     def _end_requeued(self, job):
         """Cancel a job that Slurm queues again, although its options forbid that: it would measure twice. The word
@@ -381,7 +431,7 @@ class _Timed(Patient):
             return
         self._looked_at = now
         with contextlib.suppress(SchedulerError):       # it does not answer: it is asked again
-            known = {re.split('[_+]', name)[0] for name in slurm.folders()}
+            known = set(map(_job_id, slurm.folders()))
             for job in late:
                 job.unnamed = job.state is None or getattr(job, 'unnamed', False)     # by the accounting
                 try:
@@ -415,21 +465,31 @@ class _Timed(Patient):
         self._note_reasons(jobs)
         for job in jobs:
             job._is_cancelling, job.cancelled_at = True, time.time()
-        if jobs and (done := self.tried('scancel', *(job.jobid for job in jobs))):
+        if not jobs:
+            return
+        done = self.tried('scancel', *(job.jobid for job in jobs))
+        if done:
             self.log(done.stderr.strip())
 
     def _note_reasons(self, jobs, reasons=None):
         """Keep the reasons (squeue(1), JOB REASON CODES) why jobs wait, and return them: after the end of a job,
         sacct of new versions has none. Without ``reasons`` squeue is asked."""
-        waits = [job for job in jobs if _pending(job)]
-        if reasons is None and waits:
-            ids, reasons = ','.join(job.jobid for job in waits), {}
-            done = self.tried(*self._squeue.split(), '-h', '-j', ids, '-o', '%i|%r')
-            for name, _, reason in (line.partition('|') for line in done.stdout.splitlines()) if done else ():
-                if reason != 'None':        # it was not looked at yet; an array has a reason for each element
-                    reasons.setdefault(re.split('[_+]', name)[0], []).append(reason)
-        for job in waits if reasons else ():
-            command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
+        waiting = [job for job in jobs if _pending(job)]
+        if reasons is None and waiting:
+            reasons = self._reasons([job.jobid for job in waiting])
+        if reasons:
+            for job in waiting:
+                command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
+        return reasons
+
+    def _reasons(self, ids: list[str]) -> dict[str, list[str]]:
+        """Ask squeue why jobs wait. An array has a reason for each element."""
+        done = self.tried(*self._squeue.split(), '-h', '-j', ','.join(ids), '-o', '%i|%r')
+        reasons: dict[str, list[str]] = {}
+        for line in done.stdout.splitlines() if done else ():
+            name, _, reason = line.partition('|')
+            if reason != 'None':        # it was not looked at yet
+                reasons.setdefault(_job_id(name), []).append(reason)
         return reasons
 
     def _cancel_if_pending_too_long(self, jobs):
@@ -448,6 +508,11 @@ class _Timed(Patient):
                 super()._cancel_if_blocked(jobs, known[jobs.jobid])
         elif reasons := self._note_reasons(jobs, reasons):
             super()._cancel_if_blocked(jobs, reasons)
+
+
+def _job_id(name: str) -> str:
+    """Return the id of a job: elements of an array are ID_1, parts of a heterogeneous job ID+1."""
+    return re.split('[_+]', name)[0]
 
 
 def _pending(job) -> bool:
@@ -476,11 +541,12 @@ def _take(job, states: list[JobState]) -> None:
     if not states:
         return
     job._state = ','.join(state.word for state in states)
-    job._nodespec = ','.join(state.nodes for state in states if state.nodes) or job._nodespec or ''
-    codes = [slurm.kept_code(job.jobid) or state.exit_code for state in states
-             if state.word in ('COMPLETED', 'FAILED')]
-    if codes:
-        job._exitcode = max(codes)
+    nodes = ','.join(state.nodes for state in states if state.nodes)
+    job._nodespec = nodes or job._nodespec or ''
+    ended = [state for state in states if state.word in ('COMPLETED', 'FAILED')]
+    if ended:
+        kept = slurm.kept_code(job.jobid)
+        job._exitcode = max(kept or state.exit_code for state in ended)
 
 
 def _queued(jobid: str) -> bool:
@@ -494,6 +560,7 @@ def _queued(jobid: str) -> bool:
 def _times(jobid: str) -> tuple[float, float] | None:
     """Ask how many seconds a job waited and ran; None where neither controller nor accounting tells."""
     try:
-        return max((s.times for s in slurm.states(jobid) if s.times), key=lambda times: times[1], default=None)
+        times = [state.times for state in slurm.states(jobid) if state.times]
     except SchedulerError:
         return None
+    return max(times, key=lambda waited_and_ran: waited_and_ran[1], default=None)

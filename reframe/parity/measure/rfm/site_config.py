@@ -30,7 +30,10 @@ class SiteConfig:
     @property
     def environs(self) -> list[str]:
         """The names of the environments that the partitions use."""
-        return list(dict.fromkeys(name for part in self.system['partitions'] for name in part.get('environs', ())))
+        names: dict[str, None] = {}
+        for partition in self.system['partitions']:
+            names |= dict.fromkeys(partition.get('environs', ()))
+        return list(names)
 
 
 @functools.cache
@@ -42,13 +45,19 @@ def _read(file, name: str, where: str) -> SiteConfig:
         config.validate()
         config.select_subconfig(name)
     except ReframeError as err:
-        why = str(err)
-        if (wrong := err.__cause__) is not None and hasattr(wrong, 'absolute_path'):
-            why = f'{"/".join(map(str, wrong.absolute_path))}: {wrong.message}'
-        raise UsageError(f'{where}: reframe_config: {file}: ReFrame refuses it: {reasons.cut(why)}') from None
+        why = reasons.cut(_reason(err))
+        raise UsageError(f'{where}: reframe_config: {file}: ReFrame refuses it: {why}') from None
     own, = (system for system in stated['systems'] if system['name'] == name)
     return SiteConfig(own, stated.get('environments', []), _general(name, stated.get('general', [])),
                       stated.get('modes', []))
+
+
+def _reason(err: ReframeError) -> str:
+    """Return the entry that breaks ReFrame's schema, and why; its own words on any other fault."""
+    broken = err.__cause__
+    if hasattr(broken, 'absolute_path'):
+        return f'{"/".join(map(str, broken.absolute_path))}: {broken.message}'
+    return str(err)
 
 
 def read(system: System) -> SiteConfig:
@@ -58,10 +67,10 @@ def read(system: System) -> SiteConfig:
 
 def _general(name: str, stated: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the site's general options of one system, without those that parity sets."""
-    found = []
+    general = []
     for options in stated:
-        kept = {key: value for key, value in options.items() if key not in _OURS}
         targets = [name if target == '*' else target for target in options.get('target_systems', ['*'])]
         if any(target.partition(':')[0] == name for target in targets):
-            found.append({**kept, 'target_systems': targets})
-    return found
+            kept = {key: value for key, value in options.items() if key not in _OURS}
+            general.append({**kept, 'target_systems': targets})
+    return general

@@ -33,21 +33,25 @@ def remember_default(check: type, name: str, value: Any) -> None:
 def changed(check: Any) -> dict[str, str]:
     """The variables of ``check``, an instance, that -S or -P set away from the default: values as a name has them.
     What a hook of the check sets does not count. Sorted by name."""
-    own = type(check)
-    defaults = _defaults(own)
-    values = {name: own.var_space[name]._default_value for name in defaults}
-    for name in _swept(own):
-        variable = own.var_space[name]
+    cls = type(check)
+    defaults = _defaults(cls)
+    values = {name: cls.var_space[name]._default_value for name in defaults}
+    for name in _swept(cls):
+        variable = cls.var_space[name]
         defaults.setdefault(name, variable._default_value)
         values[name] = variable.field.__set__(None, make_convertible(getattr(check, f'.{name}')))
-    return {name: word(values[name]) for name in sorted(values)
-            if name not in SAME_CASE and values[name] != defaults[name]}
+    words = {}
+    for name in sorted(values):
+        if name not in SAME_CASE and values[name] != defaults[name]:
+            words[name] = word(values[name])
+    return words
 
 
 def display_name(check: Any) -> str:
     """ReFrame's name of ``check``, which has what -P made a parameter of, with what -S changed at its end."""
     swept = _swept(type(check))
-    return check.display_name + suffix({k: v for k, v in changed(check).items() if k not in swept})
+    lacking = {name: value for name, value in changed(check).items() if name not in swept}
+    return check.display_name + suffix(lacking)
 
 
 def declared(own: type) -> list[str]:
@@ -57,8 +61,9 @@ def declared(own: type) -> list[str]:
     of_reframe = {'parity'}         # what a case keeps of itself
     for base in own.__mro__:
         if base.__module__.partition('.')[0] == 'reframe':
-            of_reframe |= {*getattr(base, 'var_space', ())}
-    return sorted({*own.var_space} - of_reframe | {'time_limit'})
+            of_reframe.update(getattr(base, 'var_space', ()))
+    of_checks = set(own.var_space) - of_reframe
+    return sorted(of_checks | {'time_limit'})
 
 
 def stored_as(own: type, name: str, text: str) -> str:
@@ -68,9 +73,13 @@ def stored_as(own: type, name: str, text: str) -> str:
 
 def forms(own: type) -> dict[str, str]:
     """Return the pattern of each variable of a check that is text of one form."""
-    kinds = {name: getattr(kind, '_elem_type', None)
-             for name, of in own.var_space.items() for kind in getattr(of.field, '_types', ())}
-    return {name: kind for name, kind in kinds.items() if isinstance(kind, str)}
+    patterns = {}
+    for name, variable in own.var_space.items():
+        kinds = getattr(variable.field, '_types', None)
+        pattern = getattr(kinds[-1], '_elem_type', None) if kinds else None
+        if isinstance(pattern, str):
+            patterns[name] = pattern
+    return patterns
 
 
 def parameter(own: type, name: str) -> Any:
@@ -96,15 +105,17 @@ def undeclared(check: Any) -> str:
 def _defaults(own: type) -> dict[str, Any]:
     """Return the defaults that -S replaced in the class, or in a base before the class was made. -P and --repeat
     make a class of the same name."""
-    found = {}
+    replaced = {}
     for base in own.__mro__:
         for name, value in vars(base).get(_DEFAULTS, {}).items():
-            inherited = found.get(name, own.var_space[name]._default_value) == base.var_space[name]._default_value
-            if inherited or base.__name__ == own.__name__:
-                found[name] = value
-    return found
+            default = replaced.get(name, own.var_space[name]._default_value)
+            is_inherited = default == base.var_space[name]._default_value
+            if is_inherited or base.__name__ == own.__name__:
+                replaced[name] = value
+    return replaced
 
 
 def _swept(own: type) -> set[str]:
-    """The variables that -P made parameters of."""
-    return {name[1:] for name in own.param_space.params if name[0] == '.' and name[1:] in own.var_space}
+    """The variables that -P made parameters of: ReFrame calls the parameter .NAME."""
+    dotted = [name.removeprefix('.') for name in own.param_space.params if name.startswith('.')]
+    return {name for name in dotted if name in own.var_space}
