@@ -21,40 +21,48 @@ NAMED = 8
 
 def answer(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
     """Yield what was replayed, and the answer in one line before it."""
-    count, months = len(life.incidents), max(life.nights, 1) / NIGHTS
-    real = budget.measured(a_month, len(life.series))
-    chance = f'at most {a_month:g} a month by chance'
+    count = len(life.incidents)
+    months = max(life.nights, 1) / NIGHTS
+    limits = [f'at most {a_month:g} a month by chance']
+    measured = budget.measured(a_month, len(life.series))
+    if measured:
+        limits.append(measured)
     yield (f'{visible(source.name)}: {count / months:.1f} slowdowns a month would have been told, '
-           f'{counted(count, "incident")} in {counted(life.nights, "night")}; '
-           f'{"; ".join(filter(None, (chance, real)))}.')
+           f'{counted(count, "incident")} in {counted(life.nights, "night")}; {"; ".join(limits)}.')
+    judged = sum(series.judged for series in life.series)
     yield (f'{source.form} · {len(life.series)} series · {life.first} to {life.last} · '
-           f'{sum(s.judged for s in life.series)} nights judged, one false alarm in {1 / life.rate:,.0f}')
+           f'{judged} nights judged, one false alarm in {1 / life.rate:,.0f}')
     if source.unknown:
         yield (f'{source.unknown} series of no known direction are judged both ways; --higher PATTERN or --lower '
                'PATTERN states it')
     yield from source.notes
     yield _shows(life)
-    if judged := [s.first for s in life.series if s.first >= 0]:
-        yield (f'judged from night {min(judged) + 1} on at the earliest; half of the series from '
-               f'{median(judged) + 1:.0f} on')
-    yield (f'the operator accepts a slowdown {counted(accept_after, "night")} after it was told' if accept_after
-           else 'the operator accepts nothing: a slowdown lasts until the figures are back')
+    first_nights = [series.first + 1 for series in life.series if series.first >= 0]
+    if first_nights:
+        yield (f'judged from night {min(first_nights)} on at the earliest; half of the series from '
+               f'{median(first_nights):.0f} on')
+    if accept_after:
+        yield f'the operator accepts a slowdown {counted(accept_after, "night")} after it was told'
+    else:
+        yield 'the operator accepts nothing: a slowdown lasts until the figures are back'
 
 
 def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
     """Yield the lines of one history, the answer first."""
     yield from answer(source, life, a_month, accept_after)
-    worst = sorted(life.incidents, key=lambda i: -i.slowdowns[0].loss)
+    worst = sorted(life.incidents, key=lambda group: -group.slowdowns[0].loss)
     yield from _part('incidents', map(incident, worst[:NAMED]), len(worst))
-    count = life.drops - len(life.missed)
-    told = f'{count} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights' \
-        if life.drops else f'nothing: no step of {100 * LEAST:g} % lasted'
-    yield from _part('missed', map(hidden, life.missed[:NAMED]), len(life.missed), told)
-    sunk = sorted((series for series in life.series if series.change <= -LEAST), key=lambda series: series.change)
-    if sunk:
-        ends = '1 series ends' if len(sunk) == 1 else f'{len(sunk)} series end'
+    reported = life.drops - len(life.missed)
+    if life.drops:
+        head = f'{reported} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights'
+    else:
+        head = f'nothing: no step of {100 * LEAST:g} % lasted'
+    yield from _part('missed', map(hidden, life.missed[:NAMED]), len(life.missed), head)
+    lower = sorted((series for series in life.series if series.change <= -LEAST), key=lambda series: series.change)
+    if lower:
+        ends = '1 series ends' if len(lower) == 1 else f'{len(lower)} series end'
         head = f'{ends} {100 * LEAST:g} % or more below the first nights: steps that were accepted add up'
-        yield from _part('in all', map(total, sunk[:NAMED]), len(sunk), head)
+        yield from _part('in all', map(total, lower[:NAMED]), len(lower), head)
 
 
 def hidden(missed: Missed) -> str:
@@ -69,37 +77,46 @@ def total(series: Series) -> str:
 
 def about(series: Series) -> str:
     """Say what the rule knew of a series at its end."""
-    shows = 'no slowdown shows' if series.visible is None else \
-        f'a slowdown of {series.visible:.1%} shows in three nights'
-    return f'{counted(series.nights, "night")}, {"lower" if series.lower else "higher"} is better; {shows}'
+    better = 'lower' if series.lower else 'higher'
+    shows = 'no slowdown shows'
+    if series.visible is not None:
+        shows = f'a slowdown of {series.visible:.1%} shows in three nights'
+    return f'{counted(series.nights, "night")}, {better} is better; {shows}'
 
 
 def _part(title: str, named: Iterator[str], count: int, head: str = '') -> Iterator[str]:
-    rows = [*named]
-    first = [head] if head else rows[:1] or ['none']
-    yield from ('', f'{title:10} {first[0]}')
-    yield from (f'{"":10} {row}' for row in (rows if head else rows[1:]))
+    """Yield a part of the screen: ``head``, else the first row, beside its title, and the other rows below."""
+    rows = list(named)
+    first, *others = [head, *rows] if head else rows or ['none']
+    yield ''
+    yield f'{title:10} {first}'
+    for row in others:
+        yield f'{"":10} {row}'
     if count > NAMED:
         yield f'{"":10} and {count - NAMED} more (--json)'
 
 
 def incident(incident: SlowdownGroup) -> str:
     """Say how much an incident took, when, and of which series."""
-    worst, more = incident.slowdowns[0], len(incident.slowdowns) - 1
-    others = f' and {more} more' if more else ''
-    end = 'the end' if incident.end is None else f'{incident.end}, accepted' if worst.accepted else incident.end
-    return f'{-worst.loss:7.1%}  {incident.begin} to {end}  {visible(worst.series)}{others}'
+    worst, *others = incident.slowdowns
+    end = 'the end' if incident.end is None else incident.end
+    if incident.end is not None and worst.accepted:
+        end = f'{end}, accepted'
+    more = f' and {len(others)} more' if others else ''
+    return f'{-worst.loss:7.1%}  {incident.begin} to {end}  {visible(worst.series)}{more}'
 
 
 def _shows(life: Life) -> str:
-    hidden = [s for s in life.series if s.blind]
-    short = [s for s in hidden if s.visible is None and s.judged == 0]
-    noisy = [s for s in hidden if s not in short]
-    parts = [f'{len(life.series) - len(hidden)} of {len(life.series)} series would show a drop of {WANTED:.0%} '
+    """Say of how many series a slowdown would show, and why not of the others."""
+    blind = [series for series in life.series if series.blind]
+    short = [series for series in blind if series.visible is None and series.judged == 0]
+    noises = [series.noise for series in blind if series not in short]
+    parts = [f'{len(life.series) - len(blind)} of {len(life.series)} series would show a drop of {WANTED:.0%} '
              'in three nights']
-    parts += [f'too few nights: {len(short)}'] if short else []
-    if noisy:
-        parts.append(f'too noisy: {len(noisy)}, by {median(s.noise for s in noisy):.1%} a night (median)')
+    if short:
+        parts.append(f'too few nights: {len(short)}')
+    if noises:
+        parts.append(f'too noisy: {len(noises)}, by {median(noises):.1%} a night (median)')
     return '; '.join(parts)
 
 
@@ -108,10 +125,21 @@ def document(source: Source, life: Life) -> dict[str, Any]:
     return {
         'name': source.name, 'form': source.form, 'nights': life.nights, 'first': life.first, 'last': life.last,
         'rate': life.rate, 'lasting_drops': life.drops, 'unknown_directions': source.unknown,
-        'series': {s.name: {'nights': s.nights, 'judged': s.judged, 'found': s.alarms, 'visible': s.visible,
-                            'noise': s.noise, 'change': s.change} for s in life.series},
-        'incidents': [{'begin': i.begin, 'end': i.end, 'series': [
-            {'name': s.series, 'begin': s.begin, 'end': s.end, 'loss': s.loss,
-             'accepted': s.accepted} for s in i.slowdowns]}
-            for i in life.incidents],
-        'missed': [{'series': m.series, 'night': m.night, 'loss': m.loss, 'why': m.why} for m in life.missed]}
+        'series': {series.name: _series_record(series) for series in life.series},
+        'incidents': [_incident_record(group) for group in life.incidents],
+        'missed': [_missed_record(missed) for missed in life.missed]}
+
+
+def _series_record(series: Series) -> dict[str, Any]:
+    return {'nights': series.nights, 'judged': series.judged, 'found': series.alarms, 'visible': series.visible,
+            'noise': series.noise, 'change': series.change}
+
+
+def _incident_record(group: SlowdownGroup) -> dict[str, Any]:
+    slowdowns = [{'name': slowdown.series, 'begin': slowdown.begin, 'end': slowdown.end, 'loss': slowdown.loss,
+                  'accepted': slowdown.accepted} for slowdown in group.slowdowns]
+    return {'begin': group.begin, 'end': group.end, 'series': slowdowns}
+
+
+def _missed_record(missed: Missed) -> dict[str, Any]:
+    return {'series': missed.series, 'night': missed.night, 'loss': missed.loss, 'why': missed.why}

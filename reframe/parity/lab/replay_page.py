@@ -40,51 +40,94 @@ class SeriesDrawing(NamedTuple):
     high: str
 
 
+class Bars(NamedTuple):
+    """A row of the map, as paths."""
+
+    slow: str           # the nights on which a slowdown was known
+    notices: str        # those that found one
+
+
 def page(source: Source, life: Life, a_month: float, accept_after: int) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
     times = np.unique(source.history.nights.when)
+    losses = _losses(life)
+    missed = {drop.series: drop.loss for drop in reversed(life.missed)}
+
+    def rank(series: Series) -> tuple[float, float, str]:
+        return -losses.get(series.name, 0.0), -missed.get(series.name, 0.0), series.name
+
+    order = sorted(life.series, key=rank)
+    slowed = [series for series in order if series.name in losses]
+    rows = [(series.name, _bars(series, times)) for series in slowed[:ROWS]]
+    curves = [_drawn(series, times) for series in order[:CURVES] if series.nights > 1]
+    incidents = sorted(life.incidents, key=lambda group: -group.slowdowns[0].loss)
+    answer = list(words.answer(source, life, a_month, accept_after))
+    return template('replay.html.j2', _HERE, words=words).render(
+        title=source.name, answer=answer, life=life, curves=curves, rows=rows, told=len(slowed),
+        width=len(times), incidents=incidents, first=FIRST, listed=LISTED)
+
+
+def _losses(life: Life) -> dict[str, float]:
+    """Return the largest loss of each series that has an incident."""
     losses: dict[str, float] = {}
     for incident in life.incidents:
         for slow in incident.slowdowns:
             losses[slow.series] = max(losses.get(slow.series, 0.0), slow.loss)
-    missed = {m.series: m.loss for m in reversed(life.missed)}
-    order = sorted(life.series, key=lambda s: (-losses.get(s.name, 0.0), -missed.get(s.name, 0.0), s.name))
-    curves = [_drawn(series, times) for series in order[:CURVES] if series.nights > 1]
-    told = [series for series in order if series.name in losses]
-    return template('replay.html.j2', _HERE, words=words).render(
-        title=source.name, answer=[*words.answer(source, life, a_month, accept_after)],
-        life=life, curves=curves, rows=[(s.name, _bars(s, times)) for s in told[:ROWS]], told=len(told),
-        width=len(times), incidents=sorted(life.incidents, key=lambda i: -i.slowdowns[0].loss),
-        first=FIRST, listed=LISTED)
+    return losses
 
 
-def _bars(series: Series, times: np.ndarray) -> tuple[str, str]:
-    """Return the nights on which a slowdown was known, and those that found one, as paths of a row of the map."""
-    at = np.searchsorted(times, series.when)
-    return (''.join(f'M{begin} 0H{end + 1}V10H{begin}z' for begin, end in _stretches(at, series.slow)),
-            ''.join(f'M{at[i]} 0V10' for i in series.places))
+def _bars(series: Series, times: np.ndarray) -> Bars:
+    """Return the row of a series."""
+    nights = np.searchsorted(times, series.when)
+    slow = [f'M{begin} 0H{end + 1}V10H{begin}z' for begin, end in _stretches(nights, series.slow)]
+    notices = [f'M{nights[place]} 0V10' for place in series.places]
+    return Bars(''.join(slow), ''.join(notices))
 
 
-def _stretches(at: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], slow, [False])).astype(int)))
-    yield from ((int(at[begin]), int(at[end - 1])) for begin, end in edges.reshape(-1, 2))
+def _stretches(nights: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last night of each stretch of slow ones."""
+    framed = np.concatenate(([False], slow, [False])).astype(int)
+    edges = np.flatnonzero(np.diff(framed))
+    for begin, end in edges.reshape(-1, 2):
+        yield int(nights[begin]), int(nights[end - 1])
+
+
+class Level(NamedTuple):
+    """A stretch of figures between two steps."""
+
+    begin: int          # its first figure, by number
+    end: int            # the number after its last
+    low: float          # the band that holds 19 of 20 nights
+    middle: float
+    high: float
+
+
+def _levels(series: Series) -> list[Level]:
+    """Return the stretches of a series, each with the median of its nights and their band."""
+    levels = []
+    for begin, end in zip([0, *series.cuts], [*series.cuts, len(series.values)], strict=True):
+        logarithms = np.log(series.values[begin:end])
+        spread = _WIDE * max(hindsight.robust_sd(logarithms), hindsight.FLOOR)
+        median = float(np.median(logarithms))
+        low, middle, high = np.exp([median - spread, median, median + spread])
+        levels.append(Level(begin, end, low, middle, high))
+    return levels
 
 
 def _drawn(series: Series, times: np.ndarray) -> SeriesDrawing:
-    at, values = np.searchsorted(times, series.when), series.values
-    level, low, high = (np.empty(len(values)) for _ in range(3))
-    for begin, end in zip([0, *series.cuts], [*series.cuts, len(values)], strict=True):
-        x = np.log(values[begin:end])
-        spread = _WIDE * max(hindsight.robust_sd(x), hindsight.FLOOR)
-        middle = float(np.median(x))
-        level[begin:end], low[begin:end], high[begin:end] = np.exp([middle, middle - spread, middle + spread])
-    seen = np.concatenate((low, high, values[series.slow]))
-    values = np.clip(values, seen.min() / _ROOM, seen.max() * _ROOM)
-    curve = drawings.history(at.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
-    starts = [0, *series.cuts]
-    ends = [*(int(at[cut]) for cut in series.cuts), int(at[-1])]
-    return SeriesDrawing(series.name, words.about(series), curve,
-                 ''.join(f'M{int(at[i])} {curve.y(level[i])}H{end}'
-                         for i, end in zip(starts, ends, strict=True)),
-                 ''.join(f'M{at[i]} {curve.y(values[i])}h0' for i in series.places),
-                 figures.number(curve.low), figures.number(curve.high))
+    """Return the drawing of a series."""
+    nights = np.searchsorted(times, series.when)
+    levels = _levels(series)
+    lengths = [level.end - level.begin for level in levels]
+    low = np.repeat([level.low for level in levels], lengths)
+    high = np.repeat([level.high for level in levels], lengths)
+    shown = np.concatenate((low, high, series.values[series.slow]))
+    values = np.clip(series.values, shown.min() / _ROOM, shown.max() * _ROOM)
+    curve = drawings.history(nights.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
+    steps = []
+    for level in levels:
+        last = nights[min(level.end, len(nights) - 1)]
+        steps.append(f'M{nights[level.begin]} {curve.y(level.middle)}H{last}')
+    notices = [f'M{nights[place]} {curve.y(values[place])}h0' for place in series.places]
+    return SeriesDrawing(series.name, words.about(series), curve, ''.join(steps), ''.join(notices),
+                         figures.number(curve.low), figures.number(curve.high))
