@@ -61,35 +61,42 @@ def _add_cell(wanted: str, until: datetime.date, why: str, by: str) -> None:
     if cell.verdict == 'missing':
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
-    word = cell.verdict if cell.verdict in acks.BAD else None
-    level = _level(cell) if word else {}
+    is_bad = cell.verdict in acks.BAD
+    word = cell.verdict if is_bad else None
+    level = _level(cell) if is_bad else {}
     ack = acks.Ack(cell=name, until=until, why=why, by=by, since=datetime.date.today(), word=word, **level)
     file = acks.write(cell.system, [ack])
-    note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
+    note = ''
     if ack.value is not None:
         note = f'; known at {_level_shown(cell.unit, ack.value, ack.expected)}'
+    elif not is_bad:
+        note = f'; it is {cell.verdict} now: any fault until then counts as acknowledged'
     print(visible(f'parity: {name}, acknowledged {ack}{note}; {file}'))
 
 
 def _add_incident(incident: Incident, until: datetime.date, why: str, by: str) -> None:
     """Acknowledge the faults of an incident: its row and acks.yaml say the same."""
     from parity.judge.verdict import acks, incidents
-    known = incidents.acknowledgeable(incident)
-    if not known:
+    faults = incidents.acknowledgeable(incident)
+    if not faults:
         why_not = 'is over' if incident.closed else 'cannot be acknowledged: nothing ran, or no night was stored'
         raise UsageError(f'incident {incident.number} {why_not}: {incident.title} '
                          '(parity incidents lists those that are open)')
-    today = datetime.date.today()
-    cells = [fault for fault in known.values() if fault.cell]
-    said = [acks.Ack(incident=incident.number, cell=fault.cell or None, until=until, why=why, by=by, since=today,
-                     word=fault.word, **_level(fault)) for fault in cells or [*known.values()][:1]]
-    incidents.acknowledged(incident.number, known.keys(), str(said[0]), lambda: acks.write(incident.system, said))
-    if cells:
-        what = counted(len(said), 'cell')
+    of_cells = [fault for fault in faults.values() if fault.cell]
+    entries = []
+    for fault in of_cells or list(faults.values())[:1]:
+        entries.append(acks.Ack(incident=incident.number, cell=fault.cell or None, until=until, why=why, by=by,
+                                since=datetime.date.today(), word=fault.word, **_level(fault)))
+    text = str(entries[0])
+    incidents.acknowledged(incident.number, faults.keys(), text, lambda: acks.write(incident.system, entries))
+    if of_cells:
+        what = counted(len(entries), 'cell')
+    elif incident.nodes:
+        what = f'node {several(incident.nodes)}'
     else:
-        what = f'node {several(incident.nodes)}' if incident.nodes else f'pair {several([*known])}'
-    print(visible(f'parity: incident {incident.number}, {what}, acknowledged '
-                  f'{said[0]}; {acks.path(incident.system)}'))
+        what = f'pair {several(list(faults))}'
+    file = acks.path(incident.system)
+    print(visible(f'parity: incident {incident.number}, {what}, acknowledged {text}; {file}'))
 
 
 def _level(cell: Cell | Fault) -> dict[str, float]:
@@ -102,7 +109,8 @@ def _level(cell: Cell | Fault) -> dict[str, float]:
 def _level_shown(unit: str, value: float, expected: float) -> str:
     """Return '84 Gflop/s (-16.0 % of 100 Gflop/s)'."""
     share = change(value, expected)
-    return figure(value, unit) + (f' ({share} of {figure(expected, unit)})' if share else '')
+    level = figure(value, unit)
+    return f'{level} ({share} of {figure(expected, unit)})' if share else level
 
 
 def _list(system: str) -> None:
@@ -112,17 +120,31 @@ def _list(system: str) -> None:
     from parity.judge.store import incidents
     from parity.judge.verdict import acks
     from parity.site import systems
-    named = [systems.read(system).name] if system else systems.names()
-    found = [(ack, name) for name in named for ack in acks.read(name)]
-    newest = acks.by_name(show.newest()) if found else {}
-    of_incidents = {name for ack, name in found if ack.incident}
-    known = {each.number: each for name in of_incidents for each in incidents.of_system(name)}
-    said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
-    for ack, _ in found:
-        level = ', at no level' if ack.value is None else f' at {_level_shown("", ack.value, ack.expected)}'
-        stands = _standing(ack, newest.get(ack.cell, []), known.get(ack.incident))
-        said.append(f'{ack.name}   {stands}   {ack} (since {ack.since}{level if ack.cell else ""})')
-    console.lines((line, '') for line in said)
+    listed: list[Ack] = []
+    stored: dict[int, Incident] = {}
+    for name in [systems.read(system).name] if system else systems.names():
+        of_system = acks.read(name)
+        listed += of_system
+        if any(ack.incident for ack in of_system):
+            stored |= {incident.number: incident for incident in incidents.of_system(name)}
+    if not listed:
+        console.say('nothing is acknowledged' + (f' on {system}' if system else ''))
+        return
+    newest = acks.by_name(show.newest())
+    lines = []
+    for ack in listed:
+        stands = _standing(ack, newest.get(ack.cell, []), stored.get(ack.incident))
+        lines.append(f'{ack.name}   {stands}   {ack} (since {ack.since}{_level_listed(ack)})')
+    console.lines(lines)
+
+
+def _level_listed(ack: Ack) -> str:
+    """Return the level of an acknowledged cell; '' of an incident without cells."""
+    if not ack.cell:
+        return ''
+    if ack.value is None:
+        return ', at no level'
+    return f' at {_level_shown("", ack.value, ack.expected)}'
 
 
 def _standing(ack: Ack, cells: list[Cell], incident: Incident | None) -> str:

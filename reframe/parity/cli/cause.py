@@ -41,17 +41,21 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
         _package(wanted)
         return
     experiment, title, number = _between(wanted, environ) if environ else _of_incident(wanted)
-    if why := answer.too_dear(experiment):
-        raise UsageError(why)
+    too_dear = answer.too_dear(experiment)
+    if too_dear:
+        raise UsageError(too_dear)
     console.lines(answer.planned(experiment, title))
+    options = []
+    for name in environ:
+        options += ['--environ', name]
     if not measure:
-        console.say(f'\nparity cause {wanted}{"".join(f" --environ {name}" for name in environ)} --run')
+        console.say(f'\nparity cause {" ".join([wanted, *options])} --run')
         return
-    held = ['--reservation', reservation] if reservation else []
     if submit:
-        _send(experiment, [wanted, *(word for name in environ for word in ('--environ', name)), *held])
+        held = ['--reservation', reservation] if reservation else []
+        _send(experiment, [wanted, *options, *held])
         return
-    if held:
+    if reservation:
         experiment = replace(experiment, arguments=[*experiment.arguments, '-J', f'reservation={reservation}'])
 
     def store_answer(measured) -> None:
@@ -59,18 +63,21 @@ def run(wanted: str = WANTED, measure: bool = RUN, environ: list[str] = ENVIRON,
             console.lines(['', *answer.compared(experiment, measured)])
             return
         from parity.judge.store import incidents as table
-        found = answer.answer(experiment, measured)
-        table.change({number: lambda _: {'cause': found}})
-        console.lines([('\n' + found.text, 'bold'), *found.settings, f'next: parity show {number}'])
+        cause = answer.answer(experiment, measured)
+        table.change({number: lambda _: {'cause': cause}})
+        console.lines([(f'\n{cause.text}', 'bold'), *cause.settings, f'next: parity show {number}'])
     experiments.run(experiment, store_answer)
 
 
 def _send(experiment, words: list[str]) -> None:
     """Send the command as a job, and print its id."""
     from parity.measure.jobs import sent, write
-    name, system = f'cause-{experiment.key}', experiment.system.name
-    script = write.of_command(name, system, ['cause', *words, '--run'], {*experiment.node, *experiment.peer})
-    print(sent.submit('campaign', system, *script).id)
+    name = f'cause-{experiment.key}'
+    system = experiment.system.name
+    nodes = {*experiment.node, *experiment.peer}
+    script = write.of_command(name, system, ['cause', *words, '--run'], nodes)
+    job = sent.submit('campaign', system, *script)
+    print(job.id)
 
 
 def _package(wanted: str) -> None:
@@ -80,13 +87,14 @@ def _package(wanted: str) -> None:
     from parity.cause import packages as bisection
     from parity.judge.store import incidents as table
     incident = table.read(wanted if wanted.isdecimal() else _incident_of(wanted))
-    number, found = incident.number, incident.cause
-    if found is None or found.word not in ('software', 'both'):
-        raise UsageError(f'incident {number}: the software is not known to be the cause'
-                         f'{f" ({found.text})" if found else ""}; first: parity cause {number} --run')
+    number, cause = incident.number, incident.cause
+    if cause is None or cause.word not in ('software', 'both'):
+        known = f' ({cause.text})' if cause else ''
+        raise UsageError(f'incident {number}: the software is not known to be the cause{known}; '
+                         f'first: parity cause {number} --run')
     experiment = design.of_incident(incident)
     needs = bisection.needs_of(incident, experiment.cells[0].case)
-    name = bisection.guilty(experiment, needs, found.slower['software'][0])
+    name = bisection.guilty(experiment, needs, cause.slower['software'][0])
     table.change({number: lambda one: {'cause': one.cause.model_copy(update={'package': name})}})
     console.lines([(f'\npackage: {name}', 'bold'), f'next: parity show {number}'])
 
@@ -113,12 +121,15 @@ def _offering(place: str, case: str) -> set[str]:
     """Return the environments of a partition that can run a case now."""
     from parity.measure.rfm import planning
     wanted = case.replace(' ', '')
-    planned = planning.of_system(place, '-n', f'^{re.escape(wanted)}$').cases
-    return {each.environ for each in planned if each.environ and each.case.replace(' ', '') == wanted}
+    environs = set()
+    for planned in planning.of_system(place, '-n', f'^{re.escape(wanted)}$').cases:
+        if planned.environ and planned.case.replace(' ', '') == wanted:
+            environs.add(planned.environ)
+    return environs
 
 
 def _between(wanted: str, environs: list[str]):
-    """Return the experiment on two environments, of all metrics that ``wanted`` fits, and its title."""
+    """Return the experiment on two environments, of all metrics that ``wanted`` fits, its title, and no number."""
     from parity.cause import design
     from parity.judge.report import show
     if wanted.isdecimal():
@@ -127,11 +138,15 @@ def _between(wanted: str, environs: list[str]):
     cells = [known[name] for name in show.fitting(wanted, known)]
     cases = sorted({f'{cell.case.replace(" ", "")}@{cell.system}:{cell.partition}' for cell in cells})
     if len(cases) != 1:
-        raise UsageError(f'{wanted!r} fits {len(cases)} cases that were measured; ' + (
-            'name one: ' + several(cases) if cases else 'parity verdict --all lists those of the newest session'))
-    one = cells[0]
-    offered = {cell.environ for cell in known.values() if (cell.case, cell.system, cell.partition) == (
-        one.case, one.system, one.partition) and cell.environ}
-    if not {*environs} <= offered:      # one may be there and never have run
-        offered |= _offering(f'{one.system}:{one.partition}', one.case)
+        advice = 'parity verdict --all lists those of the newest session'
+        if cases:
+            advice = f'name one: {several(cases)}'
+        raise UsageError(f'{wanted!r} fits {len(cases)} cases that were measured; {advice}')
+    case, system, partition = cells[0].case, cells[0].system, cells[0].partition
+    offered = set()
+    for cell in known.values():
+        if (cell.case, cell.system, cell.partition) == (case, system, partition) and cell.environ:
+            offered.add(cell.environ)
+    if not offered.issuperset(environs):      # one may be there and never have run
+        offered |= _offering(f'{system}:{partition}', case)
     return design.between(cells, environs, offered), f'{cases[0]}: {" and ".join(environs)}', 0

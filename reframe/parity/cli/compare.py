@@ -35,9 +35,13 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
     from parity.judge.compare import join, pairs, resolve
     one, other = resolve.sides(baseline, candidate)
-    found = join.compare(one, other, margin / 100, label, declared=pairs.between(one.name, other.name))
-    print(found.model_dump_json(indent=1)) if as_json else printed(found)
-    return _code(found)
+    declared = pairs.between(one.name, other.name)
+    comparison = join.compare(one, other, margin / 100, label, declared=declared)
+    if as_json:
+        print(comparison.model_dump_json(indent=1))
+    else:
+        printed(comparison)
+    return _code(comparison)
 
 
 def printed(found) -> None:
@@ -49,15 +53,19 @@ def printed(found) -> None:
 
 
 def _code(found) -> int:
-    if unlike := [r for r in found.rows if r.refused]:
-        facts = ', '.join(dict.fromkeys(d.fact for r in unlike for d in r.differs))
-        way = 'no label helps' if found.labelled else '--label compares them and says what differs'
-        print(f'parity: {len(unlike)} of {counted(len(found.rows), "metric", "are")} not like for like ({facts}), '
-              f'refused: {way}', file=sys.stderr)
+    """Return the exit code of a comparison, and say why it is no comparison where it is none."""
+    refused = [row for row in found.rows if row.refused]
+    if refused:
+        facts: dict[str, None] = {}
+        for row in refused:
+            facts |= dict.fromkeys(difference.fact for difference in row.differs)
+        advice = 'no label helps' if found.labelled else '--label compares them and says what differs'
+        print(f'parity: {len(refused)} of {counted(len(found.rows), "metric", "are")} not like for like '
+              f'({", ".join(facts)}), refused: {advice}', file=sys.stderr)
         return errors.USAGE
-    if any(r.state == 'regressed' for r in found.rows):
+    if any(row.state == 'regressed' for row in found.rows):
         return errors.REGRESSED
-    if not any(r.n for r in found.rows):
+    if not any(row.n for row in found.rows):
         print(f'parity: {found.baseline.name} and {found.candidate.name} measured nothing in common',
               file=sys.stderr)
         return errors.MISSING

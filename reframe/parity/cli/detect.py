@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,12 +24,15 @@ def run(file: str = HISTORY, as_json: bool = JSON) -> int:
 
     Exit code: 0 the last night has no alarm, 1 it has one, 2 usage."""
     from parity.judge.stats import detect
-    found = detect.of_file(read_input(file), file)
+    judged = detect.of_file(read_input(file), file)
     if as_json:
-        print_json({'series': {name: _document(series) for name, series in found.items()}})
+        print_json({'series': {name: _document(series) for name, series in judged.items()}})
     else:
-        _print(found, detect.STATED)
-    return REGRESSED if any(series.judgement.alarm for series in found.values()) else OK
+        _print(judged, detect.STATED)
+    return REGRESSED if any(series.judgement.alarm for series in judged.values()) else OK
+
+#: Words of series, in the order of the list: what is wrong comes first.
+_ORDER = ('regressed', 'insufficient', 'blind', 'improved', 'ok')
 
 
 def _document(series: SeriesJudgement) -> dict:
@@ -37,15 +41,15 @@ def _document(series: SeriesJudgement) -> dict:
             'warnings': list(judged.warnings)}
 
 
-def _print(found: dict[str, SeriesJudgement], stated: str) -> None:
-    """A line a series, and below it the nights that alarmed; what is wrong comes first."""
-    order = ('regressed', 'insufficient', 'blind', 'improved', 'ok')
-    count = {word: sum(s.judgement.verdict == word for s in found.values()) for word in order}
-    print(' · '.join(f'{n} {word}' for word, n in count.items() if n))
+def _print(judged: dict[str, SeriesJudgement], stated: str) -> None:
+    """Print a line a series, and below it the nights that alarmed."""
+    counts = Counter(series.judgement.verdict for series in judged.values())
+    print(' · '.join(f'{counts[word]} {word}' for word in _ORDER if counts[word]))
     print(stated)
-    for name, series in sorted(found.items(), key=lambda one: order.index(one[1].judgement.verdict)):
-        print(f'\n{series.judgement.verdict.upper()}  {printable(name)}: {series.judgement.why}')
-        if series.alarms:
-            print(f'    alarms: {", ".join(map(str, series.alarms))}')
-        for warning in series.judgement.warnings:
+    for name in sorted(judged, key=lambda name: _ORDER.index(judged[name].judgement.verdict)):
+        judgement, alarms = judged[name].judgement, judged[name].alarms
+        print(f'\n{judgement.verdict.upper()}  {printable(name)}: {judgement.why}')
+        if alarms:
+            print(f'    alarms: {", ".join(map(str, alarms))}')
+        for warning in judgement.warnings:
             print(f'    warning: {warning}')

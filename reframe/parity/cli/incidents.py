@@ -29,12 +29,15 @@ def _print_open(system: str, head: str) -> None:
     from parity.base.text import visible
     from parity.judge.report import incidents as words
     from parity.judge.store import incidents
-    every = incidents.of_system(system)
-    known = [each for each in every if not each.closed]
-    unread = ' that can be read' * (len(every) < len(incidents.numbers(system)))
-    if not known:
+    readable = incidents.of_system(system)
+    still_open = [incident for incident in readable if not incident.closed]
+    if not still_open:
+        unread = ' that can be read' if len(readable) < len(incidents.numbers(system)) else ''
         print(f'{system}: no incident{unread} is open')
-    for each in known:
-        at = f'told {times.minute(each.notified_at)}' if each.notified_at else 'not told yet'
-        ack = f', acknowledged {each.ack}' if each.ack else ''
-        print(visible(f'{head}incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))
+    for incident in still_open:
+        notice = 'not told yet'
+        if incident.notified_at:
+            notice = f'told {times.minute(incident.notified_at)}'
+        ack = f', acknowledged {incident.ack}' if incident.ack else ''
+        since = words.since(incident)
+        print(visible(f'{head}incident {incident.number}, {since}{ack}: {incident.title} ({notice})'))

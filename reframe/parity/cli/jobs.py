@@ -26,10 +26,10 @@ def _script(job, system, partitions, check, after, repeats, nodes, name, own=Fal
     """Return what the job asks for, and its script."""
     from parity.measure.jobs import write
     counts = nodes.split(',') if nodes else []
-    if not all(n.isdecimal() and int(n) for n in counts):
+    if not all(count.isdecimal() and int(count) for count in counts):
         raise errors.UsageError(f'--nodes {nodes!r}: must be numbers of nodes, such as 1,2,4')
     return write.script(job, system, partitions, check=check, after=after, repeats=repeats,
-                        nodes=[int(n) for n in counts] or None, name=name, own=own)
+                        nodes=list(map(int, counts)) or None, name=name, own=own)
 
 
 @app.command()
@@ -39,9 +39,12 @@ def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
     from parity.measure.probe import partitions
     from parity.site import systems
     for part in systems.read(system).partitions:
-        for problem in partitions.problems(system, part) if not partition or part.name in partition else ():
+        if partition and part.name not in partition:
+            continue
+        for problem in partitions.problems(system, part):
             typer.echo(f'parity: warning: {problem}', err=True)
-    typer.echo(_script(job, system, partition, check, after, repeats, nodes, name)[1], nl=False)
+    _, script = _script(job, system, partition, check, after, repeats, nodes, name)
+    typer.echo(script, nl=False)
 
 
 @app.command()
@@ -57,32 +60,40 @@ def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
 def show():
     """List the jobs that were submitted from here, with their states."""
     from parity.measure.jobs import sent
-    from parity.measure.scheduler.command import SchedulerError, job_phase
     jobs = sent.everything()
     for job in jobs:
-        try:
-            states = job.states()
-            phase, code = job_phase(states)
-            said = f'{phase}: {", ".join(sorted({s.word for s in states}))}'
-            said += '' if code is None else f', exit code {code}'
-        except SchedulerError as err:
-            said = f'not known: {err}'
-        print(f'{job.id:12} {job.job:9} {job.system:16} {job.at:%Y-%m-%d %H:%M}  {said}')
+        print(f'{job.id:12} {job.job:9} {job.system:16} {job.at:%Y-%m-%d %H:%M}  {_state_of(job)}')
     if not jobs:
         print('no job was submitted from here')
+
+
+def _state_of(job) -> str:
+    """Return the phase of a job, the scheduler's words for it, and the exit code of one that ended."""
+    from parity.measure.scheduler.command import SchedulerError, job_phase
+    try:
+        states = job.states()
+        phase, code = job_phase(states)
+    except SchedulerError as err:
+        return f'not known: {err}'
+    words = sorted({state.word for state in states})
+    ended = '' if code is None else f', exit code {code}'
+    return f'{phase}: {", ".join(words)}{ended}'
 
 
 @app.command()
 def status(job: str = ID):
     """Print a job's state, exit code, reason, nodes and time."""
     from parity.measure.jobs import sent
-    found = sent.find(job)
-    print('\n'.join([*map(_line, found.states()), f'script: {found.script}']))
+    stored = sent.find(job)
+    for state in stored.states():
+        print(_line(state))
+    print(f'script: {stored.script}')
 
 
 def _line(state) -> str:
     code = '' if state.exit_code is None else f'exit code {state.exit_code}'
-    return visible('  '.join(filter(None, (state.id, state.word, code, state.reason, state.nodes, state.elapsed))))
+    words = [state.id, state.word, code, state.reason, state.nodes, state.elapsed]
+    return visible('  '.join(filter(None, words)))
 
 
 @app.command()
@@ -90,18 +101,21 @@ def wait(job: str = ID):
     """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
     from parity.measure.jobs import sent
     from parity.measure.scheduler.command import SchedulerError, job_phase
-    found, pause, told = sent.find(job), 0.5, set()
+    stored = sent.find(job)
+    pause = 0.5
+    printed = set()
     while True:
-        states = found.states()
+        states = stored.states()
         for state in states:
-            if (state.id, state.word) not in told:
-                told.add((state.id, state.word))
+            if (state.id, state.word) not in printed:
+                printed.add((state.id, state.word))
                 print(_line(state), flush=True)
         phase, code = job_phase(states)
         if phase == 'ended':
             return code
-        if never := [s for s in states if s.never]:
-            raise SchedulerError(f'{never[0].id} can never start: {never[0].never}; parity jobs cancel {found.id}')
+        for state in states:
+            if state.never:
+                raise SchedulerError(f'{state.id} can never start: {state.never}; parity jobs cancel {stored.id}')
         time.sleep(pause)
         pause = min(15.0, pause * 1.3)      # a young job is asked for often
 

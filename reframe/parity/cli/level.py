@@ -57,8 +57,10 @@ def _begin(wanted: str, since: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'--since {begin}: the nights of {name} begin on {first}; a level begins on a later day')
     level = levels.Level(cell=name, since=begin, why=why, by=by)
     file = levels.write(cell.system, [level])
-    note = '' if cell.reference is None else ('; its accepted bounds judge it on, until you take its value out of '
-                                              f'{systems.references(cell.system) / cell.partition}.yaml')
+    note = ''
+    if cell.reference is not None:
+        references = systems.references(cell.system) / f'{cell.partition}.yaml'
+        note = f'; its accepted bounds judge it on, until you take its value out of {references}'
     print(visible(f'parity: {name}, a level {level}{note}; {file}'))
 
 
@@ -67,9 +69,11 @@ def _first_night(cell: Cell) -> datetime.date | None:
     import polars as pl
 
     from parity.judge.store import history
-    own = history.load(cell.system, labelled=True)
-    night = own.filter(pl.col(name) == getattr(cell, name) for name in history.CELL)['night'].min()
-    return None if night is None else datetime.date.fromisoformat(night[:10])
+    nights = history.load(cell.system, labelled=True)
+    for name in history.CELL:
+        nights = nights.filter(pl.col(name) == getattr(cell, name))
+    first = nights['night'].min()
+    return None if first is None else datetime.date.fromisoformat(first[:10])
 
 
 def _list(system: str) -> None:
@@ -79,11 +83,16 @@ def _list(system: str) -> None:
     from parity.judge.report import show
     from parity.judge.verdict import acks
     from parity.site import systems
-    named = [systems.read(system).name] if system else systems.names()
-    found = [level for name in named for level in levels.read(name)]
-    newest = acks.by_name(show.newest()) if found else {}
-    said = [] if found else ['no level was begun by hand' + (f' on {system}' if system else '')]
-    for level in found:
-        states = ', '.join(sorted({cell.state or cell.verdict for cell in newest.get(level.cell, ())}))
-        said.append(f'{level.cell}   {states or "not measured in the newest sessions"}   {level}')
-    console.lines((line, '') for line in said)
+    listed: list[levels.Level] = []
+    for name in [systems.read(system).name] if system else systems.names():
+        listed += levels.read(name)
+    if not listed:
+        console.say('no level was begun by hand' + (f' on {system}' if system else ''))
+        return
+    newest = acks.by_name(show.newest())
+    lines = []
+    for level in listed:
+        states = {cell.state or cell.verdict for cell in newest.get(level.cell, ())}
+        stands = ', '.join(sorted(states)) or 'not measured in the newest sessions'
+        lines.append(f'{level.cell}   {stands}   {level}')
+    console.lines(lines)

@@ -32,9 +32,10 @@ def run(name: str = NAME) -> None:
     if not cluster.nodes:
         raise InfrastructureError(f'{cluster.version} has no node in any queue: nothing can be measured; '
                                   'ask the operator which queues have nodes')
-    found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, _is_writable)
-    host = login.Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes(),
-                      tuple(modules.listed()))
+    mounts = Path('/proc/mounts').read_text()
+    filesystems, unknown = login.filesystems(mounts, os.environ, _is_writable)
+    link = login.link(Tree('/'))
+    host = login.Host(socket.gethostname(), filesystems, unknown, link, _codes(), tuple(modules.listed()))
     text = write.system(name, cluster, host, datetime.date.today())
     files.write(file, text)
     try:
@@ -42,8 +43,9 @@ def run(name: str = NAME) -> None:
     except UsageError:                  # the other systems must stay usable
         file.unlink()
         raise
-    names = ', '.join(p.name for p in system.partitions)
-    print(f'{file}: partitions {names}; {counted(text.count(login.TODO) - 1, "line")} with {login.TODO}')
+    names = ', '.join(part.name for part in system.partitions)
+    to_fill_in = counted(text.count(login.TODO) - 1, 'line')
+    print(f'{file}: partitions {names}; {to_fill_in} with {login.TODO}')
     for part in system.partitions:
         for problem in partitions.problems(name, part, cluster):
             print(f'note: {problem}')
@@ -58,6 +60,8 @@ def _codes() -> tuple[str, ...]:
     """Return the codes of this node's own packages; file copies need only python3, which every node has."""
     from parity.base import codes
     from parity.measure.software.programs import features
-    offered = {feature for feature, programs in features().items()
-               if programs == ('python3',) or all(map(shutil.which, programs))}
+    offered = set()
+    for feature, programs in features().items():
+        if programs == ('python3',) or all(map(shutil.which, programs)):
+            offered.add(feature)
     return tuple(dict.fromkeys(code.feature for code in codes.every() if code.feature in offered))

@@ -73,8 +73,9 @@ def run(paths: list[Path] = PATHS, form: str = FORMAT, system: str = SYSTEM, sin
         if as_json:
             documents.append(words.document(source, life))
         else:
-            typer.echo('\n'.join([*([''] if source is not sources[0] else []),
-                                  *words.lines(source, life, a_month, accept_after)]))
+            if source is not sources[0]:
+                typer.echo()
+            typer.echo('\n'.join(words.lines(source, life, a_month, accept_after)))
     if as_json:
         typer.echo(json.dumps(documents, indent=1))
     elif page:
@@ -111,11 +112,18 @@ def _live(history: detect.History, accept_after: int, rate: float, least: float)
     """Live through a history; on a terminal, show how far, and the time left."""
     from parity.base import console, figures
     from parity.judge.stats import replay
-    done, total, begin, last = 0, len(history.names), time.monotonic(), 0.0
+    total = len(history.names)
+    begin = time.monotonic()
+    done, last = 0, begin
 
     def state() -> console.Progress:
-        left = (last - begin) * total / done - (time.monotonic() - begin) if done else 0.0
-        return done, total, f'{done} of {total} series' + (f', {figures.duration(left)} left' if left > 0 else '')
+        text = f'{done} of {total} series'
+        if done:
+            expected = (last - begin) * total / done
+            left = expected - (time.monotonic() - begin)
+            if left > 0:
+                text += f', {figures.duration(left)} left'
+        return done, total, text
 
     def count(series: int) -> None:
         nonlocal done, last

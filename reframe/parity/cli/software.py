@@ -32,9 +32,9 @@ def build(only: list[str] = ONLY, system: str = SYSTEM, environ: list[str] = ENV
     from parity.measure.session import retain
     from parity.measure.software import build as builder
     from parity.site import systems
-    found = systems.read(system)
-    used = retain.builds(system, found.software.generations)
-    builder.build_all(found, facts(found), only or (), used, environ or (), partition)
+    stated = systems.read(system)
+    used = retain.builds(system, stated.software.generations)
+    builder.build_all(stated, facts(stated), only or (), used, environ or (), partition)
 
 
 @app.command()
@@ -46,12 +46,13 @@ def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     entries = systems.read(system).builds
     builds = {entry.name: manifest.read(system, entry.name) for entry in entries}
     there = {name: built for name, built in builds.items() if built}
-    if as_json and there:
-        alone = there.get(systems.SPACK) if len(entries) == 1 else None
-        print(alone.model_dump_json(indent=1) if alone else json.dumps(
-            {name: built.model_dump(mode='json') for name, built in there.items()}, indent=1))
-    for entry in entries if not as_json else ():
-        _show(system, entry, builds)
+    if not as_json:
+        for entry in entries:
+            _show(system, entry, builds)
+    elif len(entries) == 1 and systems.SPACK in there:
+        print(there[systems.SPACK].model_dump_json(indent=1))
+    elif there:
+        print(json.dumps({name: built.model_dump(mode='json') for name, built in there.items()}, indent=1))
     if not there:
         print(f'{system}: nothing is built; next: parity software build --system {system}')
     good = len(there) == len(builds) and all(map(manifest.whole, there.values()))
@@ -71,27 +72,29 @@ def prune(system: str = SYSTEM):
     from parity.measure.software import mixed
     from parity.site import systems
     systems.read(system)
-    unanswered = {str(one.number) for one in incidents.of_system(system)
-                  if not one.closed and not (one.cause and one.cause.package)}
+    unanswered = set()
+    for incident in incidents.of_system(system):
+        has_package = incident.cause and incident.cause.package
+        if not incident.closed and not has_package:
+            unanswered.add(str(incident.number))
     with Lock(paths.results() / '.nightly.lock', 'parity software prune').held():
         count, size = mixed.prune(system, unanswered)
-    print(f'parity: {system}: {counted(count, "build")} of parity cause --packages removed: {size / 1e6:.0f} MB; '
-          f'{counted(len(mixed.builds(system)), "build", "are")} left')
+    removed = counted(count, 'build')
+    left = counted(len(mixed.builds(system)), 'build', 'are')
+    print(f'parity: {system}: {removed} of parity cause --packages removed: {size / 1e6:.0f} MB; {left} left')
 
 
 def _show(system: str, entry: SpackEnvironment, builds: dict[str, manifest.Manifest | None]) -> None:
     """Print the build of an environment: a row a package; in front what tells it from the system's others."""
     from parity.measure.software import manifest
-    built, several = builds[entry.name], len(builds) > 1
+    built = builds[entry.name]
+    several = len(builds) > 1
     if several:
-        chosen = entry.model_dump(include={'target', 'compiler', 'mpi', 'blas'})
-        stated = [f'{key} {value}' for key, value in chosen.items() if value]
-        where = f'for {", ".join(entry.partitions) or "every partition"}'
-        print('; '.join([entry.name, where, *stated, *([] if built else ['nothing is built'])]))
+        print(_described(entry, bool(built)))
     if not built:
         return
     if several:
-        print(f'  {manifest.shared(built, [each for each in builds.values() if each])}')
+        print(f'  {manifest.shared(built, list(filter(None, builds.values())))}')
     if built.tools:
         print('; '.join(f'{tool} {version}' for tool, version in built.tools.items()))
     for environ, view in built.views.items():
@@ -102,6 +105,16 @@ def _show(system: str, entry: SpackEnvironment, builds: dict[str, manifest.Manif
             print(line)
     for doubt in manifest.doubts(system, built, entry):
         print(f'{system}: {entry.name}: {doubt}' if several else f'{system}: {doubt}')
+
+
+def _described(entry: SpackEnvironment, is_built: bool) -> str:
+    """Return what tells an environment from the system's others."""
+    words = [entry.name, f'for {", ".join(entry.partitions) or "every partition"}']
+    chosen = entry.model_dump(include={'target', 'compiler', 'mpi', 'blas'})
+    words += [f'{key} {value}' for key, value in chosen.items() if value]
+    if not is_built:
+        words.append('nothing is built')
+    return '; '.join(words)
 
 
 def _table(view: manifest.View, with_blas: bool) -> list[str]:
@@ -136,11 +149,16 @@ def mirror(directory: Path, only: list[str] = ONLY, system: str = SYSTEM, enviro
     from parity.measure.software import build as builder
     from parity.measure.software import spack
     from parity.site import systems
-    target, found = directory.absolute(), systems.read(system)
-    entries = builder.chosen(found, environ or ())
+    target = directory.absolute()
+    stated = systems.read(system)
+    entries = builder.chosen(stated, environ or ())
     packages = builder.named_packages(system, only or (), entries)
-    locked = [builder.locked(found, facts(found), entry) for entry in entries]
-    made = spack.bundle(locked[0][0], system, [place for _, place in locked], target, packages)
-    size = sum(file.stat().st_size for file in target.rglob('*') if file.is_file() and not file.is_symlink())
+    locked = [builder.locked(stated, facts(stated), entry) for entry in entries]
+    program = locked[0][0]
+    made = spack.bundle(program, system, [place for _, place in locked], target, packages)
+    size = 0
+    for file in target.rglob('*'):
+        if file.is_file() and not file.is_symlink():
+            size += file.stat().st_size
     print(f'parity: {target}: Spack {made.spack}, recipes, {len(made.sources)} sources, {size / 1e6:.0f} MB; '
           f'next, where no network is: {spack.VARIABLE}=COPY_OF_IT parity software build --system {system}')
