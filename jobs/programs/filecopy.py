@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from multiprocessing.connection import Pipe, wait
+from typing import NamedTuple
 
 import filetools
 from filetools import (
@@ -74,26 +75,29 @@ def fork(work, index, progress):
 
 def collect(pipes, progress, patience):
     """{client: its next word}, without those that made no progress for `patience` seconds."""
-    said, seen, silent = {}, {}, dict(pipes)
+    words, seen, silent = {}, {}, dict(pipes)
     while silent:
         wait(silent.values(), min(0.5, patience / 4))
         now = time.perf_counter()
         for index, pipe in list(silent.items()):
             if pipe.poll():
-                said[index] = silent.pop(index).recv()
-                if isinstance(said[index], str):
-                    raise Trouble(1, said[index])
-            elif index not in seen or progress[index] != seen[index][0]:
+                words[index] = silent.pop(index).recv()
+                if isinstance(words[index], str):
+                    raise Trouble(1, words[index])
+                continue
+            done, since = seen.get(index, (None, now))
+            if progress[index] != done:
                 seen[index] = progress[index], now
-            elif now - seen[index][1] > patience:
+            elif now - since > patience:
                 del silent[index]
-    return said
+    return words
 
 
 def at_once(work, clients, patience, team):
     """{client: answer} of work(client, meet, tick) in forked clients, without those that hung. The clients of all
     nodes of a team meet."""
-    progress, pids, running, answers = memoryview(mmap.mmap(-1, 8 * clients)).cast('Q'), [], {}, {}
+    progress = memoryview(mmap.mmap(-1, 8 * clients)).cast('Q')
+    pids, running, answers = [], {}, {}
 
     def advance():
         try:
@@ -102,7 +106,8 @@ def at_once(work, clients, patience, team):
             raise Trouble(1, 'a client died') from None
         answers.update((index, word[0]) for index, word in words.items() if word)
         for index in list(running):
-            if words.get(index, True):                  # it answered, or hangs
+            waits = index in words and not words[index]
+            if not waits:                               # it answered, or hangs
                 del running[index]
         return bool(running)
 
@@ -121,11 +126,16 @@ def at_once(work, clients, patience, team):
     finally:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)                # not reaped yet: the pid is still its own
-            until = time.perf_counter() + 5
-            while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.perf_counter() < until:
-                time.sleep(0.001)
+            kill(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+def kill(pid):
+    """End a client, and wait a while for its end."""
+    os.kill(pid, signal.SIGKILL)                        # not reaped yet: the pid is still its own
+    until = time.perf_counter() + 5
+    while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.perf_counter() < until:
+        time.sleep(0.001)
 
 
 # Files. Content is an iterable of pieces: seeded, incompressible, no two files or chunks alike.
@@ -139,8 +149,13 @@ def content(job, client, index):
     if not job.large:
         start = index * 4099 % CHUNK                    # an odd step: a million files before one repeats
         return [pool(job.seed, client)[start:start + SMALL]]
+    return large_content(job, client)
+
+
+def large_content(job, client):
     stream = random.Random(f'{job.seed}/{client}')
-    return (stream.randbytes(min(CHUNK, job.size - start)) for start in range(0, job.size, CHUNK))
+    for start in range(0, job.size, CHUNK):
+        yield stream.randbytes(min(CHUNK, job.size - start))
 
 
 def write(path, pieces, durable, tick, flag=os.O_EXCL):
@@ -155,8 +170,20 @@ def write(path, pieces, durable, tick, flag=os.O_EXCL):
 
 def spawn(*command):
     """Run a program, as the loop of a shell does; OSError where it fails."""
-    if status := os.waitpid(os.posix_spawnp(command[0], command, os.environ), 0)[1]:
+    pid = os.posix_spawnp(command[0], command, os.environ)
+    _, status = os.waitpid(pid, 0)
+    if status:
         raise OSError(f'{command[0]} ended with {os.waitstatus_to_exitcode(status)}')
+
+
+class Answer(NamedTuple):
+    """What a client did in an iteration."""
+
+    seconds: float
+    failures: list              # why files failed
+    wrong: int                  # files that were not what was written
+    cached: int                 # pages of its sources in the page cache before
+    pages: int                  # of its sources
 
 
 def digested(pieces, digest, tick):
@@ -170,16 +197,19 @@ class Job:
     """One run: its work and its places. The methods that take a client are its work."""
 
     def __init__(self, options):
-        self.team = team = Team(mpi=options.nodes > 1)
-        self.seed = f'{options.seed}/{team.rank}'
-        self.options, self.large = options, options.mode == 'large-copy'
+        self.options = options
+        self.team = Team(mpi=options.nodes > 1)
+        self.seed = f'{options.seed}/{self.team.rank}'
+        self.large = options.mode == 'large-copy'
         self.copies = options.mode != 'small-write'
         self.files, self.size = (1, options.bytes) if self.large else (options.files, SMALL)
-        self.data = self.files * self.size * options.clients * (options.nodes or 1)  # of one iteration
+        clients = options.clients * (options.nodes or 1)
+        self.data = self.files * self.size * clients        # bytes of one iteration
         self.places = [options.source, options.destination] if self.copies else [options.destination]
         name = filetools.unique()
         self.folders = {place: os.path.join(place, name) for place in self.places}
-        self.sums, self.shared = {}, ''         # of the large sources; the folder of the one file of all clients
+        self.sums = {}              # of the large sources
+        self.shared = ''            # the folder of the one file of all clients
 
     def at_once(self, work):
         return at_once(work, self.options.clients, self.options.hang_seconds, self.team)
@@ -189,17 +219,20 @@ class Job:
         return at_once(work, 1, self.options.hang_seconds, Team(mpi=False))
 
     def source(self, client, index):
-        own, client = (self.shared, 0) if self.shared else (self.folders[self.options.source], client)
-        return os.path.join(own, f'source-{client}', f'{index:07d}')
+        if self.shared:
+            return os.path.join(self.shared, 'source-0', f'{index:07d}')
+        return os.path.join(self.folders[self.options.source], f'source-{client}', f'{index:07d}')
 
     def target(self, iteration, client):
-        folder = f'iteration-{1 if self.options.overwrite else iteration}'
-        return os.path.join(self.folders[self.options.destination], folder, f'client-{client}')
+        number = 1 if self.options.overwrite else iteration
+        return os.path.join(self.folders[self.options.destination], f'iteration-{number}', f'client-{client}')
 
     def prepare(self, client, meet, tick):
+        """Write the sources of a client; their digest."""
         if self.shared and (self.team.rank or client):
             return b''
-        digest, folder = hashlib.blake2b(), os.path.dirname(self.source(client, 0))
+        digest = hashlib.blake2b()
+        folder = os.path.dirname(self.source(client, 0))
         os.mkdir(folder)
         for index in range(self.files):
             pieces = digested(content(self, client, index), digest, tick)
@@ -208,9 +241,9 @@ class Job:
         return digest.digest()
 
     def transfer(self, iteration, client, meet, tick):
-        """One iteration: (seconds, why files failed, wrong files, source pages cached, of how many)."""
+        """Do one iteration of a client; its Answer."""
         target, durable, failed = self.target(iteration, client), self.options.durable, {}
-        buffer, kept = memoryview(bytearray(CHUNK)), [(0, 0)]
+        buffer = memoryview(bytearray(CHUNK))
 
         def attempt(index, action, *arguments):
             try:
@@ -221,11 +254,7 @@ class Job:
         attempt('folder', functools.partial(os.makedirs, exist_ok=True), target)
         attempt('folder', sync, os.path.dirname(target))
         pool(self.seed, client)
-        for index in range(self.files if self.copies else 0):
-            with contextlib.suppress(OSError):
-                drop(self.source(client, index))
-            kept.append(resident(self.source(client, index)))
-            tick()
+        cached, pages = self.uncache(client, tick)
         start = meet()
         for index in range(self.files):
             attempt(index, self.put, os.path.join(target, f'{index:07d}'), client, index, buffer, tick)
@@ -233,36 +262,57 @@ class Job:
             attempt('folder', sync, target)
         seconds = time.perf_counter() - start
         meet()                                          # nobody verifies while another is timed
-        last = iteration == self.options.iterations or not self.options.overwrite     # to read warms a cache
-        wrong = sum(not self.good(os.path.join(target, f'{index:07d}'), client, index, buffer, tick)
-                    for index in range(self.files) if last and index not in failed)
-        if last:
+        wrong = 0
+        if iteration == self.options.iterations or not self.options.overwrite:     # to read warms a cache
+            for index in range(self.files):
+                if index not in failed:
+                    path = os.path.join(target, f'{index:07d}')
+                    wrong += not self.good(path, client, index, buffer, tick)
             remove(target, tick)
-        return seconds, list(failed.values()), wrong, *map(sum, zip(*kept))     # noqa: B905 (Python 3.9)
+        return Answer(seconds, list(failed.values()), wrong, cached, pages)
+
+    def uncache(self, client, tick):
+        """Let the page cache drop the sources of a client: (their pages that are still there, their pages)."""
+        cached = pages = 0
+        for index in range(self.files if self.copies else 0):
+            source = self.source(client, index)
+            with contextlib.suppress(OSError):
+                drop(source)
+            there, of_file = resident(source)
+            cached += there
+            pages += of_file
+            tick()
+        return cached, pages
 
     def put(self, path, client, index, buffer, tick):
         """Make or overwrite one file."""
-        source, durable = self.source(client, index) if self.copies else '', self.options.durable
+        source = self.source(client, index) if self.copies else ''
+        durable = self.options.durable
         if not self.options.process_a_file:
             pieces = read(source, buffer) if self.copies else content(self, client, index)
             write(path, pieces, durable, tick, os.O_TRUNC if self.options.overwrite else os.O_EXCL)
             return
-        spawn(*(('cp', '-f', source, path) if self.copies else
-                ('dd', 'if=/dev/urandom', f'of={path}', f'bs={SMALL}', 'count=1', 'status=none')))
+        if self.copies:
+            spawn('cp', '-f', source, path)
+        else:
+            spawn('dd', 'if=/dev/urandom', f'of={path}', f'bs={SMALL}', 'count=1', 'status=none')
         if durable:
             sync(path)
         tick()
 
     def good(self, path, client, index, buffer, tick):
+        """Return whether a file has what was written."""
         digest = hashlib.blake2b()
         try:
             size = sum(map(len, digested(read(path, buffer), digest, tick)))
         except OSError:
             return False
+        if size != self.size:
+            return False
         if self.options.process_a_file and not self.copies:
-            return size == self.size                    # what dd takes from /dev/urandom nobody knows
+            return True                                 # what dd takes from /dev/urandom nobody knows
         wanted = self.sums.get(client) or hashlib.blake2b(content(self, client, index)[0]).digest()
-        return size == self.size and digest.digest() == wanted
+        return digest.digest() == wanted
 
     def clear(self, client, meet, tick):
         for own in self.folders.values():
@@ -281,8 +331,9 @@ class Job:
         if team.apart:
             raise Trouble(2, team.apart)
         hosts = team.gather(platform.node())
-        if (len(set(hosts)), len(hosts)) != (nodes, nodes):
-            raise Trouble(2, f'{len(hosts)} ranks on {len(set(hosts))} nodes, asked for one on each of {nodes}')
+        different = len(set(hosts))
+        if different != nodes or len(hosts) != nodes:
+            raise Trouble(2, f'{len(hosts)} ranks on {different} nodes, asked for one on each of {nodes}')
         team.step(self.occupy)
         team.step(self.fit, team.gather(list(self.folders.values())))
         return measure(self)
@@ -296,8 +347,19 @@ class Job:
         """Refuse what has no room. The clients of all nodes whose folders are here, of ``tops``, share it."""
         size = self.size if self.large else self.files * BLOCK
         for index, place in enumerate(self.folders):
-            clients = self.options.clients * sum(os.path.isdir(top[index]) for top in tops)
+            nodes = sum(os.path.isdir(top[index]) for top in tops)
+            clients = self.options.clients * nodes
             filetools.fit(place, self.places, clients * size, clients * (self.files + 2))
+
+
+class Iteration(NamedTuple):
+    """An iteration of all clients."""
+
+    seconds: float              # 0 unless all was written
+    hung: int
+    failed: int
+    wrong: int
+    share: float                # of the source pages that were cached before; -1: not known
 
 
 # One run
@@ -308,87 +370,147 @@ def see(job):
 
 
 def iterate(job, number):
-    """Print one iteration; (seconds, 0 unless all was written; hung; failed; wrong; share cached)."""
+    """Do one iteration, print and return it."""
     if number > 1:
         time.sleep(job.options.pause)
-    mine, clients = job.at_once(functools.partial(job.transfer, number)), range(job.options.clients)
+    clients = range(job.options.clients)
+    mine = job.at_once(functools.partial(job.transfer, number))
     if len(mine) < len(clients):                        # what a client that hangs left must not fill the disk
         job.alone(lambda client, meet, tick: remove(job.target(number, ''), tick))
-    every = [answer for node in job.team.gather([mine.get(client) for client in clients]) for answer in node]
-    answers = [answer for answer in every if answer]
-    hung, reasons = len(every) - len(answers), [why for answer in answers for why in answer[1]]
+    by_client = []
+    for node in job.team.gather([mine.get(client) for client in clients]):
+        by_client += node
+    answers = [Answer(*answer) for answer in by_client if answer]
+    hung = len(by_client) - len(answers)
+    reasons = []
+    for answer in answers:
+        reasons += answer.failures
     for why in sorted(set(reasons)):
         print(f'iteration {number}: {plain(why)}', file=sys.stderr)
-    seconds = 0 if hung or reasons else round(max(answer[0] for answer in answers), 9)
-    took, rate = (f'{seconds:.9f}', f'{job.data / seconds / 1e6:.6g}') if seconds else '--'
+    seconds, took, rate = 0, '-', '-'
+    if not hung and not reasons:
+        seconds = round(max(answer.seconds for answer in answers), 9)
+        took, rate = f'{seconds:.9f}', f'{job.data / seconds / 1e6:.6g}'
     say(f'iteration {number} client-max-seconds {took} aggregate-rate {rate} MB/s '
         f'hung {hung} failed {len(reasons)}')
     if job.options.nodes:
-        told = (f'{answer[0]:.9f}' if answer and not answer[1] else '-' for answer in every)
-        say(f'iteration {number} clients {" ".join(told)}')
-    wrong, stayed, pages = (sum(answer[column] for answer in answers) for column in (2, 3, 4))
-    return seconds, hung, len(reasons), wrong, stayed / pages if pages else -1
+        say(f'iteration {number} clients {" ".join(map(time_of, by_client))}')
+    wrong = sum(answer.wrong for answer in answers)
+    pages = sum(answer.pages for answer in answers)
+    share = sum(answer.cached for answer in answers) / pages if pages else -1
+    return Iteration(seconds, hung, len(reasons), wrong, share)
+
+
+def time_of(answer):
+    """Return the seconds of a client as the output has them; '-' where it hung, or a file failed."""
+    return f'{answer.seconds:.9f}' if answer and not answer.failures else '-'
 
 
 def caches(job, kinds, share):
     """Say what is known of memory's part; share: source pages in it before the worst iteration, or -1."""
-    memory, durable = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'), job.options.durable
-    exceeds, sizes = job.data > memory, f'{job.data} bytes, {memory} bytes of memory'
-    source, why = 'no' if exceeds else 'unknown', sizes
-    if share >= 0:
-        source = 'yes' if share > 0.05 else 'no' if job.large else 'unknown'
-        why = f'{share:.1%} of its pages in this memory' + ('' if job.large else ', inodes not known')
+    memory = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    durable = job.options.durable
+    exceeds = job.data > memory
+    sizes = f'{job.data} bytes, {memory} bytes of memory'
     if job.copies:
+        source, why = 'no' if exceeds else 'unknown', sizes
+        if share >= 0:
+            source, why = source_cached(job, share)
         say(f'source cached: {source}, {why}')
-    target, why = ('no', 'the clock stopped after fsync') if durable else ('no' if exceeds else 'yes', sizes)
     if kinds[-1] in IN_MEMORY:
         durable, target, why = False, 'yes', f'{kinds[-1]} is memory'
+    elif durable:
+        target, why = 'no', 'the clock stopped after fsync'
+    else:
+        target, why = 'no' if exceeds else 'yes', sizes
     say(f'destination cached: {target}, {why}')
     say(f'destination durable: {"yes" if durable else "no"}')
 
 
+def source_cached(job, share):
+    """Return whether the source was cached (yes, no, unknown), and why."""
+    why = f'{share:.1%} of its pages in this memory'
+    if not job.large:
+        why += ', inodes not known'
+    if share > 0.05:
+        return 'yes', why
+    return 'no' if job.large else 'unknown', why
+
+
 def results(job, rows):
-    seconds = [row[0] for row in rows[job.options.overwrite:] if row[0]]
+    first_counts = not job.options.overwrite
+    seconds = [row.seconds for row in rows[0 if first_counts else 1:] if row.seconds]
     say(f'timed = {len(seconds)}')
     if seconds:
-        for name, pick in (('seconds', statistics.median), ('seconds_min', min), ('seconds_max', max)):
-            say(f'{name} = {pick(seconds):.9f}')
-        for name, unit in (('rate', 1e6), ('file_rate', SMALL))[:1 if job.large else 2]:
-            say(f'{name} = {statistics.median(job.data / each / unit for each in seconds):.6g}')
-    for column, name in enumerate(('hangs', 'failed_writes', 'mismatches'), 1):
-        say(f'{name} = {sum(row[column] for row in rows)}')
+        middle = statistics.median(seconds)
+        say(f'seconds = {middle:.9f}')
+        say(f'seconds_min = {min(seconds):.9f}')
+        say(f'seconds_max = {max(seconds):.9f}')
+        say(f'rate = {median_rate(job, seconds, 1e6):.6g}')
+        if not job.large:
+            say(f'file_rate = {median_rate(job, seconds, SMALL):.6g}')
+    say(f'hangs = {sum(row.hung for row in rows)}')
+    say(f'failed_writes = {sum(row.failed for row in rows)}')
+    say(f'mismatches = {sum(row.wrong for row in rows)}')
     say(f'records = {len(rows)}')
     filetools.seal('filecopy')
-    return 0 if seconds and not any(row[3] for row in rows) else 1
+    return 0 if seconds and not any(row.wrong for row in rows) else 1
+
+
+def median_rate(job, seconds, unit):
+    """Return the median rate of iterations, in units of so many bytes a second."""
+    return statistics.median(job.data / of_iteration / unit for of_iteration in seconds)
 
 
 def measure(job):
+    """Write the sources, then do and print all iterations; the exit status."""
     options, mounts = job.options, [mount(place) for place in job.places]
-    kinds = [kind for kind, _ in mounts]
-    names = ('source', 'destination')[0 if job.copies else 1:]
-    places = zip(names, job.places, mounts)                             # noqa: B905
-    filetools.begin('filecopy', {name: (place, device) for name, place, (_, device) in places}, {
-        'mode': options.mode, 'variant': 'durable' if options.durable else 'as-is', 'clients': options.clients,
-        'iterations': options.iterations, 'files': job.files, 'file bytes': job.size, 'seed': options.seed,
-        'hang seconds': options.hang_seconds, 'source filesystem': kinds[0] if job.copies else 'none',
-        'destination filesystem': kinds[-1],
-        **({'nodes': options.nodes} if options.nodes else {}),
-        **({'one file': 'yes'} if options.one_file else {}),
-        **({'overwrite': 'yes'} if options.overwrite else {}),
-        **({'process a file': 'yes'} if options.process_a_file else {}),
-        **({'pause': options.pause} if options.pause else {})})
+    begin(job, mounts)
     if job.copies:
-        job.shared = job.team.gather(job.folders[options.source])[0] if options.one_file else ''
-        sums = job.at_once(job.prepare)
-        if min(job.team.gather(len(sums))) < options.clients:
-            raise Trouble(1, f'no progress for {options.hang_seconds} s while the source was written')
-        if job.shared:
-            job.team.step(see, job)
-            sums = dict.fromkeys(sums, job.team.gather(sums)[0][0])
-        job.sums = sums if job.large else {}
+        write_sources(job)
     rows = [iterate(job, number) for number in range(1, options.iterations + 1)]
-    caches(job, kinds, max(row[4] for row in rows))
+    caches(job, [kind for kind, _ in mounts], max(row.share for row in rows))
     return results(job, rows)
+
+
+def begin(job, mounts):
+    """Say what runs where."""
+    options = job.options
+    names = ('source', 'destination') if job.copies else ('destination',)
+    places = {}
+    for name, place, (_, device) in zip(names, job.places, mounts):     # noqa: B905 (Python 3.9)
+        places[name] = place, device
+    facts = {'mode': options.mode, 'variant': 'durable' if options.durable else 'as-is',
+             'clients': options.clients, 'iterations': options.iterations, 'files': job.files,
+             'file bytes': job.size, 'seed': options.seed, 'hang seconds': options.hang_seconds,
+             'source filesystem': mounts[0][0] if job.copies else 'none', 'destination filesystem': mounts[-1][0]}
+    if options.nodes:
+        facts['nodes'] = options.nodes
+    if options.one_file:
+        facts['one file'] = 'yes'
+    if options.overwrite:
+        facts['overwrite'] = 'yes'
+    if options.process_a_file:
+        facts['process a file'] = 'yes'
+    if options.pause:
+        facts['pause'] = options.pause
+    filetools.begin('filecopy', places, facts)
+
+
+def write_sources(job):
+    """Write the sources of all clients, and keep the digests of large ones."""
+    options = job.options
+    if options.one_file:
+        job.shared = job.team.gather(job.folders[options.source])[0]
+    sums = job.at_once(job.prepare)
+    if min(job.team.gather(len(sums))) < options.clients:
+        raise Trouble(1, f'no progress for {options.hang_seconds} s while the source was written')
+    if job.shared:
+        job.team.step(see, job)
+        of_shared = job.team.gather(sums)[0][0]
+        sums = dict.fromkeys(sums, of_shared)
+    if job.large:
+        job.sums = sums
 
 
 def arguments(parser, words):

@@ -16,6 +16,7 @@ import random
 import re
 import statistics
 import time
+from typing import NamedTuple
 
 import filetools
 from filetools import BLOCK, Trouble, drop, mount, opened, plain, remove, resident, say, write
@@ -30,11 +31,15 @@ def partners(hosts):
     """(nodes, for every rank the one whose files it reads: each once, all on the next node if there is one)."""
     nodes = sorted(set(hosts), key=hosts.index)
     ring = sorted(range(len(hosts)), key=lambda rank: nodes.index(hosts[rank]))
-    shift = max(map(hosts.count, nodes)) if len(nodes) > 1 else 0
+    shift = 0
+    if len(nodes) > 1:
+        shift = max(hosts.count(node) for node in nodes)
     if 2 * shift > len(hosts):
         raise Trouble(2, f'one node has {shift} of {len(hosts)} ranks: '
                          'with more than half of them, not all can read what another node wrote')
-    reads = {rank: ring[(at + shift) % len(ring)] for at, rank in enumerate(ring)}
+    reads = {}
+    for place, rank in enumerate(ring):
+        reads[rank] = ring[(place + shift) % len(ring)]
     return len(nodes), [reads[rank] for rank in range(len(hosts))]
 
 
@@ -46,10 +51,18 @@ class Job:
     """One run: its work and its places. Most methods are the work of one rank."""
 
     def __init__(self, options):
-        self.options, self.team, self.copies = options, filetools.Team(), options.mode == 'read-write'
-        self.hosts, self.number, self.reads_own = [platform.node()], 0, False
-        self.places = [options.source, options.destination] if self.copies else [options.source]
-        self.pools, self.tops, self.buffer = {}, {}, bytearray(options.chunk)
+        self.options = options
+        self.team = filetools.Team()
+        self.copies = options.mode == 'read-write'
+        self.places = [options.source]
+        if self.copies:
+            self.places.append(options.destination)
+        self.hosts = [platform.node()]          # of each rank
+        self.number = 0                         # of the iteration
+        self.reads_own = False
+        self.pools = {}                         # by rank
+        self.tops = {}                          # the folder of the run in each place
+        self.buffer = bytearray(options.chunk)
 
     def folder(self, place, rank, name):
         return os.path.join(self.tops[place], f'rank-{rank:05d}', name)
@@ -62,7 +75,8 @@ class Job:
 
     def begin(self, index):
         """Return where in the pool a file of this iteration begins."""
-        return ((self.number - 1) * self.options.files + index) * STEP % POOL
+        files_before = (self.number - 1) * self.options.files
+        return (files_before + index) * STEP % POOL
 
     def copied(self, index):
         name = f'copies-{self.number}'
@@ -71,8 +85,10 @@ class Job:
     def pool(self, rank):
         """The bytes that files of a rank are made of; a chunk can begin anywhere in the first POOL."""
         if rank not in self.pools:
-            data, chunk = random.Random(f'{self.options.seed}/{rank}').randbytes(POOL), self.options.chunk
-            self.pools[rank] = memoryview((data * (2 + chunk // POOL))[:POOL + chunk])
+            chunk = self.options.chunk
+            data = random.Random(f'{self.options.seed}/{rank}').randbytes(POOL)
+            repeated = data * (2 + chunk // POOL)
+            self.pools[rank] = memoryview(repeated[:POOL + chunk])
         return self.pools[rank]
 
     def sweep(self):
@@ -82,13 +98,15 @@ class Job:
 
     def unseen(self):
         """Return the places (0: source, 1: destination) where this node sees nothing of rank 0."""
-        return [at for at, place in enumerate(self.places) if not os.path.isdir(self.tops[place])]
+        return [number for number, place in enumerate(self.places) if not os.path.isdir(self.tops[place])]
 
     def occupy(self, which, ranks):
         """Refuse what cannot fit with 5 % to spare for so many ranks, then make the folders of the run."""
         files = self.options.files
-        size = files * -(-self.options.bytes // BLOCK) * BLOCK
-        for place in [self.places[at] for at in which]:
+        blocks = -(-self.options.bytes // BLOCK)
+        size = files * blocks * BLOCK
+        for number in which:
+            place = self.places[number]
             need = filetools.fit(place, self.places, ranks * size, ranks * (files + 3))
             filetools.claim(self.tops[place])
             filetools.reserve(self.tops[place], need)
@@ -110,8 +128,9 @@ class Job:
         for index in range(options.files):
             with opened(self.source(rank, index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
                 for position in range(0, options.bytes, options.chunk):
-                    at = (self.begin(index) + position) % POOL
-                    write(handle, pool[at:at + min(options.chunk, options.bytes - position)])
+                    begin = (self.begin(index) + position) % POOL
+                    size = min(options.chunk, options.bytes - position)
+                    write(handle, pool[begin:begin + size])
                 os.fsync(handle)                        # a dirty page cannot be dropped
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         for tree in (folder, os.path.dirname(folder), self.tops[options.source]):
@@ -121,32 +140,42 @@ class Job:
         """(pages cached, pages, files looked at) of the files to be read."""
         if self.copies:
             os.mkdir(os.path.dirname(self.copied(0)))
-        found = [resident(self.source(writer, index)) for index in indices[:SAMPLE]]
-        return sum(there for there, _ in found), sum(pages for _, pages in found), len(found)
+        cached = pages = files = 0
+        for index in indices[:SAMPLE]:
+            there, of_file = resident(self.source(writer, index))
+            cached += there
+            pages += of_file
+            files += 1
+        return cached, pages, files
 
     def good(self, path, writer, index, copy=None):
         """Read a file in chunks and write them to the copy; whether it has exactly what the writer wrote."""
-        pool, buffer, at, length, same = self.pool(writer), self.buffer, self.begin(index), 0, True
+        pool, buffer = self.pool(writer), self.buffer
+        place, length, same = self.begin(index), 0, True
         with opened(path) as handle:
             count = os.readv(handle, [buffer])
             while count:
-                same = same and (buffer if count == len(buffer) else buffer[:count]) == pool[at:at + count]
+                piece = buffer if count == len(buffer) else buffer[:count]
+                same = same and piece == pool[place:place + count]
                 if copy is not None:
                     write(copy, memoryview(buffer)[:count])
-                at, length = (at + count) % POOL, length + count
+                place = (place + count) % POOL
+                length += count
                 count = os.readv(handle, [buffer])
         return same and length == self.options.bytes
 
     def transfer(self, writer, indices):
         """The timed work: (files that were not what was written, files read or copied)."""
-        wrong, done, until = 0, 0, self.team.met + (self.options.seconds or math.inf)
+        wrong = done = 0
+        until = self.team.met + (self.options.seconds or math.inf)
         for index in indices:
+            source = self.source(writer, index)
             if self.copies:
                 with opened(self.copied(index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as copy:
-                    wrong += not self.good(self.source(writer, index), writer, index, copy)
+                    wrong += not self.good(source, writer, index, copy)
                     os.fsync(copy)
             else:
-                wrong += not self.good(self.source(writer, index), writer, index)
+                wrong += not self.good(source, writer, index)
             done += 1
             if time.perf_counter() >= until:
                 break
@@ -154,12 +183,13 @@ class Job:
 
     def check(self, writer, indices):
         """Read the copies back, from the disk if the page cache lets go; the number of wrong ones."""
+        if not self.copies:
+            return 0
         wrong = 0
-        for index in indices if self.copies else ():
+        for index in indices:
             drop(self.copied(index))
             wrong += not self.good(self.copied(index), writer, index)
-        if self.copies:
-            remove(os.path.dirname(self.copied(0)))
+        remove(os.path.dirname(self.copied(0)))
         return wrong
 
     def clean(self):
@@ -168,7 +198,8 @@ class Job:
         for top in self.tops.values():
             own = os.path.join(top, f'rank-{self.team.rank:05d}')
             remove(own)
-            left += [plain(own)] if os.path.lexists(own) else []
+            if os.path.lexists(own):
+                left.append(plain(own))
             with contextlib.suppress(OSError):
                 if not any(name.startswith('rank-') for name in os.listdir(top)):
                     remove(top)
@@ -176,8 +207,9 @@ class Job:
 
     def close(self):
         """Remove the rest if NFS showed ranks that were gone."""
-        for top in self.tops.values() if self.team.rank == 0 else ():
-            remove(top)
+        if self.team.rank == 0:
+            for top in self.tops.values():
+                remove(top)
 
     def run(self):
         team = self.team
@@ -196,25 +228,47 @@ class Job:
         if team.rank == 0:
             caches(self, kind, rows)
             results(rows)
-        if wrong := sum(row[1] for row in rows):
+        wrong = sum(row.wrong for row in rows)
+        if wrong:
             raise Trouble(1, f'{wrong} files read were not what was written')
         return 0
 
     def settle(self, first):
         """Make the folders of the run: rank 0 for all, the first rank of each node where its node sees none."""
-        team, every, apart = self.team, range(len(self.places)), set()
+        team, apart = self.team, set()
+        every_place = range(len(self.places))
         if self.options.own_files:
             mine = self.hosts.count(self.hosts[team.rank])
-            team.step(lambda: team.rank == 0 and self.occupy(every, mine))
+            team.step(lambda: team.rank == 0 and self.occupy(every_place, mine))
             unseen = self.unseen()
             apart.update(*team.step(lambda: unseen))
             team.step(lambda: first and self.occupy(unseen, mine))
             self.reads_own = 0 in apart
-        team.step(lambda: team.rank == 0 and self.occupy([at for at in every if at not in apart], team.size))
+        shared = [place for place in every_place if place not in apart]
+        team.step(lambda: team.rank == 0 and self.occupy(shared, team.size))
+
+
+class Figures(NamedTuple):
+    """The figures of an iteration."""
+
+    seconds: float
+    rate: float                 # Mb/s
+    ns_per_byte: float          # of a rank
+    file_rate: float            # files a second
+
+
+class Iteration(NamedTuple):
+    """An iteration: its figures, files that were not what was written, and what was cached before."""
+
+    figures: Figures
+    wrong: int
+    cached: int                 # pages of files that were looked at
+    pages: int                  # of these files
+    files: int
 
 
 def iterate(job, number, writer):
-    """Print one iteration: (seconds, rate, ns a byte, files/s), wrong files, what was cached before."""
+    """Do one iteration, print and return it."""
     options, team, job.number = job.options, job.team, number
     indices = order(options.seed, number, team.rank, options.files)
     job.pool(writer)
@@ -224,48 +278,65 @@ def iterate(job, number, writer):
     start = team.met
     ends = team.step(job.transfer, writer, indices)
     seconds = round(max(team.step(lambda: team.met - start)), 9)
-    wrong, files = (sum(column) for column in zip(*ends))               # noqa: B905 (Python 3.9)
-    wrong += sum(team.step(job.check, writer, indices[:ends[team.rank][1]]))
+    wrong, files = sums(ends)
+    _, own_files = ends[team.rank]
+    wrong += sum(team.step(job.check, writer, indices[:own_files]))
     team.step(remove, job.population(team.rank))            # its reader is done, and the next needs its room
     moved = files * options.bytes
-    figures = seconds, moved * 8 / seconds / 1e6, seconds * team.size / moved * 1e9, files / seconds
+    figures = Figures(seconds, moved * 8 / seconds / 1e6, seconds * team.size / moved * 1e9, files / seconds)
     if team.rank == 0:
         say('iteration {} bytes {} files {} seconds {:.9f} rate {:.6f} Mb/s ns-per-byte {:.6f} file-rate {:.6f} '
             'wrong {}'.format(number, moved, files, *figures, wrong))
-    return figures, wrong, [sum(column) for column in zip(*cached)]     # noqa: B905
+    return Iteration(figures, wrong, *sums(cached))
+
+
+def sums(rows):
+    """Return the sum of each column."""
+    return [sum(column) for column in zip(*rows)]           # noqa: B905 (Python 3.9)
 
 
 def caches(job, kind, rows):
     """Say what is known of the page cache; the worst iteration counts."""
-    there, pages, files = max((cached for *_, cached in rows), key=lambda row: row[0] / max(row[1], 1))
-    share, known = there / max(pages, 1), 'no' if job.options.bytes >= LARGE else 'unknown'
-    why = f'{share:.1%} of the pages of {files} files in memory' + ('' if known == 'no' else ', inodes not known')
+    worst = max(rows, key=lambda row: row.cached / max(row.pages, 1))
+    share = worst.cached / max(worst.pages, 1)
+    why = f'{share:.1%} of the pages of {worst.files} files in memory'
+    answer = 'no'
+    if job.options.bytes < LARGE:
+        answer = 'unknown'
+        why += ', inodes not known'
     if share > 0.05:
-        known = 'yes'
-    elif not pages or OWN_CACHE.fullmatch(kind):
-        known, why = 'unknown', f'{kind} does not say'
-    say(f'source cached: {known}, {why}')
+        answer = 'yes'
+    elif not worst.pages or OWN_CACHE.fullmatch(kind):
+        answer, why = 'unknown', f'{kind} does not say'
+    say(f'source cached: {answer}, {why}')
 
 
 def header(job, nodes):
+    """Say what runs where; return the file system of the source."""
     options, team = job.options, job.team
-    kinds = [mount(place) for place in job.places]
-    places = zip(('source', 'destination'), job.places, kinds)          # noqa: B905
-    filetools.begin('fileset', {name: (place, device) for name, place, (_, device) in places}, {
-        'mode': options.mode, 'bytes': options.bytes, 'files': options.files, 'chunk': options.chunk,
-        'seed': options.seed, 'iterations': options.iterations, 'ranks': team.size, 'nodes': nodes,
-        **({'time limit': options.seconds} if options.seconds else {}),
-        'launch': team.launch, 'read from': 'other node' if nodes > 1 and not job.reads_own else 'own',
-        'python': platform.python_version(), 'mpi4py': team.mpi4py, 'mpi': team.mpi,
-        'source filesystem': kinds[0][0], 'destination filesystem': kinds[1][0] if job.copies else 'none'})
-    return kinds[0][0]
+    mounts = [mount(place) for place in job.places]
+    places = {}
+    for name, place, (_, device) in zip(('source', 'destination'), job.places, mounts):     # noqa: B905
+        places[name] = place, device
+    facts = {'mode': options.mode, 'bytes': options.bytes, 'files': options.files, 'chunk': options.chunk,
+             'seed': options.seed, 'iterations': options.iterations, 'ranks': team.size, 'nodes': nodes}
+    if options.seconds:
+        facts['time limit'] = options.seconds
+    facts['launch'] = team.launch
+    facts['read from'] = 'other node' if nodes > 1 and not job.reads_own else 'own'
+    facts.update({'python': platform.python_version(), 'mpi4py': team.mpi4py, 'mpi': team.mpi})
+    kinds = [kind for kind, _ in mounts]
+    facts['source filesystem'] = kinds[0]
+    facts['destination filesystem'] = kinds[1] if job.copies else 'none'
+    filetools.begin('fileset', places, facts)
+    return kinds[0]
 
 
 def results(rows):
-    columns = list(zip(*(figures for figures, *_ in rows)))             # noqa: B905
-    for name, column, places in (('seconds', 0, 9), ('rate', 1, 6), ('ns_per_byte', 2, 6), ('file_rate', 3, 6)):
-        say(f'{name} = {statistics.median(columns[column]):.{places}f}')
-    say(f'mismatches = {sum(wrong for _, wrong, _ in rows)}')
+    for name, places in (('seconds', 9), ('rate', 6), ('ns_per_byte', 6), ('file_rate', 6)):
+        middle = statistics.median(getattr(row.figures, name) for row in rows)
+        say(f'{name} = {middle:.{places}f}')
+    say(f'mismatches = {sum(row.wrong for row in rows)}')
     say(f'records = {len(rows)}')
     filetools.seal('fileset')
 
@@ -287,6 +358,7 @@ def arguments(parser, words):
     options = parser.parse_args(words)
     for name, least, most in (('bytes', 1, 1 << 50), ('files', 1, 10**6), ('chunk', 1, 1 << 30),
                               ('iterations', 1, 10**6), ('seconds', 0, 10**6), ('seed', 0, 1 << 53)):
-        if not least <= getattr(options, name) <= most:
-            parser.error(f'--{name} {getattr(options, name)}: must be {least} to {most}')
+        value = getattr(options, name)
+        if not least <= value <= most:
+            parser.error(f'--{name} {value}: must be {least} to {most}')
     return options

@@ -54,7 +54,8 @@ def begin(program, places, options):
 
 
 def seal(program):
-    print(f'crc32 = {zlib.crc32(chr(10).join(sealed).encode()):08x}\n{program}: end of results', flush=True)
+    checksum = zlib.crc32('\n'.join(sealed).encode())
+    print(f'crc32 = {checksum:08x}\n{program}: end of results', flush=True)
 
 
 def plain(text):
@@ -163,12 +164,13 @@ def resident(path):
     """(pages of a file in this node's page cache, pages of the file); (0, 0): nobody knows."""
     with contextlib.suppress(OSError), opened(path) as handle, \
             mmap.mmap(handle, 0, access=mmap.ACCESS_COPY) as pages:     # opened to write, it might take locks
-        there = (ctypes.c_ubyte * -(-len(pages) // mmap.PAGESIZE))()
-        view = (ctypes.c_char * len(pages)).from_buffer(pages)
-        answer = libc.mincore(ctypes.byref(view), ctypes.c_size_t(len(pages)), there)
+        size = len(pages)
+        flags = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()          # one a page: in the cache or not
+        view = (ctypes.c_char * size).from_buffer(pages)
+        failed = libc.mincore(ctypes.byref(view), ctypes.c_size_t(size), flags)
         del view                                        # or the mapping cannot be closed
-        if answer == 0:
-            return len(there) - bytes(there).count(0), len(there)
+        if not failed:
+            return len(flags) - bytes(flags).count(0), len(flags)
     return 0, 0
 
 
@@ -187,28 +189,38 @@ class Team:
     """The ranks of this run. All wait by polling: within MPI, a signal would be seen too late to clean up."""
 
     def __init__(self, mpi=True):
-        self.comm, self.rank, self.size, self.met, self.left = None, 0, 1, 0.0, False
+        self.comm, self.rank, self.size = None, 0, 1
+        self.met = 0.0                  # when all were in one place last
+        self.left = False               # another rank has
         self.mpi4py = self.mpi = 'none'
-        self.launch, self.apart = 'one rank', ''
+        self.launch = 'one rank'
+        self.apart = ''                 # why the ranks do not know of one another
         if not mpi:
             return
-        tasks = next((int(os.environ[name]) for name in TASKS if os.environ.get(name, '').isdecimal()), 0)
+        tasks = launched()
         why = 'no launcher'
         try:
-            import mpi4py
-            from mpi4py import MPI
-            self.comm, self.mpi4py = MPI.COMM_WORLD, mpi4py.__version__
-            self.mpi = ' '.join(re.split('[,\n]', MPI.Get_library_version())[0].split())
-            self.rank, self.size = self.comm.rank, self.comm.size
-            self.farewell = self.comm.Dup()
+            self.join()
         except ImportError:
             why = 'mpi4py is absent'
         except RuntimeError:                            # a wheel of mpi4py looks for MPI when it is imported
             why = 'mpi4py finds no MPI library'
         self.launch = 'mpi' if self.comm and (tasks or self.size > 1) else f'one rank, {why}'
-        self.apart = tasks > 1 and self.size == 1 and (
-            f'the launcher started {tasks} tasks, but each is a run of its own: '
-            f'{"mpi4py is built for the MPI of another launcher" if self.comm else why}')
+        if tasks > 1 and self.size == 1:
+            if self.comm:
+                why = 'mpi4py is built for the MPI of another launcher'
+            self.apart = f'the launcher started {tasks} tasks, but each is a run of its own: {why}'
+
+    def join(self):
+        """Become one of the ranks that a launcher started."""
+        import mpi4py
+        from mpi4py import MPI
+        self.comm = MPI.COMM_WORLD
+        self.mpi4py = mpi4py.__version__
+        name = re.split('[,\n]', MPI.Get_library_version())[0]
+        self.mpi = ' '.join(name.split())
+        self.rank, self.size = self.comm.rank, self.comm.size
+        self.farewell = self.comm.Dup()
 
     def wait(self, request, pause=1e-4):
         """Wait for the other ranks; Trouble when one has left."""
@@ -229,12 +241,15 @@ class Team:
         if not self.comm:
             self.meet()
             return [answer]
-        data, sizes = pickle.dumps(answer), bytearray(8 * self.size)
+        data = pickle.dumps(answer)
+        sizes = bytearray(8 * self.size)
         self.wait(self.comm.Iallgather(len(data).to_bytes(8, sys.byteorder), sizes))
-        met, counts = self.met, list(memoryview(sizes).cast('Q'))
-        every = bytearray(sum(counts))
-        self.wait(self.comm.Iallgatherv(data, [every, counts]))
-        self.met, stream = met, io.BytesIO(every)
+        met = self.met
+        counts = list(memoryview(sizes).cast('Q'))
+        pickles = bytearray(sum(counts))
+        self.wait(self.comm.Iallgatherv(data, [pickles, counts]))
+        self.met = met
+        stream = io.BytesIO(pickles)
         return [pickle.load(stream) for _ in counts]
 
     def step(self, work, *arguments):
@@ -246,20 +261,32 @@ class Team:
             trouble = error.args
         except (OSError, MemoryError) as error:
             trouble = 1, plain(f'rank {self.rank} on {platform.node()}: {str(error) or type(error).__name__}')
-        said = self.gather((answer, trouble))
-        for _, trouble in said:
+        ends = self.gather((answer, trouble))
+        for _, trouble in ends:
             if trouble:
                 raise Trouble(*trouble)
-        return [answer for answer, _ in said]
+        return [answer for answer, _ in ends]
 
     def leave(self, status):
         """End out of step with the other ranks: tell them, and give them time to clean up."""
-        if self.size > 1:
-            told = [self.farewell.isend(None, other) for other in range(self.size) if other != self.rank]
-            request, until = self.farewell.Ibarrier(), time.monotonic() + PATIENCE
-            while not request.Test():
-                time.sleep(0.01)
-                if time.monotonic() > until:
-                    self.comm.Abort(status)
-            del told
-            os._exit(status)            # MPI's own end would wait for barriers that were left
+        if self.size == 1:
+            return
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        messages = [self.farewell.isend(None, rank) for rank in others]
+        request = self.farewell.Ibarrier()
+        until = time.monotonic() + PATIENCE
+        while not request.Test():
+            time.sleep(0.01)
+            if time.monotonic() > until:
+                self.comm.Abort(status)
+        del messages                    # MPI needs them until here
+        os._exit(status)                # MPI's own end would wait for barriers that were left
+
+
+def launched():
+    """Return how many tasks the launcher started, as it tells them; 0 without one."""
+    for name in TASKS:
+        value = os.environ.get(name, '')
+        if value.isdecimal():
+            return int(value)
+    return 0

@@ -50,11 +50,12 @@ class Talk:
 
 def write(path, size):
     """Write a file that cannot be compressed, with fsync; the seconds."""
-    block, begin = bytearray(os.urandom(CHUNK)), time.perf_counter()
+    block = bytearray(os.urandom(CHUNK))
+    begin = time.perf_counter()
     with filetools.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as out:
-        for at in range(0, size, CHUNK):
-            block[:8] = at.to_bytes(8, 'little')
-            filetools.write(out, memoryview(block)[:size - at])
+        for position in range(0, size, CHUNK):
+            block[:8] = position.to_bytes(8, 'little')
+            filetools.write(out, memoryview(block)[:size - position])
         os.fsync(out)
     return time.perf_counter() - begin
 
@@ -68,9 +69,9 @@ def read(path, use=len):
 
 
 def digest(path):
-    found = hashlib.sha256()
-    read(path, found.update)
-    return found.hexdigest()
+    checksum = hashlib.sha256()
+    read(path, checksum.update)
+    return checksum.hexdigest()
 
 
 def cached(path):
@@ -98,15 +99,15 @@ def ciphered(data, cipher, client):
 
 def send(path, data, size):
     with open(path, 'rb', buffering=0) as file:
-        if not isinstance(data, ssl.SSLSocket):
-            sent = data.sendfile(file)
-        else:
+        if isinstance(data, ssl.SSLSocket):
             sent = 0
             while part := file.read(CHUNK):
                 data.sendall(part)
                 sent += len(part)
-        if sent != size:
-            raise Trouble(1, f'{sent} bytes of {size} were sent')
+        else:
+            sent = data.sendfile(file)
+    if sent != size:
+        raise Trouble(1, f'{sent} bytes of {size} were sent')
 
 
 def receive(path, data, size):
@@ -132,16 +133,26 @@ def at_once(options):
         if conn.recv(1) != b's':
             raise Trouble(1, 'the other pairs went away')
         return
-    door = next(opened for opened in map(tcp.listen, tcp.doors(token)) if opened)
-    door.settimeout(tcp.PATIENCE)
-    others = []
-    while len(others) < options.at_once - 1:
-        conn, _ = door.accept()
-        conn.sendall(f'{token} - 0\n'.encode())
-        if conn.recv(2) == b'go':
-            others.append(conn)
+    door = open_door(token)
+    others = [greeted(door, token, 0) for _ in range(options.at_once - 1)]
     for conn in others:
         conn.sendall(b's')
+
+
+def open_door(token):
+    """Listen where others find this end."""
+    door = next(opened for opened in map(tcp.listen, tcp.doors(token)) if opened)
+    door.settimeout(tcp.PATIENCE)
+    return door
+
+
+def greeted(door, token, port):
+    """The connection of the next one that knows the token; it is sent the port for data."""
+    while True:
+        conn, _ = door.accept()
+        conn.sendall(f'{token} - {port}\n'.encode())
+        if conn.recv(2) == b'go':
+            return conn
 
 
 class Job:
@@ -176,17 +187,12 @@ class Job:
 
     def serve(self):
         """Wait for the client: connections for words and for data."""
-        options = self.options
-        door = next(opened for opened in map(tcp.listen, tcp.doors(options.token)) if opened)
+        door = open_door(self.options.token)
         receiving = socket.create_server(('', 0))
-        door.settimeout(tcp.PATIENCE)
-        while True:
-            conn, _ = door.accept()
-            conn.sendall(f'{options.token} - {receiving.getsockname()[1]}\n'.encode())
-            if conn.recv(2) == b'go':
-                break
+        conn = greeted(door, self.options.token, receiving.getsockname()[1])
         receiving.settimeout(tcp.PATIENCE)
-        return conn, receiving.accept()[0]
+        data, _ = receiving.accept()
+        return conn, data
 
     def find(self):
         """Connect to the server, as serve() waits for it."""
@@ -198,16 +204,18 @@ class Job:
         options = self.options
         place = options.source if self.sends else options.destination
         filetools.sweep(place)
-        size = options.bytes * (2 if options.disks and not self.sends else 1)
-        need = filetools.fit(place, [place], size, 2)
+        files = 2 if options.disks and not self.sends else 1
+        need = filetools.fit(place, [place], files * options.bytes, 2)
         self.folder = os.path.join(place, filetools.unique())
         filetools.claim(self.folder)
         filetools.reserve(self.folder, need)
-        return filetools.mount(place)[0]
+        kind, _ = filetools.mount(place)
+        return kind
 
     def take_part(self, talk, data):
         """Do one end's part; what it measured."""
-        options, mine = self.options, {'kind': self.occupy(), 'node': self.node}
+        options = self.options
+        mine = {'kind': self.occupy(), 'node': self.node}
         path = os.path.join(self.folder, 'file')
         if self.sends:
             write(path, options.bytes)
@@ -216,7 +224,8 @@ class Job:
         talk.hear()
         if self.client:
             at_once(options)
-        busy, start = tcp.ticks(), time.perf_counter()
+        busy = tcp.ticks()
+        start = time.perf_counter()
         if self.client:
             talk.say(go=True)
         else:
@@ -239,26 +248,28 @@ class Job:
         return mine
 
     def clean(self):
-        if self.folder:
-            filetools.remove(self.folder)
-        return [filetools.plain(self.folder)] if self.folder and os.path.lexists(self.folder) else []
+        if not self.folder:
+            return []
+        filetools.remove(self.folder)
+        return [filetools.plain(self.folder)] if os.path.lexists(self.folder) else []
 
     def close(self):
         """Nothing is left to the other end."""
 
 
 def results(options, data, mine, theirs):
-    ends = (mine, theirs) if options.direction == 'inbound' else (theirs, mine)
+    source, destination = (mine, theirs) if options.direction == 'inbound' else (theirs, mine)
     tcp.say(f'parity-transfer 1 {options.direction} bytes {options.bytes}')
-    for name, end in zip(('source', 'destination'), ends):      # noqa: B905 (Python 3.9)
+    for name, end in (('source', source), ('destination', destination)):
         tcp.say(f'{name} on {end["node"]} filesystem {end["kind"]} sha256 {end["digest"]}')
     if options.cipher:
         tcp.say(f'cipher {data.cipher()[0]}')
-    tcp.say(f'source cached {ends[0]["cached"]:.2f} %')
+    tcp.say(f'source cached {source["cached"]:.2f} %')
     tcp.say(f'seconds {mine["seconds"]:.6f} busiest {mine["busiest"]:.1f} %')
     if options.disks:
-        tcp.say(f'read {ends[0]["disk"]:.6f} written {ends[1]["disk"]:.6f}')
-    print(f'parity-transfer-crc32 {zlib.crc32(chr(10).join(tcp.sealed).encode()):08x}', flush=True)
+        tcp.say(f'read {source["disk"]:.6f} written {destination["disk"]:.6f}')
+    checksum = zlib.crc32('\n'.join(tcp.sealed).encode())
+    print(f'parity-transfer-crc32 {checksum:08x}', flush=True)
 
 
 def arguments(parser, words):

@@ -89,7 +89,10 @@ class Card:
     """A device: what it told, and the ``handle`` by which its driver knows it."""
 
     def __init__(self, handle, **told):
-        self.handle, self.samples, self.known, self.run = handle, [], set(), None
+        self.handle = handle
+        self.samples = []
+        self.known = set()      # processes that it had before
+        self.run = None         # the command for it alone
         self.told = dict({'index': 0, 'uuid': '', 'bus': ''}, **STATIC)
         self.told.update(told, before=STATE, after=STATE)
 
@@ -129,14 +132,16 @@ class Nvml:
 
     def ask(self, card, name, *given, count=1, kind=c_uint):
         """Return the ``count`` numbers that the device tells, in a list if several; None for each unknown."""
-        found = [kind() for _ in range(count)]
-        known = self.answers(card, name, *given, *(byref(each) for each in found))
-        values = [each.value if known else None for each in found]
+        numbers = [kind() for _ in range(count)]
+        known = self.answers(card, name, *given, *map(byref, numbers))
+        values = [number.value if known else None for number in numbers]
         return values if count > 1 else values[0]
 
     def text(self, card, name):
-        found = ctypes.create_string_buffer(96)
-        return found.value.decode(errors='replace') if self.answers(card, name, found, c_uint(96)) else ''
+        buffer = ctypes.create_string_buffer(96)
+        if not self.answers(card, name, buffer, c_uint(96)):
+            return ''
+        return buffer.value.decode(errors='replace')
 
     def cards(self):
         count = c_uint()
@@ -144,36 +149,57 @@ class Nvml:
         for index in range(count.value):
             handle = ctypes.c_void_p()
             code = self.call('nvmlDeviceGetHandleByIndex_v2', c_uint(index), byref(handle))
-            if code != NO_PERMISSION:           # the device of another job
-                card = Card(handle, error=self.said(code) if code else '')
-                yield card
-                if not code:
-                    self.describe(card)
+            if code == NO_PERMISSION:           # the device of another job
+                continue
+            card = Card(handle, error=self.said(code) if code else '')
+            yield card
+            if not code:
+                self.describe(card)
 
     def describe(self, card):
-        pci, memory, ask = Pci(), (c_ulonglong * 3)(), self.ask     # nvmlMemory_t: total, free, used
+        """Note what a device tells of itself."""
+        pci = Pci()
         if self.answers(card, 'nvmlDeviceGetPciInfo_v3', byref(pci)):
             card.told['bus'] = pci.text.decode(errors='replace')
-        major, minor = ask(card, 'nvmlDeviceGetCudaComputeCapability', count=2)
-        arch, cores = '' if major is None else f'sm_{major}{minor}', ask(card, 'nvmlDeviceGetNumGpuCores')
-        known = self.answers(card, 'nvmlDeviceGetMemoryInfo', byref(memory))
-        mig = ask(card, 'nvmlDeviceGetMigMode', count=2)[0]
-        enforced, default = (ask(card, f'nvmlDeviceGet{name}Limit') for name in ('EnforcedPower',
-                                                                                 'PowerManagementDefault'))
-        links = self.fields(card, [NVLINKS, NVLINK_SPEED])
-        speed = links[NVLINK_SPEED] or self.fields(card, [NVLINK_SPEED_OF])[NVLINK_SPEED_OF]
+        self.describe_processor(card)
+        self.describe_memory(card)
+        self.describe_links(card)
+        self.describe_power(card)
         if self.events and self.answers(card, 'nvmlDeviceRegisterEvents', c_ulonglong(XID_ERROR), self.events):
             card.told['xids'] = []
-        card.told.update(
-            uuid=self.text(card, 'nvmlDeviceGetUUID'), name=self.text(card, 'nvmlDeviceGetName'), arch=arch,
-            mig=None if mig is None else mig == 1, units=cores // CORES[arch] if cores and arch in CORES else None,
-            clock_mhz=ask(card, 'nvmlDeviceGetMaxClockInfo', SM),
-            memory_clock_mhz=ask(card, 'nvmlDeviceGetMaxClockInfo', MEMORY),
-            memory_bus_bits=ask(card, 'nvmlDeviceGetMemoryBusWidth'), memory_bytes=memory[0] if known else None,
-            pcie_gen=ask(card, 'nvmlDeviceGetMaxPcieLinkGeneration'),
-            pcie_width=ask(card, 'nvmlDeviceGetMaxPcieLinkWidth'), nvlinks=links[NVLINKS], nvlink_mbps=speed,
-            power_limit_w=None if enforced is None else enforced / 1000,
-            power_limit_default_w=None if default is None else default / 1000)
+        card.told['uuid'] = self.text(card, 'nvmlDeviceGetUUID')
+        card.told['name'] = self.text(card, 'nvmlDeviceGetName')
+
+    def describe_processor(self, card):
+        major, minor = self.ask(card, 'nvmlDeviceGetCudaComputeCapability', count=2)
+        arch = '' if major is None else f'sm_{major}{minor}'
+        cores = self.ask(card, 'nvmlDeviceGetNumGpuCores')
+        mig, _ = self.ask(card, 'nvmlDeviceGetMigMode', count=2)
+        card.told['arch'] = arch
+        card.told['units'] = cores // CORES[arch] if cores and arch in CORES else None
+        card.told['mig'] = None if mig is None else mig == 1
+        card.told['clock_mhz'] = self.ask(card, 'nvmlDeviceGetMaxClockInfo', SM)
+
+    def describe_memory(self, card):
+        memory = (c_ulonglong * 3)()            # nvmlMemory_t: total, free, used
+        known = self.answers(card, 'nvmlDeviceGetMemoryInfo', byref(memory))
+        card.told['memory_bytes'] = memory[0] if known else None
+        card.told['memory_clock_mhz'] = self.ask(card, 'nvmlDeviceGetMaxClockInfo', MEMORY)
+        card.told['memory_bus_bits'] = self.ask(card, 'nvmlDeviceGetMemoryBusWidth')
+
+    def describe_links(self, card):
+        links = self.fields(card, [NVLINKS, NVLINK_SPEED])
+        speed = links[NVLINK_SPEED] or self.fields(card, [NVLINK_SPEED_OF])[NVLINK_SPEED_OF]
+        card.told['pcie_gen'] = self.ask(card, 'nvmlDeviceGetMaxPcieLinkGeneration')
+        card.told['pcie_width'] = self.ask(card, 'nvmlDeviceGetMaxPcieLinkWidth')
+        card.told['nvlinks'] = links[NVLINKS]
+        card.told['nvlink_mbps'] = speed
+
+    def describe_power(self, card):
+        enforced = self.ask(card, 'nvmlDeviceGetEnforcedPowerLimit')
+        default = self.ask(card, 'nvmlDeviceGetPowerManagementDefaultLimit')
+        card.told['power_limit_w'] = watts(enforced)
+        card.told['power_limit_default_w'] = watts(default)
 
     def watch(self, cards):
         """Note the XIDs that came since the devices were described."""
@@ -192,39 +218,64 @@ class Nvml:
         return sum(known) if known else None
 
     def state(self, card):
+        """Return the model State of a device."""
         _, _, pending, failed = self.ask(card, 'nvmlDeviceGetRemappedRows', count=4)
-        found = self.fields(card, [ENERGY, RECOVERY, *self.counters.values()])
-        action, count = found[RECOVERY], c_uint(1024)
-        processes = (Process * count.value)()
-        known = self.answers(card, 'nvmlDeviceGetComputeRunningProcesses_v3', byref(count), processes)
+        fields = self.fields(card, [ENERGY, RECOVERY, *self.counters.values()])
+        slowed = {why: fields[field] for why, field in self.counters.items()}
+        ecc = self.ask(card, 'nvmlDeviceGetTotalEccErrors', UNCORRECTED, VOLATILE, kind=c_ulonglong)
         return {
-            'uncorrected': self.ask(card, 'nvmlDeviceGetTotalEccErrors', UNCORRECTED, VOLATILE, kind=c_ulonglong),
+            'uncorrected': ecc,
             'rows_pending': None if pending is None else bool(pending),
             'rows_failed': None if failed is None else bool(failed),
-            'recovery': None if action is None else dict(enumerate(ACTIONS)).get(action, f'action {action}'),
-            'energy_mj': found[ENERGY],
-            'slowed_ns': dict(SLOWED, **{why: found[field] for why, field in self.counters.items()}),
+            'recovery': action(fields[RECOVERY]),
+            'energy_mj': fields[ENERGY],
+            'slowed_ns': dict(SLOWED, **slowed),
             'nvlink_errors': self.nvlink_errors(card),
-            'processes': sorted(each.pid for each in processes[:count.value]) if known else None}
+            'processes': self.processes(card)}
+
+    def processes(self, card):
+        """Return the processes that use a device, sorted; None if not told."""
+        count = c_uint(1024)
+        processes = (Process * count.value)()
+        if not self.answers(card, 'nvmlDeviceGetComputeRunningProcesses_v3', byref(count), processes):
+            return None
+        return sorted(process.pid for process in processes[:count.value])
 
     def fields(self, card, ids, scope=0):
         """Return {id: value} of field values; None for each that is not told."""
-        values = (Field * len(ids))(*(Field(id=each, scope=scope) for each in ids))
+        values = (Field * len(ids))(*(Field(id=number, scope=scope) for number in ids))
         known = self.answers(card, 'nvmlDeviceGetFieldValues', c_int(len(ids)), values)
-        return {each.id: WHOLE[each.type](each.value).value
-                if known and each.code == SUCCESS and each.type in WHOLE else None for each in values}
+        found = {}
+        for field in values:
+            is_told = known and field.code == SUCCESS and field.type in WHOLE
+            found[field.id] = WHOLE[field.type](field.value).value if is_told else None
+        return found
 
     def load(self, card):
-        used = (c_uint * 2)()                   # nvmlUtilization_t: kernels, memory
-        power, reasons = self.ask(card, 'nvmlDeviceGetPowerUsage'), c_ulonglong()
-        told = self.answers(card, 'nvmlDeviceGetCurrentClocksEventReasons', byref(reasons))
-        return {'busy': used[0] if self.answers(card, 'nvmlDeviceGetUtilizationRates', byref(used)) else None,
+        """Return a sample of a device under load."""
+        utilization = (c_uint * 2)()            # nvmlUtilization_t: kernels, memory
+        busy_is_told = self.answers(card, 'nvmlDeviceGetUtilizationRates', byref(utilization))
+        reasons = c_ulonglong()
+        reasons_are_told = self.answers(card, 'nvmlDeviceGetCurrentClocksEventReasons', byref(reasons))
+        return {'busy': utilization[0] if busy_is_told else None,
                 'clock_mhz': self.ask(card, 'nvmlDeviceGetClockInfo', SM),
                 'temperature_c': self.ask(card, 'nvmlDeviceGetTemperature', 0),
-                'power_w': None if power is None else power / 1000,
-                'clocks_set': bool(reasons.value & CLOCKS_SET) if told else None,
+                'power_w': watts(self.ask(card, 'nvmlDeviceGetPowerUsage')),
+                'clocks_set': bool(reasons.value & CLOCKS_SET) if reasons_are_told else None,
                 'pcie_gen': self.ask(card, 'nvmlDeviceGetCurrPcieLinkGeneration'),
                 'pcie_width': self.ask(card, 'nvmlDeviceGetCurrPcieLinkWidth')}
+
+
+def watts(milliwatts):
+    """Return a power in W; None where it is not told."""
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def action(number):
+    """Return the words for nvmlDeviceGpuRecoveryAction_t; None where it is not told."""
+    if number is None:
+        return None
+    return ACTIONS[number] if number < len(ACTIONS) else f'action {number}'
 
 
 def counters(driver):
@@ -256,16 +307,20 @@ class Smi:
         said = output('nvidia-smi', *options, f'--query-gpu={what}', '--format=csv,noheader,nounits')
         if not said or 'Unknown Error' in said or 'GPU is lost' in said:
             raise OSError(said or 'it says nothing')
-        words = [[word.strip() for word in line.split(',')] for line in said.splitlines()]
-        return [[None if re.match(r'\[.*\]$|N/A$', word) else word for word in line] for line in words]
+        lines = []
+        for line in said.splitlines():
+            words = [word.strip() for word in line.split(',')]
+            lines.append([None if re.match(r'\[.*\]$|N/A$', word) else word for word in words])
+        return lines
 
     def ask(self, card, **names):
         """Return the answers by our names; note an error."""
         try:
             (words,) = self.query(','.join(names.values()), f'--id={card.handle}')
         except (OSError, ValueError) as err:
-            card.told['error'], words = str(err), [None] * len(names)
-        return {name: number(words[at]) for at, name in enumerate(names)}
+            card.told['error'] = str(err)
+            words = [None] * len(names)
+        return {name: number(words[place]) for place, name in enumerate(names)}
 
     def cards(self):
         for uuid, bus in self.query('uuid,pci.bus_id'):
@@ -283,9 +338,10 @@ class Smi:
         return dict(STATE, **self.ask(card, uncorrected='ecc.errors.uncorrected.volatile.total'))
 
     def load(self, card):
-        return self.ask(card, busy='utilization.gpu', clock_mhz='clocks.sm', temperature_c='temperature.gpu',
-                        power_w='power.draw', pcie_gen='pcie.link.gen.current',
-                        pcie_width='pcie.link.width.current') | {'clocks_set': None}
+        sample = self.ask(card, busy='utilization.gpu', clock_mhz='clocks.sm', temperature_c='temperature.gpu',
+                          power_w='power.draw', pcie_gen='pcie.link.gen.current',
+                          pcie_width='pcie.link.width.current')
+        return dict(sample, clocks_set=None)
 
 
 def number(word):
@@ -329,7 +385,12 @@ class Driver:
     """All devices of the node. Nothing that goes wrong here reaches the command: the report says it."""
 
     def __init__(self):
-        self.source, self.cards, self.at, self.hung, self.seconds, self.why = None, [], None, False, 0.0, []
+        self.source = None
+        self.cards = []
+        self.at = None          # the device that is being asked
+        self.hung = False
+        self.seconds = 0.0
+        self.why = []
         for kind in (Nvml, Smi, AmdSmi, RocmSmi):
             if not self.source:
                 self.guard(kind.source, lambda kind=kind: self.take(kind()))
@@ -361,7 +422,7 @@ class Driver:
             why.append(f'no answer in {PATIENCE} s')
             if self.at:
                 self.at.told['error'] = why[0]
-        self.why += [f'{name}: {each}' for each in why]
+        self.why += [f'{name}: {reason}' for reason in why]
 
     def every(self, read):
         """Call ``read`` with each device that answers."""
@@ -370,13 +431,16 @@ class Driver:
                 self.at = card
                 if not card.told['error']:
                     read(card)
-        self.guard(self.source and self.source.source, body)
+        self.guard_source(body)
+
+    def guard_source(self, read):
+        self.guard(self.source and self.source.source, read)
 
     def before(self):
         def read(card):
-            found = self.source.state(card)
-            card.known = set(found['processes'] or ())
-            card.told['before'] = card.told['after'] = found
+            state = self.source.state(card)
+            card.known = set(state['processes'] or ())
+            card.told['before'] = card.told['after'] = state
         self.every(read)
         self.ports = port_errors()
         self.began = time.monotonic()
@@ -388,64 +452,75 @@ class Driver:
         self.seconds = time.monotonic() - self.began
 
         def read(card):
-            found = self.source.state(card)
-            if found['processes']:
-                found['processes'] = [pid for pid in found['processes'] if pid in card.known or foreign(pid)]
-            card.told['after'] = found
+            state = self.source.state(card)
+            if state['processes']:
+                state['processes'] = [pid for pid in state['processes'] if pid in card.known or foreign(pid)]
+            card.told['after'] = state
         self.every(read)
-        self.guard(self.source and self.source.source, lambda: self.source and self.source.watch(self.cards))
+        self.guard_source(lambda: self.source and self.source.watch(self.cards))
 
     def report(self):
         """Return the report as JSON; its last key is the CRC-32 of the others."""
         for card in self.cards:
             card.told['during'] = extremes(card.samples)
-        found = {'node': os.uname().nodename, 'source': self.source.source if self.source else 'none',
-                 'why': '; '.join(self.why), 'driver': self.source.driver if self.source else '',
-                 'seconds': self.seconds, 'infiniband': grown(self.ports, port_errors()),
-                 'devices': [card.told for card in self.cards]}
-        found['crc32'] = format(zlib.crc32(json.dumps(found, sort_keys=True).encode()), '08x')
-        return json.dumps(found, indent=1) + '\n'
+        report = {'node': os.uname().nodename, 'source': 'none', 'why': '; '.join(self.why), 'driver': '',
+                  'seconds': self.seconds, 'infiniband': grown(self.ports, port_errors()),
+                  'devices': [card.told for card in self.cards]}
+        if self.source:
+            report.update(source=self.source.source, driver=self.source.driver)
+        checksum = zlib.crc32(json.dumps(report, sort_keys=True).encode())
+        report['crc32'] = format(checksum, '08x')
+        return json.dumps(report, indent=1) + '\n'
 
 
 def port_errors():
     """Return the counters of errors of each InfiniBand port of the node, by its name."""
-    found = {}
+    ports = {}
     for port in glob.glob('/sys/class/infiniband/*/ports/*'):
         device, number = port.split('/')[4::2]
         for name in PORT_ERRORS:
             try:
                 with open(f'{port}/counters/{name}') as file:
-                    found.setdefault(f'{device} port {number}', {})[name] = int(file.read())
+                    ports.setdefault(f'{device} port {number}', {})[name] = int(file.read())
             except (OSError, ValueError):
                 pass
-    return found
+    return ports
 
 
 def grown(before, after):
     """Return the counters of each port that grew, by how much."""
-    grew = {port: {name: count - before.get(port, {}).get(name, count) for name, count in now.items()}
-            for port, now in after.items()}
-    return {port: {name: by for name, by in now.items() if by} for port, now in grew.items()}
+    grew = {}
+    for port, counts in after.items():
+        grew[port] = {}
+        for name, count in counts.items():
+            by = count - before.get(port, {}).get(name, count)
+            if by:
+                grew[port][name] = by
+    return grew
 
 
 def by_bus(cards):
     """Return the devices by bus, and one without keeps its place; each index is the place."""
-    found = sorted((card for card in cards if card.told['bus']), key=lambda card: card.told['bus'])
-    for at, card in enumerate(cards):
+    ordered = sorted((card for card in cards if card.told['bus']), key=lambda card: card.told['bus'])
+    for place, card in enumerate(cards):
         if not card.told['bus']:
-            found.insert(at, card)
-    for at, card in enumerate(found):
-        card.told['index'] = at
-    return found
+            ordered.insert(place, card)
+    for place, card in enumerate(ordered):
+        card.told['index'] = place
+    return ordered
 
 
 def visible(cards):
     """Return the devices that CUDA_VISIBLE_DEVICES names by UUID, or by place on the bus; all without it."""
-    named = [word.strip() for word in os.environ.get('CUDA_VISIBLE_DEVICES', '').split(',')]
-    if not all(re.match(r'\d+$|GPU-', word) for word in named):
+    names = [word.strip() for word in os.environ.get('CUDA_VISIBLE_DEVICES', '').split(',')]
+    if not all(re.match(r'\d+$|GPU-', name) for name in names):
         return cards
-    return [card for at, card in enumerate(cards) if str(at) in named
-            or any(word.startswith('GPU-') and card.told['uuid'].startswith(word) for word in named)]
+    beginnings = tuple(name for name in names if name.startswith('GPU-'))
+    seen = []
+    for place, card in enumerate(cards):
+        if str(place) in names or card.told['uuid'].startswith(beginnings):
+            seen.append(card)
+    return seen
 
 
 def foreign(pid):
@@ -458,17 +533,27 @@ def foreign(pid):
 
 def extremes(samples):
     """Return the model Load of a device's samples: clocks and PCIe of those under load, heat and power of all."""
-    busy = [each for each in samples if (each['busy'] or 0) >= BUSY]
-
-    def of(name, among=busy):
-        return sorted(each[name] for each in among if each[name] is not None) or [None]
-
-    clocks, settings = of('clock_mhz'), of('clocks_set')
+    busy = [sample for sample in samples if (sample['busy'] or 0) >= BUSY]
+    clocks = known(busy, 'clock_mhz')
+    settings = known(busy, 'clocks_set')
     half = len(clocks) // 2
-    return {'samples': len(busy), 'clock_mhz': clocks[0] and (clocks[half] + clocks[-half - 1]) / 2,
-            'lowest_clock_mhz': clocks[0], 'temperature_c': of('temperature_c', samples)[-1],
-            'power_w': of('power_w', samples)[-1], 'clocks_set': settings[len(settings) // 2],
-            'pcie_gen': of('pcie_gen')[-1], 'pcie_width': of('pcie_width')[-1]}
+    median = (clocks[half] + clocks[-half - 1]) / 2 if clocks else None
+    return {'samples': len(busy), 'clock_mhz': median,
+            'lowest_clock_mhz': clocks[0] if clocks else None,
+            'temperature_c': largest(samples, 'temperature_c'),
+            'power_w': largest(samples, 'power_w'),
+            'clocks_set': settings[len(settings) // 2] if settings else None,
+            'pcie_gen': largest(busy, 'pcie_gen'), 'pcie_width': largest(busy, 'pcie_width')}
+
+
+def known(samples, name):
+    """Return the values of samples that the driver told, sorted."""
+    return sorted(sample[name] for sample in samples if sample[name] is not None)
+
+
+def largest(samples, name):
+    """Return the largest value of the samples; None where none is known."""
+    return max(known(samples, name), default=None)
 
 
 def start(command, **options):
@@ -496,7 +581,9 @@ def wait(driver):
 
 def ended(run):
     """Return the exit code of a command as a shell has it."""
-    return 127 if not run else run.returncode if run.returncode >= 0 else 128 - run.returncode
+    if not run:
+        return 127
+    return run.returncode if run.returncode >= 0 else 128 - run.returncode
 
 
 def each(driver, command):
@@ -504,20 +591,24 @@ def each(driver, command):
     cards = [card for card in driver.cards if not card.told['error']]
     for card in cards:
         card.output = tempfile.TemporaryFile()
-        card.run = start(command, stdout=card.output, stderr=subprocess.STDOUT, env=dict(
-            os.environ, CUDA_DEVICE_ORDER='PCI_BUS_ID', CUDA_VISIBLE_DEVICES=card.told['uuid']))
+        env = dict(os.environ, CUDA_DEVICE_ORDER='PCI_BUS_ID', CUDA_VISIBLE_DEVICES=card.told['uuid'])
+        card.run = start(command, stdout=card.output, stderr=subprocess.STDOUT, env=env)
     wait(driver)
     for card in cards:
         name = '{index} {uuid} {bus}'.format(**card.told)
         print(f'parity-device {name}', flush=True)
         card.output.seek(0)
-        said = card.output.read()
-        sys.stdout.buffer.write(said if said[-1:] in (b'', b'\n') else said + b'\n')
+        printed = card.output.read()
+        if printed and not printed.endswith(b'\n'):
+            printed += b'\n'
+        sys.stdout.buffer.write(printed)
         print(f'parity-device-end {name} exit {ended(card.run)}', flush=True)
     print(f'parity-devices-end {len(cards)}', flush=True)
     if not cards:
         print(f'gpus.py: no device answers: {"; ".join(driver.why)}', file=sys.stderr)
-    return next(filter(None, (ended(card.run) for card in cards)), 0 if cards else 1)
+        return 1
+    codes = [ended(card.run) for card in cards]
+    return next(filter(None, codes), 0)
 
 
 def main(mode='', *words):

@@ -23,10 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 def rounds(nodes):
     """All pairs of the nodes, in rounds of disjoint ones (the circle method); an odd one out rests."""
-    circle = list(nodes) + [None] * (len(nodes) % 2)
+    circle = list(nodes)
+    if len(circle) % 2:
+        circle.append(None)
+    half = len(circle) // 2
     for _ in range(len(circle) - 1):
-        half = len(circle) // 2
-        yield [(a, b) for a, b in zip(circle[:half], reversed(circle[half:])) if a and b]    # noqa: B905 (Python 3.9)
+        facing = zip(circle[:half], reversed(circle[half:]))            # noqa: B905 (Python 3.9)
+        yield [(one, other) for one, other in facing if one and other]
         circle.insert(1, circle.pop())
 
 
@@ -64,16 +67,18 @@ def one(options, pair):
     names = ' '.join(pair)
     ranks = f'ranks-{"-".join(pair)}'
     os.makedirs(ranks, exist_ok=True)
-    said = {'{pair}': ','.join(pair), '{first}': options.first}
-    program = [functools.reduce(lambda text, name: text.replace(name, said[name]), said, word)
-               for word in options.program]
+    program = []
+    for word in options.program:
+        program.append(word.replace('{pair}', ','.join(pair)).replace('{first}', options.first))
     program = ['./rank.sh', '--into', ranks, *program]
-    code, said = run(command(options.launcher, pair, program, options.cpus), options.limit)
+    code, printed = run(command(options.launcher, pair, program, options.cpus), options.limit)
     if code == 0 and len({words[1] for words in noted(ranks)}) != len(pair):
-        code, said = 125, said + f'the {len(pair)} ranks did not run on {len(pair)} nodes\n'
+        code = 125
+        printed += f'the {len(pair)} ranks did not run on {len(pair)} nodes\n'
     seconds = time.perf_counter() - start
-    said = said if said.endswith('\n') or not said else said + '\n'
-    return code, f'parity-pair {names}\n{said}parity-pair-end {names} exit {code} seconds {seconds:.3f}\n'
+    if printed and not printed.endswith('\n'):
+        printed += '\n'
+    return code, f'parity-pair {names}\n{printed}parity-pair-end {names} exit {code} seconds {seconds:.3f}\n'
 
 
 def run(arguments, limit):
@@ -81,14 +86,24 @@ def run(arguments, limit):
     with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors='replace') as process:
         try:
-            said, _ = process.communicate(timeout=limit)
-            return process.returncode, said
+            printed, _ = process.communicate(timeout=limit)
+            return process.returncode, printed
         except subprocess.TimeoutExpired:
             process.terminate()                     # the launcher ends its ranks
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
         process.kill()
         return 124, f'ended after {limit} s\n'
+
+
+def groups(options, nodes):
+    """The groups of nodes, in rounds of disjoint ones."""
+    if options.three:
+        return [[nodes[:3]]]
+    if options.disjoint:
+        half = len(nodes) // 2
+        return [list(zip(nodes[:half], nodes[half:]))]          # noqa: B905
+    return rounds(nodes)
 
 
 def noted(ranks):
@@ -114,19 +129,17 @@ def main(arguments):
     if options.half:
         cut = len(nodes) // 2
         nodes = nodes[:cut] if options.half == 'first' else nodes[cut:2 * cut]
-    if len(set(nodes)) < 2 or len(set(nodes)) < len(nodes) or options.in_flight < 1:
+    different = len(set(nodes))
+    if different < 2 or different < len(nodes) or options.in_flight < 1:
         parser.error(f'needs two nodes or more, each once, and one pair in flight or more: {" ".join(nodes)}')
     options.first = nodes[0]
     print(f'parity-pairs 1 nodes {len(nodes)} in-flight {options.in_flight}', flush=True)
     failed = 0
     with ThreadPoolExecutor(options.in_flight) as pool:
-        half = len(nodes) // 2
-        disjoint = list(zip(nodes[:half], nodes[half:]))        # noqa: B905 (Python 3.9)
-        for pairs in [[nodes[:3]]] if options.three else [disjoint] if options.disjoint else rounds(nodes):
-            ended = pool.map(lambda pair: one(options, pair), pairs)
-            for code, said in ended:
+        for pairs in groups(options, nodes):
+            for code, printed in pool.map(functools.partial(one, options), pairs):
                 failed += code != 0
-                print(said, end='', flush=True)
+                print(printed, end='', flush=True)
     print(f'parity-pairs-end failed {failed}')
     return 1 if failed else 0
 

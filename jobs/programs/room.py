@@ -72,15 +72,22 @@ def note_owner(folder, pid):
 def stale(tree):
     """Return whether a folder of this user belongs to a job that is over."""
     with contextlib.suppress(OSError):
-        state, where, who = os.lstat(tree), '', ''
+        state = os.lstat(tree)
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
             return False
-        with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as owner:
-            where, who = [*owner.read().split('\n'), '', ''][:2]
+        where, who = owner(tree)
         if where and who and where == machine():
             return process(who.split()[0]) != who
         return time.time() - state.st_ctime > AGE
     return False                                        # another job may have removed it by now
+
+
+def owner(tree):
+    """The machine and the process that note_owner noted; '' for what is not there."""
+    with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as file:
+        where, who, *_ = [*file.read().split('\n'), '']
+        return where, who
+    return '', ''
 
 
 def sweep(place):
@@ -90,35 +97,46 @@ def sweep(place):
             print(f'{path}: {error[1]}', file=sys.stderr)
 
     for name in os.listdir(place):
-        if OWN.match(name) and stale(os.path.join(place, name)):
-            shutil.rmtree(os.path.join(place, name), onerror=tell)
+        tree = os.path.join(place, name)
+        if OWN.match(name) and stale(tree):
+            shutil.rmtree(tree, onerror=tell)
 
 
 def free(filesystem, size, files):
-    state, there = os.statvfs(filesystem), shutil.disk_usage(filesystem).free
+    """Refuse a job for which there are not enough bytes or inodes."""
+    state = os.statvfs(filesystem)
     inodes = state.f_favail if state.f_files else math.inf          # 0: a file system that counts none
-    for need, have, unit in ((size, there, 'bytes'), (files, inodes, 'inodes')):
-        if SPARE * need > have:
-            raise Refused(f'not enough space: needs {math.ceil(SPARE * need)} {unit}, {have} free on {filesystem}')
+    demand_free(filesystem, size, shutil.disk_usage(filesystem).free, 'bytes')
+    demand_free(filesystem, files, inodes, 'inodes')
+
+
+def demand_free(filesystem, need, available, unit):
+    need = SPARE * need
+    if need > available:
+        raise Refused(f'not enough space: needs {math.ceil(need)} {unit}, {available} free on {filesystem}')
 
 
 def quota(filesystem, size, files):
     """Refuse a job that exceeds this user's quota; pass if no quota can be read."""
+    command = ['quota', '-u', '-w', '-p', '-v', '-f', mount(filesystem)[0]]
     try:
-        said = subprocess.run(['quota', '-u', '-w', '-p', '-v', '-f', mount(filesystem)[0]], timeout=30,
-                              capture_output=True, text=True).stdout
+        printed = subprocess.run(command, timeout=30, capture_output=True, text=True).stdout
     except (OSError, subprocess.TimeoutExpired):
         return
     # file system, blocks of 1 KiB, soft limit, hard limit, grace, files, soft limit, hard limit, grace
-    row = re.search(r'^\s*\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s*$', said, re.M)
+    row = re.search(r'^\s*\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s*$',
+                    printed, re.M)
     if row:
-        blocks, soft, hard, held, few, most = map(int, row.groups())
-        for need, used, limits, unit in ((size / 1024, blocks, (soft, hard), 'KiB'),
-                                         (files, held, (few, most), 'files')):
-            bound = min(filter(None, limits), default=math.inf)
-            if used + SPARE * need > bound:
-                raise Refused(f'quota of {bound} {unit} on {filesystem}: {used} used, needs '
-                              f'{math.ceil(need)} more')
+        blocks, soft_blocks, hard_blocks, inodes, soft_inodes, hard_inodes = map(int, row.groups())
+        demand_quota(filesystem, size / 1024, blocks, (soft_blocks, hard_blocks), 'KiB')
+        demand_quota(filesystem, files, inodes, (soft_inodes, hard_inodes), 'files')
+
+
+def demand_quota(filesystem, need, used, limits, unit):
+    """Refuse what exceeds a limit; 0 is none."""
+    bound = min(filter(None, limits), default=math.inf)
+    if used + SPARE * need > bound:
+        raise Refused(f'quota of {bound} {unit} on {filesystem}: {used} used, needs {math.ceil(need)} more')
 
 
 def kind(filesystem):
@@ -127,14 +145,16 @@ def kind(filesystem):
 
 def mount(filesystem):
     """Return (mount point, type, device) of the file system that holds the folder."""
-    place, best, found = os.path.realpath(filesystem), '', ('unknown', 'unknown')
+    place = os.path.realpath(filesystem)
+    deepest = '', 'unknown', 'unknown'
     with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
         for line in mounts:
             device, point, name = line.split(' ')[:3]
             point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
-            if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
-                best, found = point, (name, device)
-    return (best, *found)
+            holds = f'{place}/'.startswith(point.rstrip('/') + '/')
+            if holds and len(point) >= len(deepest[0]):
+                deepest = point, name, device
+    return deepest
 
 
 if __name__ == '__main__':

@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 import zlib
+from typing import NamedTuple
 
 PATIENCE = 60                           # seconds that the other end, or the end of a run, may be late
 DOORS = 16                              # ports that the server may be behind, if others use the first
@@ -112,8 +113,10 @@ def is_open(port):
     """Return whether something listens; iperf3 would take a trial connection for a client."""
     for name in ('tcp', 'tcp6'):
         with contextlib.suppress(OSError), open(f'/proc/net/{name}') as table:
-            if any(row[1].endswith(f':{port:04X}') and row[3] == '0A' for row in map(str.split, table)):
-                return True
+            for line in table:
+                _, local, _, state, *_ = line.split()
+                if local.endswith(f':{port:04X}') and state == '0A':
+                    return True
     return False
 
 
@@ -126,29 +129,39 @@ def find(host, token):
         for port in doors(token):
             with contextlib.suppress(OSError):
                 conn = socket.create_connection((host, port), 5)
-                said = conn.makefile().readline().split()
-                if said[:1] == [token]:
+                words = conn.makefile().readline().split()
+                if words[:1] == [token]:
                     conn.settimeout(None)
                     conn.sendall(b'go')
-                    return conn, said[1], int(said[2])
+                    return conn, words[1], int(words[2])
                 conn.close()
         time.sleep(0.1)
     sys.exit(f'tcp.py: no server on {host} within {PATIENCE} s: is its port closed to this node?')
 
 
+class Ended(NamedTuple):
+    """A run that has ended."""
+
+    code: int
+    printed: str                # of iperf3, its JSON
+
+
 def transfer(options, host, port, run, *more):
-    """(exit code, iperf3's JSON) of one run, such as tcp:4, with ``more`` arguments."""
+    """Do one run, such as tcp:4, with ``more`` arguments of iperf3."""
     protocol, _, streams = run.partition(':')
-    command = [options.iperf3, '-c', host, '-p', port, '-J', '-t', str(options.seconds), '-P', streams,
-               *(['-l', str(options.length)] if options.length else []),
-               *(['-u', '-b', options.offered] if protocol == 'udp' else []), *more]
+    command = [options.iperf3, '-c', host, '-p', port, '-J', '-t', str(options.seconds), '-P', streams]
+    if options.length:
+        command += ['-l', str(options.length)]
+    if protocol == 'udp':
+        command += ['-u', '-b', options.offered]
+    command += more
+    limit = options.seconds + PATIENCE
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
-                              timeout=options.seconds + PATIENCE, preexec_fn=die_with_parent)
-        return done.returncode, done.stdout.rstrip('\n')
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors='replace', timeout=limit, preexec_fn=die_with_parent)
     except subprocess.TimeoutExpired:
-        return 124, f'iperf3 did not end within {options.seconds + PATIENCE} s'
+        return Ended(124, f'iperf3 did not end within {limit} s')
+    return Ended(done.returncode, done.stdout.rstrip('\n'))
 
 
 def round_trips(host, port, seconds, message=b'x'):
@@ -164,34 +177,44 @@ def round_trips(host, port, seconds, message=b'x'):
                 while came and len(came) < len(message):
                     came += conn.recv(len(message) - len(came)) or message      # more than was sent: refused below
             except OSError as err:
-                return 1, f'the echo: {err}'
+                return Ended(1, f'the echo: {err}')
             if came != message:
-                return 1, 'the echo went away, or another message came back'
+                return Ended(1, 'the echo went away, or another message came back')
             times.append((time.perf_counter() - start) * 1e6)
     times.sort()
-    middle, high = times[len(times) // 2], times[len(times) * 99 // 100]
-    return 0, f'samples {len(times)} min {times[0]:.2f} median {middle:.2f} p99 {high:.2f} max {times[-1]:.2f} us'
+    count = len(times)
+    low, median, high, top = times[0], times[count // 2], times[count * 99 // 100], times[-1]
+    return Ended(0, f'samples {count} min {low:.2f} median {median:.2f} p99 {high:.2f} max {top:.2f} us')
 
 
-def told(name, code, said):
+def told(name, run):
     """Print one run; 1 if it failed, the reason on standard error."""
-    if code:
-        reason = [line for line in said.splitlines() if '"error"' in line] or said.splitlines()[-1:] or ['']
-        print(f'tcp.py: {name}: exit code {code}: {reason[0].strip()[:200]}', file=sys.stderr)
+    if run.code:
+        print(f'tcp.py: {name}: exit code {run.code}: {reason(run.printed)[:200]}', file=sys.stderr)
     say(f'parity-tcp-run {name}')
-    say(said)
-    say(f'parity-tcp-end {name} exit {code}')
-    return code != 0
+    say(run.printed)
+    say(f'parity-tcp-end {name} exit {run.code}')
+    return run.code != 0
+
+
+def reason(printed):
+    """Return the first error of iperf3's JSON, else the last line."""
+    lines = printed.splitlines()
+    for line in lines:
+        if '"error"' in line:
+            return line.strip()
+    return lines[-1].strip() if lines else ''
 
 
 def link(conn):
     """Describe the interface of a connection: its name and driver, its bytes a second, shaped or not."""
-    name = next((name for _, name in socket.if_nameindex() if address(name) == conn.getsockname()[0]), '-')
+    own = conn.getsockname()[0]
+    name = next((name for _, name in socket.if_nameindex() if address(name) == own), '-')
     driven, shaped = driver(name), shaping(name)
     speed = shaped
     if not shaped and driven not in ('veth', '-'):
-        with contextlib.suppress(OSError, ValueError), open(f'/sys/class/net/{name}/speed') as said:
-            speed = max(0, int(said.read())) * 125_000         # Mb/s; -1 where the card does not know
+        with contextlib.suppress(OSError, ValueError), open(f'/sys/class/net/{name}/speed') as file:
+            speed = max(0, int(file.read())) * 125_000         # Mb/s; -1 where the card does not know
     return f'parity-tcp-link {name} driver {driven} rate {speed or "-"} {"shaped" if shaped else "whole"}'
 
 
@@ -215,21 +238,38 @@ def shaping(interface):
     """Return the bytes a second that the kernel lets through an interface; None where it does not limit them."""
     with contextlib.suppress(OSError, ValueError, KeyError, subprocess.SubprocessError):
         done = subprocess.run(['tc', '-j', 'qdisc', 'show', 'dev', interface], capture_output=True, timeout=10)
-        found = [each['options']['rate'] for each in json.loads(done.stdout) if each.get('kind') == 'tbf']
-        return found[0] if found else None
+        for discipline in json.loads(done.stdout):
+            if discipline.get('kind') == 'tbf':
+                return discipline['options']['rate']
+    return None
+
+
+class Ticks(NamedTuple):
+    """The time of a core so far, in ticks of the kernel."""
+
+    busy: int
+    every: int
 
 
 def ticks():
-    """Busy and all time of each core so far."""
-    with open('/proc/stat') as said:
-        rows = [list(map(int, line.split()[1:9])) for line in said if line[:3] == 'cpu' and line[3:4].isdigit()]
-    return [(sum(row) - row[3] - row[4], sum(row)) for row in rows]
+    """The time of each core so far."""
+    cores = []
+    with open('/proc/stat') as file:
+        for line in file:
+            if line.startswith('cpu') and line[3].isdigit():
+                times = [int(word) for word in line.split()[1:9]]
+                idle, waits_for_disk = times[3:5]
+                cores.append(Ticks(sum(times) - idle - waits_for_disk, sum(times)))
+    return cores
 
 
 def busiest(before):
     """The busiest core since ``before``, in %."""
-    both = zip(before, ticks())                 # noqa: B905 (Python 3.9)
-    return max((100 * (busy - b) / max(1, every - e) for (b, e), (busy, every) in both), default=0)
+    shares = []
+    for then, now in zip(before, ticks()):                  # noqa: B905 (Python 3.9)
+        every = max(1, now.every - then.every)
+        shares.append(100 * (now.busy - then.busy) / every)
+    return max(shares, default=0)
 
 
 def measure(options, host):
@@ -239,20 +279,21 @@ def measure(options, host):
         say(link(conn))
         failed = 0
         if options.round_trips:
-            failed += told('idle', *round_trips(host, echoing, options.seconds / 2))
+            failed += told('idle', round_trips(host, echoing, options.seconds / 2))
         if options.round_trips and options.length:
-            message = bytes(at * 7 % 251 for at in range(options.length))
-            failed += told('length', *round_trips(host, echoing, options.seconds / 2, message))
+            message = bytes(place * 7 % 251 for place in range(options.length))
+            failed += told('length', round_trips(host, echoing, options.seconds / 2, message))
         if options.idle:
-            failed += told('idle', *round_trips(host, echoing, min(options.seconds / 2, IDLE)))
+            failed += told('idle', round_trips(host, echoing, min(options.seconds / 2, IDLE)))
         before = ticks()
         for run in options.runs:
-            failed += told(run, *transfer(options, host, serving, run))
+            failed += told(run, transfer(options, host, serving, run))
         say(f'parity-tcp-busiest {busiest(before):.1f} %')
         if options.round_trips:
             failed += loaded(options, host, serving, echoing)
         say(f'parity-tcp-last failed {failed}')
-        print(f'parity-tcp-crc32 {zlib.crc32(chr(10).join(sealed).encode()):08x}', flush=True)
+        checksum = zlib.crc32('\n'.join(sealed).encode())
+        print(f'parity-tcp-crc32 {checksum:08x}', flush=True)
     return 1 if failed else 0
 
 
@@ -264,7 +305,7 @@ def loaded(options, host, serving, echoing):
     time.sleep(SETTLE)
     trips = round_trips(host, echoing, options.seconds - 2 * SETTLE)
     flowing.join()
-    return told(f'load-tcp:{LOAD}', *load[0]) + told('loaded', *trips)
+    return told(f'load-tcp:{LOAD}', load[0]) + told('loaded', trips)
 
 
 def main(arguments):

@@ -68,10 +68,13 @@ def ancestors():
 
 def processors(cpus):
     """Return {cpu: (seconds in user mode, seconds stolen)} of these CPUs, from /proc/stat."""
-    rows = re.findall(r'^cpu(\d+) (.*)$', text('/proc/stat'), re.M)
-    counts = {int(cpu): [int(word) for word in row.split()] for cpu, row in rows}
-    return {cpu: ((counts[cpu][0] + counts[cpu][1]) / TICKS, counts[cpu][7] / TICKS)
-            for cpu in cpus if cpu in counts}
+    seconds = {}
+    for cpu, row in re.findall(r'^cpu(\d+) (.*)$', text('/proc/stat'), re.M):
+        if int(cpu) not in cpus:
+            continue
+        user, nice, _, _, _, _, _, steal = [int(word) for word in row.split()][:8]
+        seconds[int(cpu)] = (user + nice) / TICKS, steal / TICKS
+    return seconds
 
 
 def groups(controller):
@@ -79,26 +82,37 @@ def groups(controller):
 
     A container sees only part of the hierarchy: its root stands for the first steps of the path.
     """
-    lines = [line.split(':', 2) for line in text('/proc/self/cgroup').splitlines()]
-    paths = [(f'/sys/fs/cgroup/{controller}', path) for _, names, path in lines if controller in names.split(',')]
-    paths = paths or [('/sys/fs/cgroup', path) for _, names, path in lines if not names]
-    for mount, path in paths[:1]:
-        while path.strip('/') and not os.path.isdir(mount + path):
-            path = '/' + path.lstrip('/').partition('/')[2]
-        while path.strip('/'):
-            yield mount + path
-            path = os.path.dirname(path)
+    mount, path = group(controller)
+    while path.strip('/') and not os.path.isdir(mount + path):
+        path = '/' + path.lstrip('/').partition('/')[2]
+    while path.strip('/'):
+        yield mount + path
+        path = os.path.dirname(path)
+
+
+def group(controller):
+    """Return where a controller is mounted, and the path of this process's group there; '' where none is."""
+    of_v2 = '', ''
+    for line in text('/proc/self/cgroup').splitlines():
+        _, controllers, path = line.split(':', 2)
+        if controller in controllers.split(','):
+            return f'/sys/fs/cgroup/{controller}', path
+        if not controllers and of_v2 == ('', ''):
+            of_v2 = '/sys/fs/cgroup', path
+    return of_v2
 
 
 def of_slurm():
     """Return the seconds in user mode of this Slurm job on this node; None if no control group counts them."""
     job = 'job_' + os.environ.get('SLURM_JOB_ID', '')
-    folder = next((f for f in groups('cpuacct') if os.path.basename(f) == job), None)
+    folder = next((folder for folder in groups('cpuacct') if os.path.basename(folder) == job), None)
     if folder is None:
         return None
     v1 = re.search(r'^user (\d+)$', text(f'{folder}/cpuacct.stat'), re.M)
+    if v1:
+        return int(v1.group(1)) / TICKS
     v2 = re.search(r'^user_usec (\d+)$', text(f'{folder}/cpu.stat'), re.M)
-    return int(v1[1]) / TICKS if v1 else int(v2[1]) / 1e6 if v2 else None
+    return int(v2.group(1)) / 1e6 if v2 else None
 
 
 def of_children():
@@ -107,22 +121,25 @@ def of_children():
 
 
 def throttled(cpus):
-    counts = [text(f'/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{part}_throttle_count')
-              for cpu in cpus for part in ('core', 'package')]
-    of_quota = ''.join(text(f'{folder}/cpu.stat') for folder in groups('cpu'))
-    counts += re.findall(r'^nr_throttled (\d+)', of_quota, re.M)
+    """Return how often heat slowed the CPUs, or a quota stopped the job."""
+    counts = []
+    for cpu in cpus:
+        folder = f'/sys/devices/system/cpu/cpu{cpu}/thermal_throttle'
+        counts += [text(f'{folder}/core_throttle_count'), text(f'{folder}/package_throttle_count')]
+    for folder in groups('cpu'):
+        counts += re.findall(r'^nr_throttled (\d+)', text(f'{folder}/cpu.stat'), re.M)
     return sum(int(count) for count in counts if count.strip().isdecimal())
 
 
 def clocks():
     """Return the seconds of each clock of the node that can be read."""
-    found = {'uptime': text('/proc/uptime').split(' ')[0], 'rtc': text('/sys/class/rtc/rtc0/since_epoch')}
-    known = {name: float(word) for name, word in found.items() if word.strip()}
+    words = {'uptime': text('/proc/uptime').split(' ')[0], 'rtc': text('/sys/class/rtc/rtc0/since_epoch')}
+    seconds = {name: float(word) for name, word in words.items() if word.strip()}
     try:
-        known['raw'] = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+        seconds['raw'] = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
     except (AttributeError, OSError):
         pass
-    return known
+    return seconds
 
 
 class Reading:
@@ -139,20 +156,32 @@ class Reading:
 
 def used(before, after):
     """Return the contents of watch.json for the time between two readings."""
-    both = before.cpus.keys() & after.cpus.keys()
-    told = {'node': os.uname().nodename, 'cpus': len(both), 'seconds': after.clock - before.clock,
-            'others': None, 'unknown': '', 'throttled': after.throttled - before.throttled,
-            'steal': max((after.cpus[cpu][1] - before.cpus[cpu][1] for cpu in both), default=0.0),
-            'clocks': {name: round(after.clocks[name] - before.clocks[name], 3)
-                       for name in sorted(after.clocks.keys() & before.clocks.keys())}}
-    if not both:
-        return {**told, 'unknown': '/proc/stat does not tell'}
-    if before.own is None or after.own is None:
-        return {**told, 'unknown': 'Slurm has no control group of the job that counts its CPU time'}
-    own = after.own - before.own + sum(after.started_by[key] - before.started_by[key]
-                                       for key in after.started_by.keys() & before.started_by.keys())
-    busy = sum(after.cpus[cpu][0] - before.cpus[cpu][0] for cpu in both)
-    return {**told, 'others': max(0.0, busy - own)}
+    cpus = before.cpus.keys() & after.cpus.keys()
+    user, stolen = [], []
+    for cpu in cpus:
+        user_before, stolen_before = before.cpus[cpu]
+        user_after, stolen_after = after.cpus[cpu]
+        user.append(user_after - user_before)
+        stolen.append(stolen_after - stolen_before)
+    report = {'node': os.uname().nodename, 'cpus': len(cpus), 'seconds': after.clock - before.clock,
+              'others': None, 'unknown': '', 'throttled': after.throttled - before.throttled,
+              'steal': max(stolen, default=0.0), 'clocks': elapsed(before.clocks, after.clocks)}
+    if not cpus:
+        report['unknown'] = '/proc/stat does not tell'
+    elif before.own is None or after.own is None:
+        report['unknown'] = 'Slurm has no control group of the job that counts its CPU time'
+    else:
+        own = after.own - before.own
+        for key in after.started_by.keys() & before.started_by.keys():
+            own += after.started_by[key] - before.started_by[key]
+        report['others'] = max(0.0, sum(user) - own)
+    return report
+
+
+def elapsed(before, after):
+    """Return the seconds that each clock counted between two moments."""
+    both = sorted(before.keys() & after.keys())
+    return {name: round(after[name] - before[name], 3) for name in both}
 
 
 def reap(seconds):
@@ -171,12 +200,17 @@ def reap(seconds):
 
 def descendants():
     """Return {pid: command} of all running processes below this one."""
-    known = {int(pid): process(pid) for pid in os.listdir('/proc') if pid.isdecimal()}
-    found, new = set(), {os.getpid()}
-    while new:
-        new = {pid for pid, told in known.items() if told and told[0] in new} - found
-        found |= new
-    return {pid: ' '.join(text(f'/proc/{pid}/cmdline').split('\0')).strip()[:200] for pid in sorted(found)}
+    running = {int(pid): process(int(pid)) for pid in os.listdir('/proc') if pid.isdecimal()}
+    below, parents = set(), {os.getpid()}
+    while parents:
+        children = {pid for pid, facts in running.items() if facts and facts[0] in parents}
+        parents = children - below
+        below |= parents
+    commands = {}
+    for pid in sorted(below):
+        words = text(f'/proc/{pid}/cmdline').split('\0')
+        commands[pid] = ' '.join(words).strip()[:200]
+    return commands
 
 
 def send(number):
@@ -258,11 +292,14 @@ def main(command):
     before = Reading(cpus)
     status, cancelled = run(command)
     left = end_rest(cancelled)
-    told = {**used(before, Reading(cpus)), 'left': left}
+    report = used(before, Reading(cpus))
+    report['left'] = left
+    for key, value in report.items():
+        if isinstance(value, float):
+            report[key] = round(value, 3)
     try:
         with open(os.path.join(HERE, 'watch.json'), 'w') as file:
-            json.dump({key: round(value, 3) if isinstance(value, float) else value
-                       for key, value in told.items()}, file)
+            json.dump(report, file)
     except OSError as err:
         print(f'watch.json: {err.strerror}', file=sys.stderr)
     if os.WIFSIGNALED(status):          # end as the script did
