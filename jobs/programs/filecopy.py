@@ -177,7 +177,7 @@ def spawn(*command):
 
 
 class Answer(NamedTuple):
-    """What a client did in an iteration."""
+    """The answer of a client that did an iteration."""
 
     seconds: float
     failures: list              # why files failed

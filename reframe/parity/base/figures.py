@@ -181,7 +181,7 @@ def _grouped(value: float, decimals: int) -> str:
 
 
 class _Move(NamedTuple):
-    """How a figure moves to the prefix that reads best."""
+    """The move of a figure to the prefix that reads best."""
 
     step: int           # 1000 or 1024
     moves: int          # so many steps up; down where below 0

@@ -188,7 +188,7 @@ def prepared(system: str) -> Notifier:
 
 
 class Sent(NamedTuple):
-    """How a command took a text: '' or, on one line, why it was not sent, and whether the command hung."""
+    """The end of a command that was sent a text: '' or, on one line, why it failed, and whether it hung."""
 
     failure: str = ''
     hung: bool = False

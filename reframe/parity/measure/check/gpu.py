@@ -288,7 +288,7 @@ def printed(text: str, row: str) -> tuple[dict[str, list[dict[str, str]]], dict[
 
 
 def _device_facts(head: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a device told of itself; None for what it does not know."""
+    """Return the facts that a device has in its first line; None for those that it does not know."""
     facts: dict[str, Any] = {}
     for name, kind in _FACTS.items():
         text = head[name]
