@@ -75,7 +75,7 @@ def bisected(tmp_path, site, monkeypatch):
     def run(slow: dict[str, float], both: float = 0.0):
         def slower(_, spec):
             names = {name for name in LIBRARIES if f'^{name}@=1.1' in spec}
-            return [sum(slow.get(name, 0) for name in names) + (both if {'a', 'b'} <= names else 0), 0, 0]
+            return sum(slow.get(name, 0) for name in names) + (both if {'a', 'b'} <= names else 0)
         monkeypatch.setattr(packages, '_slower', slower)
         return packages.guilty(experiment, ['hpl'], 0.10)
     return run, built, experiment
