@@ -22,6 +22,7 @@ from parity.judge.refs.levels import Levels
 from parity.judge.verdict.acks import Acks
 from parity.measure.jobs.request import JobsFile
 from parity.measure.software.environment import GpuFile
+from parity.site.contract import Contract
 from parity.site.directions import Adopt
 from parity.site.systems import LimitName, System
 from parity.study.published import Study
@@ -35,6 +36,8 @@ FILES = (
      'The resources that parity\'s own jobs ask for on a system, over jobs/jobs.yaml, which has the same keys.'),
     ('systems/NAME/pairs.yaml', Pairs,
      'Partitions declared comparable, and the expected ratios.'),
+    ('systems/NAME/contract.yaml', Contract,
+     'The promises of a delivery ([Accepting a new machine](accepting-a-new-machine.md)).'),
     ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
     ('systems/NAME/levels.yaml', Levels, 'Levels that a person began. `parity level` writes it.'),
     ('systems/NAME/spack/gpu.yaml', GpuFile,

@@ -86,7 +86,7 @@ COMMANDS = {        # the exit codes without a database, with an empty one, with
     'incidents': (0, 0, 0, 0), 'incidents --system local': (0, 0, 0, 0), 'sessions': (3, 3, 0, 0), 'sessions --system local': (3, 3, 0, 0), 'notify': (0, 0, 0, 0), 'summary': (3, 3, 0, 0),
     'summary --system local --markdown': (0, 0, 0, 0), 'export --csv -': (3, 3, 0, 0), 'export --openmetrics -': (3, 3, 0, 0),
     'refs propose --system local': (3, 3, 3, 3), 'refs accept --all --system local --why first': (3, 3, 3, 3), 'refs show': (0, 0, 0, 0),
-    'refs lint --system local': (0, 0, 0, 0), 'compare local:default 00000000': (3, 3, 3, 3), 'scaling Toy': (3, 3, 3, 3),
+    'refs lint --system local': (0, 0, 0, 0), 'compare local:default 00000000': (3, 3, 3, 3), 'contract status --system local': (2, 2, 2, 2), 'scaling Toy': (3, 3, 3, 3),
     'study compare jungels2012 last': (3, 3, 3, 3), 'detect -': (2, 2, 2, 2), 'replay --system local': (3, 3, 3, 3), 'software status': (3, 3, 3, 3), 'jobs list': (0, 0, 0, 0),
     'prune --keep-days 1': (0, 0, 0, 0), 'merge': (2, 2, 2, 2), 'import no-such.db': (2, 2, 2, 2)}
 ONE = re.compile(r'\b1 (?:more |planned |other |new )?(?:figures|cells|metrics|cases|nodes|sessions|nights|codes|runs|incidents|days|histories|bounds)\b')

@@ -44,7 +44,7 @@ from parity.measure.software import (
     spack,
 )
 from parity.nightly import guard, notify, versions
-from parity.site import systems
+from parity.site import contract, systems
 from parity.site.plan import Plan, none_can_run
 from parity.site.systems import SpackEnvironment, System
 
@@ -85,6 +85,7 @@ def findings(name: str, options: Sequence[str] = (), planned: Plan | None = None
         stopping = stopping or finding.stops
         yield finding
     yield from _examined(_files, system)
+    yield from _examined(_contract, system, planned)
     yield from _examined(_codes, system, planned)
     if not stopping:
         yield _hooks(options)
@@ -391,6 +392,14 @@ def _files(system: System) -> Iterator[Diagnosis]:
         yield note('acks', f'over: {", ".join(over)}', 'parity ack --list')
     elif acknowledged:
         yield ok('acks', f'{counted(len(acknowledged), "known fault")}, valid')
+
+
+def _contract(system: System, planned: Plan) -> Iterator[Diagnosis]:
+    """Look whether the clauses of a contract name checks, parameters and metrics that are there."""
+    if contract.file_of(system.name).exists():
+        promises = contract.read(system)
+        contract.demand(system, promises, planned, {})
+        yield ok('contract', f'{counted(len(promises.clauses), "clause")}, valid')
 
 
 def _codes(system: System, planned: Plan) -> Iterator[Diagnosis]:

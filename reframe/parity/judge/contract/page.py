@@ -1,0 +1,120 @@
+"""The page of a contract, which prints on paper: what was promised and measured, on what, by whom and when."""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from parity.base import files, paths
+from parity.base.errors import InfrastructureError
+from parity.base.figures import counted, several
+from parity.base.times import minute
+from parity.judge.contract import histogram, words
+from parity.judge.contract.evidence import Measured
+from parity.judge.contract.model import ClauseVerdict
+from parity.judge.report.templates import template
+from parity.site import contract as contracts
+from parity.site.contract import Contract
+
+#: Facts of a node, and of the software, in the order of the page.
+_OF_NODE = ('processor', 'virtualisation', 'kernel', 'microcode', 'firmware', 'governor', 'clocksource',
+            'gpu_driver')
+_OF_SOFTWARE = ('software', 'MPI', 'BLAS', 'ranks', 'nodes', 'threads', 'binding', 'input', 'arguments', 'check')
+#: Nodes of a clause that the page lists, the worst first.
+_LISTED = 20
+
+
+class Fact(NamedTuple):
+    """A fact, and its values; of several each has its nodes or clauses."""
+
+    name: str
+    values: list[str]
+
+
+def write(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict], file: Path) -> Path:
+    """Write the page. InfrastructureError where it cannot be written."""
+    text = rendered(system, contract, verdicts)
+    try:
+        files.write_all({file: text.encode()})
+    except OSError as err:
+        raise InfrastructureError(f'{file}: {err.strerror}; --page names a file that you may write') from None
+    return file
+
+
+def rendered(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict]) -> str:
+    """Return the page. It has no script, and all that it prints is escaped."""
+    measured = [one for verdict in verdicts for one in verdict.measured]
+    facts = [('Machine', _machines(measured)), ('Software and digests', _software(verdicts)),
+             ('Measured', _made(measured))]
+    page = template('contract.html.j2', Path(__file__).parent, words=words, size=histogram)
+    return page.render(
+        title=words.answer(system, contract, verdicts),
+        system=system,
+        verdicts=verdicts,
+        drawings={verdict.clause.id: histogram.draw(verdict) for verdict in verdicts},
+        listed=_LISTED,
+        facts=facts,
+        digest=files.sha256(contracts.file_of(system)),
+        version=paths.version(),
+        today=datetime.date.today().isoformat())
+
+
+def _machines(measured: Iterable[Measured]) -> list[Fact]:
+    """Return what the nodes said of themselves: each value with the nodes that have it."""
+    of_nodes: dict[str, dict[str, str]] = {}
+    for one in measured:
+        for node in one.run.nodes:
+            of_nodes[node] = {**of_nodes.get(node, {}), **one.run.context}
+    facts = []
+    for name in _OF_NODE:
+        nodes_of: dict[str, list[str]] = defaultdict(list)
+        for node, context in sorted(of_nodes.items()):
+            if name in context:
+                nodes_of[context[name]].append(node)
+        if nodes_of:
+            facts.append(Fact(name.replace('_', ' '), _with_names(nodes_of)))
+    return facts
+
+
+def _software(verdicts: Sequence[ClauseVerdict]) -> list[Fact]:
+    """Return what ran: the facts and digests of each clause's newest run."""
+    facts = []
+    for verdict in verdicts:
+        ran = [one.run for one in verdict.measured if not one.run.status]
+        if not ran:
+            continue
+        alike = ran[-1].alike
+        values = [f'{name} {alike[name]}' for name in _OF_SOFTWARE if alike.get(name)]
+        if ran[-1].software:
+            values.append(f'identity {ran[-1].software}')
+        facts.append(Fact(verdict.clause.id, values))
+    return facts
+
+
+def _made(measured: Iterable[Measured]) -> list[Fact]:
+    """Return who measured, when, and with what."""
+    sessions = {one.session.uuid: one for one in measured}
+    if not sessions:
+        return []
+    starts_of: dict[str, list[float]] = defaultdict(list)
+    versions = set()
+    for one in sessions.values():
+        starts_of[one.by or 'not known'].append(one.session.start)
+        parity = one.session.facts.get('parity', 'not known')
+        versions.add(f'parity {parity}, ReFrame {one.session.reframe}')
+    people = []
+    for name, starts in sorted(starts_of.items()):
+        first, last = minute(min(starts)), minute(max(starts))
+        people.append(f'{name}: {counted(len(starts), "session")}, {first} to {last}')
+    uuids = sorted(uuid[:8] for uuid in sessions)
+    return [Fact('measured by', people), Fact('versions', sorted(versions)), Fact('sessions', uuids)]
+
+
+def _with_names(nodes_of: Mapping[str, list[str]]) -> list[str]:
+    """Return each value, with its nodes where there are several values."""
+    if len(nodes_of) == 1:
+        return list(nodes_of)
+    return [f'{value} ({several(names)})' for value, names in nodes_of.items()]

@@ -1,0 +1,210 @@
+"""Measure what is open of a contract: a session of ReFrame for each case and round.
+
+Runs of one session share a clock and their neighbours, so each run of a node has a session of its own. What is
+stored is not measured again: after a kill the same command goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from parity.base import console, paths
+from parity.base.errors import InfrastructureError
+from parity.base.figures import counted, number, several
+from parity.base.times import seconds as seconds_of
+from parity.judge.contract import evidence
+from parity.judge.contract.evidence import Measured
+from parity.judge.store import database
+from parity.measure.contract.survey import Survey
+from parity.measure.session import runner
+from parity.site.contract import Clause
+
+#: A run that others disturbed is measured again so often.
+_TRIES = 3
+
+
+@dataclass
+class Step:
+    """A case that clauses share, and the ``target``: so many runs of each node.
+
+    ``left``: nodes with a run that failed, was wrong or impossible now. They have no more turns."""
+
+    key: str
+    clauses: list[Clause]
+    nodes: list[str]                    # [''] where ReFrame takes whichever nodes
+    target: int
+    nodes_of_job: int = 1
+    left: set[str] = field(default_factory=set)
+
+    @property
+    def clause(self) -> Clause:
+        return self.clauses[0]
+
+
+def steps(survey: Survey) -> list[Step]:
+    """Return what is to be measured until each open clause has its next look."""
+    found: dict[str, Step] = {}
+    for verdict in survey.verdicts():
+        clause = verdict.clause
+        if not verdict.target:
+            continue
+        key = clause.key(survey.system.name)
+        step = found.setdefault(key, Step(key, [], _nodes(survey, clause), 0, _nodes_of_job(clause)))
+        step.clauses.append(clause)
+        step.target = max(step.target, verdict.target)
+        step.nodes = list(dict.fromkeys([*step.nodes, *_nodes(survey, clause)]))
+    return [step for step in found.values() if any(_lacks(survey, step, node, step.target) for node in step.nodes)]
+
+
+def _nodes(survey: Survey, clause: Clause) -> list[str]:
+    """Return the nodes that take jobs now, of those that a clause speaks of."""
+    if clause.is_together or not survey.is_spread(clause.partition):
+        return ['']
+    states = survey.nodes[clause.partition]
+    return [name for name in clause.nodes or states if name in states and states[name].takes]
+
+
+def _nodes_of_job(clause: Clause) -> int:
+    nodes = clause.set.get('nodes', '')
+    return int(nodes) if nodes.isdecimal() else 1
+
+
+def _counting(survey: Survey, step: Step, node: str) -> int:
+    """Return the runs of a node that count for all clauses of a step."""
+    count = 0
+    for measured in evidence.alike(survey.runs.get(step.key, ())):
+        if node in ('', measured.node):
+            count += not any(evidence.outcome(measured.run, clause).word for clause in step.clauses)
+    return count
+
+
+def _lacks(survey: Survey, step: Step, node: str, wanted: int) -> bool:
+    return node not in step.left and _counting(survey, step, node) < wanted
+
+
+# ---- before anything is measured
+
+def announced(survey: Survey, todo: Sequence[Step]) -> Iterator[str]:
+    """Yield what is about to be measured, and its node-hours."""
+    for clause in survey.contract.clauses:
+        if why := survey.lacking.get(clause.id):
+            yield f'  {clause.id}: cannot be measured: {why}'
+    for partition, states in survey.nodes.items():
+        away = [f'{name} ({state.state})' for name, state in states.items() if not state.takes]
+        if away:
+            yield f'  {partition}: {several(away)}: no jobs now; left out'
+    unmeasured = []
+    node_seconds = 0.0
+    runs = 0
+    for step in todo:
+        missing = sum(max(0, step.target - _counting(survey, step, node)) for node in step.nodes)
+        one_run, known = _seconds(survey, step)
+        runs += missing
+        node_seconds += missing * one_run * step.nodes_of_job
+        if not known:
+            unmeasured.append(step.clause.id)
+    names = ', '.join(clause.id for step in todo for clause in step.clauses)
+    yield f'{survey.system.name}: {names}'
+    word = 'at most' if unmeasured else 'about'
+    line = f'  {counted(runs, "run")}, {word} {number(node_seconds / 3600)} node-hours'
+    if unmeasured:
+        line += f'; never measured, counted with the time limit of their partition: {several(unmeasured)}'
+    yield line
+    yield f'  {database.demand_room_for(sum(step.target for step in todo))}'
+
+
+def _seconds(survey: Survey, step: Step) -> tuple[float, bool]:
+    """Return the seconds of a run, and whether they were measured; else the time limit of its partition."""
+    measured = [one.run.seconds for one in survey.runs.get(step.key, ()) if one.run.seconds]
+    if measured:
+        return median(measured), True
+    partition = next(p for p in survey.system.partitions if p.name == step.clause.partition)
+    return seconds_of(partition.time_limit) if partition.time_limit else 3600.0, False
+
+
+# ---- the rounds
+
+def measure(survey: Survey, todo: Sequence[Step], by: str) -> None:
+    """Measure the steps in rounds: each round gives every node of each step one more run.
+
+    InfrastructureError where another run measures, or ReFrame was stopped: the same command goes on."""
+    name = survey.system.name
+    lock = runner.lock_results(f'parity contract run --system {name}', ['--system', name])
+    try:
+        for step in todo:       # what a killed session left was recovered with the lock
+            survey.runs[step.key] = evidence.of_key(step.key)
+        for wanted in range(1, max(step.target for step in todo) + 1):
+            for step in todo:
+                if wanted <= step.target:
+                    _round(survey, step, wanted, by)
+    finally:
+        lock.release()
+
+
+def _round(survey: Survey, step: Step, wanted: int, by: str) -> None:
+    """Give each node of a step so many runs that count. Disturbed ones are measured again."""
+    for attempt in range(_TRIES):
+        nodes = [node for node in step.nodes if _lacks(survey, step, node, wanted)]
+        if not nodes:
+            return
+        again = ', again: disturbed' if attempt else ''
+        where = several([node for node in nodes if node]) or step.clause.partition
+        title = f'{step.clause.id}, run {wanted} of {step.target} on {where}{again}'
+        console.say(f'parity: {title}')
+        new = _session(survey, step, nodes, title, by)
+        survey.runs[step.key] = [*survey.runs.get(step.key, ()), *new]
+        step.left |= _given_up(step, nodes, new)
+
+
+def _given_up(step: Step, nodes: Sequence[str], new: Sequence[Measured]) -> set[str]:
+    """Return the nodes whose run failed or fails a clause, and those that ran nothing; says why."""
+    given_up = set()
+    for node in nodes:
+        of_node = [one for one in new if node in ('', one.node)]
+        if not of_node:
+            given_up.add(node)
+            console.say(f'parity: {step.clause.id}: no case ran{f" on {node}" if node else ""}; see '
+                        f'{paths.results() / "reframe.log"}')
+        for one in of_node:
+            outcomes = [evidence.outcome(one.run, clause) for clause in step.clauses]
+            bad = [outcome for outcome in outcomes if outcome.word not in ('', 'disturbed')]
+            if bad:
+                given_up.add(node)
+                console.say(f'parity: {step.clause.id}: {one.node}: {bad[0].word}: {bad[0].reason}')
+    return given_up
+
+
+def _session(survey: Survey, step: Step, nodes: Sequence[str], title: str, by: str) -> list[Measured]:
+    """Run the case once on each node; return the new runs. InfrastructureError where ReFrame was stopped."""
+    before = set(database.uuids())
+    stopped = runner.reframe(_arguments(survey, step, nodes, by), None, title, shown=False)
+    new = [uuid for uuid in database.uuids() if uuid not in before]
+    if stopped or not new:
+        database.demand_room()      # a disk that filled in the meantime is named
+        raise InfrastructureError(f'{stopped or "ReFrame stored no session"} '
+                                  f'({paths.results() / "reframe.log"}): the same command goes on from here')
+    return evidence.of_sessions(new)
+
+
+def _arguments(survey: Survey, step: Step, nodes: Sequence[str], by: str) -> list[str]:
+    """Return ReFrame's arguments for a session."""
+    clause = step.clause
+    having = ''.join(f'(?=.*%{name}={_selecting(value)}(%|$))' for name, value in clause.parameters.items())
+    arguments = ['-c', survey.files[clause.check], '-r',
+                 '--system', f'{survey.system.name}:{clause.partition}', '-n', f'^{clause.check}{having}(%|$)']
+    if clause.environ:
+        arguments += ['-p', f'^{re.escape(clause.environ)}$']
+    for name, value in clause.variables.items():
+        arguments += ['-S', f'{clause.check}.{name}={value}']
+    if nodes != ['']:
+        states = survey.nodes[clause.partition]
+        asked = ','.join(states[node].name for node in nodes)
+        arguments += ['--distribute=all', '-J', f'nodelist={asked}']
+    return [*arguments, *evidence.extras(step.key, by)]
+
+
+def _selecting(value: str) -> str:
+    """Return the pattern of a parameter's value for -n: it leaves out blanks, and takes @ for a case's number."""
+    return re.escape(value.replace(' ', '')).replace('@', '.')
