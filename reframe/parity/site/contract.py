@@ -17,7 +17,7 @@ from parity.site import identity, systems
 from parity.site.plan import OWN, Asked, LoadedCheck, Plan
 from parity.site.systems import Name, NodeName, System, Variable
 
-Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+_NotNegative = Field(ge=0, allow_inf_nan=False)
 TOGETHER, EACH, MEDIAN = 'all together', 'each node', 'median of nodes'
 _SHARE = re.compile(r'(\d{1,3}(?:\.\d{1,3})?) % of nodes', re.ASCII)
 
@@ -43,8 +43,8 @@ class Clause(Strict):
     size: Literal['quick', 'nightly', 'acceptance', 'own'] = 'acceptance'
     environ: Name | None = None                 # needed where several environments can run the check
     metric: Annotated[str, StringConstraints(pattern=r'^\w+$')]
-    at_least: Bound = None
-    at_most: Bound = None
+    at_least: Annotated[float, _NotNegative] | None = None
+    at_most: Annotated[float, _NotNegative] | None = None
     unit: str                                   # of the metric, or one of the same kind
     #: `each node`, `median of nodes`, a share such as `95 % of nodes`, or `all together`: one job's figure.
     holds: Annotated[str, AfterValidator(_place)] = 'each node'

@@ -35,8 +35,8 @@ def of_contract(system: str, contract: Contract, runs: Mapping[str, Sequence[Mea
 
 
 def exit_code(verdicts: Sequence[ClauseVerdict]) -> int:
-    """Return 1 if a clause is not met, else 4 if a node of an open one failed, else 3 if one is open or missing,
-    else 0."""
+    """Return 1 if a clause is not met. Else return 4 if a node of an open one failed, 3 if one is open or missing,
+    and 0 if all are met."""
     words = {verdict.word for verdict in verdicts}
     if 'not met' in words:
         return REGRESSED

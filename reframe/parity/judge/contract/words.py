@@ -59,11 +59,11 @@ def with_interval(value: float | None, low: float | None, high: float | None, un
         return NOTHING
     if low is None or high is None:
         return figure(value, unit)
-    (text, *ends), shown = alike(unit, value, *map(_known, (low, high)))
+    (text, *ends), shown = alike(unit, value, *map(_finite, (low, high)))
     return f'{text} [{ends[0]}, {ends[1]}] {shown}'.strip()
 
 
-def _known(end: float) -> float | None:
+def _finite(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
 

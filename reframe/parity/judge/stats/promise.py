@@ -47,7 +47,7 @@ class Demand:
 
 
 def demand(nodes: int, share: float) -> Demand:
-    """Return how many of the nodes must keep a promise for this share of them."""
+    """Return how many nodes must keep a promise that this share must keep."""
     good = max(1, math.ceil(share * nodes - 1e-9))
     spare = min(good, nodes - good + 1) // _SPARED
     return Demand(nodes, good, spare)
