@@ -74,8 +74,12 @@ def node_levels(demanded: Demand, level: float) -> tuple[float, float]:
 
 
 def half(variances: np.ndarray, runs: int, level: float, floor: np.ndarray | float = FLOOR) -> np.ndarray:
-    """Return how far Student's limit of a level is from the mean of so many runs. ``variances``: of one run."""
-    of_mean = [(variances, 1 / runs, runs - 1)]
+    """Return how far Student's limit of a level is from the mean of so many runs. ``variances`` [..., nodes]: of
+    one run.
+
+    No node counts as steadier than the median node: a few runs may lie together by chance."""
+    usual = np.median(variances, -1, keepdims=True)
+    of_mean = [(np.maximum(variances, usual), 1 / runs, runs - 1)]
     return np.maximum(half_width(of_mean, 1 - 2 * level), floor)
 
 
