@@ -68,7 +68,7 @@ class Machine:
 
     def reframe(self, arguments: list[str], limit=None, step: str = '', shown: bool = True) -> str:
         number = len(self.ran) + 1
-        listed = next((word.partition('=')[2] for word in arguments if word.startswith('nodelist=')), 'p1')
+        listed = next((word.partition('=')[2] for word in arguments if word.startswith('nodelist=')), next(iter(self.levels)))
         nodes = tuple(listed.split(','))
         if stopped := self.ends(number):
             return stopped

@@ -62,10 +62,11 @@ def test_no_interval_is_narrower_than_a_benchmark_repeats():
     assert (low, high) == (-0.001, 0.001)
 
 
-def test_no_node_counts_as_steadier_than_the_median_node():
-    """t(4) of 0.005 is 4.6041; the first node's runs lie together by chance."""
+def test_a_node_whose_runs_lie_together_by_chance_has_the_limit_of_the_median_node():
+    """t(4) of 0.005 is 4.6041, and t(12), of three nodes with five runs each, is 3.0545."""
     halves = promise.half(np.array([0.0, 0.0004, 0.0009]), 5, 0.005)
-    assert halves == pytest.approx(4.604095 * np.array([0.02, 0.02, 0.03]) / math.sqrt(5), rel=1e-5)
+    expected = np.array([3.054540 * 0.02, 4.604095 * 0.02, 4.604095 * 0.03]) / math.sqrt(5)
+    assert halves == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_runs_that_would_decide():

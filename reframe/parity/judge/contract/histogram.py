@@ -10,7 +10,7 @@ from parity.base.figures import counted, figure
 from parity.judge.contract.model import ClauseVerdict
 from parity.site.contract import Clause
 
-WIDTH, HEIGHT = 600, 130
+WIDTH, HEIGHT = 440, 130
 #: Room on the left, at the right, above and below.
 LEFT, RIGHT, TOP, BOTTOM = 34, 10, 16, 22
 _BINS = 24

@@ -77,10 +77,13 @@ def half(variances: np.ndarray, runs: int, level: float, floor: np.ndarray | flo
     """Return how far Student's limit of a level is from the mean of so many runs. ``variances`` [..., nodes]: of
     one run.
 
-    No node counts as steadier than the median node: a few runs may lie together by chance."""
+    A few runs of a node may lie together by chance. So its limit is no nearer than one by the median node's
+    variance, which has the degrees of freedom of all nodes."""
+    confidence = 1 - 2 * level
+    of_node = half_width([(variances, 1 / runs, runs - 1)], confidence)
     usual = np.median(variances, -1, keepdims=True)
-    of_mean = [(np.maximum(variances, usual), 1 / runs, runs - 1)]
-    return np.maximum(half_width(of_mean, 1 - 2 * level), floor)
+    of_usual = half_width([(usual, 1 / runs, variances.shape[-1] * (runs - 1))], confidence)
+    return np.maximum(np.maximum(of_node, of_usual), floor)
 
 
 def interval(lows: np.ndarray, highs: np.ndarray, demanded: Demand) -> tuple[np.ndarray, np.ndarray]:
