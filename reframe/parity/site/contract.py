@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -148,14 +148,14 @@ def _mistakes(contract: Contract, partitions: list[str]) -> Iterator[tuple[tuple
                 break
 
 
-def demand(system: System, contract: Contract, plan: Plan, nodes: Mapping[str, Sequence[str]]) -> None:
+def demand(system: System, contract: Contract, plan: Plan, nodes: Mapping[str, Collection[str]]) -> None:
     """Raise UsageError, with file and line, for what the clauses name and is not there.
 
-    ``plan``: of the checks of the clauses. ``nodes``: of each partition, [] where nobody knows them."""
+    ``plan``: of the checks of the clauses. ``nodes``: of each partition, none where nobody knows them."""
     checks = {check.check: check for check in plan.checks}
     wrong = []
     for place, clause in enumerate(contract.clauses):
-        for keys, why in _lost(clause, checks, plan, nodes.get(clause.partition, ())):
+        for keys, why in _lost(clause, checks, plan, list(nodes.get(clause.partition, ()))):
             wrong.append(((place, *keys), f'{clause.id}: {why}'))
     _refuse(system.name, wrong)
     faults = [str(problem) for problem in plan.problems if problem.refuses]
@@ -163,7 +163,7 @@ def demand(system: System, contract: Contract, plan: Plan, nodes: Mapping[str, S
         raise UsageError('\n'.join(faults))
 
 
-def _lost(clause: Clause, checks: Mapping[str, LoadedCheck], plan: Plan, nodes: Sequence[str]
+def _lost(clause: Clause, checks: Mapping[str, LoadedCheck], plan: Plan, nodes: list[str]
           ) -> Iterator[tuple[tuple, str]]:
     """Yield the keys of each entry of a clause that names nothing, and what is valid."""
     if clause.check not in checks:
@@ -174,9 +174,8 @@ def _lost(clause: Clause, checks: Mapping[str, LoadedCheck], plan: Plan, nodes: 
     yield from _wrong_metric(clause, check)
     for node in clause.nodes:
         if nodes and node not in nodes:
-            hint = near(node, list(nodes)) or ';'
-            yield ('nodes',), (f'nodes: unknown node {node!r}{hint} {clause.partition} has '
-                               f'{several(list(nodes))}')
+            hint = near(node, nodes) or ';'
+            yield ('nodes',), f'nodes: unknown node {node!r}{hint} {clause.partition} has {several(nodes)}'
     environs = {case.environ for case in plan.cases
                 if (case.check, case.partition) == (clause.check, clause.partition)} - {''}
     if clause.environ and environs and clause.environ not in environs:

@@ -93,8 +93,11 @@ def _filled(values: Sequence[float], axis: _Axis, bound: float) -> list[_Bin]:
 
 def _text(clause: Clause, values: Sequence[float]) -> str:
     """Say in words what the picture shows."""
-    sign = 1 if clause.better == 'higher' else -1
-    kept = sum(sign * value >= sign * clause.bound for value in values)
-    nodes = counted(len(values), 'node')
-    least, most, bound = (figure(value, clause.unit) for value in (min(values), max(values), clause.bound))
-    return f'{nodes} from {least} to {most}; {kept} on the right side of {bound}'
+    least = figure(min(values), clause.unit)
+    most = figure(max(values), clause.unit)
+    bound = figure(clause.bound, clause.unit)
+    if clause.better == 'higher':
+        kept = sum(value >= clause.bound for value in values)
+    else:
+        kept = sum(value <= clause.bound for value in values)
+    return f'{counted(len(values), "node")} from {least} to {most}; {kept} on the right side of {bound}'

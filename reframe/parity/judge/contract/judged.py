@@ -108,20 +108,21 @@ def _deciding(nodes: Sequence[NodeFigure], clause: Clause, scale: Scale, clauses
 
 def _looked(verdict: ClauseVerdict, look: Look, scale: Scale) -> ClauseVerdict:
     """Return the verdict with the word and the limits of a look."""
-    nodes, failing = [], []
+    nodes = []
     for place, node in enumerate(verdict.nodes):
         if math.isfinite(look.lows[place]):
             low, high = scale.span(look.lows[place], look.highs[place])
             node = replace(node, low=low, high=high)
         nodes.append(node)
-        # nodes of a clause that is met or open are not named: that would be one more word that may be wrong
-        if look.word == 'not met' and look.surely_bad[place]:
-            failing.append(node)
+    failing: list[NodeFigure] = []
+    # nodes of a clause that is met or open are not named: that would be one more word that may be wrong
+    if look.word == 'not met':
+        failing = [node for node, is_bad in zip(nodes, look.surely_bad, strict=True) if is_bad]
+    is_over = look.complete or look.word != 'open'
     low, high = scale.span(look.low, look.high)
-    is_whole = look.complete or look.word != 'open'
-    return replace(verdict, word=look.word, value=scale.value(look.value), low=low, high=high,
-                   looked=look.count if is_whole else 0, further=_further(verdict, look), nodes=tuple(nodes),
-                   failing=tuple(failing))
+    verdict = replace(verdict, word=look.word, value=scale.value(look.value), low=low, high=high)
+    verdict = replace(verdict, looked=look.count if is_over else 0, further=_further(verdict, look))
+    return replace(verdict, nodes=tuple(nodes), failing=tuple(failing))
 
 
 def _further(verdict: ClauseVerdict, look: Look) -> int | None:
@@ -137,10 +138,13 @@ def _further(verdict: ClauseVerdict, look: Look) -> int | None:
 
 def _worst_first(nodes: Sequence[NodeFigure], scale: Scale) -> tuple[NodeFigure, ...]:
     """Return the nodes: those that fail, then by their figures, those without any last."""
-    def place(node: NodeFigure) -> tuple[bool, float]:
-        unknown = node.value is None or scale.is_log and node.value <= 0
-        return not node.fails, math.inf if unknown else scale.place(node.value)
-    return tuple(sorted(nodes, key=place))
+    def order(node: NodeFigure) -> tuple[bool, float]:
+        if node.value is None:
+            return not node.fails, math.inf
+        if scale.is_log and node.value <= 0:
+            return not node.fails, -math.inf
+        return not node.fails, scale.place(node.value)
+    return tuple(sorted(nodes, key=order))
 
 
 def _reason(verdict: ClauseVerdict) -> str:

@@ -74,34 +74,61 @@ class Look:
 def look_at(nodes: Sequence[NodeFigure], clause: Clause, scale: Scale, number: int, clauses: int) -> Look | None:
     """Return a look, the first being 0, at a clause of so many ``clauses``; None while no node has the runs."""
     count = promise.runs_of_look(number, clause.runs)
-    whole = np.array([len(node.values) >= count for node in nodes])
-    if not whole.any():
+    if not any(len(node.values) >= count for node in nodes):
         return None
-    places = [[scale.place(value) for value in node.values[:count]] for node in nodes if len(node.values) >= count]
-    means, variances = np.mean(places, 1), np.var(places, 1, ddof=1)
-    floor = FLOOR if scale.is_log else FLOOR * np.abs(means)
+    sample = _Sample.of(nodes, count, scale)
     demanded = promise.demand(len(nodes), clause.share)
     level = promise.level_of_look(number, clauses)
     lower, upper = promise.node_levels(demanded, level)
-
-    def limits(sign: int, of_node: float) -> np.ndarray:
-        found = np.full(len(nodes), sign * math.inf)
-        found[whole] = means + sign * promise.half(variances, count, of_node, floor)
-        return found
-
-    lows, highs = limits(-1, lower), limits(1, upper)
+    lows = sample.limits(-1, lower)
+    highs = sample.limits(1, upper)
     low, high = promise.interval(lows, highs, demanded)
     bound = scale.place(clause.bound)
     # a node is named by a limit that holds for all nodes at once
-    surely_bad = limits(1, level / len(nodes)) < bound
+    surely_bad = sample.limits(1, level / len(nodes)) < bound
     decides = None
-    if whole.all():
-        decides = promise.deciding_look(number, bound, means, variances, clause.runs, demanded, clauses, floor)
-    return Look(number, count, bound, float(low), float(high), _middle(means, demanded), lows, highs, surely_bad,
-                bool(whole.all()), decides)
+    if sample.is_complete:
+        decides = promise.deciding_look(number, bound, sample.means, sample.variances, clause.runs, demanded,
+                                        clauses, sample.floor)
+    return Look(
+        number=number, count=count, bound=bound, low=float(low), high=float(high), value=sample.middle(demanded),
+        lows=lows, highs=highs, surely_bad=surely_bad, complete=sample.is_complete, decides=decides)
 
 
-def _middle(means: np.ndarray, demanded: Demand) -> float:
-    """Return the level of the node that decides, of those that have a level."""
-    place = min(demanded.nodes - demanded.good, len(means) - 1)
-    return float(np.sort(means)[place])
+@dataclass(frozen=True)
+class _Sample:
+    """The first ``count`` runs of each node; ``whole`` [nodes] says which nodes have them."""
+
+    count: int
+    whole: np.ndarray
+    means: np.ndarray                   # of the whole ones, as all below
+    variances: np.ndarray
+    floor: np.ndarray | float
+
+    @classmethod
+    def of(cls, nodes: Sequence[NodeFigure], count: int, scale: Scale) -> _Sample:
+        whole = np.array([len(node.values) >= count for node in nodes])
+        places = []
+        for node in nodes:
+            if len(node.values) >= count:
+                places.append([scale.place(value) for value in node.values[:count]])
+        means = np.mean(places, 1)
+        variances = np.var(places, 1, ddof=1)
+        floor = FLOOR if scale.is_log else FLOOR * np.abs(means)
+        return cls(count, whole, means, variances, floor)
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.whole.all())
+
+    def limits(self, sign: int, level: float) -> np.ndarray:
+        """Return the lower (-1) or upper (1) limit of each node; endless where it is not whole."""
+        limits = np.full(len(self.whole), sign * math.inf)
+        halves = promise.half(self.variances, self.count, level, self.floor)
+        limits[self.whole] = self.means + sign * halves
+        return limits
+
+    def middle(self, demanded: Demand) -> float:
+        """Return the level of the node that decides, of those that have one."""
+        place = min(demanded.nodes - demanded.good, len(self.means) - 1)
+        return float(np.sort(self.means)[place])

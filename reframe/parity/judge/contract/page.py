@@ -47,19 +47,16 @@ def write(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict], fi
 def rendered(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict]) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
     measured = [one for verdict in verdicts for one in verdict.measured]
-    facts = [('Machine', _machines(measured)), ('Software and digests', _software(verdicts)),
-             ('Measured', _made(measured))]
+    machine = 'Machine', _machines(measured)
+    software = 'Software and digests', _software(verdicts)
+    made = 'Measured', _made(measured)
+    title = words.answer(system, contract, verdicts)
+    digest = files.sha256(contracts.file_of(system))
+    drawings = {verdict.clause.id: histogram.draw(verdict) for verdict in verdicts}
+    today = datetime.date.today().isoformat()
     page = template('contract.html.j2', Path(__file__).parent, words=words, size=histogram)
-    return page.render(
-        title=words.answer(system, contract, verdicts),
-        system=system,
-        verdicts=verdicts,
-        drawings={verdict.clause.id: histogram.draw(verdict) for verdict in verdicts},
-        listed=_LISTED,
-        facts=facts,
-        digest=files.sha256(contracts.file_of(system)),
-        version=paths.version(),
-        today=datetime.date.today().isoformat())
+    return page.render(title=title, system=system, verdicts=verdicts, drawings=drawings, listed=_LISTED,
+                       facts=[machine, software, made], digest=digest, version=paths.version(), today=today)
 
 
 def _machines(measured: Iterable[Measured]) -> list[Fact]:

@@ -191,18 +191,25 @@ def _session(survey: Survey, step: Step, nodes: Sequence[str], title: str, by: s
 def _arguments(survey: Survey, step: Step, nodes: Sequence[str], by: str) -> list[str]:
     """Return ReFrame's arguments for a session."""
     clause = step.clause
-    having = ''.join(f'(?=.*%{name}={_selecting(value)}(%|$))' for name, value in clause.parameters.items())
-    arguments = ['-c', survey.files[clause.check], '-r',
-                 '--system', f'{survey.system.name}:{clause.partition}', '-n', f'^{clause.check}{having}(%|$)']
+    place = f'{survey.system.name}:{clause.partition}'
+    arguments = ['-c', survey.files[clause.check], '-r', '--system', place, '-n', _name(clause)]
     if clause.environ:
         arguments += ['-p', f'^{re.escape(clause.environ)}$']
     for name, value in clause.variables.items():
         arguments += ['-S', f'{clause.check}.{name}={value}']
     if nodes != ['']:
         states = survey.nodes[clause.partition]
-        asked = ','.join(states[node].name for node in nodes)
-        arguments += ['--distribute=all', '-J', f'nodelist={asked}']
-    return [*arguments, *evidence.extras(step.key, by)]
+        listed = ','.join(states[node].name for node in nodes)
+        arguments += ['--distribute=all', '-J', f'nodelist={listed}']
+    return arguments + evidence.extras(step.key, by)
+
+
+def _name(clause: Clause) -> str:
+    """Return the pattern of the clause's case for -n."""
+    having = ''
+    for name, value in clause.parameters.items():
+        having += f'(?=.*%{name}={_selecting(value)}(%|$))'
+    return f'^{clause.check}{having}(%|$)'
 
 
 def _selecting(value: str) -> str:

@@ -49,16 +49,21 @@ def of_system(name: str) -> Survey:
     UsageError, with file and line, for a clause that names what is not there."""
     system = systems.read(name)
     contract = contracts.read(system)
-    plan = planning.of_cases([clause.asked for clause in contract.clauses], name)
+    asked = [clause.asked for clause in contract.clauses]
+    plan = planning.of_cases(asked, name)
     scheduled = of_scheduler.of_system(system)
-    nodes = {partition.name: _nodes(system, partition, scheduled.nodes) for partition in system.partitions}
-    contracts.demand(system, contract, plan, {place: list(states) for place, states in nodes.items()})
+    nodes = {}
+    for partition in system.partitions:
+        nodes[partition.name] = _nodes(system, partition, scheduled.nodes)
+    contracts.demand(system, contract, plan, nodes)
     contracts.demand_values(system, contract, plan)
-    lacking = {clause.id: answer.reason for clause, answer in zip(contract.clauses, plan.answers, strict=True)
-               if answer.reason}
+    lacking = {}
+    for clause, answer in zip(contract.clauses, plan.answers, strict=True):
+        if answer.reason:
+            lacking[clause.id] = answer.reason
     files = {check.check: str(paths.root() / check.file) for check in plan.checks}
-    return Survey(system, contract, files, nodes, lacking, _unknown(system, contract, scheduled),
-                  evidence.of_system(name, contract))
+    unknown = _unknown(system, contract, scheduled)
+    return Survey(system, contract, files, nodes, lacking, unknown, evidence.of_system(name, contract))
 
 
 def _nodes(system: System, partition: Partition, states: Sequence[NodeState]) -> dict[str, NodeState]:
@@ -78,5 +83,7 @@ def _nodes(system: System, partition: Partition, states: Sequence[NodeState]) ->
 def _unknown(system: System, contract: Contract, scheduled: Scheduled) -> str:
     """Return why the nodes of a clause are not known; '' where no clause asks for them."""
     queued = {partition.name for partition in system.partitions if partition.scheduler in ROTATES}
-    asks = any(clause.partition in queued and not clause.is_together for clause in contract.clauses)
-    return scheduled.unknown if asks else ''
+    for clause in contract.clauses:
+        if clause.partition in queued and not clause.is_together:
+            return scheduled.unknown
+    return ''
