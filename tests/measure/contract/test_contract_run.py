@@ -67,6 +67,14 @@ def test_a_clause_is_open_while_its_interval_holds_the_bound_and_says_what_would
         assert len(machine.ran) == runs, 'up to the next look, which has twice the runs'
 
 
+def test_a_look_that_not_every_node_has_leaves_the_one_before(machine):
+    machine.levels = {'p1': 100.2, 'p2': 111.0}
+    before = run(code=3).stdout.splitlines()[-2]
+    machine.broken = {('p2', number): FAILED for number in range(4, 9)}
+    after = run(code=4).stdout.splitlines()[-2]
+    assert re.match('  open +speed +100.2 .*3 runs ', after) and after.split('3 runs')[0] == before.split('3 runs')[0], after
+
+
 def test_a_figure_at_its_bound_is_not_decided_soon(machine):
     machine.levels = {'p1': 100.0}
     assert 'so near to the bound that no number of runs decides it soon' in run(code=3).stdout
