@@ -43,7 +43,7 @@ def test_a_promise_that_each_node_keeps_is_met(machine):
 def test_the_node_hours_are_said_before_anything_is_measured_and_somebody_is_asked(machine):
     done = parity('contract', 'run', '--system', 'local')
     assert done.returncode == 2 and 'no terminal to ask at: --yes measures without a question' in done.stderr
-    assert '9 runs, at most 4.5 node-hours; never measured, counted with the time limit of their partition: speed' in done.stdout
+    assert '9 runs, about 4.5 node-hours; never measured, counted with the time limit of their partition: speed' in done.stdout
     assert not machine.ran
     machine.levels['p1'] = 100
     run(code=3)
@@ -139,6 +139,16 @@ def test_clauses_of_one_case_share_their_runs(machine):
     done = run(code=0)
     assert len(machine.ran) == 3 and '3 met' in done.stdout, done.stdout
     assert re.search(r'met +usual +111.0 \[', done.stdout), 'the middle node'
+
+
+def test_a_figure_that_does_not_count_costs_another_clause_of_the_case_no_run(machine):
+    machine.write(clause(id='small', metric='latency', at_least=None, at_most=2, unit='us'), clause())
+    for number in range(1, 9):
+        for node in machine.levels:
+            machine.broken[node, number] = {'parity': {'labels': {'latency': {'word': 'cached', 'reason': 'it was in memory'}}}}
+    done = run(code=3)
+    assert re.search(r'open +small .*0 of 3 runs; p1, p2, p3: skipped: cached: it was in memory', done.stdout), done.stdout
+    assert re.search(r' met +speed .* 3 runs', done.stdout) and len(machine.ran) == 3, done.stdout
 
 
 def test_a_changed_bound_needs_no_new_runs_and_another_size_does(machine):

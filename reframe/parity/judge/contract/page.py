@@ -83,10 +83,11 @@ def _software(verdicts: Sequence[ClauseVerdict]) -> list[Fact]:
         ran = [one.run for one in verdict.measured if not one.run.status]
         if not ran:
             continue
-        alike = ran[-1].alike
-        values = [f'{name} {alike[name]}' for name in _OF_SOFTWARE if alike.get(name)]
-        if ran[-1].software:
-            values.append(f'identity {ran[-1].software}')
+        newest = ran[-1]
+        identity = f'identity {newest.software}'
+        values = [f'{name} {newest.alike[name]}' for name in _OF_SOFTWARE if newest.alike.get(name)]
+        if newest.software and identity != newest.alike.get('software'):
+            values.append(identity)
         facts.append(Fact(verdict.clause.id, values))
     return facts
 

@@ -27,35 +27,44 @@ _TRIES = 3
 
 @dataclass
 class Step:
-    """A case that clauses share, and the ``target``: so many runs of each node.
+    """A case that clauses share. ``targets``: by clause, so many runs of each node.
 
-    ``left``: nodes with a run that failed, was wrong or impossible now. They have no more turns."""
+    ``left``: clauses and nodes with a run that failed, was wrong or impossible now. They have no more turns."""
 
     key: str
-    clauses: list[Clause]
     nodes: list[str]                    # [''] where ReFrame takes whichever nodes
-    target: int
-    nodes_of_job: int = 1
-    left: set[str] = field(default_factory=set)
+    clauses: list[Clause] = field(default_factory=list)
+    targets: dict[str, int] = field(default_factory=dict)
+    left: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def clause(self) -> Clause:
         return self.clauses[0]
 
+    @property
+    def target(self) -> int:
+        return max(self.targets.values())
+
+    @property
+    def nodes_of_job(self) -> int:
+        nodes = self.clause.set.get('nodes', '')
+        return int(nodes) if nodes.isdecimal() else 1
+
 
 def steps(survey: Survey) -> list[Step]:
     """Return what is to be measured until each open clause has its next look."""
-    found: dict[str, Step] = {}
+    by_key: dict[str, Step] = {}
     for verdict in survey.verdicts():
         clause = verdict.clause
         if not verdict.target:
             continue
         key = clause.key(survey.system.name)
-        step = found.setdefault(key, Step(key, [], _nodes(survey, clause), 0, _nodes_of_job(clause)))
+        nodes = _nodes(survey, clause)
+        step = by_key.setdefault(key, Step(key, nodes))
         step.clauses.append(clause)
-        step.target = max(step.target, verdict.target)
-        step.nodes = list(dict.fromkeys([*step.nodes, *_nodes(survey, clause)]))
-    return [step for step in found.values() if any(_lacks(survey, step, node, step.target) for node in step.nodes)]
+        step.targets[clause.id] = verdict.target
+        step.nodes = list(dict.fromkeys([*step.nodes, *nodes]))
+    return [step for step in by_key.values() if _lacking(survey, step, step.target)]
 
 
 def _nodes(survey: Survey, clause: Clause) -> list[str]:
@@ -66,22 +75,22 @@ def _nodes(survey: Survey, clause: Clause) -> list[str]:
     return [name for name in clause.nodes or states if name in states and states[name].takes]
 
 
-def _nodes_of_job(clause: Clause) -> int:
-    nodes = clause.set.get('nodes', '')
-    return int(nodes) if nodes.isdecimal() else 1
+def _lacking(survey: Survey, step: Step, wanted: int) -> list[str]:
+    """Return the nodes that have fewer runs than ``wanted`` for a clause."""
+    return [node for node in step.nodes if _missing(survey, step, node, wanted)]
 
 
-def _counting(survey: Survey, step: Step, node: str) -> int:
-    """Return the runs of a node that count for all clauses of a step."""
-    count = 0
-    for measured in evidence.alike(survey.runs.get(step.key, ())):
-        if node in ('', measured.node):
-            count += not any(evidence.outcome(measured.run, clause).word for clause in step.clauses)
-    return count
-
-
-def _lacks(survey: Survey, step: Step, node: str, wanted: int) -> bool:
-    return node not in step.left and _counting(survey, step, node) < wanted
+def _missing(survey: Survey, step: Step, node: str, wanted: int) -> int:
+    """Return the runs of a node that are missing, for the clause that misses most."""
+    measured = evidence.alike(survey.runs.get(step.key, ()))
+    of_node = [one.run for one in measured if node in ('', one.node)]
+    most = 0
+    for clause in step.clauses:
+        asked = node in ('', *(clause.nodes or [node]))
+        if asked and (clause.id, node) not in step.left:
+            count = sum(not evidence.outcome(run, clause).word for run in of_node)
+            most = max(most, min(wanted, step.targets[clause.id]) - count)
+    return most
 
 
 # ---- before anything is measured
@@ -99,7 +108,7 @@ def announced(survey: Survey, todo: Sequence[Step]) -> Iterator[str]:
     node_seconds = 0.0
     runs = 0
     for step in todo:
-        missing = sum(max(0, step.target - _counting(survey, step, node)) for node in step.nodes)
+        missing = sum(_missing(survey, step, node, step.target) for node in step.nodes)
         one_run, known = _seconds(survey, step)
         runs += missing
         node_seconds += missing * one_run * step.nodes_of_job
@@ -107,8 +116,7 @@ def announced(survey: Survey, todo: Sequence[Step]) -> Iterator[str]:
             unmeasured.append(step.clause.id)
     names = ', '.join(clause.id for step in todo for clause in step.clauses)
     yield f'{survey.system.name}: {names}'
-    word = 'at most' if unmeasured else 'about'
-    line = f'  {counted(runs, "run")}, {word} {number(node_seconds / 3600)} node-hours'
+    line = f'  {counted(runs, "run")}, about {number(node_seconds / 3600)} node-hours'
     if unmeasured:
         line += f'; never measured, counted with the time limit of their partition: {several(unmeasured)}'
     yield line
@@ -146,7 +154,7 @@ def measure(survey: Survey, todo: Sequence[Step], by: str) -> None:
 def _round(survey: Survey, step: Step, wanted: int, by: str) -> None:
     """Give each node of a step so many runs that count. Disturbed ones are measured again."""
     for attempt in range(_TRIES):
-        nodes = [node for node in step.nodes if _lacks(survey, step, node, wanted)]
+        nodes = _lacking(survey, step, wanted)
         if not nodes:
             return
         again = ', again: disturbed' if attempt else ''
@@ -158,21 +166,21 @@ def _round(survey: Survey, step: Step, wanted: int, by: str) -> None:
         step.left |= _given_up(step, nodes, new)
 
 
-def _given_up(step: Step, nodes: Sequence[str], new: Sequence[Measured]) -> set[str]:
-    """Return the nodes whose run failed or fails a clause, and those that ran nothing; says why."""
+def _given_up(step: Step, nodes: Sequence[str], new: Sequence[Measured]) -> set[tuple[str, str]]:
+    """Return the clauses and nodes whose run failed, or does not count for another reason; says why."""
     given_up = set()
     for node in nodes:
         of_node = [one for one in new if node in ('', one.node)]
         if not of_node:
-            given_up.add(node)
+            given_up |= {(clause.id, node) for clause in step.clauses}
             console.say(f'parity: {step.clause.id}: no case ran{f" on {node}" if node else ""}; see '
                         f'{paths.results() / "reframe.log"}')
         for one in of_node:
-            outcomes = [evidence.outcome(one.run, clause) for clause in step.clauses]
-            bad = [outcome for outcome in outcomes if outcome.word not in ('', 'disturbed')]
-            if bad:
-                given_up.add(node)
-                console.say(f'parity: {step.clause.id}: {one.node}: {bad[0].word}: {bad[0].reason}')
+            for clause in step.clauses:
+                outcome = evidence.outcome(one.run, clause)
+                if outcome.word not in ('', 'disturbed'):
+                    given_up.add((clause.id, node))
+                    console.say(f'parity: {clause.id}: {one.node}: {outcome.word}: {outcome.reason}')
     return given_up
 
 
