@@ -464,6 +464,8 @@ def band(reference: float | None, low: float | None, high: float | None) -> Band
 
 def middle(figures: list[Figure]) -> Figure:
     """Return the median of repeats, with the reference that they share. A value that is not finite stays so."""
+    if len(figures) == 1:
+        return figures[0]
     values = [figure.value for figure in figures if figure.value is not None]
     value = median(values) if values else None
     for number in values:

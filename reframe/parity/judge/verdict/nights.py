@@ -203,6 +203,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     starts = rows['night'].to_list()
     new_references = _new_references(cells, frame)
+    level_starts = _level_starts(rows['event'], nights.start)
     for number, (place, judgement) in enumerate(zip(measured, judgements, strict=True)):
         first, until = nights.start[number:number + 2]
         life = {'state': judgement.state, 'level': judgement.level, 'restarts': 0,
@@ -210,7 +211,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
                 **_begins(judgement, outcome, starts, range(first, until))}
         if place in anew and judgement.state == 'learning':
             life |= {'restarts': anew[place].restarts, 'anew': anew[place].changes}
-        level = slice(_since_event(rows['event'], first, until), until)
+        level = slice(level_starts[number], until)
         beyond_bounds = {} if former[number] else beyond.get(place, {})
         bad = _bad_nights(nights, outcome, level, starts[level], beyond_bounds, least)
         judged_tonight[place] = Tonight(
@@ -234,11 +235,13 @@ def _begins(judgement: Judgement, outcome: Outcome, starts: list[float], rows: r
     return {name: start_of.get(column, 0.0) for name, column in columns.items()}
 
 
-def _since_event(event: pl.Series, first: int, until: int) -> int:
-    """Return the place of the newest night, from ``first`` to ``until``, whose event begins a level; else of the
-    first one."""
-    begun = np.flatnonzero(event[first:until].is_in(BEGIN).to_numpy())
-    return first + (int(begun[-1]) if len(begun) else 0)
+def _level_starts(event: pl.Series, start: np.ndarray) -> list[int]:
+    """Return for each cell the place of its newest night whose event begins a level; else of its first one.
+
+    ``event``: of all nights. ``start``: where those of each cell begin, and the end of all."""
+    begins = event.is_in(BEGIN).to_numpy()
+    newest = np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
+    return np.fmax(start[:-1], newest[start[1:] - 1]).tolist()
 
 
 def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[float], fell: Mapping[float, bool],
@@ -249,14 +252,17 @@ def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[floa
 
     Where a history judges a night, chance may explain what no rerun confirmed."""
     low = outcome.lone[here]
-    confirmed_low = (low > 0) & np.isfinite(nights.again[here])
-    bad = confirmed_low & (-np.expm1(-low) >= least) & ~outcome.usual[here]
-    if not fell and not bad.any():
+    if not fell and not low.any():
         return BadNights()
     judged = outcome.state[here] != TOO_FEW
-    for night in np.flatnonzero(np.isin(starts, [*fell])).tolist() if fell else ():
-        confirmed = fell[starts[night]]
-        bad[night] = bad[night] or confirmed or low[night] > 0 or not judged[night]
+    is_confirmed = np.isfinite(nights.again[here])
+    is_large = -np.expm1(-low) >= least
+    bad = (low > 0) & is_confirmed & is_large & ~outcome.usual[here]
+    for night, began in enumerate(starts):
+        if began in fell:
+            bad[night] = bad[night] or fell[began] or low[night] > 0 or not judged[night]
+    if not bad.any():
+        return BadNights()
     return bad_nights.newest(bad, outcome.deepest[here] > 0)
 
 
@@ -272,6 +278,8 @@ def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, boo
             most = None if cell.better == 'higher' else cell.high
             bad_sides.append((i, least, most))
     schema = {'cell': frame.schema['cell'], 'least': pl.Float64, 'most': pl.Float64}
+    if not bad_sides:
+        return {}
     ends = pl.DataFrame(bad_sides, schema, orient='row')
     rows = frame.join(ends, on='cell', maintain_order='left')
     below = (pl.col('value') < pl.col('least')).fill_null(False)
