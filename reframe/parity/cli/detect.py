@@ -36,20 +36,22 @@ _ORDER = ('regressed', 'insufficient', 'blind', 'improved', 'ok')
 
 
 def _document(series: SeriesJudgement) -> dict:
+    from parity.judge.verdict import reasons
     judged = series.judgement
-    return {'alarms': list(series.alarms), 'verdict': judged.verdict, 'why': judged.why, 'visible': judged.visible,
-            'warnings': list(judged.warnings)}
+    return {'alarms': list(series.alarms), 'verdict': judged.verdict, 'why': reasons.why(judged),
+            'visible': judged.visible, 'warnings': list(reasons.warnings(judged))}
 
 
 def _print(judged: dict[str, SeriesJudgement], stated: str) -> None:
     """Print a line a series, and below it the nights that alarmed."""
+    from parity.judge.verdict import reasons
     counts = Counter(series.judgement.verdict for series in judged.values())
     print(' · '.join(f'{counts[word]} {word}' for word in _ORDER if counts[word]))
     print(stated)
     for name in sorted(judged, key=lambda name: _ORDER.index(judged[name].judgement.verdict)):
         judgement, alarms = judged[name].judgement, judged[name].alarms
-        print(f'\n{judgement.verdict.upper()}  {printable(name)}: {judgement.why}')
+        print(f'\n{judgement.verdict.upper()}  {printable(name)}: {reasons.why(judgement)}')
         if alarms:
             print(f'    alarms: {", ".join(map(str, alarms))}')
-        for warning in judgement.warnings:
+        for warning in reasons.warnings(judgement):
             print(f'    warning: {warning}')

@@ -10,7 +10,7 @@ from parity.base.figures import counted
 from parity.base.text import visible
 from parity.judge.stats.bounds import WANTED
 from parity.judge.stats.hindsight import LEAST
-from parity.judge.stats.replay import LONG, Life, Missed, Series, SlowdownGroup
+from parity.judge.stats.replay import LONG, MOVES, Life, Missed, Series, SlowdownGroup
 from parity.judge.store.histories import Source
 from parity.judge.verdict import budget
 from parity.judge.verdict.budget import NIGHTS
@@ -67,7 +67,16 @@ def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iter
 
 def hidden(missed: Missed) -> str:
     """Say which drop was never told, and why."""
-    return f'{-missed.loss:7.1%}  {missed.night}  {visible(missed.series)}: {missed.why}'
+    return f'{-missed.loss:7.1%}  {missed.night}  {visible(missed.series)}: {_why(missed)}'
+
+
+def _why(missed: Missed) -> str:
+    """Return what hid a drop."""
+    if not missed.judged:
+        return 'too few nights before it'
+    if missed.moves > 2:
+        return f'the level moved {missed.moves} times in the {MOVES} nights around it'
+    return f'nights before it scatter by {missed.noise:.1%}'
 
 
 def total(series: Series) -> str:
@@ -142,4 +151,4 @@ def _incident_record(group: SlowdownGroup) -> dict[str, Any]:
 
 
 def _missed_record(missed: Missed) -> dict[str, Any]:
-    return {'series': missed.series, 'night': missed.night, 'loss': missed.loss, 'why': missed.why}
+    return {'series': missed.series, 'night': missed.night, 'loss': missed.loss, 'why': _why(missed)}

@@ -16,7 +16,7 @@ from parity.judge import report
 from parity.judge.compare.pairs import Pair
 from parity.judge.report import answer, table
 from parity.judge.store import database, history, record
-from parity.judge.verdict import budget, judge
+from parity.judge.verdict import budget, judge, reasons
 from parity.judge.verdict import nights as by_series
 from parity.judge.verdict.model import AlarmBudget
 from parity.nightly import run as again_tonight
@@ -352,5 +352,5 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
     found, shared = by_series.of_cells(cells, 'onebox', 'night-49', lambda histories: budget.of(1, histories, 100, 0))
     assert shared.histories == 3 and shared.rate == 1 / 3090
     for (told, reruns, life, *_), each, past in zip(found, expected, singly, strict=True):
-        assert (told.verdict, told.why, told.needs_rerun, told.value) == (each.verdict, each.why, each.needs_rerun, pytest.approx(each.value))
+        assert (told.verdict, reasons.why(told), told.needs_rerun, told.value) == (each.verdict, reasons.why(each), each.needs_rerun, pytest.approx(each.value))
         assert reruns == past.nights[-1].reruns and (life['state'] == 'slow') == (each.verdict == 'regressed')

@@ -17,6 +17,8 @@ LATE, LONG = 2, 30
 APART = 6
 #: Nights before a slowdown that its size is measured from; the shortest series of which hindsight says anything.
 BEFORE, SHORTEST = 40, 60
+#: So many nights around a drop may have hid it, if the level moved there.
+MOVES = 100
 #: Series that are judged at once, groups of more aside.
 AT_ONCE = 200
 
@@ -52,12 +54,14 @@ class SlowdownGroup:
 
 @dataclass
 class Missed:
-    """A lasting drop in hindsight that was never told. ``loss`` is a share; ``why`` says what hid it."""
+    """A lasting drop in hindsight that was never told, and what may have hid it. ``loss`` is a share."""
 
     series: str
     night: int | str
     loss: float
-    why: str
+    judged: bool                    # there were enough nights before it
+    moves: int                      # of the level, in the MOVES nights around it
+    noise: float                    # standard deviation of the nights before it, a share
 
 
 @dataclass
@@ -127,44 +131,66 @@ def live(history: History, accept_after: int, rate: float, least: float = 0.0,
         for k in range(len(part.names)):
             _one(record, part, k, outcome, accept_after, least)
         done(len(record.series))
-    order, when = np.argsort(history.nights.when, kind='stable'), history.nights.when
-    return Life(sorted(record.series, key=lambda s: s.name), _joined(record.slowdowns),
-                sorted(record.missed, key=lambda m: -m.loss), record.drops, len(np.unique(when)),
-                history.labels[order[0]], history.labels[order[-1]], rate)
+    when = history.nights.when
+    order = np.argsort(when, kind='stable')
+    return Life(
+        series=sorted(record.series, key=lambda series: series.name),
+        incidents=_joined(record.slowdowns),
+        missed=sorted(record.missed, key=lambda missed: -missed.loss),
+        drops=record.drops,
+        nights=len(np.unique(when)),
+        first=history.labels[order[0]],
+        last=history.labels[order[-1]],
+        rate=rate)
 
 
 def _parts(history: History) -> Iterator[History]:
     """Yield the history in parts of some groups: groups are judged each for itself."""
     groups, sizes = np.unique(history.groups, return_counts=True)
-    part = (np.cumsum(sizes) - sizes) // AT_ONCE
-    yield from (history.part(groups[part == number]) for number in np.unique(part))
+    series_before = np.cumsum(sizes) - sizes
+    part = series_before // AT_ONCE
+    for number in np.unique(part):
+        yield history.part(groups[part == number])
 
 
 def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_after: int, least: float) -> None:
     """Gather what series ``k`` would have been told."""
-    name, nights = part.names[k], part.nights
-    here = np.arange(*nights.start[k:k + 2])
+    name, nights, is_count = part.names[k], part.nights, bool(part.nights.counts[k])
+    here = np.arange(nights.start[k], nights.start[k + 1])
     here = here[np.isfinite(nights.value[here])]
     x, state, when = nights.value[here], outcome.state[here], nights.when[here]
+    labels = [part.labels[i] for i in here]
     slow = np.isin(state, rule.KNOWN)
-    if not nights.counts[k]:
+    if not is_count:
         slow = hindsight.reaching(slow, outcome.deepest[here], least)
-    labels, judged = [part.labels[i] for i in here], state != rule.TOO_FEW
-    visible, fresh = -np.expm1(-outcome.cells.visible[k]), hindsight.fresh(slow)
-    long = len(here) >= SHORTEST and not nights.counts[k]
-    cuts = hindsight.boundaries(x) if long else []
+    alarms = hindsight.fresh(slow)
+    is_long = len(here) >= SHORTEST and not is_count
+    cuts = hindsight.boundaries(x) if is_long else []
+    judged = state != rule.TOO_FEW
     record.series.append(Series(
-        name, len(here), int(judged.sum()), int(judged.argmax()) if judged.any() else -1,
-        float(visible) if np.isfinite(visible) and visible < 1 else None, float(np.expm1(outcome.cells.scale[k])),
-        [labels[i] for i in fresh], when, np.exp(part.signs[k] * x), slow, fresh, cuts, part.signs[k] < 0))
+        name=name, nights=len(here), judged=int(judged.sum()),
+        first=int(judged.argmax()) if judged.any() else -1,
+        visible=_shown(outcome.cells.visible[k]), noise=float(np.expm1(outcome.cells.scale[k])),
+        alarms=[labels[i] for i in alarms], when=when, values=np.exp(part.signs[k] * x), slow=slow,
+        places=alarms, cuts=cuts, lower=part.signs[k] < 0))
     area = part.areas[k] if part.areas else int(part.groups[k])
-    record.slowdowns += [(area, _slowdown(name, labels, x, when, slow, at, accept_after))
-                        for at in fresh]
-    for at, change in hindsight.drops(x, cuts) if long else ():
+    for at in alarms:
+        slowdown = _slowdown(name, labels, x, when, slow, at, accept_after)
+        record.slowdowns.append((area, slowdown))
+    for at, change in hindsight.drops(x, cuts) if is_long else ():
         record.drops += 1
         if not slow[max(0, at - LATE):at + LONG].any():
-            why = _hidden(x, state[at], at, cuts)
-            record.missed.append(Missed(name, labels[at], float(-np.expm1(change)), why))
+            moves = sum(abs(at - cut) < MOVES for cut in cuts)
+            noise = max(hindsight.robust_sd(x[max(0, at - BEFORE):at]), hindsight.FLOOR)
+            record.missed.append(Missed(
+                series=name, night=labels[at], loss=float(-np.expm1(change)), judged=bool(judged[at]), moves=moves,
+                noise=float(np.expm1(noise))))
+
+
+def _shown(visible: float) -> float | None:
+    """Return the smallest slowdown that shows, a share; None for none. ``visible``: its logarithm."""
+    share = float(-np.expm1(-visible))
+    return share if np.isfinite(share) and share < 1 else None
 
 
 def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np.ndarray, at: int,
@@ -173,25 +199,20 @@ def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np
     while slow[after:after + 3].any():         # a good night or two do not end it
         after = _next_good(slow, after + 1)
     before = x[max(0, at - BEFORE):at] if at else x[:1]
-    loss = float(-np.expm1(np.median(x[at:after]) - np.median(before)))
-    end = labels[after - 1] if after < len(x) else None
-    was_accepted = 0 < accept_after <= after - at
-    return Slowdown(name, int(when[at]), labels[at], end, loss, was_accepted)
+    change = np.median(x[at:after]) - np.median(before)
+    return Slowdown(
+        series=name,
+        when=int(when[at]),
+        begin=labels[at],
+        end=labels[after - 1] if after < len(x) else None,
+        loss=float(-np.expm1(change)),
+        accepted=0 < accept_after <= after - at)
 
 
 def _next_good(slow: np.ndarray, at: int) -> int:
     """Return the first night from ``at`` on that is not slow; the number of nights where there is none."""
-    return at + int(np.argmin(np.append(slow[at:], False)))
-
-
-def _hidden(x: np.ndarray, state: int, at: int, cuts: list[int]) -> str:
-    """Return what hid a drop on the night ``at``."""
-    if state == rule.TOO_FEW:
-        return 'too few nights before it'
-    if (moves := sum(abs(at - edge) < 100 for edge in cuts)) > 2:
-        return f'the level moved {moves} times in the 100 nights around it'
-    noise = max(hindsight.robust_sd(x[max(0, at - BEFORE):at]), hindsight.FLOOR)
-    return f'nights before it scatter by {np.expm1(noise):.1%}'
+    from_there = np.append(slow[at:], False)
+    return at + int(np.argmin(from_there))
 
 
 def _joined(slowdowns: list[tuple[int | str, Slowdown]]) -> list[SlowdownGroup]:

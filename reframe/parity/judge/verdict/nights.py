@@ -22,7 +22,7 @@ from parity.judge.stats.judgement import Judgement, Reference, judged
 from parity.judge.stats.nights import Nights
 from parity.judge.stats.rule import BEGIN, TOO_FEW, Outcome
 from parity.judge.store import database, history
-from parity.judge.verdict import events
+from parity.judge.verdict import events, reasons
 from parity.judge.verdict.cells import OPEN, sentence, too_fast
 from parity.judge.verdict.learning import SECONDS, left_out
 from parity.judge.verdict.model import COMES, AlarmBudget, Cell, Change, Word
@@ -96,14 +96,14 @@ def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
         update['usual'] = judgement.baseline
         update['usual_low'] = judgement.low
         update['usual_high'] = judgement.high
-        reason = sentence(reason, *judgement.warnings)
+        reason = sentence(reason, *reasons.warnings(judgement))
     word, more = _slower(cell, word, tonight, alarms)
     reason = sentence(reason, more.pop('reason', ''))
     update |= more
     improved = judgement.verdict == 'improved' and word in ('ok', 'unreferenced')
     fine = judgement.verdict in ('ok', 'blind') and word == 'unreferenced'
     if improved or fine:
-        word, reason = judgement.verdict, sentence(reason, judgement.why)
+        word, reason = judgement.verdict, sentence(reason, reasons.why(judgement))
     accepted = cell.reference is not None and not cell.reference_source
     if not accepted:
         why = too_fast(cell.better, cell.value, judgement.before, cell.unit, 'the nights before')
@@ -119,12 +119,13 @@ def _slower(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> tuple[W
     told = tonight.judgement
     if told.verdict != 'regressed':
         return _of_bad_nights(cell, word, tonight, alarms)
+    why = reasons.why(told)
     if told.lasts < alarms.nights:
-        return 'ok', {'reason': f'{told.why}; {_IF_IT_LASTS}', 'once': _off(cell, told)}
+        return 'ok', {'reason': f'{why}; {_IF_IT_LASTS}', 'once': _off(cell, told)}
     small = told.lost is not None and told.lost < alarms.least
     if small and word != 'regressed':
-        return 'ok', {'reason': f'{told.why}; it alarms from {percent(alarms.least)} on', 'slight': told.lost}
-    return 'regressed', {'reason': told.why}
+        return 'ok', {'reason': f'{why}; it alarms from {percent(alarms.least)} on', 'slight': told.lost}
+    return 'regressed', {'reason': why}
 
 
 def _of_bad_nights(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> tuple[Word, dict[str, Any]]:
@@ -202,8 +203,8 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(measured_cells),
         events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     starts = rows['night'].to_list()
-    new_references = _new_references(cells, frame)
     level_starts = _level_starts(rows['event'], nights.start)
+    new_references = _new_references(cells, frame)
     for number, (place, judgement) in enumerate(zip(measured, judgements, strict=True)):
         first, until = nights.start[number:number + 2]
         life = {'state': judgement.state, 'level': judgement.level, 'restarts': 0,
@@ -254,10 +255,10 @@ def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[floa
     low = outcome.lone[here]
     if not fell and not low.any():
         return BadNights()
-    judged = outcome.state[here] != TOO_FEW
     is_confirmed = np.isfinite(nights.again[here])
     is_large = -np.expm1(-low) >= least
     bad = (low > 0) & is_confirmed & is_large & ~outcome.usual[here]
+    judged = outcome.state[here] != TOO_FEW
     for night, began in enumerate(starts):
         if began in fell:
             bad[night] = bad[night] or fell[began] or low[night] > 0 or not judged[night]
@@ -277,9 +278,9 @@ def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, boo
             least = None if cell.better == 'lower' else cell.low
             most = None if cell.better == 'higher' else cell.high
             bad_sides.append((i, least, most))
-    schema = {'cell': frame.schema['cell'], 'least': pl.Float64, 'most': pl.Float64}
     if not bad_sides:
         return {}
+    schema = {'cell': frame.schema['cell'], 'least': pl.Float64, 'most': pl.Float64}
     ends = pl.DataFrame(bad_sides, schema, orient='row')
     rows = frame.join(ends, on='cell', maintain_order='left')
     below = (pl.col('value') < pl.col('least')).fill_null(False)
@@ -307,7 +308,7 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     for i, cell in enumerate(cells):
         starts = frame.filter(pl.col('cell') == i)['night'].unique().sort().to_list()
         bad = np.isin(starts, [*beyond.get(i, {})])
-        told = Judgement('insufficient', '', value=cell.value)
+        told = Judgement('insufficient', cell.value)
         yield Tonight(told, (), {}, starts, [], bad_nights.newest(bad, np.zeros_like(bad)))
 
 
