@@ -26,7 +26,9 @@ class BadNights:
     @property
     def spells(self) -> int:
         """Return in how many spells they came: neighbouring nights are one."""
-        return 1 + int((np.diff(self.places) > 1).sum()) if self.places else 0
+        if not self.places:
+            return 0
+        return 1 + int((np.diff(self.places) > 1).sum())
 
 
 def newest(bad: np.ndarray, slow: np.ndarray) -> BadNights:
@@ -38,7 +40,8 @@ def newest(bad: np.ndarray, slow: np.ndarray) -> BadNights:
     last, places = max(_chains(bad, slow), default=(-1, []))
     if len(bad) - 1 - last >= rule.GOOD_NIGHTS:
         return BadNights()
-    return BadNights(tuple(places), bool(places) and places[-1] == len(bad) - 1)
+    tonight = len(bad) - 1
+    return BadNights(tuple(places), tonight in places)
 
 
 def counts(bad: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -54,8 +55,10 @@ def word(better: str, value: float, low: float | None, high: float | None) -> st
     """Return what the bounds say of ``value``: ok, improved or regressed. Where the direction is not known, it is
     regressed beyond either bound."""
     beyond = side(value, low, high)
-    improved = better and beyond and (beyond > 0) == (better == 'higher')
-    return 'improved' if improved else 'regressed' if beyond else 'ok'
+    if not beyond:
+        return 'ok'
+    is_better = better != '' and (beyond > 0) == (better == 'higher')
+    return 'improved' if is_better else 'regressed'
 
 
 def bad(better: str, low: float | None, high: float | None) -> list[float | None]:
@@ -65,7 +68,8 @@ def bad(better: str, low: float | None, high: float | None) -> list[float | None
 
 def absurd(better: str, value: float, usual: float | None, unit: str) -> float | None:
     """Return how many times as fast as usual a figure is, where no machine is; None else."""
-    if not usual or usual < 0 or value <= 0 or better == '' or better == 'lower' and unit not in TIMES:
+    is_speed = better == 'higher' or better == 'lower' and unit in TIMES
+    if not is_speed or not usual or usual < 0 or value <= 0:
         return None
     times = value / usual if better == 'higher' else usual / value
     return times if times >= ABSURD else None
@@ -75,10 +79,13 @@ def visible(better: str, value: float, low: float | None, high: float | None) ->
     """Return the share from which on a slowdown of ``value`` lies beyond its bound; None: no bound shows one.
 
     ``better``: higher, lower or '' (not known): of two bounds the farther one counts."""
-    if None in (ends := bad(better, low, high)):
+    ends = bad(better, low, high)
+    if None in ends:
         return None
     reach = max(abs(end - value) for end in ends)
-    return round(reach / abs(value), 6) if value else None if reach else 0.0
+    if value:
+        return round(reach / abs(value), 6)
+    return None if reach else 0.0
 
 
 def spread(values: Sequence[float]) -> float:
@@ -95,21 +102,25 @@ def resolution(runs: Sequence[float]) -> float:
     """Return the step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen.
 
     The last decimal of any; where half repeat another's value, the smallest step between two: a timer's."""
-    decimals = max(len(f'{v:.9f}'.rstrip('0').partition('.')[2]) for v in runs)
+    decimals = max(len(f'{run:.9f}'.rstrip('0').partition('.')[2]) for run in runs)
     printed = 10.0 ** -decimals if decimals <= 6 else 0.0
-    distinct = sorted(set(runs))
-    if len(distinct) > 1 and sum(n for n in Counter(runs).values() if n > 1) >= len(runs) / 2:
-        return max(printed, min(b - a for a, b in zip(distinct, distinct[1:], strict=False)))
-    return printed
+    often = Counter(runs)
+    repeating = sum(count for count in often.values() if count > 1)
+    if len(often) == 1 or repeating < len(runs) / 2:
+        return printed
+    steps = [above - below for below, above in pairwise(sorted(often))]
+    return max(printed, min(steps))
 
 
 def share(medians: Sequence[float], runs: Sequence[float]) -> float:
     """Return the bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more.
 
     ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST."""
-    wide = FACTORS[len(medians) - FEWEST] * spread(medians)
-    wanted = max(wide, _STEPS * resolution(runs)) / abs(median(medians))
-    return max(LEAST, math.ceil(round(1000 * wanted, 6)) / 1000)
+    by_noise = FACTORS[len(medians) - FEWEST] * spread(medians)
+    by_timer = _STEPS * resolution(runs)
+    wanted = max(by_noise, by_timer) / abs(median(medians))
+    rounded_up = math.ceil(round(1000 * wanted, 6)) / 1000
+    return max(LEAST, rounded_up)
 
 
 #: A quiet history that moves more than LEAST_EFFECT by chance is refused in so many cases.
@@ -142,11 +153,14 @@ def most_likely_change(values: Sequence[float]) -> ChangePoint | None:
     ranks = (count.cumsum() - (count - 1) / 2)[which]       # from 1; equal ones share the mean of theirs
     if len(ranks) < 2 * SIDE or len(count) == 1:
         return None
-    scores = _scores(ranks[None])[0]
-    at = int(abs(scores).argmax())
-    p = (1 + int((_chance(tuple(sorted(ranks))) >= abs(scores[at]) - 1e-9).sum())) / (1 + _PERMUTATIONS)
-    effect = _effect(values[at + SIDE:], values[:at + SIDE])
-    return ChangePoint(at + SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+    scores = abs(_scores(ranks[None])[0])
+    split = int(scores.argmax())
+    of_chance = _chance(tuple(sorted(ranks)))
+    as_large = int((of_chance >= scores[split] - 1e-9).sum())
+    p = (1 + as_large) / (1 + _PERMUTATIONS)
+    first = split + SIDE
+    effect = _effect(values[first:], values[:first])
+    return ChangePoint(first, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
 
 
 def _effect(these: Sequence[float], others: Sequence[float]) -> float:
@@ -159,10 +173,12 @@ def _scores(ranks):
     """Return the standardised rank sum of the nights from each split on, of each order of ``ranks``."""
     import numpy as np
     n = ranks.shape[1]
-    later = n - np.arange(SIDE, n - SIDE + 1)
-    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, SIDE:n - SIDE + 1]
+    splits = np.arange(SIDE, n - SIDE + 1)
+    later = n - splits
+    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, splits]
     mean = later * (n + 1) / 2
-    return (sums - mean) / np.sqrt(later * (n - later) * ranks[0].var() / (n - 1))
+    variance = later * splits * ranks[0].var() / (n - 1)
+    return (sums - mean) / np.sqrt(variance)
 
 
 @lru_cache(maxsize=256)
@@ -179,17 +195,20 @@ def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, fl
 
     Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them. Of
     several that differ it is the one farthest from the middle of all places; of two, the rarer."""
-    of: dict[str, list[float]] = {}
+    at_place: dict[str, list[float]] = {}
     for value, place in zip(values, places, strict=True):
-        of.setdefault(place, []).append(value)
-    middle = median(median(own) for own in of.values())
-    often = [place for place, own in of.items() if len(own) >= SIDE and len(values) - len(own) >= SIDE]
-    often.sort(key=lambda place: (-round(abs(median(of[place]) - middle), 9), len(of[place])))
+        at_place.setdefault(place, []).append(value)
+    medians = {place: median(own) for place, own in at_place.items()}
+    middle = median(medians.values())
+    often = [place for place, own in at_place.items() if SIDE <= len(own) <= len(values) - SIDE]
+    often.sort(key=lambda place: (-round(abs(medians[place] - middle), 9), len(at_place[place])))
     method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
     for place in often:
         from scipy.stats import mannwhitneyu
-        there = [v for v, where in zip(values, places, strict=True) if where != place]
-        effect, p = _effect(of[place], there), mannwhitneyu(of[place], there, method=method).pvalue
+        own = at_place[place]
+        others = [value for value, other in zip(values, places, strict=True) if other != place]
+        effect = _effect(own, others)
+        p = mannwhitneyu(own, others, method=method).pvalue
         if abs(effect) >= LEAST_EFFECT and p <= ALPHA / len(often):
             return place, effect
     return None

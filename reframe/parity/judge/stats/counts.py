@@ -12,13 +12,24 @@ from parity.judge.stats.nights import Nights
 def judge(nights: Nights, groups: np.ndarray, rate: float, state: np.ndarray) -> None:
     """Write the state of each night of the series that are counts. ``groups`` [series]: like cells have one
     number."""
-    series = np.flatnonzero(nights.counts)
-    for g in np.unique(groups[series]):
-        like = [slice(nights.start[k], nights.start[k + 1]) for k in series[groups[series] == g]]
-        heads = [head for here in like if len(head := nights.total[here][:rule.COUNTED]) > 1]
-        over = sum(head.var(ddof=1) for head in heads) / max(sum(head.mean() for head in heads), 1e-9)
-        for here in like:
-            state[here] = _of_cell(nights.total[here], max(1.0, over), rate)
+    places: dict[int, list[slice]] = {}
+    for k in np.flatnonzero(nights.counts):
+        of_series = slice(nights.start[k], nights.start[k + 1])
+        places.setdefault(groups[k], []).append(of_series)
+    for like in places.values():
+        ratio = _ratio([nights.total[place][:rule.COUNTED] for place in like])
+        for place in like:
+            state[place] = _of_cell(nights.total[place], ratio, rate)
+
+
+def _ratio(first_nights: list[np.ndarray]) -> float:
+    """Return the variance of like cells' nights over their mean: 1 of a Poisson process, and at least."""
+    variance = mean = 0.0
+    for totals in first_nights:
+        if len(totals) > 1:
+            variance += totals.var(ddof=1)
+            mean += totals.mean()
+    return max(1.0, variance / max(mean, 1e-9))
 
 
 def _of_cell(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
@@ -28,25 +39,39 @@ def _of_cell(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
     k / (k + n). Both are divided by ``ratio``, the variance of like cells' nights over their mean. A night counts
     for no more than chance alone gives once in 1 / rate nights."""
     state = np.full(len(totals), rule.TOO_FEW)
-    level, slow, back = list(totals[:rule.COUNTED]), None, 0
+    level = list(totals[:rule.COUNTED])
+    slow, back = None, 0            # the mean of a slowdown that lasts, and good nights in a row
     for t in range(rule.COUNTED, len(totals)):
         mean = (sum(level) + .5) / len(level)
         if slow is not None:
             back = back + 1 if totals[t] <= (mean + slow) / 2 else 0
-            state[t] = rule.SLOW if back < rule.AFTER else rule.QUIET
-            slow = slow if back < rule.AFTER else None
+            if back < rule.AFTER:
+                state[t] = rule.SLOW
+            else:
+                state[t], slow = rule.QUIET, None
             continue
-        level.append(min(totals[t], max(1.0, ratio * scipy.special.pdtrik(1 - rate, mean / ratio))))
-        state[t], n = rule.QUIET, len(level)
-        k = np.arange(1, rule.STEPS + 1)
-        s = np.cumsum(level[:-rule.STEPS - 1:-1])
-        rest = sum(level) - s
-        p = np.where(s > 0, scipy.special.betainc(np.fmax(s, 1e-9) / ratio, rest / ratio + 1, k / n), 1)
-        if (found := np.flatnonzero(p < rate / 3)).size:
-            k = int(found[0]) + 1
-            state[t], slow, back = rule.SLOW, float(totals[t - k + 1:t + 1].mean()), 0
-            del level[-k:]
+        most = max(1.0, ratio * scipy.special.pdtrik(1 - rate, mean / ratio))
+        level.append(min(totals[t], most))
+        state[t] = rule.QUIET
+        low = np.flatnonzero(_chances(np.array(level), ratio) < rate / 3)
+        if low.size:
+            nights = int(low[0]) + 1
+            state[t] = rule.SLOW
+            slow, back = float(totals[t - nights + 1:t + 1].mean()), 0
+            del level[-nights:]
     return state
+
+
+def _chances(level: np.ndarray, ratio: float) -> np.ndarray:
+    """Return the chance that the last 1, 2 ... STEPS nights have as many events as they have; see `_of_cell`."""
+    nights = np.arange(1, rule.STEPS + 1)
+    newest_first = level[:-rule.STEPS - 1:-1]
+    events = np.cumsum(newest_first)
+    before = level.sum() - events
+    share = nights / len(level)
+    some = np.fmax(events, 1e-9)
+    chance = scipy.special.betainc(some / ratio, before / ratio + 1, share)
+    return np.where(events > 0, chance, 1)
 
 
 def at_least(count: int, mean: float) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -60,23 +61,26 @@ class History(NamedTuple):
         nights = self.nights
         chosen = np.flatnonzero(np.isin(self.groups, groups))
         series_of_night = np.repeat(np.arange(len(self.groups)), np.diff(nights.start))
-        keep = np.isin(series_of_night, chosen)
+        is_kept = np.isin(series_of_night, chosen)
         if until is not None:
-            keep &= nights.when <= until
-        at = np.flatnonzero(keep)
-        nights_of_series = np.bincount(series_of_night[at], minlength=len(self.groups))[chosen]
-        start = np.append(0, nights_of_series.cumsum())
-        kept = Nights(start, nights.when[at], nights.value[at], nights.again[at], nights.total[at],
-                      nights.counts[chosen])
+            is_kept &= nights.when <= until
+        at = np.flatnonzero(is_kept)
+        many = np.bincount(series_of_night[at], minlength=len(self.groups))
+        start = np.append(0, many[chosen].cumsum())
         return History(
-            names=[self.names[k] for k in chosen],
-            nights=kept,
-            signs=[self.signs[k] for k in chosen],
+            names=_taken(self.names, chosen),
+            nights=Nights(start, nights.when[at], nights.value[at], nights.again[at], nights.total[at],
+                          nights.counts[chosen]),
+            signs=_taken(self.signs, chosen),
             groups=self.groups[chosen],
-            labels=[self.labels[i] for i in at],
+            labels=_taken(self.labels, at),
             events=None if self.events is None else self.events[at],
-            nodes=None if self.nodes is None else [self.nodes[i] for i in at],
-            areas=None if self.areas is None else [self.areas[k] for k in chosen])
+            nodes=None if self.nodes is None else _taken(self.nodes, at),
+            areas=None if self.areas is None else _taken(self.areas, chosen))
+
+
+def _taken(values: Sequence[Any], places: np.ndarray) -> list[Any]:
+    return [values[place] for place in places]
 
 
 def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
@@ -174,42 +178,48 @@ def _wrong_cells(rows: pl.DataFrame) -> dict[str, pl.Expr | pl.Series]:
     whole_night = pl.col('night').str.contains(_WHOLE)
     date = pl.when(pl.col('night').str.contains(_DATE)).then('night').str.to_date('%Y-%m-%d', strict=False)
     number = pl.col('value').str.contains(NUMBER)
+    not_finite = pl.col('value').str.contains(_NOT_FINITE)
     size = rows['value'].abs()
-    return {
-        'series is empty; must be a name': pl.col('series') == '',
-        'night {night!r} is neither a whole number nor a date such as 2026-11-20': ~whole_night & date.is_null(),
-        'kind {kind!r}; valid: run, rerun': ~pl.col('kind').is_in(['run', 'rerun']),
-        'run {run!r} is no whole number': ~pl.col('run').str.contains(_WHOLE),
-        'value {value} is not finite; a run without a figure is left out of the file':
-            pl.col('value').str.contains(_NOT_FINITE) | number & size.is_infinite(),
-        'value {value!r} is no number, such as 71.2 or 7.12e4': ~number,
-        f'value {{value}} is too large to be a figure; must be below {LARGEST:g}': number & (size >= LARGEST),
-        f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}':
-            number & (size > 0) & (size < SMALLEST),
-        'direction {direction!r}; valid: higher, lower, or empty for higher': rows['sign'].is_null(),
-        f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty': ~pl.col('event').is_in(['', *EVENTS]),
-    }
+    is_small = (size > 0) & (size < SMALLEST)
+    wrong: dict[str, pl.Expr | pl.Series] = {}
+    wrong['series is empty; must be a name'] = pl.col('series') == ''
+    wrong['night {night!r} is neither a whole number nor a date such as 2026-11-20'] = \
+        ~whole_night & date.is_null()
+    wrong['kind {kind!r}; valid: run, rerun'] = ~pl.col('kind').is_in(['run', 'rerun'])
+    wrong['run {run!r} is no whole number'] = ~pl.col('run').str.contains(_WHOLE)
+    wrong['value {value} is not finite; a run without a figure is left out of the file'] = \
+        not_finite | number & size.is_infinite()
+    wrong['value {value!r} is no number, such as 71.2 or 7.12e4'] = ~number
+    wrong[f'value {{value}} is too large to be a figure; must be below {LARGEST:g}'] = number & (size >= LARGEST)
+    wrong[f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}'] = number & is_small
+    wrong['direction {direction!r}; valid: higher, lower, or empty for higher'] = rows['sign'].is_null()
+    wrong[f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty'] = ~pl.col('event').is_in(['', *EVENTS])
+    return wrong
 
 
 def _wrong_rows(rows: pl.DataFrame) -> dict[str, pl.Expr | pl.Series]:
     """Return the messages of rows that contradict others, each with the rows that it is about."""
     has_event = pl.col('event') != ''
     first_event = pl.col('event').filter(has_event).first().over('series', 'night')
+    first_group = pl.col('group').first().over('series')
+    first_sign = pl.col('sign').first().over('series')
     whole_night = pl.col('night').str.contains(_WHOLE)
-    return {
-        'series {series!r}, night {night} has another event on an earlier line; must be one a night':
-            _where(rows, has_event & (pl.col('event') != first_event)).fill_null(False),
-        'series {series!r} is in another group on an earlier line; must be one group':
-            _where(rows, pl.col('group') != pl.col('group').first().over('series')),
-        'night {night!r}: nights are whole numbers or dates; the order of both together is not known':
-            whole_night != whole_night.first(),
-        '{kind} {run} of series {series!r}, night {night}, stands on an earlier line, too':
-            _where(rows, ~pl.struct('series', 'night', 'again', 'run').is_first_distinct()),
-        'series {series!r} has another direction on an earlier line; must be one direction':
-            _where(rows, pl.col('sign') != pl.col('sign').first().over('series')),
-        'series {series!r}, night {night} has reruns but no run':
-            _where(rows, pl.col('again').all().over('series', 'night')),
-    }
+    is_repeated = ~pl.struct('series', 'night', 'again', 'run').is_first_distinct()
+    other_event = _where(rows, has_event & (pl.col('event') != first_event))
+    wrong: dict[str, pl.Expr | pl.Series] = {}
+    wrong['series {series!r}, night {night} has another event on an earlier line; must be one a night'] = \
+        other_event.fill_null(False)
+    wrong['series {series!r} is in another group on an earlier line; must be one group'] = \
+        _where(rows, pl.col('group') != first_group)
+    wrong['night {night!r}: nights are whole numbers or dates; the order of both together is not known'] = \
+        whole_night != whole_night.first()
+    wrong['{kind} {run} of series {series!r}, night {night}, stands on an earlier line, too'] = \
+        _where(rows, is_repeated)
+    wrong['series {series!r} has another direction on an earlier line; must be one direction'] = \
+        _where(rows, pl.col('sign') != first_sign)
+    wrong['series {series!r}, night {night} has reruns but no run'] = \
+        _where(rows, pl.col('again').all().over('series', 'night'))
+    return wrong
 
 
 def _where(rows: pl.DataFrame, condition: pl.Expr) -> pl.Series:

@@ -10,6 +10,8 @@ import numpy as np
 
 #: Nights on each side of a boundary, at least and at most.
 SIDE, FAR = 10, 40
+#: A boundary is so many nights off at most.
+_NEARBY = 5
 #: The least drop, by how many robust standard deviations it must be clear, and the least scatter of a night.
 LEAST, CLEAR, FLOOR = 0.05, 4.0, 0.003
 
@@ -27,22 +29,31 @@ def neighbours_sd(values: np.ndarray) -> float:
 def boundaries(x: np.ndarray) -> list[int]:
     """Return where the logarithms ``x`` [nights] change their level, by binary segmentation."""
     sd = max(neighbours_sd(x), FLOOR)
-    cuts, parts = [], [(0, len(x))]
+    bar = 2 * sd * np.sqrt(2 * np.log(len(x)))
     middle = np.array([np.median(x[max(0, i - 7):i + 8]) for i in range(len(x))])
     clipped = np.clip(x, middle - 4 * sd, middle + 4 * sd)
+    cuts, parts = [], [(0, len(x))]
     while parts:
         begin, end = parts.pop()
-        n = end - begin
-        if n < 2 * SIDE:
+        if end - begin < 2 * SIDE:
             continue
-        k = np.arange(1, n)
-        part = clipped[begin:end]
-        size = np.abs(np.cumsum(part)[:-1] - k * part.mean()) / np.sqrt(k * (n - k) / n)
-        size[:SIDE - 1] = size[n - SIDE:] = 0
-        if size.max() >= 2 * sd * np.sqrt(2 * np.log(len(x))):
-            cuts.append(begin + int(size.argmax()) + 1)
-            parts += [(begin, cuts[-1]), (cuts[-1], end)]
+        size = _sizes(clipped[begin:end])
+        if size.max() >= bar:
+            cut = begin + int(size.argmax()) + 1
+            cuts.append(cut)
+            parts += [(begin, cut), (cut, end)]
     return sorted(cuts)
+
+
+def _sizes(part: np.ndarray) -> np.ndarray:
+    """Return how far apart the sides of each boundary of a part are (CUSUM); 0 within SIDE nights of its ends."""
+    n = len(part)
+    k = np.arange(1, n)
+    sums = np.cumsum(part)[:-1]
+    size = np.abs(sums - k * part.mean()) / np.sqrt(k * (n - k) / n)
+    size[:SIDE - 1] = 0
+    size[n - SIDE:] = 0
+    return size
 
 
 def drops(x: np.ndarray, cuts: list[int]) -> list[tuple[int, float]]:
@@ -67,10 +78,13 @@ def _moved(x: np.ndarray, begin: int, cut: int, end: int) -> int:
     left, right = np.median(x[begin:cut]), np.median(x[cut:end])
 
     def misfit(at: int) -> float:
-        return float(np.abs(x[begin:at] - left).sum() + np.abs(x[at:end] - right).sum())
+        before = np.abs(x[begin:at] - left).sum()
+        after = np.abs(x[at:end] - right).sum()
+        return float(before + after)
 
-    nearby = range(max(begin + 5, cut - 5), min(end - 5, cut + 6))
-    return min(nearby, key=misfit)
+    first = max(begin + _NEARBY, cut - _NEARBY)
+    last = min(end - _NEARBY - 1, cut + _NEARBY)
+    return min(range(first, last + 1), key=misfit)
 
 
 def reaching(known: np.ndarray, deepest: np.ndarray, least: float) -> np.ndarray:

@@ -119,10 +119,8 @@ def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -
     """Return exp(difference of the means of session means), with its interval where their variance is known."""
     if not (baseline.sessions and candidate.sessions):
         return Ratio(None, why='no session of a side has all of these metrics')
-    both = [name for name in baseline.sessions if name in candidate.sessions]
-    every = len(baseline.sessions) + len(candidate.sessions)
-    paired = len(both) > 1 and every - 2 * len(both) <= _ALONE * every
-    if paired:
+    both = _in_same_sessions(baseline, candidate)
+    if both:
         ones = _means({name: baseline.sessions[name] for name in both})
         others = _means({name: candidate.sessions[name] for name in both})
         series = [others - ones]
@@ -134,16 +132,27 @@ def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -
     difference = others.mean() - ones.mean()
     if abs(difference) > _FARTHEST:
         return Ratio(None, why='the values are too far apart: no ratio')
-    found = Ratio(_figure(difference), paired=paired,
+    alone = Ratio(_figure(difference), paired=bool(both),
                   baseline=_figure(ones.mean()), candidate=_figure(others.mean()))
     if not parts:
-        return found._replace(why='one session a side: no interval; run more nights, or compare where '
+        return alone._replace(why='one session a side: no interval; run more nights, or compare where '
                                   f'{NIGHTS} nights of the same are stored')
     factor, dependent = stretched(*series)
-    half = max(factor * half_width(parts, confidence), FLOOR) + baseline.step + candidate.step
-    low, high = (math.exp(difference + side * min(half, _FARTHEST)) for side in (-1, 1))
-    noted = '; '.join(dict.fromkeys(filter(None, [*notes, dependent])))
-    return found._replace(low=low, high=high, note=noted)
+    by_chance = max(factor * half_width(parts, confidence), FLOOR)
+    half = min(by_chance + baseline.step + candidate.step, _FARTHEST)
+    notes = dict.fromkeys(filter(None, [*notes, dependent]))
+    return alone._replace(
+        low=math.exp(difference - half), high=math.exp(difference + half), note='; '.join(notes))
+
+
+def _in_same_sessions(baseline: Sample, candidate: Sample) -> list[str]:
+    """Return the sessions that measured both sides; [] where too many measured one only."""
+    both = [name for name in baseline.sessions if name in candidate.sessions]
+    every = len(baseline.sessions) + len(candidate.sessions)
+    alone = every - 2 * len(both)
+    if len(both) < 2 or alone > _ALONE * every:
+        return []
+    return both
 
 
 def _figure(log: float) -> float:
@@ -184,11 +193,15 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
 
     The degrees of freedom are Satterthwaite's (1946), but no more than alike noise would give: else two sessions
     that happen to lie together, beside 30, cover 87 %."""
-    variances = [np.maximum(variance, 1e-24) * weight for variance, weight, _ in parts]
-    weights = [weight for _, weight, _ in parts]
-    freedom = [degrees for _, _, degrees in parts]
-    degrees = np.minimum(_satterthwaite(variances, freedom), _satterthwaite(weights, freedom))
-    return scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(sum(variances))
+    variances, weights, freedom = [], [], []
+    for variance, weight, degrees in parts:
+        variances.append(np.maximum(variance, 1e-24) * weight)
+        weights.append(weight)
+        freedom.append(degrees)
+    most = _satterthwaite(weights, freedom)
+    degrees = np.minimum(_satterthwaite(variances, freedom), most)
+    standard_errors = scipy.special.stdtrit(degrees, (1 + confidence) / 2)
+    return standard_errors * np.sqrt(sum(variances))
 
 
 def _satterthwaite(variances: Sequence[float | np.ndarray], freedom: Sequence[float]) -> float | np.ndarray:
@@ -199,10 +212,14 @@ def _satterthwaite(variances: Sequence[float | np.ndarray], freedom: Sequence[fl
 
 def limits(of: Sample) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of one side alone; None of fewer than 3 sessions."""
-    if len(means := _means(of.sessions)) < 3:
+    means = _means(of.sessions)
+    if len(means) < 3:
         return None, None
-    at, half = means.mean(), half_width([part(means)], CONFIDENCE)
-    return tuple(np.exp(np.clip([at - half, at + half], -_FARTHEST, _FARTHEST)).tolist())
+    middle = means.mean()
+    half = half_width([part(means)], CONFIDENCE)
+    ends = np.clip([middle - half, middle + half], -_FARTHEST, _FARTHEST)
+    low, high = np.exp(ends).tolist()
+    return low, high
 
 
 def _means(sessions: Sessions) -> np.ndarray:
@@ -211,16 +228,11 @@ def _means(sessions: Sessions) -> np.ndarray:
 
 def spread(values: Sequence[float]) -> float | None:
     """Return the robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or at 0."""
-    if len(values) < 2 or not (middle := median(values)):
+    if len(values) < 2:
         return None
-    return 0.7413 * float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / abs(middle)
-
-
-def widened(low: float, value: float, high: float, factor: float) -> tuple[float, float]:
-    """Return an interval so many times as wide: of logarithms where all is above 0."""
-    if low <= 0:
-        return value - factor * (value - low), value + factor * (high - value)
-    return value * (low / value) ** factor, value * (high / value) ** factor
+    middle = median(values)
+    third, first = np.quantile(values, (0.75, 0.25))
+    return 0.7413 * float(third - first) / abs(middle) if middle else None
 
 
 def at_once(several: int, freedom: float = math.inf) -> float:
@@ -233,14 +245,20 @@ def stretched(*series: Sequence[float]) -> tuple[float, str]:
     """Return how many times as wide dependent figures make an interval, and a sentence; 1 and '' for others.
 
     Of figures whose neighbours correlate by r, n count as n (1 - r) / (1 + r) (Bartlett, 1946); as 1 at least."""
-    found, factor = 0.0, 1.0
-    for values in series:
-        values = [*map(float, values)]
-        if len(values) >= DEPENDENT and len(set(values[1:])) > 1 < len(set(values[:-1])):
-            r = correlation(values[1:], values[:-1])
-            if r > max(found, 1.96 / len(values) ** 0.5):
-                found = min(r, (len(values) - 1) / (len(values) + 1))
-                factor = ((1 + found) / (1 - found)) ** 0.5
-    if not found:
+    largest = max(map(_dependence, series))
+    if not largest:
         return 1.0, ''
-    return factor, f'neighbours in time correlate by {found:.2f}: interval {factor:.1f} times as wide'
+    factor = ((1 + largest) / (1 - largest)) ** 0.5
+    return factor, f'neighbours in time correlate by {largest:.2f}: interval {factor:.1f} times as wide'
+
+
+def _dependence(series: Sequence[float]) -> float:
+    """Return the correlation of neighbours, 0 where chance explains it. All figures count as one at least."""
+    values = [*map(float, series)]
+    before, after = values[:-1], values[1:]
+    if len(values) < DEPENDENT or min(len(set(before)), len(set(after))) < 2:
+        return 0.0
+    r = correlation(after, before)
+    if r <= 1.96 / len(values) ** 0.5:
+        return 0.0
+    return min(r, (len(values) - 1) / (len(values) + 1))

@@ -23,8 +23,8 @@ from parity.judge.stats.table import Table, newest
 
 #: Until this night of a cell its noise is learned each night, and then each EVERY nights.
 _LEARNED_DAILY = FIRST + 1
-#: Nights that a scatter is learned from at least.
-_FEWEST_LEARNED = 8
+#: Nights that a scatter is learned from at least. From so many on it is learned without the newest NIGHTS_BACK.
+_FEWEST_LEARNED, _OLD = 8, 12
 #: Standard deviations; a night of a cell whose noise is not known counts for so many.
 _NO_CLIP = 99.0
 
@@ -38,22 +38,33 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.
     alarms a cell-night. ``accept_after``: an operator accepts what still alarms after so many nights; 0: never."""
     sizes = np.diff(nights.start)
     cell = np.repeat(np.arange(len(sizes)), sizes)
-    times, column = np.unique(nights.when, return_inverse=True)
-    if len(times) * len(sizes) > 8 * len(cell) + 100_000:      # series of quite different times
-        column = np.arange(len(cell)) - np.repeat(nights.start[:-1], sizes)
-    groups = np.arange(len(sizes)) if groups is None else groups
-    run = _Follow(Table.of(nights, cell, column), groups, rate)
+    column = _columns(nights, sizes)
+    if groups is None:
+        groups = np.arange(len(sizes))
+    table = Table(nights, cell, column)
+    run = _Follow(table, groups, rate)
     if nodes is not None and len(nodes):
         run.nodes.take(cell, column, nodes)
     if events is not None:
-        for i in np.flatnonzero(np.asarray(events) != ''):
-            run.events.setdefault(int(column[i]), []).append((int(cell[i]), str(events[i])))
+        for night in np.flatnonzero(np.asarray(events) != ''):
+            of_column = run.events.setdefault(int(column[night]), [])
+            of_column.append((int(cell[night]), str(events[night])))
     run.all(accept_after)
-    table, state = run.table, run.table.state[cell, column]
+    place = cell, column
+    state = table.state[place]
     counts.judge(nights, groups, rate, state)
     return Outcome(
-        state=state, reruns=table.wanted[cell, column], lone=table.lone[cell, column],
-        usual=table.usual[cell, column], deepest=table.deepest[cell, column], cells=run.cells(), column=column)
+        state=state, reruns=table.wanted[place], lone=table.lone[place], usual=table.usual[place],
+        deepest=table.deepest[place], cells=run.cells(), column=column)
+
+
+def _columns(nights: Nights, sizes: np.ndarray) -> np.ndarray:
+    """Return the column of each night: nights of one time share one. ``sizes``: nights of each series."""
+    times, column = np.unique(nights.when, return_inverse=True)
+    if len(times) * len(sizes) <= 8 * len(column) + 100_000:
+        return column
+    first = np.repeat(nights.start[:-1], sizes)         # the series have quite different times
+    return np.arange(len(column)) - first
 
 
 @dataclass
@@ -74,8 +85,10 @@ class _Statistics:
         far = side * self.far[i]
         if not self.ready[i] or not np.isfinite(far).any():
             return None
-        k = int(np.nanargmax(far))
-        return Shift(int(rule.LENGTHS[k]), float(far[k])) if far[k] > bar else None
+        longest = int(np.nanargmax(far))
+        if far[longest] <= bar:
+            return None
+        return Shift(int(rule.LENGTHS[longest]), float(far[longest]))
 
 
 class _Follow:
@@ -94,10 +107,17 @@ class _Follow:
         for t in np.flatnonzero(measured.any(axis=0)).tolist():
             for c, word in self.events.get(t, ()):
                 self.episodes.event(c, word, t)
-            for c, episode in self.episodes.slow.items() if accept_after else ():
-                if measured[c, t] and measured[c, episode.detected:t].sum() >= accept_after:
-                    self.episodes.event(c, 'accepted', t)
-            self._night(np.flatnonzero(measured[:, t]), t)
+            if accept_after:
+                self._accept(measured, t, accept_after)
+            cells = np.flatnonzero(measured[:, t])
+            self._night(cells, t)
+
+    def _accept(self, measured: np.ndarray, t: int, after: int) -> None:
+        """Accept the slowdowns that have alarmed for so many nights. ``measured`` [cells, columns]."""
+        for c, episode in self.episodes.slow.items():
+            alarmed = measured[c, episode.detected:t].sum()
+            if measured[c, t] and alarmed >= after:
+                self.episodes.event(c, 'accepted', t)
 
     def _night(self, cells: np.ndarray, t: int) -> None:
         """Judge a night of the cells that have one."""
@@ -109,27 +129,33 @@ class _Follow:
         table.append(cells, t, table.x[cells, t], look.residual)
         state = np.where(look.ready, rule.QUIET, rule.TOO_FEW).astype(np.int8)
         self._decide(cells, t, look, state)
-        table.normal[cells, t] = ~self._among(self.episodes.slow)[cells]
+        is_slow = self._among(self.episodes.slow)[cells]
+        table.normal[cells, t] = ~is_slow
         for c in self.episodes.comes.keys() & set(cells.tolist()):
             state[cells == c] = self.episodes.coming(c, t)
         table.state[cells, t] = state
         self._note_lone(cells, t, look)
         self._note_deepest(cells, t)
-        known = np.isfinite(self.noise.scale[cells]) & (look.base_nights >= rule.AFTER)
-        quiet = known & (state != rule.SLOW) & (state != rule.COMES)
+        has_noise = np.isfinite(self.noise.scale[cells])
+        has_base = look.base_nights >= rule.AFTER
+        quiet = has_noise & has_base & ~np.isin(state, rule.LOW_NIGHTS)
         self.noise.note(cells[quiet], look.z[quiet])
 
     # ---- what is learned
 
     def _learn(self, cells: np.ndarray, t: int) -> None:
         """Learn the noise of the cells that are due, and the effects of their nodes."""
-        table, age = self.table, self.table.age[cells]
-        due = cells[(age > _FEWEST_LEARNED) & ((age % rule.EVERY == 0) | (age <= _LEARNED_DAILY))]
+        table = self.table
+        age = table.age[cells]
+        is_turn = (age % rule.EVERY == 0) | (age <= _LEARNED_DAILY)
+        due = cells[is_turn & (age > _FEWEST_LEARNED)]
         if not len(due):
             return
         self._first_residuals(due)
-        end = table.end[due] - rule.NIGHTS_BACK * (table.end[due] >= 12)
-        self.noise.learn(due, newest(table.residual, due, np.zeros_like(end), end, rule.MEMORY))
+        end = table.end[due]
+        end = np.where(end >= _OLD, end - rule.NIGHTS_BACK, end)
+        residuals = newest(table.residual, due, np.zeros_like(end), end, rule.MEMORY)
+        self.noise.learn(due, residuals)
         if self.nodes.several:
             self._learn_nodes(due, t)
 
@@ -137,13 +163,17 @@ class _Follow:
         """Give the first nights of a level residuals: they had no base yet."""
         table, many = self.table, int(rule.LENGTHS[-1])
         begin = table.begin[cells]
-        fresh = cells[(table.end[cells] - begin >= many) & np.isnan(table.residual[cells, begin])]
+        is_long = table.end[cells] - begin >= many
+        has_none = np.isnan(table.residual[cells, begin])
+        fresh = cells[is_long & has_none]
         if not len(fresh):
             return
-        place = fresh[:, None], table.begin[fresh][:, None] + np.arange(many)
-        off = table.level[place] - np.median(table.level[place], axis=1)[:, None]
-        off /= np.sqrt(1 - np.fmin(0.5, self.noise.v[fresh, -1] / many))[:, None]
-        table.residual[place] = np.where(np.isnan(table.residual[place]), off, table.residual[place])
+        row, place = fresh[:, None], table.begin[fresh][:, None] + np.arange(many)
+        level, residual = table.level[row, place], table.residual[row, place]
+        off = level - np.median(level, axis=1)[:, None]
+        of_median = np.fmin(0.5, self.noise.v[fresh, -1] / many)        # the share of the variance that it took
+        off /= np.sqrt(1 - of_median)[:, None]
+        table.residual[row, place] = np.where(np.isnan(residual), off, residual)
 
     def _learn_nodes(self, cells: np.ndarray, t: int) -> None:
         """Learn which nodes are slower, or faster, than the others, from the newest nights of the groups of cells.
@@ -151,49 +181,67 @@ class _Follow:
         A cell that was on one node only says nothing."""
         table = self.table
         due = np.isin(self.group, self.group[cells])
-        mine = np.flatnonzero(due & (table.end > table.begin) & ~self._among(self.episodes.slow))
-        mine = mine[np.argsort(self.group[mine], kind='stable')]
+        has_level = table.end > table.begin
+        is_slow = self._among(self.episodes.slow)
+        mine = np.flatnonzero(due & has_level & ~is_slow)
+        by_group = np.argsort(self.group[mine], kind='stable')
+        mine = mine[by_group]
         nights = slice(max(0, t - 2 * rule.LEVEL), t)
-        of_level = np.arange(nights.start, t) >= table.at[mine, table.begin[mine]][:, None]
-        x = np.where(of_level & table.normal[mine, nights], table.x[mine, nights], np.nan)
+        begin = table.at[mine, table.begin[mine]]
+        of_level = np.arange(nights.start, t) >= begin[:, None]
+        is_normal = of_level & table.normal[mine, nights]
+        x = np.where(is_normal, table.x[mine, nights], np.nan)
         for g, moved in self.nodes.learn(mine, nights, x):
             for c in np.flatnonzero(self.group == g):
                 self._take_out(c, moved)
 
     def _take_out(self, c: int, moved: np.ndarray) -> None:
         """Take the change of the nodes' effects [nodes] out of the nights of a cell."""
-        table, number = self.table, self.nodes.number[c]
+        table = self.table
         begin, end = table.begin[c], table.end[c]
-        by_place = moved[number[table.at[c, :end]]]
+        by_column = moved[self.nodes.number[c]]
+        by_place = by_column[table.at[c, :end]]
+        table.x[c] -= by_column
         table.level[c, :end] -= by_place
         table.residual[c, begin:end] -= by_place[begin:]
-        table.x[c] -= moved[number]
 
     # ---- the statistic
 
     def _statistics(self, cells: np.ndarray, t: int) -> _Statistics:
         """Return what tonight says. A low night that was run again is judged with its reruns."""
-        table, noise = self.table, self.noise
-        scale = noise.scale[cells]
+        table = self.table
+        scale = self.noise.scale[cells]
         base, nights, gap = table.base(cells)
         some = np.fmax(nights, 1)
-        ready = (table.age[cells] > FIRST) & (nights >= rule.AFTER) & np.isfinite(scale)
-        self._rerun(cells, t, base, scale * np.sqrt(1 + rule.BASE / some), ready)
+        has_base = nights >= rule.AFTER
+        ready = has_base & (table.age[cells] > FIRST) & np.isfinite(scale)
+        error = scale * np.sqrt(1 + rule.BASE / some)
+        self._rerun(cells, t, base, error, ready)
         tonight = table.x[cells, t] - base
         before = newest(table.level, cells, table.begin[cells], table.end[cells], int(rule.LENGTHS[-1]) - 1)
-        off = np.column_stack((np.nan_to_num(before - base[:, None]), tonight))
+        before_off = np.nan_to_num(before - base[:, None])
+        off = np.column_stack((before_off, tonight))
         of_base = rule.BASE * rule.LENGTHS / some[:, None]      # variance of the base over that of the mean
         dependence = self._dependence(cells, of_base)
         clip = self._clip(cells, dependence[:, :1], of_base[:, :1])
         clipped = np.clip(off / scale[:, None], -clip, clip)
-        sums = np.cumsum(clipped[:, ::-1], axis=1)[:, rule.LENGTHS - 1]
-        of_level = (table.end - table.begin)[cells][:, None]
-        in_level = rule.LENGTHS <= of_level + 1
-        short = rule.LENGTHS - 1 - gap[:, None] <= nights[:, None] / 5      # beside the base
-        z = np.where(in_level & short, sums / np.sqrt(rule.LENGTHS * (1 + of_base)), np.nan)
-        residual = tonight / np.sqrt(1 + rule.MEDIAN / some)
-        residual = np.where(nights >= rule.AFTER, residual, np.nan)
+        newest_first = clipped[:, ::-1]
+        sums = np.cumsum(newest_first, axis=1)[:, rule.LENGTHS - 1]
+        error_of_sum = np.sqrt(rule.LENGTHS * (1 + of_base))
+        z = np.where(self._fits(cells, nights, gap), sums / error_of_sum, np.nan)
+        of_median = np.sqrt(1 + rule.MEDIAN / some)
+        residual = np.where(has_base, tonight / of_median, np.nan)
         return _Statistics(ready, base, nights, residual, off, z, z / np.sqrt(dependence))
+
+    def _fits(self, cells: np.ndarray, base_nights: np.ndarray, gap: np.ndarray) -> np.ndarray:
+        """Return whether a mean is of tonight's level, and short beside the base, [cells, lengths]."""
+        table = self.table
+        of_level = table.end[cells] - table.begin[cells] + 1
+        is_of_level = rule.LENGTHS <= of_level[:, None]
+        in_base = rule.LENGTHS - 1 - gap[:, None]
+        most = base_nights / 5
+        is_short = in_base <= most[:, None]
+        return is_of_level & is_short
 
     def _dependence(self, cells: np.ndarray, of_base: np.ndarray) -> np.ndarray:
         """Return V of a mean less its base, [cells, lengths]: the base is as dependent as the longest mean."""
@@ -203,7 +251,8 @@ class _Follow:
     def _clip(self, cells: np.ndarray, dependence: np.ndarray, of_base: np.ndarray) -> np.ndarray:
         """Return how many standard deviations a night counts for at most, [cells, 1]: it never alarms alone."""
         bar = self.noise.bar[cells][:, None]
-        clip = rule.CLIP * bar * np.sqrt(dependence * (1 + of_base))
+        error = np.sqrt(dependence * (1 + of_base))
+        clip = rule.CLIP * bar * error
         return np.where(np.isfinite(bar), clip, _NO_CLIP)
 
     def _rerun(self, cells: np.ndarray, t: int, base: np.ndarray, error: np.ndarray, ready: np.ndarray) -> None:
@@ -212,14 +261,16 @@ class _Follow:
         surprise = (table.x[cells, t] - base) / error
         before = table.surprise[cells, max(0, t - rule.LEVEL):t]
         lower = (before < surprise[:, None]).sum(axis=1)
-        is_rare = lower <= rule.RERUN * np.isfinite(before).sum(axis=1)
-        low = ready & (surprise < rule.LOW) & is_rare
+        most = rule.RERUN * np.isfinite(before).sum(axis=1)
+        low = ready & (surprise < rule.LOW) & (lower <= most)
         again = table.again[cells, t]
+        has_reruns = np.isfinite(again)
         table.surprise[cells, t] = np.where(ready, surprise, np.nan)
         table.wanted[cells, t] = low
-        table.low[cells] = low & np.isnan(again)
-        rerun = low & np.isfinite(again)
-        table.x[cells[rerun], t] = again[rerun] - self.nodes.effects(cells[rerun], t)
+        table.low[cells] = low & ~has_reruns
+        rerun = low & has_reruns
+        effects = self.nodes.effects(cells[rerun], t)
+        table.x[cells[rerun], t] = again[rerun] - effects
 
     # ---- what changed
 
@@ -227,19 +278,21 @@ class _Follow:
         """Look closer at the cells that something may have happened to; set the ``state`` of their night."""
         table, bar = self.table, self.noise.bar[cells]
         lasting = self.episodes.lasting
-        beyond = np.fmax.reduce(np.abs(look.far), axis=1) > bar
-        event = table.pending[cells] & (t - table.changed[cells] >= rule.STEPS)
+        farthest = np.fmax.reduce(np.abs(look.far), axis=1)
+        is_settled = t - table.changed[cells] >= rule.STEPS
+        event = table.pending[cells] & is_settled
         highest = look.off[:, -rule.NIGHTS_BACK:].max(axis=1)       # of the newest nights
         spell = highest < -self.noise.spell(cells)
-        closer = look.ready & (beyond | event | spell) | self._among(lasting)[cells]
-        for i in np.flatnonzero(closer):
+        may_begin = (farthest > bar) | event | spell
+        may_end = self._among(lasting)[cells]
+        for i in np.flatnonzero(look.ready & may_begin | may_end):
             c, base = int(cells[i]), float(look.base[i])
             fall = look.shift(i, -1, bar[i])
+            rise = look.shift(i, 1, bar[i])
             may_recur = look.ready[i] and spell[i] and c not in lasting
             if not fall and may_recur and self.episodes.recurs(c, t, base):
                 fall = Shift(int(rule.LENGTHS[0]), float(-look.far[i, 0]))
-            seen = Look(base, fall, look.shift(i, 1, bar[i]))
-            state[i] = self.episodes.night(c, t, seen, int(state[i]))
+            state[i] = self.episodes.night(c, t, Look(base, fall, rise), int(state[i]))
 
     def _among(self, cells: dict) -> np.ndarray:
         """Return for each cell whether it is one of these (numpy's isin is slow on few)."""
@@ -255,60 +308,73 @@ class _Follow:
         Where it was not run again, no like cell may have had a night as low lately. Like cells may have such
         nights so often that two mean nothing."""
         table, noise = self.table, self.noise
-        scale, below = noise.scale[cells], -look.off[:, -1]
-        clear = noise.bar[cells] * scale * np.sqrt(1 + rule.BASE / np.fmax(look.base_nights, 1))
-        for i in np.flatnonzero((table.state[cells, t] == rule.QUIET) & (below > clear)):
+        scale = noise.scale[cells]
+        below = -look.off[:, -1]
+        error = scale * np.sqrt(1 + rule.BASE / np.fmax(look.base_nights, 1))
+        is_clear = below > noise.bar[cells] * error
+        is_quiet = table.state[cells, t] == rule.QUIET
+        for i in np.flatnonzero(is_quiet & is_clear):
             c = cells[i]
             like = np.flatnonzero(self.group == self.group[c])
-            if np.isfinite(table.again[c, t]) or below[i] > self._lowest(like, t) * scale[i]:
+            was_rerun = np.isfinite(table.again[c, t])
+            if was_rerun or below[i] > self._lowest(like, t) * scale[i]:
                 table.lone[c, t] = below[i]
-            table.usual[c, t] = rule.GOOD_NIGHTS * self._lone_share(like, t) ** 2 > noise.rate
+            two_by_chance = rule.GOOD_NIGHTS * self._lone_share(like, t) ** 2
+            table.usual[c, t] = two_by_chance > noise.rate
 
     def _lowest(self, like: np.ndarray, t: int) -> float:
         """Return how many standard deviations below its level the lowest night of the cells was lately."""
-        lately = slice(max(0, t - rule.LEVEL), t)
-        quiet = self.table.state[like, lately] != rule.SLOW
-        surprise = np.where(quiet, self.table.surprise[like, lately], np.nan)
-        return -float(np.nanmin(surprise, initial=0))
+        begin = max(0, t - rule.LEVEL)
+        state = self.table.state[like, begin:t]
+        surprise = self.table.surprise[like, begin:t]
+        not_slow = np.where(state != rule.SLOW, surprise, np.nan)
+        return -float(np.nanmin(not_slow, initial=0))
 
     def _lone_share(self, like: np.ndarray, t: int) -> float:
         """Return the share of lone low nights among those of the cells, without the newest GOOD_NIGHTS."""
-        nights = slice(max(0, t - rule.LEVEL - rule.GOOD_NIGHTS), max(0, t - rule.GOOD_NIGHTS))
-        lone = (self.table.lone[like, nights] > 0).sum()
-        measured = np.isfinite(self.table.runs[like, nights]).sum()
-        return float(lone / max(measured, 1))
+        end = max(0, t - rule.GOOD_NIGHTS)
+        begin = max(0, end - rule.LEVEL)
+        is_lone = self.table.lone[like, begin:end] > 0
+        is_measured = np.isfinite(self.table.runs[like, begin:end])
+        return float(is_lone.sum() / max(is_measured.sum(), 1))
 
     def _note_deepest(self, cells: np.ndarray, t: int) -> None:
         """Note how far the level of the newest nights of a slowdown was below the one before, at most."""
         table = self.table
         for c, episode in self.episodes.slow.items():
-            if np.isfinite(table.x[c, t]):
-                first = max(table.begin[c], table.end[c] - rule.STEPS)
-                level = float(np.median(table.level[c, first:table.end[c]]))
-                episode.deepest = max(episode.deepest, episode.base - level)
-                table.deepest[c, t] = episode.deepest
+            if np.isnan(table.x[c, t]):
+                continue
+            end = table.end[c]
+            first = max(table.begin[c], end - rule.STEPS)
+            level = float(np.median(table.level[c, first:end]))
+            episode.deepest = max(episode.deepest, episode.base - level)
+            table.deepest[c, t] = episode.deepest
 
     # ---- what is known in the end
 
     def cells(self) -> Cells:
         """Return what is known of each cell after its last night. The level of a slow cell is the one before."""
         table, noise, row = self.table, self.noise, np.arange(len(self.group))
-        begin, end, since, began = table.begin.copy(), table.end.copy(), table.since.copy(), [*table.began]
+        begin, end = table.begin.copy(), table.end.copy()
+        since, began = table.since.copy(), [*table.began]
         for c, episode in self.episodes.slow.items():
-            begin[c], end[c], (began[c], since[c]) = episode.before, episode.place, episode.began
+            begin[c], end[c] = episode.before, episode.place
+            began[c], since[c] = episode.began
         nights = end - begin
-        of_base = np.clip(nights, 1, rule.LEVEL)
         base = medians(newest(table.level, row, begin, end, rule.LEVEL))
+        visible = noise.visible(np.clip(nights, 1, rule.LEVEL))
         measured = np.isfinite(table.x)
         last = table.x.shape[1] - 1 - measured[:, ::-1].argmax(axis=1)
-        last_good, first_slow = self._begun(base, begin, table.x[row, last])
-        effect = np.where(measured.any(axis=1) & self.nodes.several, self.nodes.effects(row, last), np.nan)
+        value = table.x[row, last]
+        last_good, first_slow = self._begun(base, begin, value)
+        has_node = self.nodes.several & measured.any(axis=1)
+        effect = np.where(has_node, self.nodes.effects(row, last), np.nan)
         now, error = self._level_now()
         return Cells(
             base=base, nights=nights, scale=noise.scale, bar=noise.bar,
-            visible=np.where(table.age < FIRST, np.nan, noise.visible(of_base)), low=table.low, node=effect,
-            value=table.x[row, last], began=began, since=since, changed=table.changed, change=table.change,
-            now=now, begin=table.at[row, table.begin], error=error, last_good=last_good, first_slow=first_slow,
+            visible=np.where(table.age < FIRST, np.nan, visible), low=table.low, node=effect, value=value,
+            began=began, since=since, changed=table.changed, change=table.change, now=now,
+            begin=table.at[row, table.begin], error=error, last_good=last_good, first_slow=first_slow,
             lasting=self.episodes.lasting, comes=self.episodes.comes)
 
     def _begun(self, base: np.ndarray, begin: np.ndarray, tonight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -318,17 +384,20 @@ class _Follow:
         table, noise = self.table, self.noise
         last_good, first_slow = np.full((2, len(base)), -1)
         low = np.flatnonzero(tonight < base)
-        x, at = (newest(of, low, begin[low], table.end[low], rule.LEVEL) for of in (table.level, table.at))
+        first, end = begin[low], table.end[low]
+        x = newest(table.level, low, first, end, rule.LEVEL)
+        column = newest(table.at, low, first, end, rule.LEVEL)
         scale = noise.scale[low] * np.sqrt(noise.v[low, -1])
-        last_good[low], first_slow[low] = begun(x - base[low, None], at, scale)
+        last_good[low], first_slow[low] = begun(x - base[low, None], column, scale)
         return last_good, first_slow
 
     def _level_now(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the level of the newest STEPS nights since the last change, and its standard error."""
         table, noise, row = self.table, self.noise, np.arange(len(self.group))
-        many = np.clip(table.end - table.begin, 1, rule.STEPS)
-        length = np.searchsorted(rule.LENGTHS, many)
+        nights = np.clip(table.end - table.begin, 1, rule.STEPS)
+        length = np.searchsorted(rule.LENGTHS, nights)
         length = np.fmin(length, len(rule.LENGTHS) - 1)
-        v = noise.v[row, length]
-        error = noise.scale * np.sqrt(rule.MEDIAN * v / many)
-        return medians(newest(table.level, row, table.begin, table.end, rule.STEPS)), error
+        dependence = noise.v[row, length]
+        error = noise.scale * np.sqrt(rule.MEDIAN * dependence / nights)
+        level = newest(table.level, row, table.begin, table.end, rule.STEPS)
+        return medians(level), error

@@ -43,21 +43,23 @@ class Nights:
             log = signs[series[night]] * np.log(figure)
         frame = pl.DataFrame({'night': night, 'log': log, 'figure': figure, 'again': again})
         runs = _Runs.of(frame.filter(~pl.col('again')), total)
-        first = np.full((len(sizes), _FIRST), np.nan)
-        early = (place < _FIRST) & (runs.count > 1)
-        first[series[early], place[early]] = runs.sd[early]
-        usual = np.fmax(LEAST, medians(first))[series]
-        value, joined = runs.near(usual), np.full(total, np.nan)
+        usual = _usual_scatter(runs, series, place, len(sizes))[series]
+        value = runs.near(usual)
+        joined = np.full(total, np.nan)
         if again.any():
             reruns, both = _Runs.of(frame.filter('again'), total), _Runs.of(frame, total)
-            other, some = reruns.near(usual), reruns.count > 0
-            error = usual[some] * np.sqrt(1 / runs.count[some] + 1 / reruns.count[some])
-            worse = other[some] - value[some] > _CONTRADICT * error
-            joined[some] = np.where(worse, other[some], both.near(usual)[some])
-        whole = np.ones(len(sizes), dtype=bool)
-        whole[np.unique(series[night[(figure < 0) | (figure != np.round(figure))]])] = False
-        zero = np.isin(np.arange(len(sizes)), series[night[figure == 0]])
-        return cls(start, place if when is None else when, value, joined, runs.total, whole & zero & (signs < 0))
+            joined = _with_reruns(runs, reruns, both, usual)
+        counts = _are_counts(figure, series[night], len(sizes)) & (signs < 0)
+        return cls(start, place if when is None else when, value, joined, runs.total, counts)
+
+
+def _are_counts(figure: np.ndarray, series: np.ndarray, many: int) -> np.ndarray:
+    """Return whether the figures of each series are whole numbers with a zero among them."""
+    is_count = np.ones(many, dtype=bool)
+    is_count[series[(figure < 0) | (figure != np.round(figure))]] = False
+    has_zero = np.zeros(many, dtype=bool)
+    has_zero[series[figure == 0]] = True
+    return is_count & has_zero
 
 
 @dataclass(frozen=True)
@@ -73,29 +75,59 @@ class _Runs:
     @classmethod
     def of(cls, frame: pl.DataFrame, nights: int) -> _Runs:
         log = pl.col('log')
-        found = frame.group_by('night').agg(pl.len(), mean=log.mean(), median=log.median(),
-                                            reach=log.max() - log.min(), total=pl.col('figure').sum())
-        at, count = found['night'].to_numpy(), np.zeros(nights, dtype=int)
-        made = [np.full(nights, np.nan) for _ in range(4)]
-        for each, name in zip(made, ('mean', 'median', 'reach', 'total'), strict=True):
-            each[at] = found[name].to_numpy()
-        count[at] = found['len'].to_numpy()
-        mean, median, reach, total = made
-        return cls(count, np.where(np.isfinite(mean), mean, np.nan), median,
-                   reach / _RANGE[np.minimum(count, len(_RANGE) - 1)], total)
+        by_night = frame.group_by('night').agg(
+            pl.len(), mean=log.mean(), median=log.median(), reach=log.max() - log.min(),
+            total=pl.col('figure').sum())
+        measured = by_night['night'].to_numpy()
+
+        def of_nights(name: str) -> np.ndarray:
+            values = np.full(nights, np.nan)
+            values[measured] = by_night[name].to_numpy()
+            return values
+
+        count = np.zeros(nights, dtype=int)
+        count[measured] = by_night['len'].to_numpy()
+        mean = of_nights('mean')
+        range_in_sd = _RANGE[np.minimum(count, len(_RANGE) - 1)]
+        return cls(
+            count=count, mean=np.where(np.isfinite(mean), mean, np.nan), median=of_nights('median'),
+            sd=of_nights('reach') / range_in_sd, total=of_nights('total'))
 
     def near(self, usual: np.ndarray) -> np.ndarray:
         """Return the mean, but no further than the usual scatter from the median."""
         return self.median + np.clip(self.mean - self.median, -usual, usual)
 
 
+def _usual_scatter(runs: _Runs, series: np.ndarray, place: np.ndarray, many: int) -> np.ndarray:
+    """Return how much the runs of a night scatter, for each series: the median of its first nights."""
+    first = np.full((many, _FIRST), np.nan)
+    early = (place < _FIRST) & (runs.count > 1)
+    first[series[early], place[early]] = runs.sd[early]
+    return np.fmax(LEAST, medians(first))
+
+
+def _with_reruns(runs: _Runs, reruns: _Runs, both: _Runs, usual: np.ndarray) -> np.ndarray:
+    """Return the value of each night with its reruns, NaN without. Reruns that are clearly better replace runs."""
+    with np.errstate(divide='ignore', invalid='ignore'):
+        error = usual * np.sqrt(1 / runs.count + 1 / reruns.count)
+    again = reruns.near(usual)
+    better = again - runs.near(usual)
+    joined = np.where(better > _CONTRADICT * error, again, both.near(usual))
+    joined[reruns.count == 0] = np.nan
+    return joined
+
+
 def medians(rows: np.ndarray) -> np.ndarray:
     """Return the median of what is known in each row, or NaN (numpy's nanmedian is slow on short rows)."""
     n = np.isfinite(rows).sum(axis=1)
-    return np.where(n > 0, median_of(np.sort(rows, axis=1), n), np.nan)
+    ordered = np.sort(rows, axis=1)
+    return np.where(n > 0, median_of(ordered, n), np.nan)
 
 
 def median_of(ordered: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return the median of the first ``n`` values of each sorted row."""
-    row, n = np.arange(len(ordered)), np.fmax(n, 1)
-    return (ordered[row, (n - 1) // 2] + ordered[row, n // 2]) / 2
+    row = np.arange(len(ordered))
+    n = np.fmax(n, 1)
+    below = ordered[row, (n - 1) // 2]
+    above = ordered[row, n // 2]
+    return (below + above) / 2

@@ -41,30 +41,35 @@ class Noise:
         cells, residuals, nights = cells[enough], residuals[enough], nights[enough]
         ordered = np.sort(residuals, axis=1)
         self.scale[cells] = _winsorised(residuals, ordered, nights)
-        self.tail[cells] = -ordered[np.arange(len(cells)), (_TAIL * nights).astype(int)]
+        lower = (_TAIL * nights).astype(int)
+        self.tail[cells] = -ordered[np.arange(len(cells)), lower]
+        freedom = np.fmax(3, _FREEDOM * (nights - 1))
         # each length is looked at each night: a look has its share of the rate (Bonferroni)
-        free = np.fmax(3, _FREEDOM * (nights - 1))
-        self.bar[cells] = -scipy.special.stdtrit(free, self.rate / len(rule.LENGTHS))
+        share = self.rate / len(rule.LENGTHS)
+        self.bar[cells] = -scipy.special.stdtrit(freedom, share)
         self._learn_dependence(cells)
 
     def _learn_dependence(self, cells: np.ndarray) -> None:
         """Take the mean square of the statistics, at least 1. It never falls with the length, as that of like
         nights: 1 + 2 times the sum of (1 - j / k) rho_j."""
-        prior = rule.PRIOR_NIGHTS
-        all_cells = (self._squares.sum(axis=0) + prior * self.usual) / (self._nights.sum(axis=0) + prior)
+        all_cells = _with_prior(self._squares.sum(axis=0), self._nights.sum(axis=0), self.usual)
         begins_with = np.minimum(self.usual, all_cells)
-        square = (self._squares[cells] + prior * begins_with) / (self._nights[cells] + prior)
+        square = _with_prior(self._squares[cells], self._nights[cells], begins_with)
         self.v[cells] = np.maximum.accumulate(np.fmax(1, square), axis=1)
 
     def note(self, cells: np.ndarray, z: np.ndarray) -> None:
         """Count the statistics [cells, lengths] of a quiet night; NaN is none."""
-        self._squares[cells] += np.nan_to_num(np.minimum(z ** 2, rule.SQUARE_CAP))
+        squares = np.minimum(z ** 2, rule.SQUARE_CAP)
+        self._squares[cells] += np.nan_to_num(squares)
         self._nights[cells] += np.isfinite(z)
 
     def forget(self, cell: int) -> None:
         """Forget what a cell taught: it does other work from now on."""
-        self.scale[cell], self.bar[cell], self.tail[cell] = np.nan, np.inf, 0
-        self._squares[cell] = self._nights[cell] = 0
+        self.scale[cell] = np.nan
+        self.bar[cell] = np.inf
+        self.tail[cell] = 0
+        self._squares[cell] = 0
+        self._nights[cell] = 0
         self.v[cell] = self.usual
 
     def spell(self, cells: np.ndarray | int) -> np.ndarray | float:
@@ -75,14 +80,16 @@ class Noise:
         """Return the log of the smallest slowdown that is found within WITHIN nights in four of five cases.
 
         ``nights``: of the base. inf: none is; NaN: the noise is not known."""
-        v = self.v[:, rule.LENGTHS.tolist().index(rule.WITHIN)]
-        error = self.scale * np.sqrt(v / rule.WITHIN * (1 + rule.BASE * rule.WITHIN / nights))
+        within = rule.LENGTHS.tolist().index(rule.WITHIN)
+        v = self.v[:, within]
+        of_base = rule.BASE * rule.LENGTHS / nights[:, None]
+        error = self.scale * np.sqrt(v / rule.WITHIN * (1 + of_base[:, within]))
         by_size = _CLIPPED * (self.bar + rule.POWER) * error
         # its nights must be lower than the usual low ones
         middle = rule.POWER * self.scale * np.sqrt(rule.MEDIAN * v / rule.WITHIN)
-        by_chance = np.fmax(rule.EFFECT, rule.TAILS * self.tail) + middle
-        size = np.fmax(by_size, by_chance)
-        clip = rule.CLIP * self.scale * np.sqrt(self.v[:, 0] * (1 + rule.BASE * rule.LENGTHS[0] / nights))
+        usual_low = np.fmax(rule.EFFECT, rule.TAILS * self.tail)
+        size = np.fmax(by_size, usual_low + middle)
+        clip = rule.CLIP * self.scale * np.sqrt(self.v[:, 0] * (1 + of_base[:, 0]))
         size[clip <= error] = np.inf                # so few clipped nights reach no bar
         return np.where(np.isfinite(self.scale), size, np.nan)
 
@@ -90,22 +97,37 @@ class Noise:
 def _usual_dependence() -> np.ndarray:
     """Return what V is at each length where neighbours have the correlation CORRELATION: rho_j is its power j."""
     lag = np.arange(1, rule.LENGTHS[-1])
-    return np.array([1 + 2 * (np.fmax(0, 1 - lag / k) * rule.CORRELATION ** lag).sum() for k in rule.LENGTHS])
+    correlation = rule.CORRELATION ** lag
+    usual = []
+    for nights in rule.LENGTHS:
+        pairs = np.fmax(0, 1 - lag / nights)
+        usual.append(1 + 2 * (pairs * correlation).sum())
+    return np.array(usual)
+
+
+def _with_prior(squares: np.ndarray, nights: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Return a mean square of so many nights; ``prior`` counts as PRIOR_NIGHTS more."""
+    return (squares + rule.PRIOR_NIGHTS * prior) / (nights + rule.PRIOR_NIGHTS)
 
 
 def _winsorised(residuals: np.ndarray, ordered: np.ndarray, nights: np.ndarray) -> np.ndarray:
     """Return the standard deviation of each row, in which a residual counts up to WINSOR MAD from the median."""
-    off = np.abs(residuals - median_of(ordered, nights)[:, None])
+    middle = median_of(ordered, nights)
+    off = np.abs(residuals - middle[:, None])
     mad = 1.4826 * median_of(np.sort(off, axis=1), nights)
     most = rule.WINSOR * np.fmax(mad, rule.FLOOR / 2)
-    squares = np.nansum(np.minimum(off, most[:, None]) ** 2, axis=1)
-    return np.fmax(np.sqrt(squares / (nights - 1) / rule.KEPT), rule.FLOOR)
+    clipped = np.minimum(off, most[:, None])
+    variance = np.nansum(clipped ** 2, axis=1) / (nights - 1)
+    return np.fmax(np.sqrt(variance / rule.KEPT), rule.FLOOR)
 
 
 def by_chance(low: np.ndarray, share: float) -> float:
     """Return the least probability that so many of the newest nights are ``low`` (the newest first).
 
     ``share`` of the nights before were as low. Of 2 to all nights together, each a binomial test."""
-    many, of = np.cumsum(low), np.arange(1, len(low) + 1)
-    chance = scipy.special.betainc(np.fmax(many, 1), of - many + 1, share)
-    return float(np.where(many > 0, chance, 1)[1:].min(initial=1))
+    nights = np.arange(1, len(low) + 1)
+    many = np.cumsum(low)
+    others = nights - many
+    chance = scipy.special.betainc(np.fmax(many, 1), others + 1, share)
+    chance = np.where(many > 0, chance, 1)
+    return float(chance[1:].min(initial=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ APART_NIGHTS, APART, _TIMES_APART = 3, 0.1, 4.0
 _NEWEST, _LEFT, _CLEAR = 2, 1 / 3, 3.0
 #: Before any night is known, one in 50 is an outlier; that counts as much as 25 nights.
 _OUTLIERS, _WEIGHT = 0.02, 25
+#: More than half of a weight, rounding apart.
+_HALF = 0.5 + 1e-9
 
 
 class RelativeSpeed(NamedTuple):
@@ -44,9 +47,6 @@ class RelativeSpeed(NamedTuple):
     def doubtful(self) -> bool:
         return not self.slower and self.share < 1 - DOUBT
 
-    def __str__(self) -> str:
-        return 'SLOWER' if self.slower else 'cannot be told' if self.doubtful else 'like its peers'
-
 
 def relative_speed(logs: np.ndarray, node: int, chance: float) -> RelativeSpeed | None:
     """Return how the node in row ``node`` stands in one part; None where fewer than FEWEST peers have a figure
@@ -57,19 +57,22 @@ def relative_speed(logs: np.ndarray, node: int, chance: float) -> RelativeSpeed 
     from the median of the peers. The score of one more node like n others is divided by their scatter times
     sqrt(1 + 1/n). It then has Student's t-distribution of n - 1 degrees of freedom."""
     known = np.isfinite(logs)
-    logs = logs[:, known.sum(0) > FEWEST]
-    cells = np.isfinite(logs[node])
+    logs = logs[:, known.sum(axis=0) > FEWEST]
+    own_cells = np.isfinite(logs[node])
+    if not own_cells.any():
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)     # nanmedian of a node without a figure: NaN
-        if known.any(1).sum() > MANY:
-            scores = np.nanmedian(logs - np.nanmedian(logs, 0), 1)
+        if known.any(axis=1).sum() > MANY:
+            scores = np.nanmedian(logs - np.nanmedian(logs, axis=0), axis=1)
             own, peers = scores[node], np.delete(scores, node)
         else:
-            others = np.delete(logs[:, cells], node, 0)
-            centre = np.nanmedian(others, 0)
-            own, peers = np.nanmedian(logs[node, cells] - centre), np.nanmedian(others - centre, 1)
+            others = np.delete(logs[:, own_cells], node, axis=0)
+            centre = np.nanmedian(others, axis=0)
+            own = np.nanmedian(logs[node, own_cells] - centre)
+            peers = np.nanmedian(others - centre, axis=1)
     peers = peers[np.isfinite(peers)]
-    if not cells.any() or len(peers) < FEWEST:
+    if len(peers) < FEWEST:
         return None
     middle, scatter = _scatter(peers)
     speed = _compared(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
@@ -88,26 +91,37 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     from the weighted median. Three things make a node slower. Its score is below its peers' by more than their
     scores scatter (Student's t). As many nights drawn from its peers' would have so low a median at ``chance``
     only. And its newest nights do not show that it is mended."""
-    known, some = np.isfinite(logs), np.isfinite(logs).any(1)
-    found: list[RelativeSpeed | None] = [None] * len(logs)
-    if some.sum() <= FEWEST:
-        return found
-    score, error, middles = _scores(logs, errors)
+    speeds: list[RelativeSpeed | None] = [None] * len(logs)
+    is_measured = np.isfinite(logs).any(axis=1)
+    if is_measured.sum() <= FEWEST:
+        return speeds
+    scores = _Scores.of(logs, errors)
     for node in range(len(logs)) if only is None else only:
-        if not some[node]:
-            continue
-        others = some & (np.arange(len(logs)) != node)
-        centre = float(np.median(score[others]))
-        scatter = max(1.0, _scatter((score[others] - centre) / error[others])[1])
-        each = _compared(score[node] - centre, others.sum(), scatter * error[node], chance)
-        if each.slower:
-            pool = np.sort((logs[others] / errors[others])[known[others]])
-            own = logs[node, known[node]], errors[node, known[node]]
-            good = _mended(logs[node:node + 1] - centre, errors[node:node + 1], np.log([each.share]))
-            each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance and not good)
-        newest = logs[node, known[node]][0]
-        found[node] = each._replace(newest=float(np.exp(newest - centre)))
-    return found
+        if is_measured[node]:
+            speeds[node] = _beside_others(logs, errors, scores, node, chance)
+    return speeds
+
+
+def _beside_others(logs: np.ndarray, errors: np.ndarray, scores: _Scores, node: int, chance: float
+                   ) -> RelativeSpeed:
+    """Return how one node stands by its nights; see `listed`."""
+    known = np.isfinite(logs)
+    others = known.any(axis=1)
+    others[node] = False
+    score, error = scores.score, scores.error
+    centre = float(np.median(score[others]))
+    distances = (score[others] - centre) / error[others]
+    scatter = max(1.0, _scatter(distances)[1])
+    speed = _compared(score[node] - centre, others.sum(), scatter * error[node], chance)
+    own, own_errors = logs[node, known[node]], errors[node, known[node]]
+    if speed.slower:
+        of_peers = logs[others] / errors[others]
+        pool = np.sort(of_peers[known[others]])
+        is_rare = _agreed(own, own_errors, scores.middle[node], pool) <= chance
+        one_part = slice(node, node + 1)
+        is_mended = _mended(logs[one_part] - centre, errors[one_part], np.log([speed.share]))
+        speed = speed._replace(slower=is_rare and not is_mended)
+    return speed._replace(newest=float(np.exp(own[0] - centre)))
 
 
 def apart(logs: np.ndarray) -> list[float | None]:
@@ -115,26 +129,35 @@ def apart(logs: np.ndarray) -> list[float | None]:
 
     ``logs`` [nodes, nights]: natural logarithms of the figures of one cell, the newest night first, NaN where
     there is none. Only nights on which all nodes ran count."""
-    logs = logs[:, np.isfinite(logs).all(0)]
-    found: list[float | None] = [None] * len(logs)
+    logs = _common(logs)
+    speeds: list[float | None] = [None] * len(logs)
     if len(logs) < FEWEST or logs.shape[1] < APART_NIGHTS:
-        return found
+        return speeds
     for node in range(len(logs)):
-        others = np.delete(logs, node, 0)
-        usual = float(np.median(np.ptp(others, 0)))
+        others = np.delete(logs, node, axis=0)
+        usual = float(np.median(np.ptp(others, axis=0)))
         least = max(-np.log1p(-APART), _TIMES_APART * usual)
-        if (others.min(0) - logs[node] > least)[:APART_NIGHTS].all():
-            found[node] = float(np.exp(np.median((logs[node] - others.mean(0))[:APART_NIGHTS])))
-    return found
+        below_lowest = (others.min(axis=0) - logs[node])[:APART_NIGHTS]
+        if (below_lowest > least).all():
+            distance = (logs[node] - others.mean(axis=0))[:APART_NIGHTS]
+            speeds[node] = float(np.exp(np.median(distance)))
+    return speeds
 
 
 def rejoined(logs: np.ndarray, node: int, share: float) -> bool:
     """Return whether the newest nights of a node that was `apart` show that little is left of its slowdown.
 
     ``share``: its speed then. ``logs``: of `apart`."""
-    logs = logs[:, np.isfinite(logs).all(0)][:, :_NEWEST]
-    distance = logs[node] - np.delete(logs, node, 0).mean(0)
-    return len(distance) == _NEWEST and bool((distance > _LEFT * np.log(share)).all())
+    newest = _common(logs)[:, :_NEWEST]
+    others = np.delete(newest, node, axis=0)
+    distance = newest[node] - others.mean(axis=0)
+    is_near = distance > _LEFT * np.log(share)
+    return len(distance) == _NEWEST and bool(is_near.all())
+
+
+def _common(logs: np.ndarray) -> np.ndarray:
+    """Return the nights [nodes, nights] on which all nodes ran."""
+    return logs[:, np.isfinite(logs).all(axis=0)]
 
 
 def mended(parts: Iterable[tuple[np.ndarray, np.ndarray, int, float]]) -> bool:
@@ -142,31 +165,48 @@ def mended(parts: Iterable[tuple[np.ndarray, np.ndarray, int, float]]) -> bool:
 
     ``parts``: of each part in which it was slow, the arrays of `listed`, the node's row, and its speed then as a
     share of its peers'. A column is the same night in each."""
-    nights = []
+    distances, own_errors, slow = [], [], []
     for logs, errors, node, share in parts:
-        score = np.delete(_scores(logs, errors)[0], node)
-        if np.isfinite(score).sum() >= FEWEST:
-            nights.append((logs[node] - np.median(score[np.isfinite(score)]), errors[node], np.log(share)))
-    return bool(nights) and _mended(*map(np.array, zip(*nights, strict=True)))
+        peers = np.delete(_Scores.of(logs, errors).score, node)
+        peers = peers[np.isfinite(peers)]
+        if len(peers) < FEWEST:
+            continue
+        distances.append(logs[node] - np.median(peers))
+        own_errors.append(errors[node])
+        slow.append(np.log(share))
+    return bool(slow) and _mended(np.array(distances), np.array(own_errors), np.array(slow))
 
 
-def _scores(logs: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the score of each node, its error, and the weighted median of its nights."""
-    known = np.isfinite(logs)
-    weights = np.where(known, errors ** -2.0, 0.0)
-    middles = _median(logs, weights)
-    near = np.clip(logs, middles[:, None] - _CLIP * errors, middles[:, None] + _CLIP * errors)
-    with np.errstate(invalid='ignore', divide='ignore'):
-        score = np.where(known, weights * near, 0.0).sum(1) / weights.sum(1)
-        return score, np.sqrt(_MORE / weights.sum(1)), middles
+@dataclass
+class _Scores:
+    """Nodes by their nights [nodes]. ``middle``: the weighted median of a node's nights."""
+
+    score: np.ndarray
+    error: np.ndarray
+    middle: np.ndarray
+
+    @classmethod
+    def of(cls, logs: np.ndarray, errors: np.ndarray) -> _Scores:
+        known = np.isfinite(logs)
+        weights = np.where(known, errors ** -2.0, 0.0)
+        middle = _median(logs, weights)
+        farthest = _CLIP * errors
+        clipped = np.clip(logs, middle[:, None] - farthest, middle[:, None] + farthest)
+        whole = weights.sum(axis=1)
+        with np.errstate(invalid='ignore', divide='ignore'):
+            score = np.where(known, weights * clipped, 0.0).sum(axis=1) / whole
+            return cls(score, np.sqrt(_MORE / whole), middle)
 
 
 def _median(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the upper weighted median of each row: the first value with more than half of the weight up to it."""
-    order = np.argsort(np.where(weights > 0, logs, np.inf), 1)
-    reached = np.cumsum(np.take_along_axis(weights, order, 1), 1)
-    at = (reached > (0.5 + 1e-9) * reached[:, -1:]).argmax(1)
-    return np.take_along_axis(np.take_along_axis(logs, order, 1), at[:, None], 1)[:, 0]
+    known_first = np.where(weights > 0, logs, np.inf)
+    order = np.argsort(known_first, axis=1)
+    ordered = np.take_along_axis(weights, order, axis=1)
+    reached = np.cumsum(ordered, axis=1)
+    is_more = reached > _HALF * reached[:, -1:]
+    row = np.arange(len(logs))
+    return logs[row, order[row, is_more.argmax(axis=1)]]
 
 
 def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarray) -> float:
@@ -175,10 +215,12 @@ def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarra
     if len(logs) < 2:
         return 1.0
     below = np.searchsorted(pool, middle / errors, side='right')
-    each = (below + _OUTLIERS * _WEIGHT) / (len(pool) + _WEIGHT)
-    taken, weights = np.array([*product((False, True), repeat=len(logs))]), errors ** -2.0
-    low = taken[taken @ weights > (0.5 + 1e-9) * weights.sum()]
-    return float(np.where(low, each, 1 - each).prod(1).sum())
+    chance_of_low = (below + _OUTLIERS * _WEIGHT) / (len(pool) + _WEIGHT)
+    weights = errors ** -2.0
+    which_are_low = np.array([*product((False, True), repeat=len(logs))])      # [cases, nights]
+    is_median_low = which_are_low @ weights > _HALF * weights.sum()
+    chances = np.where(which_are_low[is_median_low], chance_of_low, 1 - chance_of_low)
+    return float(chances.prod(axis=1).sum())
 
 
 def _mended(nights: np.ndarray, errors: np.ndarray, slow: np.ndarray) -> bool:
@@ -187,23 +229,34 @@ def _mended(nights: np.ndarray, errors: np.ndarray, slow: np.ndarray) -> bool:
     ``nights`` [parts, nights]: distances from the peers, the newest first, NaN where there was none. ``errors``:
     their standard errors. ``slow`` [parts]: the distances while it was slow. The share that is left of these is
     fitted by weighted least squares. A fast night counts as _CLIP errors at most."""
-    known, slow = np.isfinite(nights), slow[:, None] / errors
-    weight = np.cumsum(np.where(known, slow ** 2, 0.0).sum(0))
-    fitted = np.cumsum(np.where(known, np.fmin(nights / errors, _CLIP) * slow, 0.0).sum(0))
+    known = np.isfinite(nights)
+    slow_in_errors = slow[:, None] / errors
+    in_errors = np.fmin(nights / errors, _CLIP)
+    squares = np.where(known, slow_in_errors ** 2, 0.0)
+    products = np.where(known, in_errors * slow_in_errors, 0.0)
+    weight = np.cumsum(squares.sum(axis=0))                 # of so many newest nights together
+    fitted = np.cumsum(products.sum(axis=0))
     left = np.divide(fitted, weight, out=np.ones(len(weight)), where=weight > 0)
-    enough = np.cumsum(known.any(0)) >= _NEWEST
-    return bool((enough & (left < _LEFT) & ((1 - left) * np.sqrt(weight) > _CLEAR)).any())
+    enough = np.cumsum(known.any(axis=0)) >= _NEWEST
+    is_clear = (1 - left) * np.sqrt(weight) > _CLEAR
+    return bool((enough & is_clear & (left < _LEFT)).any())
 
 
 def _scatter(peers: np.ndarray) -> tuple[float, float]:
     """Return the centre of the peers, and their scatter; of many both are robust, as some may be slow."""
     if len(peers) < MANY:
         return float(peers.mean()), float(peers.std(ddof=1))
-    middle, (first, third) = float(np.median(peers)), np.percentile(peers, (25, 75))
-    robust = max(1.4826 * float(np.median(abs(peers - middle))), 0.7413 * (third - first))
-    return middle, (1 + 2 / len(peers)) * robust
+    middle = float(np.median(peers))
+    first, third = np.percentile(peers, (25, 75))
+    by_distance = 1.4826 * float(np.median(abs(peers - middle)))
+    by_quartiles = 0.7413 * (third - first)
+    return middle, (1 + 2 / len(peers)) * max(by_distance, by_quartiles)
 
 
 def _compared(drop: float, count: int, scatter: float, chance: float) -> RelativeSpeed:
-    bar = max(-scipy.special.stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
-    return RelativeSpeed(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
+    """Return how a node stands that is ``drop``, a logarithm, below the centre of so many peers."""
+    standard_errors = -scipy.special.stdtrit(count - 1, chance)
+    by_chance = standard_errors * scatter * np.sqrt(1 + 1 / count)
+    bar = max(by_chance, -np.log1p(-DROP))
+    share, clear = np.exp(drop), -np.expm1(-bar)
+    return RelativeSpeed(float(share), int(count), float(clear), bool(drop < -bar))

@@ -1,9 +1,6 @@
-"""The state of each cell on the night that is judged: one dataclass of arrays, a row a cell."""
+"""The state of each cell on the night that is judged: arrays with a row for each cell."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -11,7 +8,6 @@ from parity.judge.stats import rule
 from parity.judge.stats.nights import Nights, median_of
 
 
-@dataclass
 class Table:
     """The nights of the cells, and their levels.
 
@@ -19,83 +15,68 @@ class Table:
     is over leaves it. So a place in ``level`` is no column: ``at`` has the column of each place. A cell's level is
     its places ``begin`` to ``end``."""
 
-    # by column
-    runs: np.ndarray         # what was measured, NaN: nothing
-    again: np.ndarray        # the same with its reruns, NaN: none
-    x: np.ndarray            # what is judged: with reruns, without the effect of the node
-    state: np.ndarray        # of the night
-    wanted: np.ndarray       # a rerun of the night
-    normal: np.ndarray       # bool: a night of a level, or of what came and went
-    surprise: np.ndarray     # of the runs alone, in standard deviations
-    lone: np.ndarray         # how far a lone low night is below the level, 0: it is none
-    usual: np.ndarray        # bool: like cells have lone nights so often that two are chance
-    deepest: np.ndarray      # how far a slowdown was below the level before until that night, 0: none lasts
-    # by place
-    level: np.ndarray
-    at: np.ndarray
-    residual: np.ndarray     # the night less the base of its time, NaN: no base was known
-    # of a cell
-    begin: np.ndarray
-    end: np.ndarray
-    age: np.ndarray          # nights since it does this work
-    low: np.ndarray          # bool: the last night is low, and was not run again
-    began: list[str]         # the event that began the level
-    since: np.ndarray        # its column, -1: none
-    former: np.ndarray       # the level before this one, if this one is an improvement; else NaN
-    changed: np.ndarray      # the column of the newest event that may begin a level, -1: none
-    change: list[str]        # that event
-    pending: np.ndarray      # bool: it may still begin one
-
-    @classmethod
-    def of(cls, nights: Nights, cell: np.ndarray, column: np.ndarray) -> Self:
-        """Return the table of nights of which each is in the row ``cell`` and the column ``column``."""
-        cells, columns = len(nights.start) - 1, int(column.max(initial=-1)) + 1
-
-        def by_column(value: float, kind: type = float) -> np.ndarray:
-            return np.full((cells, columns), value, dtype=kind)
-
-        def by_place(value: float, kind: type = float) -> np.ndarray:
-            return np.full((cells, columns + 1), value, dtype=kind)
-
-        def of_cell(value: float, kind: type = float) -> np.ndarray:
-            return np.full(cells, value, dtype=kind)
-
-        runs, again = by_column(np.nan), by_column(np.nan)
-        runs[cell, column], again[cell, column] = nights.value, nights.again
-        runs[nights.counts] = np.nan
-        runs[:, :max(0, columns - rule.MOST)] = np.nan
-        return cls(
-            runs=runs, again=again, x=runs.copy(), state=by_column(rule.TOO_FEW, np.int8),
-            wanted=by_column(False, bool), normal=by_column(False, bool), surprise=by_column(np.nan, np.float32),
-            lone=by_column(0, np.float32), usual=by_column(False, bool), deepest=by_column(0, np.float32),
-            level=by_place(0), at=by_place(0, np.int32), residual=by_place(np.nan),
-            begin=of_cell(0, int), end=of_cell(0, int), age=of_cell(0, int), low=of_cell(False, bool),
-            began=[''] * cells, since=of_cell(-1, int), former=of_cell(np.nan),
-            changed=of_cell(-1, int), change=[''] * cells, pending=of_cell(False, bool))
+    def __init__(self, nights: Nights, cell: np.ndarray, column: np.ndarray):
+        """Make the table of nights of which each is in the row ``cell`` and the column ``column``."""
+        cells = len(nights.start) - 1
+        columns = int(column.max(initial=-1)) + 1
+        shape = cells, columns
+        self.runs = np.full(shape, np.nan)                      # what was measured, NaN: nothing
+        self.runs[cell, column] = nights.value
+        self.runs[nights.counts] = np.nan
+        self.runs[:, :max(0, columns - rule.MOST)] = np.nan
+        self.again = np.full(shape, np.nan)                     # the same with its reruns, NaN: none
+        self.again[cell, column] = nights.again
+        self.x = self.runs.copy()                               # with reruns, without the effect of the node
+        self.state = np.full(shape, rule.TOO_FEW, np.int8)      # of the night
+        self.wanted = np.zeros(shape, bool)                     # a rerun of the night
+        self.normal = np.zeros(shape, bool)                     # a night of a level, or of what came and went
+        self.surprise = np.full(shape, np.nan, np.float32)      # of the runs alone, in standard deviations
+        self.lone = np.zeros(shape, np.float32)                 # how far a lone low night is below the level
+        self.usual = np.zeros(shape, bool)          # like cells have lone nights so often that two are chance
+        self.deepest = np.zeros(shape, np.float32)  # how far a slowdown was below the level before until then
+        places = cells, columns + 1
+        self.level = np.zeros(places)
+        self.at = np.zeros(places, np.int32)
+        self.residual = np.full(places, np.nan)     # the night less the base of its time, NaN: none was known
+        self.begin = np.zeros(cells, int)
+        self.end = np.zeros(cells, int)
+        self.age = np.zeros(cells, int)             # nights since it does this work
+        self.low = np.zeros(cells, bool)            # the last night is low, and was not run again
+        self.began = [''] * cells                   # the event that began the level
+        self.since = np.full(cells, -1)             # its column, -1: none
+        self.former = np.full(cells, np.nan)        # the level before this one, if this one is an improvement
+        self.changed = np.full(cells, -1)           # column of the newest event that may begin a level, -1: none
+        self.change = [''] * cells                  # that event
+        self.pending = np.zeros(cells, bool)        # it may still begin one
 
     def base(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the median of the last LEVEL nights of the level, how many these are, and the nights left out."""
-        begin, nights = self.begin[cells], self.end[cells] - self.begin[cells]
-        gap = np.fmin(rule.GAP, nights // 3)
-        width = int(np.clip((nights - gap).max(initial=1), 1, rule.LEVEL))
-        many = np.fmin(nights - gap, width)
-        values = newest(self.level, cells, begin, self.end[cells] - gap, width)
-        if len(many) and many.min() == width:
+        begin, end = self.begin[cells], self.end[cells]
+        gap = np.fmin(rule.GAP, (end - begin) // 3)
+        end = end - gap
+        width = int(np.clip((end - begin).max(initial=1), 1, rule.LEVEL))
+        nights = np.fmin(end - begin, width)
+        values = newest(self.level, cells, begin, end, width)
+        if len(nights) and nights.min() == width:
             values.partition([(width - 1) // 2, width // 2], axis=1)
         else:
             values.sort(axis=1)
-        return median_of(values, many), many, gap
+        return median_of(values, nights), nights, gap
 
     def append(self, cells: np.ndarray, t: int, value: np.ndarray, residual: np.ndarray) -> None:
         """Add tonight to the level."""
         place = self.end[cells]
-        self.level[cells, place], self.at[cells, place], self.residual[cells, place] = value, t, residual
+        self.level[cells, place] = value
+        self.at[cells, place] = t
+        self.residual[cells, place] = residual
         self.end[cells] = place + 1
 
     def start(self, c: int, place: int, word: str) -> None:
         """Begin a level with the night at a place. ``word``: the event that began it."""
-        self.begin[c], self.former[c] = place, np.nan
-        self.began[c], self.since[c] = word, self.at[c, place]
+        self.begin[c] = place
+        self.former[c] = np.nan
+        self.began[c] = word
+        self.since[c] = self.at[c, place]
         self.residual[c, place:self.end[c]] = np.nan
 
     def leave_out(self, c: int, begin: int, stay: int) -> np.ndarray:
@@ -118,5 +99,8 @@ class Table:
 
 def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndarray, many: int) -> np.ndarray:
     """Return the newest ``many`` places of cells before ``end``, the newest last; NaN before ``begin``."""
-    place = end[:, None] - many + np.arange(many)
-    return np.where(place >= begin[:, None], table[cells[:, None], np.fmax(place, 0)], np.nan)
+    first = end - many
+    place = first[:, None] + np.arange(many)
+    row = cells[:, None]
+    values = table[row, np.fmax(place, 0)]
+    return np.where(place >= begin[:, None], values, np.nan)

@@ -261,8 +261,15 @@ def _at_once(part: Part, several: int) -> Part:
     if several < 2 or not part.sampled:
         return part
     factor = interval.at_once(several, found.freedom)
-    low, high = interval.widened(found.low, found.value, found.high, factor)
+    low, high = _widened(found.low, found.value, found.high, factor)
     return part._replace(estimate=found._replace(low=low, high=high))
+
+
+def _widened(low: float, value: float, high: float, factor: float) -> tuple[float, float]:
+    """Return an interval so many times as wide: of logarithms where all is above 0."""
+    if low <= 0:
+        return value - factor * (value - low), value + factor * (high - value)
+    return value * (low / value) ** factor, value * (high / value) ** factor
 
 
 def _repeats(estimate: Estimate, bounds: dict[str, float]) -> str:
