@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -57,10 +58,12 @@ def of_system(system: System, scheduled: Scheduled = _NOT_ASKED, only: str = '')
     ``only``: that node alone, also a retired one; UsageError where it is unknown. Of all nodes and parts together
     at most one of 1/CHANCE listings names a node that is as its peers are."""
     rows, only = figures.of_system(system.name), node_name(only)
-    nodes = defaultdict(dict, {node_name(state.name): {'state': state} for state in scheduled.nodes})
+    nodes: dict[str, dict[str, Any]] = defaultdict(dict)
+    for state in scheduled.nodes:
+        nodes[node_name(state.name)] = {'state': state}
     last = rows.filter(figures.ON_ONE_NODE).group_by('node', maintain_order=True).last()
     for name, start, session in last.select('node', 'start', 'session').iter_rows():
-        nodes[name] |= {'measured': start, 'session': session}
+        nodes[name].update(measured=start, session=session)
     for name, parts in _listed(rows, well_since(system.name)).items():
         nodes[name]['parts'] = parts
     if only and only not in nodes:
@@ -73,11 +76,12 @@ def of_system(system: System, scheduled: Scheduled = _NOT_ASKED, only: str = '')
 def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, dict[str, RelativeSpeed | None]]:
     """Return each node's parts beside its peers of the same partition, by its newest nights."""
     tables = _tables(rows, peers.NIGHTS, since)
-    compared = sum(len(names) for names, *_ in tables.values())
+    chance = _chance(tables)
     nodes: dict[str, dict[str, RelativeSpeed | None]] = defaultdict(dict)
-    for (_, part), (names, logs, errors) in tables.items():
-        for name, speed in zip(names, peers.listed(logs, errors, peers.CHANCE / compared), strict=True):
-            nodes[name][part] = worse(nodes[name].get(part), speed)
+    for table in tables:
+        speeds = peers.listed(table.logs, table.errors, chance)
+        for name, speed in zip(table.names, speeds, strict=True):
+            nodes[name][table.part] = worse(nodes[name].get(table.part), speed)
     return nodes
 
 
@@ -94,30 +98,39 @@ def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, 
     that was far below both others on three nights in a row."""
     rows = figures.of_system(system, 2 * peers.NIGHTS)
     tables = _tables(rows, 2 * peers.NIGHTS, since)
-    compared = sum(len(names) for names, *_ in tables.values())
-    found: dict[tuple[str, str], float] = {}
-    for (_, part), (names, logs, errors) in tables.items():
-        def shares(of: np.ndarray, only: np.ndarray, logs=logs, errors=errors) -> dict[int, float]:
-            """Return the shares of the nodes among ``only`` that are slower by the nights ``of`` each."""
-            speeds = peers.listed(np.where(of, logs, np.nan), errors, peers.CHANCE / compared, only)
-            return {at: speeds[at].share for at in only if speeds[at] and speeds[at].slower}
-        nights = np.arange(logs.shape[1])
-        now = {at: share for at, share in shares(nights < peers.NIGHTS, np.arange(len(names))).items()
-               if logs[at][np.isfinite(logs[at])][0] <= np.log(share) / 2 or (names[at], part) in named}
-        left = np.array([*now], int)
-        for newer in range(2, peers.NIGHTS + 1) if left.size else ():   # nights since the earlier listing
-            until = np.full((len(names), 1), peers.NIGHTS)
-            until[left] = newer
-            own = np.isin(np.arange(len(names)), left)[:, None]
-            both = shares(nights < until, left)
-            earlier = (nights >= until * own) & (nights < until * own + peers.NIGHTS)
-            for at in shares(earlier, np.array([*both], int)):
-                found[names[at], part] = min(now[at], found.get((names[at], part), 1.0))
-            left = np.array([at for at in left if (names[at], part) not in found], int)
-    for part, names, logs in _of_three(rows, since):
-        for name, share in zip(names, peers.apart(logs), strict=True):
+    chance = _chance(tables)
+    shares: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for table in tables:
+        for row, share in _named_twice(table, chance, named).items():
+            shares[table.names[row], table.part].append(share)
+    for table in _of_three(rows, since):
+        for name, share in zip(table.names, peers.apart(table.logs), strict=True):
             if share is not None:
-                found[name, part] = min(share, found.get((name, part), 1.0))
+                shares[name, table.part].append(share)
+    return {node: min(of_node) for node, of_node in shares.items()}
+
+
+def _named_twice(table: _Table, chance: float, named: Collection[tuple[str, str]]) -> dict[int, float]:
+    """Return the rows of the nodes that two listings call slower, with their share in today's; see `twice`."""
+    nights = np.arange(table.logs.shape[1])
+    every = np.arange(len(table.names))
+    today = {}
+    for row, share in table.slower(nights < peers.NIGHTS, every, chance).items():
+        is_slow_now = table.newest(row) <= np.log(share) / 2
+        if is_slow_now or (table.names[row], table.part) in named:
+            today[row] = share
+    found: dict[int, float] = {}
+    for split in range(2, peers.NIGHTS + 1):        # the nights of a node that the earlier listing has not
+        left = np.array([row for row in today if row not in found], int)
+        if not left.size:
+            break
+        is_left = np.isin(every, left)[:, None]
+        newer = nights < np.where(is_left, split, peers.NIGHTS)
+        begin = np.where(is_left, split, 0)
+        earlier = (nights >= begin) & (nights < begin + peers.NIGHTS)
+        slow_in_newer = np.array([*table.slower(newer, left, chance)], int)
+        for row in table.slower(earlier, slow_in_newer, chance):
+            found[row] = today[row]
     return found
 
 
@@ -128,74 +141,132 @@ def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[st
     if not slow:
         return set()
     rows = figures.of_system(system, peers.NIGHTS)
-    tables = _tables(rows, peers.NIGHTS, since, by_part=False)
     parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
-    for (_, part), (names, logs, errors) in tables.items():
-        for at, node in enumerate(names):
-            if share := slow.get((node, part)):
-                parts[node].append((logs, errors, at, share))
-    back: dict[str, list[bool]] = defaultdict(list)
-    for part, names, logs in _of_three(rows, since):
-        for at, node in enumerate(names):
-            if share := slow.get((node, part)):
-                back[node].append(peers.rejoined(logs, at, share))
-    return {node for node, found in parts.items() if peers.mended(found)} | {
-        node for node, found in back.items() if all(found)}
+    for table in _tables(rows, peers.NIGHTS, since, by_part=False):
+        for name, row, share in table.among(slow):
+            parts[name].append((table.logs, table.errors, row, share))
+    cells: dict[str, list[bool]] = defaultdict(list)
+    for table in _of_three(rows, since):
+        for name, row, share in table.among(slow):
+            cells[name].append(peers.rejoined(table.logs, row, share))
+    among_many = {name for name, of_node in parts.items() if peers.mended(of_node)}
+    among_three = {name for name, of_node in cells.items() if all(of_node)}
+    return among_many | among_three
 
 
 def well_since(system: str) -> dict[str, float]:
     """Return when a listing named a node last (Unix time), of the nodes that were slow in a part and are mended
     there: no night until then tells of the node as it is now."""
-    found: dict[str, float] = {}
-    for each in incidents.of_system(system):
-        for fault in each.faults.values():
+    last: dict[str, float] = defaultdict(float)
+    for incident in incidents.of_system(system):
+        for fault in incident.faults.values():
             if fault.listed and fault.well:
-                found[fault.nodes[0]] = max(fault.measured, found.get(fault.nodes[0], 0.0))
-    return found
+                node = fault.nodes[0]
+                last[node] = max(last[node], fault.measured)
+    return last
 
 
-def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part: bool = True
-            ) -> dict[tuple[str, str], tuple[list[str], np.ndarray, np.ndarray]]:
-    """Return for each partition and part the nodes, and [nodes, nights] how fast each was in its newest ``nights``
-    there, the newest first: the logarithm of its speed over that of its peers, and its standard error.
+@dataclass
+class _Table:
+    """Nodes, and how fast each was in its newest nights in a part of the machine, the newest night first.
+
+    ``logs`` [nodes, nights]: logarithms of their speeds, NaN where there is none. ``errors``: their standard
+    errors."""
+
+    part: str
+    names: list[str]
+    logs: np.ndarray
+    errors: np.ndarray
+
+    def slower(self, nights: np.ndarray, rows: np.ndarray, chance: float) -> dict[int, float]:
+        """Return the nodes among ``rows`` that are slower than their peers, by ``nights`` alone, with their
+        shares. ``nights`` [nights] or [nodes, nights]: bool."""
+        logs = np.where(nights, self.logs, np.nan)
+        shares = {}
+        for row, speed in enumerate(peers.listed(logs, self.errors, chance, rows)):
+            if speed and speed.slower:
+                shares[row] = speed.share
+        return shares
+
+    def newest(self, row: int) -> float:
+        """Return the newest speed of a node."""
+        logs = self.logs[row]
+        return logs[np.isfinite(logs)][0]
+
+    def among(self, slow: Mapping[tuple[str, str], float]) -> Iterator[tuple[str, int, float]]:
+        """Yield name, row and share of each node that is ``slow`` in this part."""
+        for row, name in enumerate(self.names):
+            share = slow.get((name, self.part))
+            if share:
+                yield name, row, share
+
+
+def _chance(tables: Collection[_Table]) -> float:
+    """Return the chance of each node: all that are compared share that of the listing."""
+    compared = sum(len(table.names) for table in tables)
+    return peers.CHANCE / max(compared, 1)
+
+
+#: Nodes of one partition are compared in one part.
+_COMPARED = ['partition', 'part']
+
+
+def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part: bool = True) -> list[_Table]:
+    """Return for each partition and part how fast each node was in its newest ``nights`` there beside its peers.
 
     ``since``: Unix times by node, whose later nights alone count. ``by_part``: a night is one of that part."""
-    table, cell = ['partition', 'part'], [*CELL, 'software']
-    night = pl.col('start').rank('dense', descending=True).over(*table[:1 + by_part], 'node') - 1
-    begin = pl.col('node').replace_strict(since, default=0.0, return_dtype=pl.Float64)
-    jobs = figures.by_node(rows).filter(pl.col('start') > begin).with_columns(night=night)
-    jobs = jobs.filter(pl.col('night') < nights, pl.col('node').n_unique().over(cell) > peers.FEWEST)
-    jobs = jobs.with_columns(log=pl.col('log') - pl.col('log').median().over(cell))
-    common = pl.col('log').median().over(*table, 'session')         # of a night on which all are slower
-    many = pl.col('node').n_unique().over(*table, 'session') > peers.FEWEST
-    jobs = jobs.with_columns(log=pl.col('log') - pl.when(many).then(common).otherwise(0.0))
-    error = (1.4826 * pl.col('log').abs().median().over(cell)).clip(peers.CLOSEST)
-    jobs = jobs.with_columns(weight=error ** -2.0)
-    mean = (pl.col('log') * pl.col('weight')).sum() / pl.col('weight').sum()
-    key = [*table, 'node', 'night']
-    jobs = jobs.group_by(*key, 'case').agg(log=mean, weight=pl.col('weight').mean())     # of a job
-    jobs = jobs.group_by(key).agg(log=mean, weight=pl.col('weight').sum()).sort(key)
-    found = {}
-    for name, own in jobs.partition_by(table, as_dict=True).items():
+    speeds = _beside_peers(rows, nights, since, by_part)
+    tables = []
+    for (_, part), own in speeds.partition_by(_COMPARED, as_dict=True).items():
         names = own['node'].unique(maintain_order=True).to_list()
-        at = own['node'].rank('dense').to_numpy() - 1, own['night'].to_numpy()
-        logs, errors = np.full((len(names), nights), np.nan), np.ones((len(names), nights))
-        logs[at], errors[at] = own['log'].to_numpy(), own['weight'].to_numpy() ** -0.5
-        found[name] = names, logs, errors
-    return found
+        place = own['node'].rank('dense').to_numpy() - 1, own['night'].to_numpy()
+        logs = np.full((len(names), nights), np.nan)
+        errors = np.ones((len(names), nights))
+        logs[place] = own['log'].to_numpy()
+        errors[place] = own['weight'].to_numpy() ** -0.5
+        tables.append(_Table(part, names, logs, errors))
+    return tables
 
 
-def _of_three(rows: pl.DataFrame, since: Mapping[str, float]) -> Iterator[tuple[str, list[str], np.ndarray]]:
-    """Yield each cell that three nodes alone have measured, too few for a listing: its part, the nodes, and
-    [nodes, nights] the logarithms of the figures, the newest night first. ``since``: see `_tables`."""
-    begin = pl.col('node').replace_strict(since, default=0.0, return_dtype=pl.Float64)
-    alone = rows.filter(figures.ON_ONE_NODE, pl.col('start') > begin)
+def _beside_peers(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part: bool) -> pl.DataFrame:
+    """Return partition, part, node, night (0 is the newest) and `log`, a node's speed over that of its peers. Its
+    `weight` is 1 / its variance. See `_tables`."""
+    cell = [*CELL, 'software']
+    key = [*_COMPARED, 'node', 'night']
+    night_of = [*_COMPARED, 'node'] if by_part else ['partition', 'node']
+    log, weight = pl.col('log'), pl.col('weight')
+    jobs = figures.by_node(rows).filter(_is_since(since))
+    jobs = jobs.with_columns(night=pl.col('start').rank('dense', descending=True).over(night_of) - 1)
+    has_peers = pl.col('node').n_unique().over(cell) > peers.FEWEST
+    jobs = jobs.filter(pl.col('night') < nights, has_peers)
+    jobs = jobs.with_columns(log=log - log.median().over(cell))
+    night = [*_COMPARED, 'session']
+    shows_all = pl.col('node').n_unique().over(night) > peers.FEWEST
+    of_all = pl.when(shows_all).then(log.median().over(night)).otherwise(0.0)     # a night on which all are slower
+    jobs = jobs.with_columns(log=log - of_all)
+    error = (1.4826 * log.abs().median().over(cell)).clip(peers.CLOSEST)
+    jobs = jobs.with_columns(weight=error ** -2.0)
+    mean = (log * weight).sum() / weight.sum()
+    of_jobs = jobs.group_by(*key, 'case').agg(log=mean, weight=weight.mean())
+    return of_jobs.group_by(key).agg(log=mean, weight=weight.sum()).sort(key)
+
+
+def _of_three(rows: pl.DataFrame, since: Mapping[str, float]) -> Iterator[_Table]:
+    """Yield each cell that three nodes alone have measured, too few for a listing: the logarithms of its figures.
+    ``since``: see `_tables`."""
+    alone = rows.filter(figures.ON_ONE_NODE, _is_since(since))
     cell = [*CELL, 'software', 'part']
     few = alone.filter(pl.col('node').n_unique().over(cell) == peers.FEWEST)
     for own in few.partition_by(cell):
         nights = own.pivot('node', index=['session', 'start'], values='log').sort('start', descending=True)
         names = nights.columns[2:]
-        yield own['part'][0], names, nights.select(names).cast(pl.Float64).fill_null(np.nan).to_numpy().T
+        logs = nights.select(names).cast(pl.Float64).fill_null(np.nan).to_numpy().T
+        yield _Table(own['part'][0], names, logs, np.ones(logs.shape))
+
+
+def _is_since(since: Mapping[str, float]) -> pl.Expr:
+    """Return whether a row is later than the time of its node in ``since``."""
+    return pl.col('start') > pl.col('node').replace_strict(since, default=0.0, return_dtype=pl.Float64)
 
 
 def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:
@@ -203,23 +274,27 @@ def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:
     rows = figures.of_system(system)
     own = rows.filter(node=node.name)
     others = figures.by_node(rows).filter(pl.col('node') != node.name)
-    others = others.group_by(*CELL, 'node', maintain_order=True).last()
+    of_peers = others.group_by(*CELL, 'node', maintain_order=True).last().select(own.columns)
     starts = own.group_by('session', maintain_order=True).agg(pl.col('start').max()).tail(most).reverse()
-    return [replace(node, measured=start, session=session, parts=_parts_of(
-        node.name, pl.concat([others.select(own.columns), own.filter(session=session)])))
-        for session, start in starts.iter_rows()]
+    listed = []
+    for session, start in starts.iter_rows():
+        parts = _parts_of(node.name, pl.concat([of_peers, own.filter(session=session)]))
+        listed.append(replace(node, measured=start, session=session, parts=parts))
+    return listed
 
 
 def _parts_of(name: str, newest: pl.DataFrame) -> dict[str, RelativeSpeed | None]:
     """Return the node's parts beside its peers of the same partition, with the same software."""
     tables = newest.partition_by('partition', 'part', as_dict=True)
+    chance = peers.CHANCE / max(len(tables), 1)
     parts: dict[str, RelativeSpeed | None] = {}
     for (_, part), cells in tables.items():
-        if name in cells['node']:
-            logs = cells.pivot([*CELL, 'software'], index='node', values='log')
-            at = logs['node'].to_list().index(name)
-            speed = peers.relative_speed(logs.drop('node').to_numpy(), at, peers.CHANCE / len(tables))
-            parts[part] = worse(parts.get(part), speed)
+        if name not in cells['node']:
+            continue
+        table = cells.pivot([*CELL, 'software'], index='node', values='log')
+        row = table['node'].to_list().index(name)
+        speed = peers.relative_speed(table.drop('node').to_numpy(), row, chance)
+        parts[part] = worse(parts.get(part), speed)
     return parts
 
 
@@ -228,15 +303,16 @@ def unknown_retired(system: System, scheduled: Scheduled) -> Iterator[str]:
     stated = _retired(system)
     if not stated:
         return
-    rows = history.rows(database.starts()).filter(system=system.name).select('node').unique().collect()
+    measured = history.rows(database.starts()).filter(system=system.name).select('node').unique().collect()
     known = {node_name(state.name) for state in scheduled.nodes}
-    for names in rows['node']:
-        known |= {*names.split(',')} - {''}
+    for names in measured['node']:
+        known.update(filter(None, names.split(',')))
     for node, keys in stated:
-        if node not in known:
-            hint = near(node, sorted(known)) or ';'
-            yield (f'{systems.line(system.name, keys)}: unknown node {node}{hint} '
-                   f'valid: {several(sorted(known)) or "none is known"}')
+        if node in known:
+            continue
+        hint = near(node, sorted(known)) or ';'
+        valid = several(sorted(known)) or 'none is known'
+        yield f'{systems.line(system.name, keys)}: unknown node {node}{hint} valid: {valid}'
 
 
 def retired_again(system: System, start: float, ran_on: Collection[str]) -> Iterator[str]:
@@ -250,5 +326,8 @@ def retired_again(system: System, start: float, ran_on: Collection[str]) -> Iter
 
 def _retired(system: System) -> list[tuple[str, tuple]]:
     """Return the nodes that system.yaml retires, each with its keys there."""
-    return [(node, ('retired', place, 'nodes', at))
-            for place, entry in enumerate(system.retired) for at, node in enumerate(entry.nodes)]
+    stated = []
+    for place, entry in enumerate(system.retired):
+        for number, node in enumerate(entry.nodes):
+            stated.append((node, ('retired', place, 'nodes', number)))
+    return stated
