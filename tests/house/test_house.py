@@ -121,6 +121,25 @@ def imported(file: Path) -> set[str]:
         f'{n.module}.{a.name}' for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
 
 
+#: What the standard library has since Python 3.11 or later.
+NEWER = {'typing': {'Self', 'Never', 'LiteralString', 'Required', 'NotRequired', 'Unpack', 'assert_never', 'assert_type', 'override'},
+         'datetime': {'UTC'}, 'enum': {'StrEnum'}, 'itertools': {'batched'}, 'hashlib': {'file_digest'}, 'contextlib': {'chdir'}, 'math': {'cbrt', 'exp2'}}
+CODE = [file for folder in ('reframe', 'checks', 'ci', 'jobs', 'dev') for file in sorted((TOP / folder).rglob('*.py'))]
+
+
+def newer(tree: ast.AST) -> set[str]:
+    """Return the names in a file that Python 3.10 does not have."""
+    used = {(node.value.id, node.attr) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
+    used |= {(node.module, name.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names}
+    return {f'{module}.{name}' for module, name in used if name in NEWER.get(module, ())}
+
+
+def test_the_code_needs_nothing_newer_than_python_3_10():
+    assert newer(ast.parse('from typing import Self\nimport datetime\ndatetime.UTC')) == {'typing.Self', 'datetime.UTC'}
+    too_new = {file.relative_to(TOP).as_posix(): names for file in CODE if (names := newer(ast.parse(file.read_text())))}
+    assert not too_new
+
+
 # ---- names of modules and files in texts
 
 #: Begin so and are no modules.

@@ -54,7 +54,9 @@ def _rows(of: Compared, axes: list[str]) -> Iterator[list[object]]:
     for cell in of.ran.cells if of.ran else ():
         side = cell.point.get(of.study.contrast, of.study.baseline)
         for run in cell.values:
-            when = '' if run.when is None else datetime.datetime.fromtimestamp(run.when, datetime.UTC).isoformat()
+            when = ''
+            if run.when is not None:
+                when = datetime.datetime.fromtimestamp(run.when, datetime.timezone.utc).isoformat()
             yield [cell.experiment, cell.metric, cell.unit, cell.better, side, cell.turns.get(run.session, ''),
                    run.value, run.session, ' '.join(run.nodes), when, cell.label,
                    *(cell.point.get(axis, '') for axis in axes)]
