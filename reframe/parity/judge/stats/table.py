@@ -100,6 +100,8 @@ class Table:
 def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndarray, many: int) -> np.ndarray:
     """Return the newest ``many`` places of cells before ``end``, the newest last; NaN before ``begin``."""
     first = end - many
+    if len(first) and 0 <= first.min() == first.max() >= begin.max():
+        return table[cells, first[0]:end[0]].astype(float)      # the same places of all: half the time
     place = first[:, None] + np.arange(many)
     row = cells[:, None]
     values = table[row, np.fmax(place, 0)]

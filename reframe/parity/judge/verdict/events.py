@@ -37,8 +37,10 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
 
     ``rows``: a night of a cell each, in order: cell, night (Unix time), label, session, node, software, reference,
     unit, work."""
+    same_cell = pl.col('cell') == pl.col('cell').shift()
+
     def before(column: str) -> pl.Expr:
-        return pl.col(column).shift().over('cell')
+        return pl.when(same_cell).then(pl.col(column).shift())
 
     rows = rows.with_row_index('row').with_columns(since=before('night'), of=before('session'), was=before('unit'))
     both_named = (before('software') != '') & (pl.col('software') != '')
