@@ -27,6 +27,25 @@ def figure(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str
             'low': None, 'high': None, 'disturbed': False, **other}
 
 
+#: The nodes of `six_nodes`.
+NODES = [f'p{i}' for i in range(1, 7)]
+
+
+def node_figure(night: int, value: float, node: str, **other: Any) -> dict[str, Any]:
+    return figure(night, value, node, **{'partition': 'physical', 'subsystem': 'memory', **other})
+
+
+def six_nodes() -> list[dict[str, Any]]:
+    """Return two nights of six nodes: p3 has half the speed in night 1, and p6 was not measured then."""
+    speeds = dict(zip(NODES, (100, 101, 100, 99.5, 100.5, 99), strict=True))
+    found = [node_figure(0, value, node) for node, value in speeds.items()]
+    found += [node_figure(1, value * (0.5 if node == 'p3' else 1), node) for node, value in speeds.items() if node != 'p6']
+    # a job on several nodes is as slow as its slowest node
+    for night, value, nodes in ((1, 5.0, 'p1,p3'), (0, 10.0, 'p1,p2'), (1, 10.0, 'p2,p4'), (0, 4.9, 'p3,p4'), (0, 10.1, 'p4,p5')):
+        found.append(node_figure(night, value, nodes, metric='exchange'))
+    return found
+
+
 def rerun(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str, Any]:
     return figure(night, value, node, session=f'rerun-{night}', rerun_of=f'night-{night}', start=start(night) + 600, **other)
 
