@@ -2,8 +2,9 @@
 import numpy as np
 import pytest
 
-from parity.judge.stats import bounds, counts, hindsight, laws, peers, repeats, replay, rule
+from parity.judge.stats import bounds, counts, hindsight, laws, levels, peers, repeats, replay, rule
 from parity.judge.stats.nights import Nights
+from parity.judge.stats.table import Table
 
 
 def test_the_scatter_of_runs_is_pooled_over_nights():
@@ -32,6 +33,28 @@ def test_the_most_likely_change_is_where_the_ranks_part():
     assert bounds.most_likely_change(calm) is None
     # a single value that stands out is no change, wherever it is
     assert bounds.most_likely_change([*calm[:4], 30.0, *calm[4:]]) is None
+
+
+def test_three_low_nights_and_three_high_ones_have_a_chance_of_one_in_ten(monkeypatch):
+    # of the 20 ways to choose the last three, one has the highest and one the lowest
+    nights = [1.0, 1.1, 1.2, 2.0, 2.1, 2.2]
+    assert bounds.most_likely_change(nights) is None
+    monkeypatch.setattr(bounds, 'ALPHA', 0.12)
+    change = bounds.most_likely_change(nights)
+    assert change.at == 3 and change.effect == pytest.approx(1 / 1.1) and change.p == pytest.approx(0.1, abs=0.015)
+
+
+def test_lone_nights_of_like_cells_count_for_60_nights_but_not_the_newest_14():
+    cell, column = np.repeat([0, 1], 100), np.tile(np.arange(100), 2)
+    value = np.zeros(200)
+    nights = Nights(np.array([0, 100, 200]), column, value, value + np.nan, value, np.array([False, False]))
+    run = levels._Follow(Table(nights, cell, column), np.array([0, 0]), rule.RATE)
+    shares = {}
+    for lone in (25, 26, 85, 86):               # before night 100: nights 26 to 85 of both cells
+        run.table.lone[:] = 0
+        run.table.lone[1, lone] = 0.1
+        shares[lone] = run._lone_share(np.array([0, 1]), 100)
+    assert shares == {25: 0, 26: 1 / 120, 85: 1 / 120, 86: 0}
 
 
 def test_boundaries_are_found_where_the_level_moves_and_nowhere_else():

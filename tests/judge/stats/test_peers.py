@@ -60,6 +60,21 @@ def test_a_mended_node_is_named_until_two_good_nights(mended, named):
     assert abs(np.mean(found) - named) <= 0.06
 
 
+def test_two_nights_that_a_quarter_of_the_peers_nights_are_as_low_as_name_no_node():
+    logs, errors = np.random.default_rng(1).normal(scale=0.01, size=(40, 8)), np.full((40, 8), 0.01)
+    logs[1:, 3:5] = -0.4
+    logs[0] = [-0.4, -0.4, *[np.nan] * 6]
+    assert not peers.listed(logs, errors, 0.01 / 40)[0].slower
+
+
+def test_the_chance_that_both_of_two_nights_are_so_low():
+    # none of four nights is 10 errors low; one in 50 counts as 25 nights
+    pool = np.array([-2.0, -1.0, 0.0, 1.0])
+    assert peers._agreed(np.array([-0.1, -0.1]), np.array([0.01, 0.01]), -0.1, pool) == pytest.approx((0.5 / 29) ** 2)
+    assert peers._agreed(np.array([-0.015, -0.015]), np.array([0.01, 0.01]), -0.015, pool) == pytest.approx((1.5 / 29) ** 2)
+    assert peers._agreed(np.array([-0.1]), np.array([0.01]), -0.1, pool) == 1, 'one night is never enough'
+
+
 def test_too_few_peers_say_nothing():
     assert peers.relative_speed(np.array([[0.0], [0.0], [-0.7]]), 2, 0.01) is None
     own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])
