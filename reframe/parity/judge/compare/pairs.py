@@ -66,10 +66,10 @@ class Expectation(Strict):
         return ' '.join([self.against, *parameters])
 
     def fits(self, row: 'Row') -> bool:
+        """Return whether the row is of this figure: of all devices together, or of each of several."""
         name = f'{row.check}.{row.metric}'
-        if row.changed or row.against != self.suffix or self.metric not in (name, shared(name)):
-            return False
-        return _has(row.benchmark, self.parameters)
+        same_figure = self.metric in (name, shared(name)) and row.against == self.suffix
+        return same_figure and not row.changed and _has(row.benchmark, self.parameters)
 
     def is_baseline(self, cell: 'Measured') -> bool:
         """Return whether the baseline's cell is the figure that ``against`` names."""

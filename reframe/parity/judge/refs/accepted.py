@@ -144,9 +144,10 @@ def _leaves(entry: Any, keys: tuple = ()) -> Iterator[tuple[tuple, Any]]:
         yield from _leaves(value, (*keys, key))
 
 
-def _provenance(told: Any, path: str) -> Provenance | None:
+def _provenance(listed: Any, path: str) -> Provenance | None:
+    """Return the provenance of a value as the file lists it; None where it has none, or no valid one."""
     try:
-        return Provenance.model_validate(told[path])
+        return Provenance.model_validate(listed[path])
     except (LookupError, TypeError, ValidationError):
         return None
 

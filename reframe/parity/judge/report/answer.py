@@ -184,8 +184,9 @@ def _entry(cause: FaultGroup, incident: Incident | None, nights: dict[int, _Nigh
 
 def _of_cause(found: Attribution, whole: Incident | FaultGroup) -> list[str]:
     """Return a line for place, part and some changes: of a cell, but as all cells of its incident have them."""
-    no_place = found.where.kind == whole.where.kind == ''
-    where = found.where if no_place else whole.where
+    where = whole.where
+    if not where.kind and not found.where.kind:     # then the cell says why its place is not known
+        where = found.where
     part = found.subsystem
     if whole.part and part.name != whole.part:
         part = Subsystem(name=whole.part)

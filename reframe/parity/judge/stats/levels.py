@@ -216,7 +216,7 @@ class _Follow:
         has_base = nights >= rule.AFTER
         ready = has_base & (table.age[cells] > FIRST) & np.isfinite(scale)
         error = scale * np.sqrt(1 + rule.BASE / some)
-        self._rerun(cells, t, base, error, ready)
+        self._rerun(cells, t, base, error, ready)       # puts reruns into x
         tonight = table.x[cells, t] - base
         before = newest(table.level, cells, table.begin[cells], table.end[cells], int(rule.LENGTHS[-1]) - 1)
         before_off = np.nan_to_num(before - base[:, None])

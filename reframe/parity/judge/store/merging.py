@@ -14,6 +14,12 @@ from parity.base.errors import UsageError
 from parity.judge.store import database, plan_file, record, writing
 from parity.judge.store.database import MALFORMED
 
+#: ReFrame's tables, the column that names the session, and all columns. Sessions come last: they tell what is new.
+_TABLES = (
+    ('testcases', 'session_uuid',
+     'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'),
+    ('sessions', 'uuid', 'uuid, session_start_unix, session_end_unix, json_blob, report_file'))
+
 
 def merge(other: Path, grown: Collection[str] = ()) -> tuple[dict[str, int], int]:
     """Add the sessions of another results database. Returns how many of each system, and how many were here
@@ -41,11 +47,8 @@ def merge(other: Path, grown: Collection[str] = ()) -> tuple[dict[str, int], int
         new = [uuid for uuid in theirs if uuid not in ours]
         began = _began(conn, 'other') | _began(conn, 'main')
         _take_plans(conn, new, other)
-        for table, key, names in (
-                ('testcases', 'session_uuid',
-                 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'),
-                ('sessions', 'uuid', 'uuid, session_start_unix, session_end_unix, json_blob, report_file')):
-            conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
+        for table, key, columns in _TABLES:
+            conn.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM other.{table} '
                          f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
         _put_in_order(conn, began)
         _merge_incidents(conn)
@@ -137,6 +140,7 @@ def _merge_incidents(conn: sqlite3.Connection) -> None:
 
 
 def _merge_table(conn: sqlite3.Connection, table: str, key: str, values: Sequence[str], newer: str) -> None:
+    """Add the rows of `other`. Of two with one ``key`` that stays whose column ``newer`` is greater."""
     made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
     if made is None:
         return

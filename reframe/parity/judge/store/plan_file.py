@@ -141,7 +141,9 @@ NAME = re.compile(r'(?P<check>\w+)(?:%\S*)?\.(?P<metric>[^.@]+)@(?P<system>[\w-]
 
 
 def cell_id(row: Mapping[str, Any], environ: bool = False) -> str:
-    """``row`` needs the system and CELL; ``environ`` is for a case that several environments run."""
+    """Return the name of a cell: 'Stream%threads=all.triad@onebox:virtual'. ``row`` has the system and CELL.
+
+    ``environ``: with its environment, for a case that several environments run."""
     name = f'{row["case"].replace(" ", "")}.{row["metric"]}@{row["system"]}:{row["partition"]}'
     return f'{name}+{row["environ"]}' if environ else name
 

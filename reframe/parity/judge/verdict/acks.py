@@ -229,22 +229,28 @@ def _warnings(system: str, fits: list[tuple[str, Ack, list[Cell]]], today: datet
             bad.add(ack.incident or ack.cell)
     for place, ack, cells in fits:
         what = f'incident {ack.incident}' if ack.incident else ack.cell
-        out = f'parity unack {ack.incident}' if ack.incident else f'take it out of systems/{system}/acks.yaml'
         if not ack.holds(today):
-            now = 'it counts again' if (ack.incident or ack.cell) in bad else out
-            sentence = f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'
+            is_bad = (ack.incident or ack.cell) in bad
+            then = 'it counts again' if is_bad else _removal(ack, system)
+            sentence = f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {then}'
         elif ack.incident and ack.incident not in known:
             valid = several([*map(str, sorted(known))]) or 'none: a bad night opens them'
             sentence = f'{place}no incident {ack.incident}; valid: {valid}'
         elif not ack.holds(today, acks_from):
-            sentence = f'the acknowledgement of {what} ended with it: {out} ({ack})'
+            sentence = f'the acknowledgement of {what} ended with it: {_removal(ack, system)} ({ack})'
         elif not ack.incident and well(cells):
-            now = ' '.join(sorted({cell.verdict for cell in cells}))
-            sentence = f'{what} is {now} again: {out.replace("it", "its acknowledgement", 1)} ({ack})'
+            words = ' '.join(sorted({cell.verdict for cell in cells}))
+            sentence = (f'{what} is {words} again: take its acknowledgement out of systems/{system}/acks.yaml '
+                        f'({ack})')
         else:
             continue
         sentences[sentence] = None
     return [*sentences]
+
+
+def _removal(ack: Ack, system: str) -> str:
+    """Return how a person removes an acknowledgement."""
+    return f'parity unack {ack.incident}' if ack.incident else f'take it out of systems/{system}/acks.yaml'
 
 
 def well(cells: Collection[Cell]) -> bool:

@@ -112,20 +112,29 @@ class _Past:
         good, first = _begin(cell, of_cell, values, self.session, self.bad)
         where = Where()
         if _is_low(cell):
-            known = figures(rows, self.session, float('-inf') if good is None else good, cell)
+            last_good = float('-inf') if good is None else good
+            known = figures(rows, self.session, last_good, cell)
             where = place(known, cell.partition, self.nodes.get(cell.partition, set()))
         if good is None:
             return Attribution(where=where)
-        nodes_before = _nodes_at(of_cell, good)
-        nodes = {where.name} if where.kind == 'node' else _nodes_at(of_cell, first) or set(cell.nodes)
-        differences = changes.of_rows(of_cell, good, first, self.given)
+        if where.kind == 'node':
+            nodes = frozenset({where.name})
+        else:
+            nodes = _nodes_at(of_cell, first) or frozenset(cell.nodes)
+        differences = _of_other_nodes(_nodes_at(of_cell, good), nodes, first)
+        differences += changes.of_rows(of_cell, good, first, self.given)
         for change in self.changed(good, cell.environ, first):
             if change.concerns(nodes):
                 differences.append(change)
-        if nodes_before and nodes and not nodes_before & nodes:
-            old, new = ' '.join(sorted(nodes_before)), ' '.join(sorted(nodes))
-            differences.insert(0, Change(fact='nodes', old=old, new=new, since=first))
         return Attribution(where=where, changes=differences)
+
+
+def _of_other_nodes(before: frozenset[str], now: frozenset[str], since: float) -> list[Change]:
+    """Return the change of nodes, where a cell ran on none of those before."""
+    if not before or not now or before & now:
+        return []
+    old, new = ' '.join(sorted(before)), ' '.join(sorted(now))
+    return [Change(fact='nodes', old=old, new=new, since=since)]
 
 
 def _nodes_at(rows: list[dict], start: float) -> frozenset[str]:

@@ -151,7 +151,9 @@ def judged(session: Session) -> Verdict:
 
 def _by_history(contents: _Contents, session: Session, expectations: int
                 ) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
-    """Return the same as `_with_history`; ``expectations``: figures that declared pairs speak of."""
+    """Return the cells as the nights before judge them, the whole budget, and warnings of cases.
+
+    ``expectations``: figures that declared pairs speak of."""
     system, alarms = contents.system, contents.system.alarms
     bounded = sum(map(budget.guarded, contents.cells))
     share = partial(budget.of, alarms.a_month, bounded=bounded, pairs=expectations)
