@@ -150,3 +150,18 @@ def test_a_listing_and_two_in_a_row_share_their_chance_among_all_nodes_that_they
     asked.clear()
     listing.twice('onebox', {})
     assert asked and all(chance == pytest.approx(peers.CHANCE / compared) for _, chance in asked)
+
+
+def test_a_night_on_which_all_nodes_are_slower_makes_none_slower(known):
+    known[:] = [node_figure(night, 80.0 if night == 7 else 100.0, f'n{at}') for night in range(8) for at in range(16)]
+    assert {round(node.parts['memory'].newest, 6) for node in listed()} == {1.0}
+
+
+def test_a_retired_node_that_nobody_knows_is_named_with_what_is_valid(results, monkeypatch):
+    system = systems.read('onebox')
+    monkeypatch.setattr(listing, '_retired', lambda _: [('n9', ('retired', 0))])
+    monkeypatch.setattr(systems, 'line', lambda *_: 'system.yaml:7')
+    assert [*listing.unknown_retired(system, Scheduled())] == ['system.yaml:7: unknown node n9; valid: none is known']
+    known_to_scheduler = Scheduled((NodeState('n1', 'idle', True), NodeState('n2', 'idle', True)), '')
+    warning, = listing.unknown_retired(system, known_to_scheduler)
+    assert warning.endswith('valid: n1, n2')
