@@ -127,7 +127,6 @@ class Judgement:
     alone: bool = False           # tonight is so low that it is no chance, alone
     lasts: int = 0                # nights of a slowdown that was found
     lost: float | None = None     # share that its level lost, at most; None: it is beyond a bound, or of counts
-    new: bool = False             # a slowdown that was found tonight
     before: float | None = None   # the median of the nights before tonight or an improvement; None: too few
     beyond: Reference | None = None     # the accepted value beyond whose bound the level is
 
@@ -201,14 +200,12 @@ def _judgement(series: Series, reference: Reference | None, usual: float) -> Jud
             word, lasts = 'regressed', series.nights_since(begin)
     base, width = float(cells.base[k]), 3 * float(cells.scale[k])
     low, high = sorted((series.figure(base - width), series.figure(base + width)))
-    is_new = state == rule.SLOW and series.episode.detected == int(series.columns[-1])
     return Judgement(
         word, value, series, baseline=series.figure(base), low=low, high=high,
         state=life.state, begin=life.begin, detected=life.detected,
         last_good=int(cells.last_good[k]), first_slow=int(cells.first_slow[k]),
         lasts=lasts, lost=lost, needs_rerun=bool(cells.low[k]), visible=visible, level=series.figure(cells.now[k]),
-        alone=is_known and bool(series.followed.outcome.lone[series.last] > 0), new=is_new, before=before,
-        beyond=beyond)
+        alone=is_known and bool(series.followed.outcome.lone[series.last] > 0), before=before, beyond=beyond)
 
 
 def _of_counts(series: Series) -> Judgement:
