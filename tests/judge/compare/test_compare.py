@@ -89,6 +89,15 @@ def test_equal_coarse_and_odd_values_make_no_interval_or_a_wider_one():
         assert found.why or math.isfinite(found.high)
 
 
+def test_the_mean_of_two_checks_over_several_nights_weighs_each_by_half():
+    def sides(toy, other):
+        return [cell([toy, toy * 1.01, toy] * 3), cell([other, other, other * 1.01] * 3, case='Other', metric='rate')]
+
+    mean, = compared(sides(100.0, 10.0), sides(110.0, 14.4)).means
+    assert mean.low is not None and mean.speed == pytest.approx((1.1 * 1.44) ** 0.5)
+    assert mean.checks == pytest.approx({'Toy': 1.1, 'Other': 1.44})
+
+
 @pytest.mark.parametrize('low, high, better, word', [
     (1.03, 1.05, 'higher', 'faster'), (1.03, 1.05, 'lower', 'slower'), (0.9, 0.95, 'higher', 'slower'),
     (0.9, 0.95, 'lower', 'faster'), (0.981, 1.019, 'lower', 'equivalent'), (0.99, 1.03, 'higher', 'undecided'),
