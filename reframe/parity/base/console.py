@@ -28,18 +28,17 @@ def lines(said: Iterable[Line]) -> None:
     if sys.stdout.isatty() or not os.environ.keys().isdisjoint(('FORCE_COLOR', 'TTY_COMPATIBLE')):
         from parity.base import colours
         write = colours.writer() or write
-    unicode = _has_unicode()
+    in_ascii = ascii_only()
     for text, style in map(styled, said):
-        shown = visible(text)
-        write(shown if unicode else plain(shown), style)
+        write(plain(visible(text)) if in_ascii else visible(text), style)
     sys.stdout.flush()
 
 
-def _has_unicode() -> bool:
-    """Return whether standard output takes all signs. Python writes UTF-8 in the C locale, which promises
-    ASCII."""
-    encoding = sys.stdout.encoding or 'utf-8'
-    return 'utf' in encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
+def ascii_only() -> bool:
+    """Return whether standard output promises no more than ASCII."""
+    # Python writes UTF-8 in the C locale, which promises ASCII
+    encoding = (sys.stdout.encoding or 'utf-8').lower()
+    return 'utf' not in encoding or os.environ.get('LC_ALL') in ('C', 'POSIX')
 
 
 def _print(text: str, _: str) -> None:
@@ -53,7 +52,8 @@ def say(text: str) -> None:
 
 #: Signs of ours in ASCII: bars of shares and of nights, marks.
 _ASCII = {'·': '|', '…': '...', '—': '-', '±': '+-', '×': 'x', 'µ': 'u', '\u202f': ' ',
-          **dict(zip('▏▎▍▌▋▊▉', '    ###', strict=True)), **dict(zip('▁▂▃▄▅▆▇█', '__..--##', strict=True))}
+          **dict(zip('▏▎▍▌▋▊▉', '    ###', strict=True)), **dict(zip('▁▂▃▄▅▆▇█', '__..--##', strict=True)),
+         **dict(zip('●○─│╎◂▸', '*o-|:<>', strict=True))}
 
 
 def plain(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import typer
 
@@ -18,14 +19,17 @@ BASELINE = typer.Argument(help='system:partition (its last 14 days), system:part
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 LABEL = typer.Option(False, '--label', help='Compare also what is not like for like, and print what differs.')
 MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Ratios so near to 1 are equivalent.')
+PAGE = typer.Option('', '--page', metavar='FILE', help='Write a page, too: a plot by subsystem, the worst first, '
+                                                       'and the curves of both sides.')
+CSV = typer.Option('', '--csv', metavar='FILE', help="Write the rows as CSV instead; '-' is standard output.")
 
 
 def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON, label: bool = LABEL,
-        margin: float = MARGIN) -> int:
+        margin: float = MARGIN, page: str = PAGE, csv: str = CSV) -> int:
     """Compare two partitions, sessions or files: ratios with intervals, like for like.
 
     \b
-    parity compare onebox:physical onebox:virtual
+    parity compare onebox:physical onebox:virtual --page virtual.html
     parity compare local:default+gcc local:default+oneapi
     parity compare before.json after.csv --margin 5
 
@@ -33,40 +37,63 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
     """
     if not 0 < margin < 50:
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
-    from parity.judge.compare import join, pairs, resolve
+    if as_json and csv:
+        raise UsageError('--json and --csv: give only one')
+    from parity.judge.compare import join, pairs, resolve, sentence
     one, other = resolve.sides(baseline, candidate)
-    declared = pairs.between(one.name, other.name)
-    comparison = join.compare(one, other, margin / 100, label, declared=declared)
+    compared = join.compare(one, other, margin / 100, label, declared=pairs.between(one.name, other.name))
+    compared = compared.model_copy(update={'answer': sentence.of(compared)})
     if as_json:
-        print(comparison.model_dump_json(indent=1))
+        print(compared.model_dump_json(indent=1))
+    elif csv:
+        _write_csv(compared, csv)
     else:
-        printed(comparison)
-    return _code(comparison)
+        printed(compared)
+    if page:
+        _write_page(compared, page, quiet=as_json or csv == '-')
+    return _code(compared)
 
 
-def printed(found) -> None:
-    """Print a comparison; colours only on a terminal."""
+def _write_csv(compared, file: str) -> None:
+    from parity.base import files
+    from parity.judge.compare import table
+    if file == '-':
+        sys.stdout.write(table.as_csv(compared))
+    else:
+        print(files.write(Path(file), table.as_csv(compared)))
+
+
+def _write_page(compared, file: str, quiet: bool) -> None:
+    """Write the page; print where it is unless standard output is for another program."""
+    from parity.base import files
+    from parity.judge.report import comparison
+    written = files.write(Path(file), comparison.page(compared))
+    if not quiet:
+        print(f'\n{written}')
+
+
+def printed(compared) -> None:
+    """Print a comparison; colours only on a terminal, signs that the terminal has."""
     from parity.base.colours import Console
+    from parity.base.console import ascii_only
     from parity.judge.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
-    console.print(terminal.rendered(found, console.width))
+    paper = terminal.Paper(console.width, ascii_only())
+    console.print(terminal.rendered(compared, paper))
 
 
-def _code(found) -> int:
-    """Return the exit code of a comparison, and say why it is no comparison where it is none."""
-    refused = [row for row in found.rows if row.refused]
-    if refused:
-        facts: dict[str, None] = {}
-        for row in refused:
-            facts |= dict.fromkeys(difference.fact for difference in row.differs)
-        advice = 'no label helps' if found.labelled else '--label compares them and says what differs'
-        print(f'parity: {len(refused)} of {counted(len(found.rows), "metric", "are")} not like for like '
-              f'({", ".join(facts)}), refused: {advice}', file=sys.stderr)
+def _code(compared) -> int:
+    unlike = [row for row in compared.rows if row.refused]
+    if unlike:
+        facts = ', '.join(dict.fromkeys(difference.fact for row in unlike for difference in row.differs))
+        way = 'no label helps' if compared.labelled else '--label compares them and says what differs'
+        total = counted(len(compared.rows), 'metric', 'are')
+        print(f'parity: {len(unlike)} of {total} not like for like ({facts}), refused: {way}', file=sys.stderr)
         return errors.USAGE
-    if any(row.state == 'regressed' for row in found.rows):
+    if any(row.state == 'regressed' for row in compared.rows):
         return errors.REGRESSED
-    if not any(row.n for row in found.rows):
-        print(f'parity: {found.baseline.name} and {found.candidate.name} measured nothing in common',
+    if not any(row.n for row in compared.rows):
+        print(f'parity: {compared.baseline.name} and {compared.candidate.name} measured nothing in common',
               file=sys.stderr)
         return errors.MISSING
     return errors.OK

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from parity.base import figures
-from parity.judge.report import drawings
-from parity.judge.report.drawings import Curve
+from parity.judge.report import curves
+from parity.judge.report.curves import Curve
 from parity.judge.report.templates import template
 from parity.judge.stats import hindsight
 from parity.judge.stats.replay import Life, Series
@@ -59,11 +59,11 @@ def page(source: Source, life: Life, a_month: float, accept_after: int) -> str:
     order = sorted(life.series, key=rank)
     slowed = [series for series in order if series.name in losses]
     rows = [(series.name, _bars(series, times)) for series in slowed[:ROWS]]
-    curves = [_drawn(series, times) for series in order[:CURVES] if series.nights > 1]
+    drawn = [_drawn(series, times) for series in order[:CURVES] if series.nights > 1]
     incidents = sorted(life.incidents, key=lambda group: -group.slowdowns[0].loss)
     answer = list(words.answer(source, life, a_month, accept_after))
     return template('replay.html.j2', _HERE, words=words).render(
-        title=source.name, answer=answer, life=life, curves=curves, rows=rows, told=len(slowed),
+        title=source.name, answer=answer, life=life, curves=drawn, rows=rows, told=len(slowed),
         width=len(times), incidents=incidents, first=FIRST, listed=LISTED)
 
 
@@ -123,11 +123,11 @@ def _drawn(series: Series, times: np.ndarray) -> SeriesDrawing:
     high = np.repeat([level.high for level in levels], lengths)
     shown = np.concatenate((low, high, series.values[series.slow]))
     values = np.clip(series.values, shown.min() / _ROOM, shown.max() * _ROOM)
-    curve = drawings.history(nights.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
+    curve = curves.history(nights.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
     steps = []
     for level in levels:
         last = nights[min(level.end, len(nights) - 1)]
         steps.append(f'M{nights[level.begin]} {curve.y(level.middle)}H{last}')
     notices = [f'M{nights[place]} {curve.y(values[place])}h0' for place in series.places]
     return SeriesDrawing(series.name, words.about(series), curve, ''.join(steps), ''.join(notices),
-                         figures.number(curve.low), figures.number(curve.high))
+                         figures.number(curve.scale.low), figures.number(curve.scale.high))

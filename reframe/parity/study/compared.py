@@ -40,7 +40,7 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison in print with fits, numbers and findings; `here`: rows measured."""
-        found = {**self.published.model_dump(), **self.analysis.model_dump()}
+        found = {**self.published.model_dump(exclude={'answer', 'expectations'}), **self.analysis.model_dump()}
         if self.ran and self.measured:
             found['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
                              'labels': self.ran.labels,

@@ -16,7 +16,7 @@ from dev import coverage
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.judge.compare import join, pairs, resolve
 from parity.judge.compare.model import Measured, Side, Value
-from parity.judge.compare.terminal import rendered
+from parity.judge.compare.terminal import Paper, rendered
 from parity.judge.report import answer, table
 from parity.judge.stats.interval import FLOOR, half_width, part, ratio, sample
 from parity.judge.store import database, history, plan_file, record
@@ -335,8 +335,8 @@ def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
 def test_what_differs_between_partitions_by_nature_is_named():
     one, other = (Side(name, 'partition', [cell(FAST)], [], {'kernel': [kernel], 'clocksource': ['tsc'], **more})
                   for name, kernel, more in (('A', '6.1', {'governor': ['x']}), ('B', '6.9', {'virtualisation': ['kvm']})))
-    printed = list(map(str, rendered(join.compare(one, other, 0.02, label=False), 120).renderables))
-    assert printed[0] == 'A against B (KVM)' and 'other nodes: kernel 6.1 | 6.9' in printed
+    printed = list(map(str, rendered(join.compare(one, other, 0.02, label=False), Paper(120)).renderables))
+    assert printed[1] == 'A against B (KVM)' and 'other nodes: kernel 6.1 | 6.9' in printed
 
 
 def declared(monkeypatch, tmp_path, text):

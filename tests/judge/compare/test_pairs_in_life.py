@@ -15,7 +15,7 @@ from nights import cell
 from parity.judge.compare import join, pairs
 from parity.judge.compare.model import Measured, Side, Value
 from parity.judge.compare.named import NamedNode, leave_out
-from parity.judge.compare.terminal import rendered
+from parity.judge.compare.terminal import Paper, rendered
 from parity.judge.report import answer
 from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Event, Fault, Incident, Where
@@ -197,7 +197,7 @@ def test_neighbouring_nights_that_are_alike_widen_an_interval_and_compare_says_s
     (one,), (other,) = (join.compare(side('A', values, 'a'), side('B', [100.0 + v for v in NOISE], 'b')).rows for values in (drift, mixed))
     assert one.ratio == pytest.approx(other.ratio) and one.high / one.low > (other.high / other.low) ** 1.5
     assert not other.notes and one.notes[0].startswith('neighbours in time correlate by 0.')
-    text = '\n'.join(map(str, rendered(join.compare(side('A', drift, 'a'), side('B', [100.0 + v for v in NOISE], 'b')), 120).renderables))
+    text = '\n'.join(map(str, rendered(join.compare(side('A', drift, 'a'), side('B', [100.0 + v for v in NOISE], 'b')), Paper(120)).renderables))
     assert one.notes[0] in text and 'times as wide' in one.notes[0]
     both = join.compare(side('A', drift, 'a'), side('B', [v * 1.01 + n for v, n in zip(drift, NOISE, strict=True)], 'a')).rows[0]
     assert both.paired and not both.notes, 'what both sides share in a night cancels out'

@@ -17,6 +17,7 @@ from parity.judge.compare.pairs import PairState
 from parity.judge.report import previous
 from parity.judge.verdict import incidents, judge
 from parity.study import compared, page
+from sides import PHYSICAL, VIRTUAL, nights, site
 from stored import Stored, case
 
 pytestmark = pytest.mark.skipif(browser_program() is None, reason='no Chromium here (apt-get install chromium)')
@@ -28,9 +29,10 @@ SCREENS = 10
 #: What a page must hold to be of its kind.
 KINDS = {
     'quiet/index.html': ['#changed', '#nodes', '#curves', '.tiles svg', '.strip a'],
-    'slow/index.html': ['#causes article', '.map a[class]', '#pairs', '#all .h svg'],
-    'slow/incidents/1.html': ['section svg', '.events'],
-    'slow/figures/Stream.html': ['.plot svg'],
+    'slow/index.html': ['#causes article .curve .across text', '.map a[class]', '#pairs[open] .forest circle', '#all .h svg', '.curve .now text'],
+    'slow/incidents/1.html': ['section .curve .span', '.curve .up text', '.events'],
+    'slow/figures/Stream.html': ['.plot svg', '.plot .span', '.plot .band'],
+    'compare.html': ['.forest .interval', '.forest .bound', '.forest .broken', 'figure svg'],
     'known/index.html': ['#all .label', '.map a[class]'],
     'known/incidents/1.html': ['section svg'],
     'mended/incidents/1.html': ['section svg'],
@@ -76,7 +78,18 @@ def pages(tmp_path_factory) -> Path:
         shutil.move(paths.results() / 'report' / 'studies', top / 'studies')
         patch.setenv('PARITY_ROOT', str(top / 'root'))
         _nights(top, Stored())
+        patch.setenv('PARITY_ROOT', str(top / 'pairs'))
+        patch.setenv('PARITY_RESULTS', str(top / 'results of pairs'))
+        _compared(top)
     return top
+
+
+def _compared(top: Path) -> None:
+    """Write the page of a comparison with two expectations."""
+    site(top / 'pairs', 'pairs:\n- {baseline: physical, candidate: virtual, expect: [{metric: Stream.triad, at_least: 0.97}, {metric: Hpl.gflops, at_least: 0.9}]}\n')
+    nights(5)
+    done = parity('compare', PHYSICAL, VIRTUAL, '--page', str(top / 'compare.html'))
+    assert done.returncode == 1, done.stdout + done.stderr
 
 
 def _nights(top: Path, stored: Stored) -> None:
@@ -135,3 +148,56 @@ def test_no_picture_is_huge_no_page_is_endless_and_nothing_is_cut(browser, pages
         assert cut == [], name
         if not name.startswith('studies/'):     # a study has hundreds of figures
             assert browser.value('document.documentElement.scrollHeight') <= SCREENS * HEIGHT, name
+
+
+#: Text and its ground, and marks that a person must see: each with the contrast that WCAG 2.2 asks for (1.4.3, 1.4.11).
+CONTRAST = """(() => {
+  const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => parts(colour).slice(0, 3).map(part => part / 255).map(part => part <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [.2126, .7152, .0722][at], 0);
+  const seen = colour => colour !== 'none' && (parts(colour)[3] ?? 1) > 0;
+  const ground = element => { for (; element; element = element.parentElement) {
+    const colour = getComputedStyle(element).backgroundColor; if (seen(colour)) return colour; } return 'rgb(255, 255, 255)'; };
+  const ratio = (one, other) => { const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b); return (bright + .05) / (dark + .05); };
+  const poor = [];
+  const look = (elements, least, colourOf) => { for (const element of elements) {
+    if (!element.checkVisibility()) continue;
+    const colour = colourOf(getComputedStyle(element)), found = ratio(colour, ground(element));
+    if (found < least) poor.push(`${element.tagName}.${element.getAttribute('class')} ${colour} ${found.toFixed(2)}: ${element.textContent.slice(0, 30)}`); } };
+  const texts = [...document.querySelectorAll('body *')].filter(element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()) &&
+    !element.matches('script, style, title'));
+  look(texts.filter(element => !element.closest('svg')), 4.5, style => style.color);
+  look(texts.filter(element => element.closest('svg')), 4.5, style => style.fill);
+  look(document.querySelectorAll('.line, .last, .expected, .level, .edges, .one, .bound, .interval, .forest circle'), 3, style => style.stroke);
+  return poor;
+})()"""
+
+
+@pytest.mark.parametrize('dark', [False, True], ids=['light', 'dark'])
+def test_text_and_marks_stand_out_from_their_ground(browser, pages, dark):
+    for file in sorted(pages.rglob('*.html')):
+        browser.look(WIDTHS[0], HEIGHT, dark=dark)
+        browser.open(file)
+        browser.value('document.querySelectorAll("details").forEach(part => { part.open = true; })')
+        assert browser.value(CONTRAST) == [], file.relative_to(pages)
+
+
+@pytest.mark.parametrize('name', ['slow/index.html', 'compare.html', 'slow/figures/Stream.html'])
+def test_the_tab_key_reaches_every_link_and_fold(browser, pages, name):
+    browser.look(WIDTHS[0], HEIGHT)
+    browser.open(pages / name)
+    wanted = browser.value("""[...document.querySelectorAll('a[href], summary, button, select, input, [tabindex="0"]')].filter(
+        element => element.tabIndex >= 0 && element.checkVisibility()).map((element, at) => { element.dataset.at = at; return at; })""")
+    reached = set()
+    for _ in range(len(wanted) + 2):
+        browser.press('Tab')
+        reached.add(browser.value('document.activeElement.dataset.at || ""'))
+    assert reached - {''} == {str(at) for at in wanted}
+
+
+def test_paper_has_the_plots_and_the_curves(browser, pages):
+    for name, selector in (('slow/index.html', '#pairs .forest'), ('slow/index.html', '#causes .curve .line'), ('compare.html', '.forest .interval')):
+        browser.look(794, 1123, media='print')
+        browser.open(pages / name)
+        assert browser.value(f'[...document.querySelectorAll("{selector}")].every(e => e.checkVisibility() && e.getBoundingClientRect().width > 20)'), name
+    browser.look(WIDTHS[0], HEIGHT)

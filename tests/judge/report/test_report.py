@@ -24,7 +24,7 @@ from parity.base import text
 from parity.judge import report
 from parity.judge.compare.pairs import PairState
 from parity.judge.nodes import figures
-from parity.judge.report import answer, documents, drawings, nights, previous
+from parity.judge.report import answer, curves, documents, drawings, nights, previous
 from parity.judge.report.page import changes, key, of_cells
 from parity.judge.report.previous import Previous
 from parity.judge.store import database, record
@@ -190,7 +190,7 @@ def test_head_rows_tables_and_addresses_of_a_page(words):
     ids = {e['attrs']['id'] for e in words.elements if 'id' in e['attrs']}
     assert {e['attrs']['href'][1:] for e in words.all('a') if e['attrs']['href'].startswith('#')} <= ids
     pair, = (r['text'] for r in words.all('tr') if r['text'].startswith('Stream: triad'))
-    assert all(said in pair for said in ('onebox:virtual / onebox:physical', '0.900', '0.880 .. 0.920', 'at least 0.97', 'regressed'))
+    assert all(said in pair for said in ('virtual / physical', '0.900', '0.880 .. 0.920', 'at least 0.97', 'regressed'))
     assert len(words.all('caption')) == len(words.all('table')) == 3 and all('scope' in e['attrs'] for e in words.all('th'))
     assert '    unit: flop/s\n    source: archspec\n' in words.all('pre')[0]['text']
     assert words.all('html')[0]['attrs']['lang'] == 'en' and words.all('a')[0]['attrs'] == {'class': 'skip', 'href': '#causes'}
@@ -411,13 +411,13 @@ def test_the_speed_of_a_subsystem_is_the_median_of_its_cells_the_right_way_up():
 
 
 def test_a_history_is_drawn_in_its_box_with_a_gap_bridged_and_a_band_a_stretch():
-    drawn = drawings.history([0, 1, 2, 5], [70.0, 71.0, 69.0, 72.0], [68.0, 68.0, None, None], [75.0, 75.0, 74.0, 74.0], 6, 100)
+    drawn = curves.history([0, 1, 2, 5], [70.0, 71.0, 69.0, 72.0], [68.0, 68.0, None, None], [75.0, 75.0, 74.0, 74.0], 6, 100)
     start, *steps = [int(n) for n in re.findall(r'-?\d+', drawn.line)][1:]
     assert steps[::2] == [1, 1, 3] and drawn.band.count('z') == 2 and drawn.end.startswith('M5 ')
-    values = [drawn.high - (drawn.high - drawn.low) * y / 100 for y in itertools.accumulate([start, *steps[1::2]])]
+    values = [drawn.scale.high - (drawn.scale.high - drawn.scale.low) * y / 100 for y in itertools.accumulate([start, *steps[1::2]])]
     assert values == pytest.approx([70, 71, 69, 72], abs=0.05)
     for values in ([5.0], [0.0, 0.0], [-1.0, 1e300]):
-        drawn = drawings.history(range(len(values)), values, [None] * 2, [None] * 2, 3, 24)
+        drawn = curves.history(range(len(values)), values, [None] * 2, [None] * 2, 3, 24)
         assert all(0 <= int(n) <= 24 for n in re.findall(r'(?<=M\d )\d+', drawn.line)) and drawn.band == drawn.end == ''
 
 

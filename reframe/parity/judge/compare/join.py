@@ -60,9 +60,11 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
             if expected.against:
                 rows += _speedups(expected, baseline, candidate, row)
             rows = [_with_state(row, expected, confidence) for row in rows]
-    return Comparison(
+    compared = Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
         differs=differs, labelled=label, rows=rows, means=means, notes=notes)
+    expectations = [state for pair in declared for state in pairs.judged(pair, compared)]
+    return compared.model_copy(update={'expectations': expectations})
 
 
 def _rank(subsystem: str) -> tuple[int, str]:
@@ -415,7 +417,7 @@ def of_session(system: System, uuid: str, planned: list[Any], confidence: float 
         sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in partitions]
         one, other = resolve.settled(*sides, slow=slow)
         compared = compare(one, other, confidence=confidence, declared=[pair])
-        for state in pairs.judged(pair, compared):
+        for state in compared.expectations:
             named = {(state.benchmark, name) for name in partitions}
             if named & cases or not state.subsystem and named & checks:
                 outcomes.append(state)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
-from parity.judge.compare.pairs import State
+from parity.judge.compare.pairs import PairState, State
 
 SideKind = Literal['partition', 'session', 'file', 'published']
 Word = Literal['faster', 'slower', 'equivalent', 'undecided']
@@ -160,6 +160,15 @@ class Comparison(Strict):
     rows: list[Row]
     means: list[Mean]
     notes: list[str]
+    expectations: list[PairState] = []      # of the declared pairs: one for each case
+    answer: str = ''                 # the first sentence (judge.compare.sentence)
+
+    def expectation(self, row: Row) -> PairState | None:
+        """Return what a declared pair expects of a row; None where it expects nothing."""
+        for expected in self.expectations:
+            if (expected.benchmark, expected.metric, expected.against) == (row.benchmark, row.metric, row.against):
+                return expected
+        return None
 
 
 def differing(one: Facts, other: Facts) -> list[str]:

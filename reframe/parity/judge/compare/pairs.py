@@ -130,6 +130,9 @@ class PairState(Strict):
     metric: str
     against: str = ''                # the baseline's figure where another program made it
     expected: str                    # 'at least 0.97'
+    at_least: float | None = None    # the bounds that this is
+    at_most: float | None = None
+    better: Literal['higher', 'lower', ''] = ''
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -259,14 +262,15 @@ def judged(pair: Pair, compared: 'Comparison') -> Iterator[PairState]:
     """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
     one, other = compared.baseline.name, compared.candidate.name
     for expected in pair.expect:
-        common = {'baseline': one, 'candidate': other, 'expected': expected.bounds, 'against': expected.suffix}
+        common = {'baseline': one, 'candidate': other, 'expected': expected.bounds, 'against': expected.suffix,
+                  'at_least': expected.at_least, 'at_most': expected.at_most}
         rows = [row for row in compared.rows if expected.fits(row)]
         for row in rows:
             state, why = expected.state(row, compared.confidence)
             nodes = {one: row.nodes_baseline, other: row.nodes_candidate}
             yield PairState(**common, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
-                            ratio=row.ratio, low=row.low, high=row.high, n=row.n, nodes=nodes, state=state,
-                            why=why)
+                            better=row.better, ratio=row.ratio, low=row.low, high=row.high, n=row.n, nodes=nodes,
+                            state=state, why=why)
         if not rows:
             check, metric = expected.metric.split('.')
             yield PairState(**common, subsystem='', benchmark=check, metric=metric, state='insufficient',

@@ -1,8 +1,10 @@
-"""A comparison as a person reads it: one row a metric, both sides with their spread, the ratio, one word."""
+"""A comparison as a person reads it: the answer, then a row a metric: both sides, the ratio, a bar and a word."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
@@ -10,45 +12,72 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from parity.base.console import plain
 from parity.base.figures import NOTHING, alike, counted, number, percent
 from parity.base.text import brief, visible
+from parity.judge.compare import bars, forest, sentence
+from parity.judge.compare.forest import Bar, Scale
 from parity.judge.compare.model import WORDS, Comparison, Mean, Row, Side
 from parity.judge.compare.pairs import SPEEDUP
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
 #: A name that leaves room for figures beside it.
-_SHORT = 44
-#: Characters in a line that most comparisons need.
-_WIDE = 120
+_SHORT = 50
+#: Characters in a line that most comparisons need. With fewer, a bar stands below its metric and an interval below its
+#: ratio; with fewer than _COUNTS, the numbers of sessions and runs are left out.
+_WIDE, _COUNTS = 120, 90
+#: Characters of a bar: below a metric, and in a column of its own. Odd, so that 1 has a middle.
+_BELOW, _BESIDE = 21, 25
 #: What stands in the head of its own accord, or says nothing there.
 _NOTED = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
 
 
-def rendered(c: Comparison, width: int) -> RenderableType:
-    """Render what was compared, how far it is alike, rows, means and notes, so many characters wide."""
-    narrow = width < _WIDE
+@dataclass(frozen=True)
+class Paper:
+    """A terminal: its characters in a line, and whether it has ASCII alone."""
+
+    width: int
+    ascii: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        return self.width < _WIDE
+
+    @property
+    def counts(self) -> bool:
+        return self.width >= _COUNTS
+
+    def line(self, text: str, style: str = '') -> Text:
+        shown = visible(text)
+        return Text(plain(shown) if self.ascii else shown, style=style, overflow='fold')
+
+
+def rendered(c: Comparison, paper: Paper) -> RenderableType:
+    """Render the answer, what was compared, how far it is alike, rows, means and notes."""
     title = f'{_named(c.baseline)} against {_named(c.candidate)}'
-    parts: list[RenderableType] = [_line(title, 'bold'), *map(_line, _head(c))]
+    answer = [paper.line(sentence.of(c), 'bold'), paper.line(title)]
+    parts: list[RenderableType] = [*answer, *map(paper.line, head(c))]
     with_ratio = [row for row in c.rows if row.ratio is not None]
     like = [row for row in with_ratio if not row.against]
     if like:
-        parts += [_line(''), _table(c, like, narrow)]
+        parts += [paper.line(''), *_table(c, like, paper)]
     speedups = [row for row in with_ratio if row.against]
     if speedups:
         title = f'{SPEEDUP}, the devices of a node added up'
-        parts += [_line(''), _line(title, 'bold'), _table(c, speedups, narrow)]
+        parts += [paper.line(''), paper.line(title, 'bold'), *_table(c, speedups, paper)]
     if c.means:
-        means = ' · '.join(map(_mean, c.means))
-        parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: {means}')]
-    parts += map(_line, _footnotes(c))
+        means = ' · '.join(map(mean, c.means))
+        parts += [paper.line(''), paper.line(f'geometric means, as speed of {c.candidate.name}: {means}')]
+    parts += map(paper.line, ['', *footnotes(c)])
     return Group(*parts)
 
 
-def _mean(mean: Mean) -> str:
-    checks = ', '.join(mean.checks)
-    text = f'{mean.subsystem or "all"} {number(mean.speed, pad=True)}{_limits(mean)} ({checks})'
-    return text if mean.low else f'{text}: no interval'
+def mean(one: Mean) -> str:
+    """Return the speed of a subsystem with its interval, and the checks in it."""
+    checks = ', '.join(one.checks)
+    text = f'{one.subsystem or "all"} {number(one.speed, pad=True)}{_limits(one)} ({checks})'
+    return text if one.low else f'{text}: no interval'
 
 
 def _named(side: Side) -> str:
@@ -56,11 +85,8 @@ def _named(side: Side) -> str:
     return f'{side.name} ({", ".join(backends)})' if backends else side.name
 
 
-def _line(text: str, style: str = '') -> Text:
-    return Text(visible(text), style=style, overflow='fold')
-
-
-def _head(c: Comparison) -> list[str]:
+def head(c: Comparison) -> list[str]:
+    """Return how far the sides are alike, and how many metrics have each word."""
     lines = []
     shared = [f'{fact} {value}' for fact, value in c.alike.items() if fact not in _NOTED]
     if shared:
@@ -95,55 +121,121 @@ def _label(row: Row) -> str:
     return row.label.partition(':')[0]
 
 
-def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
-    """Return a line a metric, below the name of its case, or behind it where that is short and alone."""
-    table = _columns(c, narrow)
+@dataclass(frozen=True)
+class _Plot:
+    """The bars of a table, by the place of their row; empty where no row has a ratio to draw."""
+
+    bars: dict[int, Bar]
+    scale: Scale
+    width: int
+
+    def bar(self, row: Row) -> str:
+        own = self.bars.get(id(row))
+        return bars.drawn(own, self.scale, self.width) if own else ''
+
+
+def _plot(c: Comparison, rows: list[Row], paper: Paper) -> _Plot:
+    drawn = {}
+    for row in rows:
+        own = forest.bar(row, c.expectation(row))
+        if own:
+            drawn[id(row)] = own
+    return _Plot(drawn, forest.scale([*drawn.values()], forest.TERMINAL), _BELOW if paper.narrow else _BESIDE)
+
+
+def _table(c: Comparison, rows: list[Row], paper: Paper) -> list[RenderableType]:
+    """Return a table with a line a metric, below the name of its case, or behind it where that is short and alone;
+    and a line on its bars."""
+    plot = _plot(c, rows, paper)
+    table = _columns(c, plot, paper)
     for subsystem, of_subsystem in groupby(rows, attrgetter('subsystem')):
         if subsystem:
-            table.add_row(_line(subsystem.upper(), 'bold'))
+            table.add_row(paper.line(subsystem.upper(), 'bold'))
         for case, of_case in groupby(of_subsystem, attrgetter('benchmark')):
             metrics = list(of_case)
-            alone = len(metrics) == 1 and len(case) <= _SHORT
-            if not alone:
-                table.add_row(_line(f'  {case}'))
+            together = f'  {case}: {_metric(metrics[0])}'
+            if len(metrics) == 1 and len(together) <= _SHORT:
+                table.add_row(*_row(c, metrics[0], together, plot, paper))
+                continue
+            table.add_row(paper.line(f'  {case}'))
             for row in metrics:
-                name = f'  {case}: {_metric(row)}' if alone else f'    {_metric(row)}'
-                style = 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
-                cells = map(_line, [name, *_figures(row)])
-                table.add_row(*cells, _line(_word(row, c.margin), style))
-    return table
+                table.add_row(*_row(c, row, f'    {_metric(row)}', plot, paper))
+    return [table, paper.line(_legend(c, plot))]
 
 
-def _columns(c: Comparison, narrow: bool) -> Table:
-    """Return an empty table. If it is narrow, medians and words fold before names, figures never."""
+def _columns(c: Comparison, plot: _Plot, paper: Paper) -> Table:
+    """Return an empty table."""
     table = Table(box=None, pad_edge=False, header_style='')
-    folded = 10 if narrow else None
-    table.add_column(_line(''))
-    for side in (c.baseline, c.candidate):
-        table.add_column(_line(side.name), justify='right', max_width=folded)
-    for head in ('sessions: runs', 'ratio', f'{100 * c.confidence:.4g} %'):
-        table.add_column(_line(head), justify='right', no_wrap=True)
-    table.add_column(_line(''), max_width=folded)
+    axis = bars.head(plot.scale, plot.width)
+    sides = c.baseline.name, c.candidate.name
+    interval = f'{100 * c.confidence:.4g} %'
+    if paper.narrow:
+        table.add_column(paper.line(f'    {axis}'), min_width=plot.width + 4)
+        for name in sides:
+            table.add_column(paper.line(name), justify='right', max_width=10)
+        if paper.counts:
+            table.add_column(paper.line('sessions: runs'), justify='right', max_width=9)
+        table.add_column(paper.line(f'ratio\n{interval}'), justify='right', no_wrap=True)
+        table.add_column(paper.line(''), max_width=10)
+        return table
+    table.add_column(paper.line(''))
+    for name in (*sides, 'sessions: runs', 'ratio', interval):
+        table.add_column(paper.line(name), justify='right', no_wrap=name not in sides)
+    table.add_column(paper.line(axis), no_wrap=True)
+    table.add_column(paper.line(''))
     return table
+
+
+def _row(c: Comparison, row: Row, name: str, plot: _Plot, paper: Paper) -> list[Text]:
+    style = 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
+    drawn = paper.line(plot.bar(row), style)
+    word = paper.line(_word(row, c.margin), style)
+    title = paper.line(name)
+    baseline, candidate = map(paper.line, _medians(row))
+    counts, ratio = paper.line(_runs(row)), paper.line(number(row.ratio, pad=True))
+    interval = paper.line(_limits(row).strip() or NOTHING)
+    if not paper.narrow:
+        return [title, baseline, candidate, counts, ratio, interval, drawn, word]
+    below = Text('\n    ', overflow='fold').join([title, drawn])
+    figures = [baseline, candidate, counts] if paper.counts else [baseline, candidate]
+    return [below, *figures, Text('\n').join([ratio, interval]), word]
+
+
+def _legend(c: Comparison, plot: _Plot) -> str:
+    """Return the words for the signs of the bars."""
+    baseline, candidate = sentence.short_names(c.baseline.name, c.candidate.name)
+    parts = [f'bars: {bars.FIGURE} the speed of {candidate}, {baseline} being 1 ({bars.ONE})',
+             f'{bars.INTERVAL} its interval']
+    drawn = plot.bars.values()
+    if any(bar.low is None for bar in drawn):
+        parts.append(f'{bars.ALONE} without one')
+    if any(bar.bounds for bar in drawn):
+        parts.append(f'{bars.BOUND} what is expected')
+    if any(-math.log(plot.scale.end) < bar.far for bar in drawn):
+        parts.append(f'{bars.LEFT} {bars.RIGHT} beyond the axis')
+    return ', '.join(parts)
 
 
 def _metric(row: Row) -> str:
     return f'{row.metric} / {row.against}' if row.against else row.metric
 
 
-def _figures(row: Row) -> list[str]:
-    """Return both medians with their spread, the counts, the ratio and its interval."""
+def _medians(row: Row) -> tuple[str, str]:
+    """Return the figures of both sides with their spread."""
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     one = f'{one} {unit}'.strip()
     if row.spread_baseline is not None:
         one += f' ± {percent(row.spread_baseline)}'
     if row.spread_candidate is not None:
         two += f' ± {percent(row.spread_candidate)}'
+    return one, two
+
+
+def _runs(row: Row) -> str:
+    """Return how many sessions and runs both sides have."""
     counts = f'{row.sessions_baseline}: {row.n_baseline}'
     counts_candidate = f'{row.sessions_candidate}: {row.n_candidate}'
-    if counts_candidate != counts:
-        counts += f' + {counts_candidate}'
-    return [one, two, counts, number(row.ratio, pad=True), _limits(row).strip() or NOTHING]
+    return counts if counts_candidate == counts else f'{counts} + {counts_candidate}'
 
 
 def _word(row: Row, margin: float) -> str:
@@ -166,8 +258,9 @@ def _limits(of: Row | Mean) -> str:
     return '' if of.low is None else f' [{number(of.low, pad=True)}, {number(of.high, pad=True)}]'
 
 
-def _footnotes(c: Comparison) -> list[str]:
-    lines = ['']
+def footnotes(c: Comparison) -> list[str]:
+    """Return the reasons and notes of the rows, and what the intervals hold."""
+    lines = []
     rows_of: dict[str, list[Row]] = {}
     for row in c.rows:
         for why in filter(None, (row.reason, *row.notes, _left_out(row))):

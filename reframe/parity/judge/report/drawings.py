@@ -1,11 +1,11 @@
-"""Curves over message sizes, along a parameter of a check, and over the nights."""
+"""Curves over message sizes, and along a parameter of a check."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
@@ -317,7 +317,7 @@ def _axis(values: Iterable[float], start: float, end: float, far: float, base: f
     if from_zero:
         least = min(0.0, least)
     span = (most - least) or 1.0
-    return _Axis(lambda v: start + length * (v - least) / span, _steps(least, least + span))
+    return _Axis(lambda v: start + length * (v - least) / span, steps(least, least + span))
 
 
 def _powers(low: float, high: float, base: float) -> list[float]:
@@ -327,7 +327,7 @@ def _powers(low: float, high: float, base: float) -> list[float]:
     return [base ** exponent for exponent in range(first, last + 1, step)]
 
 
-def _steps(least: float, most: float) -> list[float]:
+def steps(least: float, most: float) -> list[float]:
     """Return round numbers between the ends, at most five."""
     rough = (most - least) / 4
     power = 10.0 ** math.floor(math.log10(rough))
@@ -360,63 +360,3 @@ def _text(plot: Plot, curves: list[PlotLine]) -> str:
             ends.append(f'{value} at {_size(x, plot)}')
         parts.append(f'{line.name}: {ends[0]}, {ends[1]}')
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)
-
-
-# ---- the drawing of nights
-
-class Curve(NamedTuple):
-    """The paths of a history, a step a night across and ``height`` steps up, from ``low`` to ``high``."""
-
-    line: str
-    band: str                        # '' where no bounds are accepted
-    end: str                         # a dot on the last night; '' where that has no figure
-    width: int
-    height: int
-    low: float
-    high: float
-
-    def y(self, value: float) -> int:
-        share = (self.high - min(max(value, self.low), self.high)) / (self.high - self.low)
-        return round(self.height * share)
-
-
-def history(at: Sequence[int], values: Sequence[float], low: Sequence[float | None], high: Sequence[float | None],
-            nights: int, height: int) -> Curve:
-    """Return the drawing of ``values`` in the nights ``at``, within their bounds.
-
-    A far wider band is cut: the line must not become flat."""
-    least, most = min(values), max(values)
-    room = (most - least) or abs(most) * .02 or 1.0
-    bounds = [bound for bound in {*low, *high} if bound is not None]
-    floor = max(least - room, min(least, *bounds, least))
-    top = min(most + room, max(most, *bounds, most))
-    edge = (top - floor) * .04 or room
-    curve = Curve('', '', '', max(nights - 1, 1), height, floor - edge, top + edge)
-    points = [(night, curve.y(value)) for night, value in zip(at, values, strict=True)]
-    band = _band(curve, at, [*zip(low, high, strict=True)])
-    last, y = points[-1]
-    end = f'M{last} {y}h0' if last == nights - 1 else ''
-    return curve._replace(line=_steps_through(points), band=band, end=end)
-
-
-def _steps_through(points: list[tuple[int, int]]) -> str:
-    steps = [f'{x - before} {y - above}' for (before, above), (x, y) in pairwise(points)]
-    x, y = points[0]
-    path = f'M{x} {y}l' + ' '.join(steps or ['0 0'])
-    return path.replace(' -', '-')
-
-
-def _band(curve: Curve, at: Sequence[int], bounds: list[tuple[float | None, float | None]]) -> str:
-    """Return a box for each stretch of nights with the same bounds."""
-    boxes = []
-    begin = 0                                         # the first box begins at the edge
-    stretches = [(night, *same) for night, same, before in zip(at, bounds, [None, *bounds], strict=False)
-                 if same != before]
-    ends = [night for night, *_ in stretches[1:]] + [curve.width]
-    for (_, low, high), end in zip(stretches, ends, strict=True):
-        if low is not None or high is not None:
-            top = 0 if high is None else curve.y(high)
-            bottom = curve.height if low is None else curve.y(low)
-            boxes.append(f'M{begin} {top}H{end}V{bottom}H{begin}z')
-        begin = end
-    return ''.join(boxes)

@@ -22,10 +22,11 @@ from parity import __version__
 from parity.base import codes, figures, text, times
 from parity.base.figures import several
 from parity.base.groups import grouped
-from parity.judge.report import answer, drawings, incidents, nights
+from parity.judge.report import answer, curves, drawings, forest, incidents, nights
 from parity.judge.report.answer import Answered, FaultEntry
-from parity.judge.report.drawings import Curve
+from parity.judge.report.curves import Curve, JudgedNights, NightCurve
 from parity.judge.report.nights import LETTERS, NightHistory, Past
+from parity.judge.report.pen import LOW, Pen
 from parity.judge.report.previous import Previous
 from parity.judge.report.templates import template
 from parity.judge.store.plan_file import CELL
@@ -40,6 +41,8 @@ CASES = 25
 CURVES = 3
 #: Cells with a row and a history, and lines of any other list: a browser does not open a page of 100,000 rows.
 ROWS, LISTED = 5000, 200
+#: Nights of a map of letters, at least: tonight's words say what fewer would. Its rows that are not folded.
+MAP_NIGHTS, MAP_ROWS = 7, 40
 _HERE = Path(__file__).parent
 #: Word on the page -> the file's name in the run's folder, as ReFrame names it.
 _FILES = {'output': 'rfm_job.out', 'errors': 'rfm_job.err', 'script': 'rfm_job.sh'}
@@ -71,7 +74,8 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
             links[folder] = _links(folder, directory, root)
         line.links = links[folder]
 
-    shown = _Shown(verdict, previous, lines, sources)
+    pen = Pen(verdict.incidents, previous)
+    shown = _Shown(verdict, previous, lines, sources, pen)
     first = template('page.html.j2', **names)
     pages = {'index.html': first.render(v=shown, **_script('filter.js'))}
 
@@ -79,15 +83,17 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     page_of_incident = template('incident.html.j2', **names)
     for incident in verdict.incidents:
         events = [(times.minute(event.start), event) for event in incident.events]
-        cells = [(fault, by_name.get(fault.cell)) for fault in incidents.worst(incident)]
+        faults = incidents.worst(incident)
+        own = [by_name.get(fault.cell) for fault in faults]
+        cells = [*zip(faults, own, pen.on_one_scale(own[:LISTED]), strict=False)]
         pages[f'incidents/{incident.number}.html'] = page_of_incident.render(
             v=shown, one=incident, about=incidents.about(incident, 0), stands=incidents.since(incident),
-            events=events, cells=cells)
+            events=events, cells=cells, left=len(faults[LISTED:]))
 
     page_of_figures, script = template('figure.html.j2', **names), _script('zoom.js')
     with_page = [line for line in lines if line.file]
     for file, of_file in grouped(with_page, attrgetter('file')).items():
-        own = [_FigurePage(line, previous) for line in of_file]
+        own = [_FigurePage(line, previous, pen.tall(line)) for line in of_file]
         pages[file] = page_of_figures.render(v=shown, own=own, **script)
     return pages
 
@@ -108,7 +114,8 @@ def _count(n: int, one: str, many: str) -> str:
 class _Shown:
     """Everything that the first page shows, as plain data."""
 
-    def __init__(self, verdict: Answered, previous: Previous, lines: list[PageRow], sources: list[str]):
+    def __init__(self, verdict: Answered, previous: Previous, lines: list[PageRow], sources: list[str],
+                 pen: Pen):
         history = previous.nights or NightHistory()
         several_nights = len(history.labels) > 1
         self.verdict = verdict
@@ -130,14 +137,18 @@ class _Shown:
         self.partitions = sorted({cell.partition for cell in verdict.cells})
 
         self.tiles = _tiles(lines, history) if several_nights else []
-        self.cards = _cards(verdict.answer.entries[:LISTED], lines)
-        self.map = _map(lines) if several_nights else []
+        self.cards = _cards(verdict.answer.entries[:LISTED], lines, pen)
+        self.with_curves = any(curve for card in self.cards for _, curve in card.shown)
+        self.map = _map(lines) if len(history.labels) >= MAP_NIGHTS else []
+        self.map_rows = MAP_ROWS
         self.changes = changes(lines, previous.before) if previous.before else None
         self.left = _left_out(lines)
 
         drawn = _drawings(previous)
         self.plots = grouped(drawn[:drawings.MOST], lambda drawing: drawing.plot.subsystem)
         self.plots_left_out = len(drawn[drawings.MOST:])
+
+        self.pairs = forest.of_pairs(verdict.pairs)
 
         self.nodes = nights.nodes(verdict.cells, previous.facts, previous.speeds)
         self.of_node = _incidents_by_node(verdict)
@@ -233,10 +244,20 @@ class PageRow(CellText):
 
     def curve(self, height: int) -> Curve | None:
         """Return the drawing of its nights; None where fewer than two have a figure."""
+        own = self.judged_nights
+        return curves.history(own.at, own.values, own.low, own.high, own.nights, height) if own else None
+
+    @property
+    def judged_nights(self) -> JudgedNights | None:
+        """Return its nights, with the bounds that judge tonight as the last ones; None where fewer than two have a
+        figure."""
         past = self.past
         if len(past.at) < 2:
             return None
-        return drawings.history(past.at, past.values, past.low, past.high, self.count, height)
+        low, high = [*past.low], [*past.high]
+        if past.at[-1] == self.count - 1:
+            low[-1], high[-1] = _judging(self.cell)
+        return JudgedNights(past.at, past.values, low, high, self.count, self.cell.expected)
 
     @property
     def span(self) -> str:
@@ -245,6 +266,13 @@ class PageRow(CellText):
         count = _count(len(values), 'night', 'nights')
         band = figures.band(min(values), max(values), unit)
         return f'{count}, {band}, the last one {figures.figure(values[-1], unit)}'
+
+
+def _judging(cell: Cell) -> tuple[float | None, float | None]:
+    """Return the bounds that judge a cell tonight: those accepted, or of its own nights."""
+    if cell.judged_by == 'history':
+        return cell.usual_low, cell.usual_high
+    return cell.low, cell.high
 
 
 def _band(low: str, high: str) -> str:
@@ -349,44 +377,54 @@ class _Tile(NamedTuple):
 
     subsystem: str
     speed: float | None
-    curve: Curve
+    curve: NightCurve
     cells: int
 
 
 def _tiles(lines: list[PageRow], history: NightHistory) -> list[_Tile]:
     by_subsystem = grouped([line.cell for line in lines], attrgetter('subsystem'))
-    tiles = []
+    speeds: dict[str, tuple[JudgedNights, float | None, int]] = {}
     for subsystem in sorted(by_subsystem, key=rank):
         cells = by_subsystem[subsystem]
         shares, count = nights.speed(cells, history, map(key, cells))
         at = [night for night, share in enumerate(shares) if share is not None]
-        if not at:
-            continue
-        values = [shares[night] for night in at]
-        spread = max(0.02, *(abs(value - 1) for value in values))      # noise is no landscape
-        unbounded = [None] * (len(at) - 1)
-        low, high = [1 - spread, *unbounded], [1 + spread, *unbounded]
-        curve = drawings.history(at, values, low, high, len(shares), 60)
-        tiles.append(_Tile(subsystem, shares[-1], curve._replace(band=''), count))
+        if at:
+            values = [100 * (shares[night] - 1) for night in at]
+            unbounded = [None] * len(at)
+            own = JudgedNights(at, values, unbounded, unbounded, len(shares), expected=0.0)
+            speeds[subsystem] = own, shares[-1], count
+    scale = curves.shared([own for own, _, _ in speeds.values()])
+    starts = [start for start, _ in history.labels]
+    tiles = []
+    for subsystem, (own, share, count) in speeds.items():
+        tonight = '' if share is None else f'{100 * share:.1f} %'
+        text = f'{subsystem}: {_count(len(own.at), "night", "nights")}, the last one {tonight or "not measured"}'
+        curve = curves.labelled(curves.drawn(own, LOW, scale), starts, tonight, text, _speed)
+        tiles.append(_Tile(subsystem, share, curve, count))
     return tiles
+
+
+def _speed(per_cent: float) -> str:
+    """Return a speed that is so many per cent above what is expected."""
+    return f'{100 + per_cent:g} %'
 
 
 class _Card(NamedTuple):
     """An entry of the answer with its lines: the first, which have their curves, and the rest."""
 
     entry: FaultEntry
-    shown: list[PageRow]
+    shown: list[tuple[PageRow, NightCurve | None]]
     rest: list[PageRow]
 
 
-def _cards(entries: list[FaultEntry], lines: list[PageRow]) -> list[_Card]:
+def _cards(entries: list[FaultEntry], lines: list[PageRow], pen: Pen) -> list[_Card]:
     by_name = {line.name: line for line in lines}
     cards = []
     for entry in entries:
         own = [by_name[name] for name in entry.cells if name in by_name]
         shown = [line for line in own if line.value][:CURVES]
         rest = [line for line in own if line not in shown]
-        cards.append(_Card(entry, shown, rest))
+        cards.append(_Card(entry, [*zip(shown, pen.on_one_scale(shown), strict=True)], rest))
     return cards
 
 
@@ -444,19 +482,20 @@ class _FigurePage:
     """A figure with its nights: the curve, its edges in their unit and the factor that leads there; dots by word;
     (night, when, word, figure) of those with another word than ok; and (first night, change)."""
 
-    def __init__(self, line: PageRow, previous: Previous):
+    def __init__(self, line: PageRow, previous: Previous, drawn: NightCurve | None):
         labels = (previous.nights or NightHistory()).labels
         self.line = line
-        self.curve = line.curve(1000)
+        self.drawn = drawn
+        self.curve = drawn.curve if drawn else None
         self.dots: dict[str, str] = {}
         self.nights: list[tuple[int, str, str, str]] = []
         self._add_nights(labels)
         self.changes = self._changes(previous, [when for when, _ in labels])
         self.factor, self.unit, self.low, self.high = 1.0, '', '', ''
         if self.curve:
-            self.factor, self.unit = figures.moved(self.curve.high, line.cell.unit)
-            self.low = self._edge(self.curve.low)
-            self.high = self._edge(self.curve.high)
+            self.factor, self.unit = figures.moved(self.curve.scale.high, line.cell.unit)
+            self.low = self._edge(self.curve.scale.low)
+            self.high = self._edge(self.curve.scale.high)
 
     def _edge(self, value: float) -> str:
         return f'{figures.number(value * self.factor)} {self.unit}'

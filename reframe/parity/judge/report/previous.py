@@ -13,6 +13,7 @@ from parity.site import systems
 if TYPE_CHECKING:
     from parity.judge.report.drawings import Drawing, Plot, PlotLine
     from parity.judge.report.nights import NightHistory
+    from parity.judge.store.incidents import Incident
     from parity.judge.verdict.model import Change, Verdict
 
 #: Sessions that are searched for the one before: a month of nights, with a few runs by hand.
@@ -32,6 +33,7 @@ class Previous:
     facts: Session | None = None
     changes: dict[str, list[Change]] = field(default_factory=dict)       # in the last nights, by environment
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
+    incidents: list[Incident] = field(default_factory=list)              # of the system, those that are over, too
 
 
 def of_session(verdict: Verdict) -> Previous:
@@ -43,7 +45,7 @@ def of_session(verdict: Verdict) -> Previous:
 
     from parity.judge.nodes.figures import speeds
     from parity.judge.report import drawings, nights, scaling
-    from parity.judge.store import changes, history
+    from parity.judge.store import changes, history, incidents
     from parity.judge.verdict import judge, states
     system = verdict.session.system
     session = database.read(verdict.session.uuid)
@@ -69,7 +71,8 @@ def of_session(verdict: Verdict) -> Previous:
         scaling=scaling.drawn(session.uuid, verdict.cells),
         facts=session,
         changes={environ: changes.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
-        speeds=speeds(recent))
+        speeds=speeds(recent),
+        incidents=[one for one in incidents.of_system(system) if one.opened.start <= session.start + 1])
 
 
 def _nights(session: Session, system: str) -> list[Session]:

@@ -13,11 +13,11 @@ function pointsOf(path) {
 
 function zoomable(plot) {
   const svg = plot.querySelector('svg'), points = pointsOf(svg.querySelector('.line'));
-  const [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
+  const [left, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
   const {low, high, unit} = plot.dataset, said = plot.parentElement.querySelector('figcaption');
   const summary = said.textContent, part = name => plot.querySelector('.' + name);
   const edges = ['top', 'bottom'].map(name => part(name).textContent);
-  let from = 0, to = width, top = 0, tall = height, held = null;
+  let from = left, to = left + width, top = 0, tall = height, held = null;
   const value = y => Number(high) - (Number(high) - Number(low)) * y / height;
   const told = y => `${Number(value(y).toPrecision(4))} ${unit}`;
   const nightAt = event => {
@@ -27,7 +27,7 @@ function zoomable(plot) {
 
   function show(first, last) {
     const span = Math.min(width, Math.max(4, last - first));
-    from = Math.min(Math.max(0, first), width - span);
+    from = Math.min(Math.max(left, first), left + width - span);
     to = from + span;
     const seen = points.filter(([x]) => from <= x && x <= to).map(point => point[1]), whole = span === width;
     const room = seen.length && !whole ? Math.max(20, (Math.max(...seen) - Math.min(...seen)) * .2) : 0;
@@ -37,8 +37,8 @@ function zoomable(plot) {
     svg.setAttribute('viewBox', `${from} ${top} ${to - from} ${tall}`);
     part('top').textContent = whole ? edges[0] : told(top);
     part('bottom').textContent = whole ? edges[1] : told(top + tall);
-    part('since').textContent = nights[Math.round(from)][0].slice(0, 10);
-    part('until').textContent = nights[Math.min(Math.round(to), nights.length - 1)][0].slice(0, 10);
+    part('since').textContent = nights[Math.max(0, Math.ceil(from))][0].slice(0, 10);
+    part('until').textContent = nights[Math.min(Math.floor(to), nights.length - 1)][0].slice(0, 10);
   }
 
   const scale = (factor, about = (from + to) / 2) => show(about - (about - from) * factor, about + (to - about) * factor);
@@ -49,7 +49,7 @@ function zoomable(plot) {
     held = null;
     if (ends[1] - ends[0] > (to - from) / 50) show(...ends);
   });
-  svg.addEventListener('dblclick', () => show(0, width));
+  svg.addEventListener('dblclick', () => show(left, left + width));
   svg.addEventListener('wheel', event => {
     if (!event.ctrlKey) return;
     event.preventDefault();
@@ -63,7 +63,7 @@ function zoomable(plot) {
   plot.tabIndex = 0;
   plot.addEventListener('keydown', event => {
     const by = (to - from) / 4;
-    const act = {'+': () => scale(.7), '=': () => scale(.7), '-': () => scale(1 / .7), '0': () => show(0, width),
+    const act = {'+': () => scale(.7), '=': () => scale(.7), '-': () => scale(1 / .7), '0': () => show(left, left + width),
       ArrowLeft: () => show(from - by, to - by), ArrowRight: () => show(from + by, to + by)}[event.key];
     if (!act || event.ctrlKey || event.altKey || event.metaKey) return;
     act();

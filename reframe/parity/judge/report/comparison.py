@@ -1,0 +1,111 @@
+"""The page of a comparison: its answer, a forest plot by subsystem, and the curves of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from parity import __version__
+from parity.base import times
+from parity.base.text import brief
+from parity.judge.compare import terminal
+from parity.judge.compare.model import Comparison, Measured, Row, Side, Value
+from parity.judge.report import drawings, forest
+from parity.judge.report.drawings import Drawing, Plot, PlotLine
+from parity.judge.report.templates import template
+from parity.judge.store import database
+
+#: Curves of one kind on a page.
+_MOST = 60
+#: Fewer sessions of both sides are no curve.
+_FEWEST = 2
+
+
+def page(c: Comparison) -> str:
+    """Return the page. It has no script, and all that it prints is escaped."""
+    nights = list(_nights(c))
+    return template('comparison.html.j2', drawings=drawings).render(
+        c=c, head=terminal.head(c), notes=terminal.footnotes(c), means=list(map(terminal.mean, c.means)),
+        plot=forest.of_comparison(c), without=[row for row in c.rows if row.ratio is None],
+        sizes=list(_sizes(c))[:_MOST], nights=nights[:_MOST], left_out=len(nights[_MOST:]), version=__version__)
+
+
+# ---- night by night
+
+def _nights(c: Comparison) -> Iterator[Drawing]:
+    """Yield a drawing for each ratio with sessions enough, the worst first."""
+    ones, others = _cells(c.baseline), _cells(c.candidate)
+    for row, _ in forest.worst_first(c):
+        key = row.benchmark, row.metric
+        if row.against or key not in ones or key not in others:
+            continue
+        drawing = _of_sides(c, row, ones[key], others[key])
+        if drawing:
+            yield drawing
+
+
+def _cells(side: Side) -> dict[tuple[str, str], Measured]:
+    """Return the cells with values by case and metric. Of several environments or places, the first counts."""
+    cells: dict[tuple[str, str], Measured] = {}
+    for cell in side.cells:
+        if cell.values:
+            cells.setdefault((cell.case, cell.metric), cell)
+    return cells
+
+
+def _of_sides(c: Comparison, row: Row, one: Measured, other: Measured) -> Drawing | None:
+    sessions = _in_order([*one.values, *other.values])
+    if len(sessions) < _FEWEST:
+        return None
+    places = tuple(_label(value) for value in sessions.values())
+    plot = Plot(row.subsystem, row.benchmark, 'session', '', row.metric, row.unit, row.better, places)
+    order = {session: float(place) for place, session in enumerate(sessions)}
+    lines = [_line(c.baseline.name, one, order), _line(c.candidate.name, other, order)]
+    return drawings.draw(plot, lines)
+
+
+def _in_order(values: Sequence[Value]) -> dict[str, Value]:
+    """Return the first run of each session, the oldest session first."""
+    first: dict[str, Value] = {}
+    for value in sorted(values, key=lambda value: value.when or 0.0):
+        first.setdefault(value.session, value)
+    return first
+
+
+def _label(value: Value) -> str:
+    return times.day(value.when)[5:] if value.when else brief(value.session, 8)
+
+
+def _line(name: str, cell: Measured, order: dict[str, float]) -> PlotLine:
+    """Return the medians of a side's sessions; a single one is a point."""
+    runs: dict[float, list[float]] = {}
+    for value in cell.values:
+        runs.setdefault(order[value.session], []).append(value.value)
+    points = {place: median(runs[place]) for place in sorted(runs)}
+    return PlotLine(name, points, limits={} if len(points) == 1 else None)
+
+
+# ---- over message sizes and along parameters
+
+def _sizes(c: Comparison) -> Iterator[Drawing]:
+    """Yield the curves of both sides' newest sessions that both have."""
+    ones, others = _curves(c.baseline), _curves(c.candidate)
+    for plot, one in ones.items():
+        if plot in others:
+            drawing = drawings.draw(plot, [one, others[plot]])
+            if drawing:
+                yield drawing
+
+
+def _curves(side: Side) -> dict[Plot, PlotLine]:
+    """Return the curve of each plot that the side's newest session has; none of a file."""
+    if side.kind not in ('partition', 'session') or not side.sessions:
+        return {}
+    places = {place.partition(':')[2] for place in side.places}
+    plots = drawings.of_sessions(database.read(side.sessions[-1]), None)
+    curves = {}
+    for plot, lines in plots.items():
+        own = [line for line in lines if line.name.partition('+')[0] in places]
+        if own:
+            curves[plot] = own[0]._replace(name=side.name)
+    return curves
