@@ -57,7 +57,7 @@ def _night(stored: Stored, night: int, slow: float = 1.0) -> str:
 def _session(uuid: str, folder: Path) -> None:
     verdict = judge.newest(uuid)
     pair = PairState(baseline='local:physical', candidate='local:virtual', subsystem='memory', benchmark='Stream', metric='hpl',
-                     expected='at least 0.97', ratio=0.9, low=0.88, high=0.92, n=5, state='regressed', why='expected at least 0.97')
+                     expected='at least 0.97', at_least=0.97, ratio=0.9, low=0.88, high=0.92, n=5, state='regressed', why='expected at least 0.97')
     report.write(verdict.model_copy(update={'pairs': [pair]}), folder, folder, previous.of_session(verdict))
 
 

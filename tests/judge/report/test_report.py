@@ -356,7 +356,8 @@ def test_the_session_before_is_the_newest_earlier_one_of_the_same_system_and_sel
 
 
 @pytest.mark.usefixtures('red_at_once')
-def test_a_page_of_stored_sessions(stored):
+def test_a_page_of_stored_sessions(stored, monkeypatch):
+    monkeypatch.setattr('parity.judge.report.page.MAP_NIGHTS', 2)
     stored.add(case(100.0), uuid='a')
     stored.add(case(90.0, refs={'hpl': (100.0, -0.05, 0.1)}), uuid='b')
     file = report.of_session(judge.newest())[0]
@@ -417,7 +418,7 @@ def test_a_history_is_drawn_in_its_box_with_a_gap_bridged_and_a_band_a_stretch()
     values = [drawn.scale.high - (drawn.scale.high - drawn.scale.low) * y / 100 for y in itertools.accumulate([start, *steps[1::2]])]
     assert values == pytest.approx([70, 71, 69, 72], abs=0.05)
     for values in ([5.0], [0.0, 0.0], [-1.0, 1e300]):
-        drawn = curves.history(range(len(values)), values, [None] * 2, [None] * 2, 3, 24)
+        drawn = curves.history(range(len(values)), values, [None] * len(values), [None] * len(values), 3, 24)
         assert all(0 <= int(n) <= 24 for n in re.findall(r'(?<=M\d )\d+', drawn.line)) and drawn.band == drawn.end == ''
 
 

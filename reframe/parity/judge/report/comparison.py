@@ -10,6 +10,7 @@ from parity.base import times
 from parity.base.text import brief
 from parity.judge.compare import terminal
 from parity.judge.compare.model import Comparison, Measured, Row, Side, Value
+from parity.judge.compare.sentence import short_names
 from parity.judge.report import drawings, forest
 from parity.judge.report.drawings import Drawing, Plot, PlotLine
 from parity.judge.report.templates import template
@@ -26,7 +27,7 @@ def page(c: Comparison) -> str:
     nights = list(_nights(c))
     return template('comparison.html.j2', drawings=drawings).render(
         c=c, head=terminal.head(c), notes=terminal.footnotes(c), means=list(map(terminal.mean, c.means)),
-        plot=forest.of_comparison(c), without=[row for row in c.rows if row.ratio is None],
+        names=short_names(c.baseline.name, c.candidate.name), plot=forest.of_comparison(c), without=[row for row in c.rows if row.ratio is None],
         sizes=list(_sizes(c))[:_MOST], nights=nights[:_MOST], left_out=len(nights[_MOST:]), version=__version__)
 
 

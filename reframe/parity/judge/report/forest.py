@@ -16,8 +16,8 @@ from parity.judge.compare.sentence import short_names
 
 #: Places on an axis, in per cent of its length.
 _LEFT, _RIGHT = 0.0, 100.0
-#: The order of the rows: what breaks an expectation, then the words.
-_STATES = ('regressed', 'insufficient', 'ok', '')
+#: The order of the rows, after those that break an expectation.
+_STATES = ('regressed', 'insufficient', 'ok')
 _WORDS = ('slower', 'undecided', 'equivalent', 'faster')
 
 
@@ -94,8 +94,8 @@ def of_pairs(states: Sequence[PairState]) -> ForestPlot:
     return ForestPlot(scale.labels, rows)
 
 
-def _badness(row: Row, bar: Bar | None) -> tuple[int, int, float]:
-    return _STATES.index(row.state), _WORDS.index(row.verdict), _speed(bar)
+def _badness(row: Row, bar: Bar | None) -> tuple[bool, int, float]:
+    return row.state != 'regressed', _WORDS.index(row.verdict), _speed(bar)
 
 
 def _speed(bar: Bar | None) -> float:
