@@ -9,8 +9,11 @@ import pytest
 
 from commands import parity
 from conftest import TOP
+from parity.base.colours import Console
+from parity.judge.compare import join, pairs, resolve
+from parity.judge.compare.terminal import Paper, rendered
 from parity.judge.verdict import incidents, judge
-from sides import nights, site
+from sides import PHYSICAL, VIRTUAL, nights, site
 
 PAGE = (TOP / 'docs' / 'is-virtual-good-enough.md').read_text()
 COMMANDS = re.findall(r'^    (?:\$ )?((?:parity|ci|reframe)\S* .*)$', PAGE, re.M)
@@ -39,8 +42,16 @@ def test_every_command_of_the_page_runs(followed):
     assert {'virtual.html', 'virtual.csv'} <= {file.name for file in followed.iterdir()}
 
 
-def test_the_output_on_the_page_is_what_compare_prints(followed):
-    block = re.search(r'^    \$ (parity compare .*)\n((?:    .*\n|\n(?=    ))+)', PAGE, re.M)
-    shown = [line.removeprefix('    ').rstrip() for line in block[2].rstrip().splitlines()]
-    printed = [line.rstrip() for line in parity(*shlex.split(block[1])[1:]).stdout.rstrip().splitlines()]
-    assert shown == printed, '\n'.join(printed)
+def test_the_output_on_the_page_is_what_a_terminal_of_100_characters_shows(followed):
+    block, = re.findall(r'^    \$ parity compare onebox:physical onebox:virtual\n((?:    .*\n|\n(?=    ))+)', PAGE, re.M)
+    shown = [line.removeprefix('    ').rstrip() for line in block.splitlines()]
+    printed = [line.rstrip() for line in terminal(100)]
+    assert shown == printed[:len(shown)] and any(line.startswith('bars:') for line in shown), '\n'.join(printed)
+
+
+def terminal(width: int) -> list[str]:
+    one, other = resolve.sides(PHYSICAL, VIRTUAL)
+    console = Console(highlight=False, emoji=False, width=width)
+    with console.capture() as printed:
+        console.print(rendered(join.compare(one, other, declared=pairs.between(one.name, other.name)), Paper(width)))
+    return printed.get().splitlines()

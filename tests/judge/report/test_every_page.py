@@ -162,13 +162,16 @@ CONTRAST = """(() => {
   const poor = [];
   const look = (elements, least, colourOf) => { for (const element of elements) {
     if (!element.checkVisibility()) continue;
-    const colour = colourOf(getComputedStyle(element)), found = ratio(colour, ground(element));
+    const colour = colourOf(getComputedStyle(element));
+    if (colour === 'none') continue;
+    const found = ratio(colour, ground(element));
     if (found < least) poor.push(`${element.tagName}.${element.getAttribute('class')} ${colour} ${found.toFixed(2)}: ${element.textContent.slice(0, 30)}`); } };
   const texts = [...document.querySelectorAll('body *')].filter(element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()) &&
     !element.matches('script, style, title'));
   look(texts.filter(element => !element.closest('svg')), 4.5, style => style.color);
   look(texts.filter(element => element.closest('svg')), 4.5, style => style.fill);
-  look(document.querySelectorAll('.line, .last, .expected, .level, .edges, .one, .bound, .interval, .forest circle'), 3, style => style.stroke);
+  look(document.querySelectorAll(['line', 'last', 'expected', 'level', 'edges', 'one', 'bound', 'interval'].map(name => `svg .${name}`).join(', ')), 3,
+    style => style.stroke);
   return poor;
 })()"""
 
@@ -196,7 +199,7 @@ def test_the_tab_key_reaches_every_link_and_fold(browser, pages, name):
 
 
 def test_paper_has_the_plots_and_the_curves(browser, pages):
-    for name, selector in (('slow/index.html', '#pairs .forest'), ('slow/index.html', '#causes .curve .line'), ('compare.html', '.forest .interval')):
+    for name, selector in (('slow/index.html', '#pairs td .forest'), ('slow/index.html', '#causes .curve .line'), ('compare.html', '.forest .interval')):
         browser.look(794, 1123, media='print')
         browser.open(pages / name)
         assert browser.value(f'[...document.querySelectorAll("{selector}")].every(e => e.checkVisibility() && e.getBoundingClientRect().width > 20)'), name

@@ -28,7 +28,7 @@ _SHORT = 50
 #: ratio; with fewer than _COUNTS, the numbers of sessions and runs are left out.
 _WIDE, _COUNTS = 120, 90
 #: Characters of a bar: below a metric, and in a column of its own. Odd, so that 1 has a middle.
-_BELOW, _BESIDE = 21, 25
+_BELOW, _BESIDE = 19, 25
 #: What stands in the head of its own accord, or says nothing there.
 _NOTED = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
 
@@ -160,7 +160,7 @@ def _table(c: Comparison, rows: list[Row], paper: Paper) -> list[RenderableType]
             table.add_row(paper.line(f'  {case}'))
             for row in metrics:
                 table.add_row(*_row(c, row, f'    {_metric(row)}', plot, paper))
-    return [table, paper.line(_legend(c, plot))]
+    return [table, paper.line(_legend(c, plot, paper))]
 
 
 def _columns(c: Comparison, plot: _Plot, paper: Paper) -> Table:
@@ -171,8 +171,8 @@ def _columns(c: Comparison, plot: _Plot, paper: Paper) -> Table:
     interval = f'{100 * c.confidence:.4g} %'
     if paper.narrow:
         table.add_column(paper.line(f'    {axis}'), min_width=plot.width + 4)
-        for name in sides:
-            table.add_column(paper.line(name), justify='right', max_width=10)
+        for name in sentence.short_names(*sides):
+            table.add_column(paper.line(name), justify='right', max_width=12)
         if paper.counts:
             table.add_column(paper.line('sessions: runs'), justify='right', max_width=9)
         table.add_column(paper.line(f'ratio\n{interval}'), justify='right', no_wrap=True)
@@ -189,19 +189,23 @@ def _columns(c: Comparison, plot: _Plot, paper: Paper) -> Table:
 def _row(c: Comparison, row: Row, name: str, plot: _Plot, paper: Paper) -> list[Text]:
     style = 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
     drawn = paper.line(plot.bar(row), style)
-    word = paper.line(_word(row, c.margin), style)
-    title = paper.line(name)
-    baseline, candidate = map(paper.line, _medians(row))
-    counts, ratio = paper.line(_runs(row)), paper.line(number(row.ratio, pad=True))
-    interval = paper.line(_limits(row).strip() or NOTHING)
+    title, counts = paper.line(name), paper.line(_runs(row))
+    ratio, interval = paper.line(number(row.ratio, pad=True)), paper.line(_limits(row).strip() or NOTHING)
     if not paper.narrow:
-        return [title, baseline, candidate, counts, ratio, interval, drawn, word]
-    below = Text('\n    ', overflow='fold').join([title, drawn])
-    figures = [baseline, candidate, counts] if paper.counts else [baseline, candidate]
-    return [below, *figures, Text('\n').join([ratio, interval]), word]
+        figures = [paper.line(' '.join(parts)) for parts in _medians(row)]
+        return [title, *figures, counts, ratio, interval, drawn, paper.line(_word(row, c.margin), style)]
+    below = [title, drawn]
+    details = _details(row)
+    if details:
+        below.append(paper.line(details))
+    figures = [paper.line('\n'.join(parts)) for parts in _medians(row)]
+    if paper.counts:
+        figures.append(counts)
+    first = Text('\n    ', overflow='fold').join(below)
+    return [first, *figures, Text('\n').join([ratio, interval]), paper.line(row.verdict, style)]
 
 
-def _legend(c: Comparison, plot: _Plot) -> str:
+def _legend(c: Comparison, plot: _Plot, paper: Paper) -> str:
     """Return the words for the signs of the bars."""
     baseline, candidate = sentence.short_names(c.baseline.name, c.candidate.name)
     parts = [f'bars: {bars.FIGURE} the speed of {candidate}, {baseline} being 1 ({bars.ONE})',
@@ -211,6 +215,8 @@ def _legend(c: Comparison, plot: _Plot) -> str:
         parts.append(f'{bars.ALONE} without one')
     if any(bar.bounds for bar in drawn):
         parts.append(f'{bars.BOUND} what is expected')
+    if paper.narrow:
+        parts.append(f'equivalent: within {100 * c.margin:g} % of 1')
     if any(-math.log(plot.scale.end) < bar.far for bar in drawn):
         parts.append(f'{bars.LEFT} {bars.RIGHT} beyond the axis')
     return ', '.join(parts)
@@ -220,15 +226,14 @@ def _metric(row: Row) -> str:
     return f'{row.metric} / {row.against}' if row.against else row.metric
 
 
-def _medians(row: Row) -> tuple[str, str]:
-    """Return the figures of both sides with their spread."""
+def _medians(row: Row) -> list[list[str]]:
+    """Return the figure of each side, and its spread where that is known."""
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
-    one = f'{one} {unit}'.strip()
-    if row.spread_baseline is not None:
-        one += f' ± {percent(row.spread_baseline)}'
-    if row.spread_candidate is not None:
-        two += f' ± {percent(row.spread_candidate)}'
-    return one, two
+    figures = [[f'{one} {unit}'.strip()], [two]]
+    for figure, spread in zip(figures, (row.spread_baseline, row.spread_candidate), strict=True):
+        if spread is not None:
+            figure.append(f'± {percent(spread)}')
+    return figures
 
 
 def _runs(row: Row) -> str:
@@ -239,14 +244,23 @@ def _runs(row: Row) -> str:
 
 
 def _word(row: Row, margin: float) -> str:
-    word = row.verdict
-    if word == 'equivalent':
-        word += f' (within {100 * margin:g} %)'
-    elif word != 'undecided' and row.better == 'lower':
-        word += ' (lower is better)'
-    if row.label:
-        word += f' ({_label(row)})'
-    return f'{word}; {row.expected}: {row.state}' if row.expected else word
+    within = f'within {100 * margin:g} %' if row.verdict == 'equivalent' else ''
+    notes = [f'({note})' for note in (within, _direction(row), _label(row)) if note]
+    word = ' '.join([row.verdict, *notes])
+    return f'{word}; {_expected(row)}' if row.expected else word
+
+
+def _details(row: Row) -> str:
+    """Return what stands below a bar: why its word is not as it seems, and what is expected."""
+    return '; '.join(filter(None, (_direction(row), _label(row), _expected(row))))
+
+
+def _direction(row: Row) -> str:
+    return 'lower is better' if row.better == 'lower' and row.verdict in ('faster', 'slower') else ''
+
+
+def _expected(row: Row) -> str:
+    return f'{row.expected}: {row.state}' if row.expected else ''
 
 
 def _left_out(row: Row) -> str:
