@@ -16,7 +16,7 @@ _TIMES = 2.0
 
 
 def of(c: Comparison) -> str:
-    """Return the answer: 'virtual is 5 % slower in memory and like physical in all else; the expectation holds.'"""
+    """Return the answer: 'virtual is 5 % slower in memory and like physical in all else; the expectation holds'"""
     clauses = [_speeds(c), _outliers(c), _expectations(c)]
     return '; '.join(filter(None, clauses)) + '.'
 
@@ -95,9 +95,13 @@ def _outliers(c: Comparison) -> str:
     """Return how many figures are slower or faster where their subsystem is not."""
     groups = _by_word(c)
     calm = {mean.subsystem for mean in groups['equivalent'] + groups['undecided']}
-    rows = [row for row in c.rows if row.low is not None and not row.against and row.subsystem in calm]
-    words = Counter(row.verdict for row in rows)
-    parts = [f'{words[word]} {_verb(words[word])} {word}' for word in ('slower', 'faster') if words[word]]
+    rows = [row for row in c.rows if row.low is not None and not row.against]
+    rows = [row for row in rows if row.subsystem in calm]
+    counts = Counter(row.verdict for row in rows)
+    parts = []
+    for word in ('slower', 'faster'):
+        if counts[word]:
+            parts.append(f'{counts[word]} {_verb(counts[word])} {word}')
     if not parts:
         return ''
     other = 'other ' if groups['slower'] or groups['faster'] else ''

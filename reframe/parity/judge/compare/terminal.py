@@ -24,8 +24,8 @@ _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'unde
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
 #: A name that leaves room for figures beside it.
 _SHORT = 50
-#: Characters in a line that most comparisons need. With fewer, a bar stands below its metric and an interval below its
-#: ratio; with fewer than _COUNTS, the numbers of sessions and runs are left out.
+#: Characters in a line that most comparisons need. With fewer, a bar stands below its metric, and an interval below
+#: its ratio; with fewer than _COUNTS, the numbers of sessions and runs are left out.
 _WIDE, _COUNTS = 120, 90
 #: Characters of a bar: below a metric, and in a column of its own. Odd, so that 1 has a middle.
 _BELOW, _BESIDE = 19, 25
@@ -244,9 +244,12 @@ def _runs(row: Row) -> str:
 
 
 def _word(row: Row, margin: float) -> str:
-    within = f'within {100 * margin:g} %' if row.verdict == 'equivalent' else ''
-    notes = [f'({note})' for note in (within, _direction(row), _label(row)) if note]
-    word = ' '.join([row.verdict, *notes])
+    word: str = row.verdict
+    if word == 'equivalent':
+        word += f' (within {100 * margin:g} %)'
+    for note in (_direction(row), _label(row)):
+        if note:
+            word += f' ({note})'
     return f'{word}; {_expected(row)}' if row.expected else word
 
 

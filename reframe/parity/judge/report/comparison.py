@@ -27,7 +27,8 @@ def page(c: Comparison) -> str:
     nights = list(_nights(c))
     return template('comparison.html.j2', drawings=drawings).render(
         c=c, head=terminal.head(c), notes=terminal.footnotes(c), means=list(map(terminal.mean, c.means)),
-        names=short_names(c.baseline.name, c.candidate.name), plot=forest.of_comparison(c), without=[row for row in c.rows if row.ratio is None],
+        names=short_names(c.baseline.name, c.candidate.name), plot=forest.of_comparison(c),
+        without=[row for row in c.rows if row.ratio is None],
         sizes=list(_sizes(c))[:_MOST], nights=nights[:_MOST], left_out=len(nights[_MOST:]), version=__version__)
 
 
