@@ -1,4 +1,4 @@
-"""A forest plot: ratios with their intervals and what is expected of them, on one axis.
+"""A forest plot: ratios with their intervals and the bounds that are expected, on one axis.
 
 The axis is the candidate's speed: a ratio of times is turned over, so that left is slower in every row."""
 

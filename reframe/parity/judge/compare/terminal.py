@@ -24,7 +24,7 @@ _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'unde
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
 #: A name that leaves room for figures beside it.
 _SHORT = 50
-#: Characters in a line that most comparisons need. With fewer, a bar stands below its metric, and an interval below
+#: Characters in a line that most comparisons need. With fewer, a bar stands below its metric, an interval below
 #: its ratio; with fewer than _COUNTS, the numbers of sessions and runs are left out.
 _WIDE, _COUNTS = 120, 90
 #: Characters of a bar: below a metric, and in a column of its own. Odd, so that 1 has a middle.

@@ -94,7 +94,7 @@ def _band(curve: Curve, at: Sequence[int], bounds: list[tuple[Bound, Bound]]) ->
             top = 0 if high is None else curve.y(high)
             bottom = curve.height if low is None else curve.y(low)
             boxes.append(f'M{start:g} {top}H{end:g}V{bottom}H{start:g}z')
-    return ''.join(boxes)
+    return ''.join(boxes).replace('-0.5', '-.5')
 
 
 # ---- a curve with all that judges it
@@ -157,11 +157,11 @@ class NightCurve(NamedTuple):
 
 def drawn(own: JudgedNights, height: int, scale: Scale | None = None) -> NightCurve:
     """Return the curve of a figure and its marks, without labels."""
-    values = [*own.values, *_known(own.expected, own.level)]
+    values = [*own.values, *_given(own.expected, own.level)]
     curve = history(own.at, own.values, own.low, own.high, own.nights, height,
                     scale or scale_of(values, [*own.low, *own.high]))
     end = own.nights - .5
-    edges = [f'M-.5 {curve.y(bound)}H{end:g}' for bound in _known(own.low[-1], own.high[-1])]
+    edges = [f'M-.5 {curve.y(bound)}H{end:g}' for bound in _given(own.low[-1], own.high[-1])]
     changes = own.begin - .5 if own.level is not None else end
     expected = '' if own.expected is None else f'M-.5 {curve.y(own.expected)}H{changes:g}'
     level = '' if own.level is None else f'M{changes:g} {curve.y(own.level)}H{end:g}'
@@ -170,7 +170,7 @@ def drawn(own: JudgedNights, height: int, scale: Scale | None = None) -> NightCu
     return NightCurve(curve, ''.join(edges), expected, level, spans)
 
 
-def _known(*values: Bound) -> list[float]:
+def _given(*values: Bound) -> list[float]:
     return [value for value in values if value is not None]
 
 
@@ -179,8 +179,8 @@ def shared(several: Sequence[JudgedNights]) -> Scale:
     values = [-_LEAST, _LEAST]
     bounds: list[float] = []
     for own in several:
-        values += [*own.values, *_known(own.expected, own.level)]
-        bounds += _known(*own.low, *own.high)
+        values += [*own.values, *_given(own.expected, own.level)]
+        bounds += _given(*own.low, *own.high)
     low, high = scale_of([min(max(value, -_FURTHEST), _FURTHEST) for value in values], bounds)
     return Scale(low, high)
 

@@ -152,7 +152,7 @@ def _place(scale: Scale, speed: float) -> float:
 
 
 def _stretch(scale: Scale, low: float, high: float) -> Stretch | None:
-    """Return the part of the axis between two speeds; None where all of it is beyond."""
+    """Return the part of the axis between two speeds; None where the axis has neither."""
     start, end = max(_place(scale, low), _LEFT), min(_place(scale, high), _RIGHT)
     return Stretch(start, round(end - start, 2)) if start <= end else None
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from parity.judge.report.page import PageRow
 
 #: Steps of a curve's height: beside its text, and on a figure's own page.
-LOW, TALL = 200, 1000
+LOW, TALL = 100, 1000
 
 
 class Pen:
