@@ -112,6 +112,8 @@ def test_the_curves_of_a_card_have_unit_dates_tonights_value_and_the_band_that_j
     assert texts(page, 'now')[-2:] == [['60.0 GB/s'], ['62.5 GB/s']]
     first, second = texts(page, 'up')[-2:]
     assert {'70 GB/s', '-10 %'} <= {*first} and {'71 GB/s', '-10 %'} <= {*second}
+    grids = [path['attrs']['d'] for path in page.all('path', **{'class': 'grid'})][-2:]
+    assert grids[0] == grids[1], 'both curves of the card have one scale'
     assert len(page.all('path', **{'class': 'edges'})) >= 2 and page.all('path', **{'class': 'level'})
     assert [boxes(path['attrs']['d']) for path in page.all('path', **{'class': 'band'})][:2] == [[(8.5, 9.5)]] * 2
 
