@@ -18,8 +18,8 @@ from parity.base.figures import counted, duration, several
 from parity.base.text import columns, visible
 from parity.judge import report
 from parity.judge.nodes import listing
-from parity.judge.report import answer
-from parity.judge.report.drawings import Curve
+from parity.judge.report import answer, curves
+from parity.judge.report.curves import Curve, Scale
 from parity.judge.report.export import measured
 from parity.judge.report.templates import template
 from parity.judge.store import database, history
@@ -203,18 +203,12 @@ def _parts(name: str) -> Iterator[PartSpeed]:
     speeds = {str(part): sorted((at[session], math.exp(mean)) for _, session, mean in of_part.iter_rows())
               for (part,), of_part in by_night.group_by(['subsystem'])}
     every = [speed for of_part in speeds.values() for _, speed in of_part]
-    low, high = min([1 - LEAST, *every]), max([1 + LEAST, *every])
+    scale = Scale(min([1 - LEAST, *every]), max([1 + LEAST, *every]))
     for part, of_part in sorted(speeds.items()):
-        yield PartSpeed(part, of_part[-1][1] - 1, _curve(of_part, len(order), low, high))
-
-
-def _curve(speeds: Sequence[tuple[int, float]], nights: int, low: float, high: float) -> Curve:
-    """Return the drawing of a part's speeds; all parts of a system have one scale, from ``low`` to ``high``."""
-    curve = Curve('', '', '', max(nights - 1, 1), _HEIGHT, low, high)
-    points = [(place, curve.y(speed)) for place, speed in speeds]
-    x, y = points[-1]
-    line = 'M' + 'L'.join(f'{place} {height}' for place, height in points)
-    return curve._replace(line=line, end=f'M{x} {y}h0' if x == nights - 1 else '')
+        places, shares = zip(*of_part, strict=True)
+        unbounded = [None] * len(places)
+        curve = curves.history(places, shares, unbounded, unbounded, len(order), _HEIGHT, scale)
+        yield PartSpeed(part, shares[-1] - 1, curve)
 
 
 # ---- what is printed
