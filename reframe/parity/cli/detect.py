@@ -31,6 +31,7 @@ def run(file: str = HISTORY, as_json: bool = JSON) -> int:
         _print(judged, detect.STATED)
     return REGRESSED if any(series.judgement.alarm for series in judged.values()) else OK
 
+
 #: Words of series, in the order of the list: what is wrong comes first.
 _ORDER = ('regressed', 'insufficient', 'blind', 'improved', 'ok')
 
