@@ -69,7 +69,8 @@ A name has letters, digits, `_` and `-`. These are the codes:
 | the checkout: checks/, jobs/, studies/, adopt.yaml in checks/ | `PARITY_ROOT`, the folder above the library |
 
 A checkout is needed to measure. To judge what is stored, `pip install` of the wheel is enough. adopt.yaml lies in
-the site then. `XDG_CONFIG_HOME` and `XDG_DATA_HOME` stand for `~/.config` and `~/.local/share`.
+the site then. An editable install in another environment is the same, unless you are in the checkout.
+`XDG_CONFIG_HOME` and `XDG_DATA_HOME` stand for `~/.config` and `~/.local/share`.
 """
 #: Python's types in plain words.
 _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float': 'number', 'Any': 'anything',

@@ -4,7 +4,9 @@ ReFrame reads this before it does anything, so a run's session begins here: lock
 """
 
 import gc
+import os
 import sys
+from pathlib import Path
 
 gc.disable()    # little becomes garbage while checks are loaded; parity.measure.rfm.capture enables it for the run
 
@@ -14,6 +16,9 @@ from parity.measure.check import foreign
 from parity.measure.rfm import patches
 from parity.measure.session import assemble, current
 from parity.site import systems
+
+# ReFrame runs tests in other folders, and what they start is of this checkout, too
+os.environ.setdefault('PARITY_ROOT', str(Path(__file__).resolve().parents[1]))
 
 
 def configure():

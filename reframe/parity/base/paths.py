@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,7 @@ from parity.base.errors import InfrastructureError, UsageError
 
 
 def root() -> Path:
-    """Return the top of the checkout: PARITY_ROOT, or the folder above the library with systems/ and checks/.
-
-    UsageError where parity stands alone: whatever measures needs a checkout."""
+    """Return the top of the checkout in use. UsageError where there is none: whatever measures needs one."""
     top = checkout()
     if top is None:
         raise UsageError('this needs a checkout of parity, with its checks: run it there, or let PARITY_ROOT name '
@@ -30,14 +29,30 @@ ABOVE = Path(__file__).resolve().parents[3]
 
 
 def checkout() -> Path | None:
-    """Return the top of the checkout; None where parity was installed without one. UsageError where PARITY_ROOT
-    names none."""
+    """Return the top of the checkout in use: PARITY_ROOT, else the folder above the library. None where parity was
+    installed without one, or runs outside of the one that it was installed from.
+
+    UsageError where PARITY_ROOT names none."""
     named = os.environ.get('PARITY_ROOT')
     if named:
         if not (Path(named) / 'systems').is_dir():
             raise UsageError(f'{named}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
         return _resolved(named)
-    return ABOVE if (ABOVE / 'systems').is_dir() and (ABOVE / 'checks').is_dir() else None
+    is_checkout = (ABOVE / 'systems').is_dir() and (ABOVE / 'checks').is_dir()
+    return ABOVE if is_checkout and _is_in_use(ABOVE) else None
+
+
+def _is_in_use(top: Path) -> bool:
+    """Return whether the checkout's own .venv runs, or the current folder lies in it.
+
+    An editable install in another environment takes its library from a checkout, and may serve any site."""
+    own = top / '.venv'
+    if own.is_dir() and own.samefile(sys.prefix):
+        return True
+    try:
+        return Path.cwd().is_relative_to(top)
+    except FileNotFoundError:       # the current folder was removed
+        return False
 
 
 #: The command that brings nights where there is no checkout.
@@ -52,7 +67,8 @@ def nightly(system: str = '') -> str:
 
 
 def site() -> Path:
-    """Return the folder that holds systems/: PARITY_SITE (`--site`), else the checkout, else ~/.config/parity.
+    """Return the folder that holds systems/: PARITY_SITE (`--site`), else the checkout in use, else
+    ~/.config/parity.
 
     UsageError where PARITY_SITE names no folder."""
     named = os.environ.get('PARITY_SITE')
