@@ -69,6 +69,20 @@ def test_what_may_be_an_improvement_is_none_that_is_impossible(stored, site, usu
     assert cell.verdict == word, cell.reason
 
 
+@pytest.mark.parametrize('nights', [1, 12, 20])
+def test_the_most_that_a_time_may_take_is_not_what_it_usually_takes(stored, site, nights):
+    """cscs-reframe-tests allows a build of 50 ms one minute."""
+    def built(seconds: float):
+        metrics = {'hpl': made.METRICS[0], 'latency': {'unit': 's', 'better': 'lower'}}
+        stored.add(case(latency=seconds, refs={'latency': (60.0, None, 0.1)}, parity={'metrics': metrics}))
+        return next(cell for cell in judge.newest().cells if cell.metric == 'latency')
+    for _ in range(nights):
+        cell = built(0.05)
+        assert cell.verdict in ('ok', 'blind'), cell.reason
+    cell = built(1e-6)
+    assert (cell.verdict == 'impossible') == (nights > 10), cell.reason
+
+
 @pytest.mark.parametrize('nights', [5, 15])
 def test_a_value_that_a_person_accepts_ends_what_no_machine_reaches(stored, site, nights):
     for _ in range(nights):

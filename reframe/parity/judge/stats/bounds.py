@@ -66,6 +66,13 @@ def bad(better: str, low: float | None, high: float | None) -> list[float | None
     return [end for end, good in ((low, 'lower'), (high, 'higher')) if better != good]
 
 
+def says_usual(better: str, low: float | None, high: float | None) -> bool:
+    """Return whether a reference is what a figure usually is: it is bounded on the good side. One that is not may
+    be far from that, such as the most seconds that a build may take."""
+    good = high if better == 'higher' else low
+    return good is not None
+
+
 def absurd(better: str, value: float, usual: float | None, unit: str) -> float | None:
     """Return how many times as fast as usual a figure is, where no machine is; None else."""
     is_speed = better == 'higher' or better == 'lower' and unit in TIMES

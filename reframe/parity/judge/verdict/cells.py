@@ -165,9 +165,10 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
         return 'disturbed', disturbed
     if usual is None:
         return 'unreferenced', '' if metric.better else f'direction unknown: {metric.unknown}'
-    why = too_fast(metric.better, value, usual, metric.unit, figure.source or 'the accepted value')
-    if why:
-        return 'impossible', why
+    if bounds.says_usual(metric.better, figure.low, figure.high):
+        why = too_fast(metric.better, value, usual, metric.unit, figure.source or 'the accepted value')
+        if why:
+            return 'impossible', why
     word = bounds.word(metric.better, value, figure.low, figure.high)
     which = f'{figure.source} reference' if figure.source else ''
     both_sides = '' if metric.better else 'direction unknown: judged on both sides'

@@ -147,6 +147,8 @@ class Cell(Strict):
         """Return whether its reference, and no limit, makes it impossible: the reference may be of other work."""
         if self.verdict != 'impossible' or self.limit_certain and self.efficiency > 1 + MARGIN:
             return False
+        if not bounds.says_usual(self.better, self.low, self.high):
+            return False
         return bounds.absurd(self.better, self.value, self.reference, self.unit) is not None
 
     @property

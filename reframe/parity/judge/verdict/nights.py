@@ -105,7 +105,7 @@ def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
     if improved or fine:
         word, reason = judgement.verdict, sentence(reason, reasons.why(judgement))
     accepted = cell.reference is not None and not cell.reference_source
-    if not accepted:
+    if not (accepted and bounds.says_usual(cell.better, cell.low, cell.high)):
         why = too_fast(cell.better, cell.value, judgement.before, cell.unit, 'the nights before')
         if why:
             word, reason = 'impossible', why
