@@ -159,7 +159,8 @@ def lasting(stored: store.Stored, *seconds: float, waited: float = 0.0, **other)
 @pytest.mark.parametrize('before, tonight, other, said', [
     ([58, 62, 300, 60, 59, 61], [125, 130, 20], {}, ['Toy on default+distro ran 2 min, usual is 60 s (median of 6 nights)']),
     ([60] * 5, [119], {}, []), ([60] * 4, [500], {}, []), ([0.2] * 9, [0.5], {}, []), ([4] * 9, [13.9], {}, []),
-    ([60, 60, 60, 300, 300, 300, 300], [500], {}, []), ([60] * 5, [60], {'waited': 3600}, []), ([10] * 6, [60], {'partition': 'other'}, [])])
+    ([60, 60, 60, 300, 300, 300, 300], [500], {}, []), ([60] * 5, [60], {'waited': 3600}, []), ([10] * 6, [60], {'partition': 'other'}, []),
+    ([-86400] * 6, [30], {}, [])])      # the clock was set back meanwhile
 def test_a_case_that_takes_twice_its_usual_time_is_a_warning_with_both_times(stored, before, tonight, other, said):
     for seconds in before:
         lasting(stored, seconds)

@@ -398,12 +398,14 @@ def _times(raw: dict[str, Any], record: CaseRecord) -> JobSpan | None:
 
 
 def _seconds(raw: dict[str, Any], record: CaseRecord, times: JobSpan | None) -> float | None:
-    """Return how long the job ran, by the scheduler's word: older sessions kept no word about queues."""
+    """Return how long the job ran, by the scheduler's word: older sessions kept no word about queues. None where
+    the clock was set back meanwhile."""
     if not times:
         return None
     if not record.job and raw.get('scheduler') in systems.QUEUED:
         return None
-    return times.ended - times.began or None
+    seconds = times.ended - times.began
+    return seconds if seconds > 0 else None
 
 
 #: Of a metric that ReFrame has no figure for.
