@@ -261,7 +261,7 @@ def test_a_direction_that_nothing_states_is_in_adopt_yaml_and_a_wrong_entry_is_n
 
 
 @pytest.mark.parametrize('unit, side', [('errors/s', 'lower'), ('retransmits/s', 'lower'), ('page_faults/s', 'lower'), ('drops', 'lower'),
-                                        ('ns/day', 'higher'), ('defaults/s', 'higher'), ('s/step', 'lower'), ('frobs', '')])
+                                        ('ns/day', 'higher'), ('defaults/s', 'higher'), ('s/step', 'lower'), ('t[usec]', 'lower'), ('frobs', '')])
 def test_a_unit_has_a_better_side(unit, side):
     assert directions.better('Any', 'metric', unit, (0, None, None)) == side
 
