@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,34 +15,49 @@ from parity.judge.stats import rule
 class BadNights:
     """The bad nights that belong together: less than GOOD_NIGHTS good ones lie between two, and after the last.
 
-    ``places``: among the nights that were given. ``tonight``: whether the last of these is one."""
+    ``places``: among the nights that were given. ``tonight``: whether the last of these is one. ``spells``: in how
+    many they came; a good night parts two."""
 
     places: tuple[int, ...] = ()
     tonight: bool = False
+    spells: int = 0
 
     @property
     def count(self) -> int:
         return len(self.places)
 
-    @property
-    def spells(self) -> int:
-        """Return in how many spells they came: neighbouring nights are one."""
-        if not self.places:
-            return 0
-        return 1 + int((np.diff(self.places) > 1).sum())
 
-
-def newest(bad: np.ndarray, slow: np.ndarray) -> BadNights:
+def newest(bad: np.ndarray, slow: np.ndarray, below: np.ndarray, nodes: Sequence[str]) -> BadNights:
     """Return the bad nights that belong together.
 
     ``bad``, ``slow`` [nights]: bad ones on which nothing was found, and those of a slowdown that was. A slowdown
     takes in the bad nights right before it. One of more than GOOD_NIGHTS nights parts those before it from those
-    after it: a slowdown that lasted is no spell."""
+    after it: a slowdown that lasted is no spell. ``below``: how far each night is below its level. ``nodes``: the
+    names of its nodes, '' where they are not known."""
     last, places = max(_chains(bad, slow), default=(-1, []))
     if len(bad) - 1 - last >= rule.GOOD_NIGHTS:
         return BadNights()
-    tonight = len(bad) - 1
-    return BadNights(tuple(places), tonight in places)
+    return BadNights(tuple(places), bool(places) and places[-1] == len(bad) - 1, _spells(places, below, nodes))
+
+
+def _spells(places: Sequence[int], below: np.ndarray, nodes: Sequence[str]) -> int:
+    """Return in how many spells bad nights came. A night between two parts them if it was good: not half as low.
+
+    Where all bad ones ran on one node, a night elsewhere says nothing of that: jobs come and go there, and not the
+    cell."""
+    if not places:
+        return 0
+    shared = set.intersection(*(set(nodes[place].split(',')) for place in places)) - {''}
+    spells = 1
+    for before, after in pairwise(places):
+        depth = min(below[before], below[after])
+        for night in range(before + 1, after):
+            good = depth <= 0 or below[night] < depth / 2
+            elsewhere = bool(shared) and not shared.intersection(nodes[night].split(','))
+            if good and not elsewhere:
+                spells += 1
+                break
+    return spells
 
 
 def counts(bad: np.ndarray) -> np.ndarray:

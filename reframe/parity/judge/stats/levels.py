@@ -54,8 +54,8 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.
     state = table.state[place]
     counts.judge(nights, groups, rate, state)
     return Outcome(
-        state=state, reruns=table.wanted[place], lone=table.lone[place], usual=table.usual[place],
-        deepest=table.deepest[place], cells=run.cells(), column=column)
+        state=state, reruns=table.wanted[place], lone=table.lone[place], below=table.below[place],
+        usual=table.usual[place], deepest=table.deepest[place], cells=run.cells(), column=column)
 
 
 def _columns(nights: Nights, sizes: np.ndarray) -> np.ndarray:
@@ -127,6 +127,7 @@ class _Follow:
         table.x[cells, t] = table.runs[cells, t] - self.nodes.effects(cells, t)
         look = self._statistics(cells, t)
         table.append(cells, t, table.x[cells, t], look.residual)
+        table.below[cells, t] = np.where(look.ready, -look.off[:, -1], 0)
         state = np.where(look.ready, rule.QUIET, rule.TOO_FEW).astype(np.int8)
         self._decide(cells, t, look, state)
         is_slow = self._among(self.episodes.slow)[cells]

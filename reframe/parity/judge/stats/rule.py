@@ -136,13 +136,15 @@ class Cells:
 class Outcome:
     """``state`` of each night, in the order of the nights given; ``reruns``: it was low, and a rerun is wanted.
 
-    ``lone``: how far a night was below its level, if nothing was found and it is too low for chance; else 0.
-    ``usual``: like cells have such nights so often that two within GOOD_NIGHTS are chance. ``deepest``: how far a
-    slowdown was below the level before until that night. Both are logarithms above 0."""
+    ``below``: how far a night was below its level; 0 where none was known. ``lone``: the same, if nothing was
+    found and it is too low for chance; else 0. ``usual``: like cells have such nights so often that two within
+    GOOD_NIGHTS are chance. ``deepest``: how far a slowdown was below the level before until that night. All are
+    logarithms."""
 
     state: np.ndarray
     reruns: np.ndarray
     lone: np.ndarray
+    below: np.ndarray
     usual: np.ndarray
     deepest: np.ndarray
     cells: Cells

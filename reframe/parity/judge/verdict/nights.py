@@ -199,9 +199,10 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         references.append(Reference(cell.reference, cell.low, cell.high) if applies else None)
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
     signs = [_sign(cell) for cell in measured_cells]
+    nodes_of = rows['node'].to_list()
     judgements, outcome = judged(
         nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(measured_cells),
-        events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
+        events=rows['event'].to_numpy(), nodes=nodes_of, references=references)
     starts = rows['night'].to_list()
     level_starts = _level_starts(rows['event'], nights.start)
     new_references = _new_references(cells, frame)
@@ -214,7 +215,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
             life |= {'restarts': anew[place].restarts, 'anew': anew[place].changes}
         level = slice(level_starts[number], until)
         beyond_bounds = {} if former[number] else beyond.get(place, {})
-        bad = _bad_nights(nights, outcome, level, starts[level], beyond_bounds, least)
+        bad = _bad_nights(nights, outcome, level, starts[level], nodes_of[level], beyond_bounds, least)
         judged_tonight[place] = Tonight(
             judgement, tuple(reruns.get(place, ())), life, starts[level], former[number], bad)
     return judged_tonight, shared
@@ -245,11 +246,11 @@ def _level_starts(event: pl.Series, start: np.ndarray) -> list[int]:
     return np.fmax(start[:-1], newest[start[1:] - 1]).tolist()
 
 
-def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[float], fell: Mapping[float, bool],
-                least: float) -> BadNights:
+def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[float], nodes: list[str],
+                fell: Mapping[float, bool], least: float) -> BadNights:
     """Return the newest bad nights of a cell, those of a slowdown aside. ``here``: the places of its nights, which
-    began at ``starts``. ``fell``: of nights beyond its bound, whether a rerun confirmed that. ``least``: the share
-    that a night within them must be low.
+    began at ``starts`` and ran on ``nodes``. ``fell``: of nights beyond its bound, whether a rerun confirmed that.
+    ``least``: the share that a night within them must be low.
 
     Where a history judges a night, chance may explain what no rerun confirmed."""
     low = outcome.lone[here]
@@ -264,7 +265,7 @@ def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[floa
             bad[night] = bad[night] or fell[began] or low[night] > 0 or not judged[night]
     if not bad.any():
         return BadNights()
-    return bad_nights.newest(bad, outcome.deepest[here] > 0)
+    return bad_nights.newest(bad, outcome.deepest[here] > 0, outcome.below[here], nodes)
 
 
 def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, bool]]:
@@ -308,8 +309,15 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     for i, cell in enumerate(cells):
         starts = frame.filter(pl.col('cell') == i)['night'].unique().sort().to_list()
         bad = np.isin(starts, [*beyond.get(i, {})])
+<<<<<<< HEAD
         told = Judgement('insufficient', cell.value)
         yield Tonight(told, (), {}, starts, [], bad_nights.newest(bad, np.zeros_like(bad)))
+=======
+        of_no_slowdown, unknown = np.zeros_like(bad), np.zeros(len(starts))
+        newest = bad_nights.newest(bad, of_no_slowdown, unknown, [''] * len(starts))
+        told = Judgement('insufficient', '', value=cell.value)
+        yield Tonight(told, (), {}, starts, [], newest)
+>>>>>>> 114bb2db (Part two spells of bad nights only by a good night)
 
 
 def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]:
