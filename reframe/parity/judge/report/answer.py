@@ -28,12 +28,10 @@ from parity.judge.verdict.incidents import BAD, FaultGroup
 from parity.judge.verdict.model import (
     RESTARTS,
     WORDS,
-    Attribution,
     Cell,
     CellText,
     Change,
     Coverage,
-    Subsystem,
     Verdict,
     rows,
 )
@@ -86,7 +84,8 @@ class Answered(Verdict):
 
 
 def answered(verdict: Verdict) -> Answered:
-    return Answered(**dict(verdict), answer=of(verdict))
+    shown = verdict.model_copy(update={'cells': words.agreeing(verdict)})
+    return Answered(**dict(shown), answer=of(shown))
 
 
 def of(verdict: Verdict) -> Answer:
@@ -175,22 +174,11 @@ def _entry(cause: FaultGroup, incident: Incident | None, nights: dict[int, _Nigh
     lines = [nights_of[0].runs] if shown else []
     lines += [worst.reason, *_other_reasons(group)]
     if worst.cell.cause:
-        lines += _of_cause(worst.cell.cause, incident or cause)
+        lines += words.as_whole(worst.cell.cause, incident or cause).lines(3)
     listed = [_figure(row, own.blocks) for row, own in zip(shown, nights_of, strict=True)]
     command = '' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}'
     return FaultEntry(verdict=worst.word, title=cause.title, cells=[row.name for row in group], figures=listed,
                       lines=[line for line in lines if line], next=command)
-
-
-def _of_cause(found: Attribution, whole: Incident | FaultGroup) -> list[str]:
-    """Return a line for place, part and some changes: of a cell, but as all cells of its incident have them."""
-    where = whole.where
-    if not where.kind and not found.where.kind:     # then the cell says why its place is not known
-        where = found.where
-    part = found.subsystem
-    if whole.part and part.name != whole.part:
-        part = Subsystem(name=whole.part)
-    return found.model_copy(update={'where': where, 'subsystem': part}).lines(3)
 
 
 def _other_reasons(group: list[CellText]) -> list[str]:

@@ -10,7 +10,8 @@ from parity.base.console import Line
 from parity.base.figures import counted, several
 from parity.base.text import columns
 from parity.judge.store.incidents import Fault, Incident
-from parity.judge.verdict.incidents import acknowledgeable
+from parity.judge.verdict.incidents import FaultGroup, acknowledgeable
+from parity.judge.verdict.model import Attribution, Cell, Subsystem, Verdict
 
 #: Changed facts, and cells, that are listed.
 _CHANGES, _CELLS = 4, 40
@@ -110,6 +111,28 @@ def _cause(incident: Incident) -> Iterator[tuple[str, str]]:
         yield '', setting
 
 
+def as_whole(cause: Attribution, whole: Incident | FaultGroup) -> Attribution:
+    """Return the cause of a cell with the place and the part that its incident has, where that has any."""
+    no_place = cause.where.kind == whole.where.kind == ''
+    where = cause.where if no_place else whole.where
+    part = cause.subsystem
+    if whole.part and part.name != whole.part:
+        part = Subsystem(name=whole.part)
+    return cause.model_copy(update={'where': where, 'subsystem': part})
+
+
+def agreeing(verdict: Verdict) -> list[Cell]:
+    """Return the cells of a verdict, those of an incident with its place and its part."""
+    by_number = {incident.number: incident for incident in verdict.incidents}
+    found = []
+    for cell in verdict.cells:
+        incident = by_number.get(cell.incident)
+        if incident and cell.cause:
+            cell = cell.model_copy(update={'cause': as_whole(cell.cause, incident)})
+        found.append(cell)
+    return found
+
+
 def worst(incident: Incident) -> list[Fault]:
     """Return the cells of an incident, those that have not ended and the worst first."""
     cells = [fault for fault in incident.faults.values() if fault.cell]
@@ -128,10 +151,11 @@ def _state(fault: Fault) -> str:
     if not fault.well:
         return f'known, {fault.word}' if fault.acknowledged else fault.word
     # the figure is of the last night that was bad
+    return f'{fault.word} on {times.day(fault.measured)}, {ended(fault)}'
+
+
+def ended(fault: Fault) -> str:
+    """Return how a fault ended."""
     if fault.retired:
-        now = 'retired'
-    elif fault.moved:
-        now = 'another incident has it'
-    else:
-        now = 'in order again'
-    return f'{fault.word} on {times.day(fault.measured)}, {now}'
+        return 'retired'
+    return 'another incident has it' if fault.moved else 'in order again'

@@ -88,7 +88,7 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
         cells = [*zip(faults, own, pen.on_one_scale(own[:LISTED]), strict=False)]
         pages[f'incidents/{incident.number}.html'] = page_of_incident.render(
             v=shown, one=incident, about=incidents.about(incident, 0), stands=incidents.since(incident),
-            events=events, cells=cells, left=len(faults[LISTED:]))
+            events=events, cells=cells, left=len(faults[LISTED:]), ended=incidents.ended)
 
     page_of_figures, script = template('figure.html.j2', **names), _script('zoom.js')
     with_page = [line for line in lines if line.file]

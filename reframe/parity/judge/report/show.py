@@ -20,6 +20,7 @@ from parity.base.console import Line
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
 from parity.base.text import visible
+from parity.judge.report import incidents
 from parity.judge.store import changes, database, history, plan_file
 from parity.judge.verdict import cause, judge
 from parity.judge.verdict.model import STYLES, Attribution, Cell, CellText, Verdict, names
@@ -59,6 +60,7 @@ class CellView(Strict):
     output: dict[str, list[str]]     # the last lines of what the job printed, by file
     output_note: str
     rerun: str                       # a line for bash; '' where no environment can run the case
+    incident: str = ''               # number and title of its incident; '' for none
 
 
 def of_cell(wanted: str, session: str = '') -> CellView:
@@ -68,12 +70,18 @@ def of_cell(wanted: str, session: str = '') -> CellView:
     frame = history.load(cell.system, reruns=True, labelled=True)
     sessions = database.sessions(cell.system, changes.SESSIONS)
     attribution, = cause.of_cells([cell], verdict.cells, frame, sessions, uuid)
+    incident = next((each for each in verdict.incidents if each.number == cell.incident), None)
+    if incident:
+        attribution = incidents.as_whole(attribution, incident)
+    if incident and cell.cause:
+        cell = cell.model_copy(update={'cause': incidents.as_whole(cell.cause, incident)})
     nights, = stored_nights([cell], uuid)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     stored = map(database.brief, (uuid, *confirming))
     output, note = _output(cell.outputdir, *((each.start, each.end) for each in stored))
     return CellView(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=nights,
-                    attribution=attribution, output=output, output_note=note, rerun=_rerun(cell, verdict))
+                    attribution=attribution, output=output, output_note=note, rerun=_rerun(cell, verdict),
+                    incident=f'{incident.number}: {incident.title}' if incident else '')
 
 
 def _output(folder: str, *sessions: tuple[float, float]) -> tuple[dict[str, list[str]], str]:
@@ -219,6 +227,7 @@ def _facts(view: CellView, row: CellText) -> Iterator[tuple[str, str]]:
     job = f'job {cell.jobid}' if cell.jobid else ''
     yield 'nodes', _joined(' · ', *cell.nodes, cell.virtualisation, job)
     yield 'output', _joined(' · ', cell.outputdir, view.output_note)
+    yield 'incident', view.incident
     if row.word == 'regressed':
         yield 'where', str(attribution.where)
         yield 'part', str(attribution.subsystem)

@@ -9,6 +9,7 @@ from parity.base.figures import counted, figure
 from parity.base.groups import grouped
 from parity.base.text import columns
 from parity.judge.compare.pairs import PairState
+from parity.judge.report import incidents
 from parity.judge.verdict.model import STYLES, WORDS, Cell, CellText, Verdict, rows
 
 #: Changed facts that are listed; parity show lists all.
@@ -23,7 +24,7 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
     if everything:
         lines.append(('', ''))
         lines += [(f'warning: {warning}', 'yellow') for warning in verdict.warnings]
-    groups = grouped(rows(verdict.cells), lambda row: (row.word, row.cell.subsystem))
+    groups = grouped(rows(incidents.agreeing(verdict)), lambda row: (row.word, row.cell.subsystem))
     in_order = [group for group in groups if group[0] in words]
     for word, subsystem in sorted(in_order, key=lambda group: (WORDS.index(group[0]), group[1])):
         lines += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]

@@ -32,7 +32,7 @@ class Table:
         self.normal = np.zeros(shape, bool)                     # a night of a level, or of what came and went
         self.surprise = np.full(shape, np.nan, np.float32)      # of the runs alone, in standard deviations
         self.lone = np.zeros(shape, np.float32)                 # how far a lone low night is below the level
-        self.below = np.zeros(shape, np.float32)                # how far a night is below its level, 0: none is known
+        self.below = np.zeros(shape, np.float32)                # how far a night is below its level, 0: not known
         self.usual = np.zeros(shape, bool)          # like cells have lone nights so often that two are chance
         self.deepest = np.zeros(shape, np.float32)  # how far a slowdown was below the level before until then
         places = cells, columns + 1

@@ -309,15 +309,9 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     for i, cell in enumerate(cells):
         starts = frame.filter(pl.col('cell') == i)['night'].unique().sort().to_list()
         bad = np.isin(starts, [*beyond.get(i, {})])
-<<<<<<< HEAD
-        told = Judgement('insufficient', cell.value)
-        yield Tonight(told, (), {}, starts, [], bad_nights.newest(bad, np.zeros_like(bad)))
-=======
         of_no_slowdown, unknown = np.zeros_like(bad), np.zeros(len(starts))
         newest = bad_nights.newest(bad, of_no_slowdown, unknown, [''] * len(starts))
-        told = Judgement('insufficient', '', value=cell.value)
-        yield Tonight(told, (), {}, starts, [], newest)
->>>>>>> 114bb2db (Part two spells of bad nights only by a good night)
+        yield Tonight(Judgement('insufficient', cell.value), (), {}, starts, [], newest)
 
 
 def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]:
