@@ -20,7 +20,7 @@ from nights import cell, start, verdict_of
 from parity.base import reasons
 from parity.judge import report
 from parity.judge.nodes import listing
-from parity.judge.report import answer, summary
+from parity.judge.report import answer, page, summary
 from parity.judge.report import incidents as words
 from parity.judge.store import database, merging
 from parity.judge.store import incidents as table
@@ -420,9 +420,9 @@ def test_work_grows_as_the_number_of_open_incidents_does():
 
 # ---- which faults are one: cells as a verdict has them, night after night
 
-def slower(case: str, begin: int, kind: str = '', name: str = '', part: str = '', changes: tuple = (), on: tuple = (), **other):
-    """A slower cell whose level began in a night, with its cause. ``on``: the nodes of its changes."""
-    cause = Attribution(where=Where(kind=kind, name=name), subsystem=Subsystem(name=part), changes=[
+def slower(case: str, begin: int, kind: str = '', name: str = '', part: str = '', changes: tuple = (), on: tuple = (), alone: bool = False, **other):
+    """A slower cell whose level began in a night, with its cause. ``on``: the nodes of its changes; ``alone``: no other partition measured it."""
+    cause = Attribution(where=Where(kind=kind, name=name, alone=alone), subsystem=Subsystem(name=part), changes=[
         Change(fact=fact, old='1', new='2', nodes=[*on], since=start(begin)) for fact in changes])
     partition = name.partition(',')[0] if kind == 'partition' else 'virtual'
     return cell(case=case, metric='rate', **{'partition': partition, 'begin': start(begin), 'detected': start(begin), 'state': 'slow', 'level': 90.0, 'value': 91.0,
@@ -458,6 +458,8 @@ def live(*turns: list, known: tuple = (), first: int = 0) -> tuple[list, list[li
 
 
 ALL = 'fat, gpu, physical, virtual'
+GPU_ALONE = slower('GpuOsu', 0, 'partition', 'gpu', 'network', alone=True)
+EVERYWHERE = [slower('Osu', 0, 'everything', 'fat, physical, virtual', 'network', partition=name, first_slow=start(0)) for name in ('fat', 'physical', 'virtual')]
 
 
 @pytest.mark.parametrize('turns, titles', [
@@ -465,6 +467,18 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Osu %a=1', 0, 'partition', 'fat', 'network'), slower('Imb', 0, 'everything', ALL, 'network')],
       [slower('Osu %a=2', 0, 'partition', 'gpu', 'network')], [slower('Ring', 1, 'partition', 'virtual', 'network')]],
      ['everything: network 10 % slower']),
+    # a partition with checks of its own: nothing says that it is another place than everything, whichever is found first
+    *(([*first, [GPU_ALONE, *EVERYWHERE]], ['everything: network 10 % slower']) for first in ([], [[GPU_ALONE]], [EVERYWHERE])),
+    ([[*EVERYWHERE], [slower('GpuOsu %a=2', 0, 'partition', 'gpu', 'network', alone=True)]], ['everything: network 10 % slower']),
+    # ... where others measure the same and are in order, it is; and of another part, of another night, or where not all others are slow
+    *(([[gpu, *others]], ['onebox:gpu: network 15 % slower', other]) for gpu, others, other in (
+        (slower('GpuOsu', 0, 'partition', 'gpu', 'network', level=85.0), EVERYWHERE, 'everything: network 10 % slower'),
+        (slower('GpuOsu', 0, 'partition', 'gpu', 'network', alone=True, level=85.0), [slower('Stream', 0, 'everything', 'fat, virtual', 'memory', partition=name)
+                                                                         for name in ('fat', 'virtual')], 'fat, virtual: memory 10 % slower'),
+        (slower('GpuOsu', 0, 'partition', 'gpu', 'network', alone=True, level=85.0), [slower('Osu', 0, 'partition', 'fat, virtual', 'network', partition=name)
+                                                                         for name in ('fat', 'virtual')], 'fat, virtual: network 10 % slower'))),
+    ([EVERYWHERE, EVERYWHERE, [slower('GpuOsu', 2, 'partition', 'gpu', 'network', alone=True, last_good=start(1))]],
+     ['everything: network 10 % slower', 'onebox:gpu: network 10 % slower']),
     # a compiler's change in all partitions; an older slow node is another. A shared change joins nothing
     ([[slower('Stream', 0, 'node', 'c3', 'memory')], *[[]] * 6,
       [slower('Npb', 7, 'everything', 'fat, gpu', 'compute', ['gcc'], partition='fat'), slower('Npb', 7, 'everything', 'fat, gpu', 'compute', ['gcc'], partition='gpu')]],
@@ -474,6 +488,9 @@ ALL = 'fat, gpu, physical, virtual'
     ([[slower('Ior', 0, 'partition', 'fat', 'storage', ['kernel'], on=['c1'])], *[[]] * 6,
       [slower('Imb', 0, 'partition', 'virtual', 'network', ['kernel'], on=['c1'], detected=start(7))]],
      ['onebox:fat: storage 10 % slower', 'onebox:virtual: network 10 % slower']),
+    # of a node, also where the worst cell does not say so: it ran there alone, and not again; what comes later is the node's
+    ([[slower('Stream', 0, 'node', 'c3', 'memory'), slower('Npb', 0, part='memory', level=70.0, ran_on=['c3'])], [slower('Hpcc', 1, 'node', 'c3', 'memory')]],
+     ['c3: memory 10 % slower']),
     # one node in several codes, whose part nobody knows; two nodes; two parts of a partition
     ([[slower('Hpl', 0, 'node', 'c3', subsystem='compute'), slower('Stream', 0, 'node', 'c3'), slower('Osu', 0, 'node', 'c3', subsystem='network')]],
      ['c3: compute and memory and network 10 % slower']),
@@ -689,7 +706,7 @@ def test_title_place_and_part_follow_the_cells_each_night():
     assert told == f'incident 1, also: {one.title} ({one.events[1].text})'
 
 
-def test_a_wider_place_takes_the_cells_that_it_explains_in_one_notice_and_the_narrower_one_goes_on():
+def test_a_wider_place_takes_the_cells_that_it_explains_in_one_notice_and_the_narrower_one_goes_on(tmp_path):
     """Two cells are slow on c3. Later all of the partition is slow in one of the parts: the cell that fits moves."""
     hpl, stream = slower('Hpl', 0, 'node', 'c3', 'compute clock', first_slow=start(0)), slower('Stream', 0, 'node', 'c3', 'memory')
     wide = [slower(name, 9, 'partition', 'virtual', 'memory', last_good=start(8), first_slow=start(9)) for name in ('Npb', 'Hpcc')]
@@ -701,6 +718,8 @@ def test_a_wider_place_takes_the_cells_that_it_explains_in_one_notice_and_the_na
     assert 'another incident has it' in '\n'.join(words.about(narrow, 5))
     told, *_ = notify.lines([(wider, 'new')], [narrow, wider], None)
     assert told == f'incident 2, new: {wider.title} (3 cells, 1 of incident 1)'
+    pages = page.render(answer.answered(verdict_of([moved], incidents=[narrow, wider], pairs=[])), tmp_path, tmp_path)
+    assert 'another incident has it' in pages['incidents/1.html'], 'the page says what parity show does'
 
 
 def test_a_fault_that_is_back_is_over_after_fourteen_good_nights():
@@ -792,6 +811,21 @@ def test_every_reader_says_the_same_of_open_known_and_ended_incidents(site, stor
     parity('report')
     assert {file.stem for file in (results / 'report' / 'incidents').glob('*.html')} == {'1', '2', '3'}
     assert waits in (results / 'report' / 'incidents' / '3.html').read_text() and waits in (results / 'report' / 'index.html').read_text()
+
+
+@pytest.mark.usefixtures('red_at_once')
+def test_a_cell_is_shown_with_the_place_and_the_part_of_its_incident(site, stored):
+    """Nothing but its incident says where Bb is slow: it was not run again."""
+    night = stored_night(stored, {('Aa', 'c1'): 84.0, ('Bb', 'c1'): 80.0}, [('Aa', 'c1', 84.0), ('Aa', 'c9', 100.0)])
+    incidents.record(judge.newest(night), 'local')
+    shown = parity('show', 'Bb.hpl').stdout
+    assert '\nincident 1: c1: compute 18 % slower\nwhere    this node: c1 (' in shown, shown
+    rows = parity('verdict', '--all').stdout
+    assert 'where: cannot be told' not in rows and rows.count('where: this node: c1') > 1, rows
+    for done in (parity('verdict', '--json'), parity('show', 'Bb.hpl', '--json')):
+        found = json.loads(done.stdout)
+        cells = found.get('cells') or [found['cell']]
+        assert {cell['cause']['where']['name'] for cell in cells if cell['incident']} == {'c1'}
 
 
 def test_a_slow_node_is_red_without_a_slower_cell_until_it_is_acknowledged_by_its_number(site, stored, results, tmp_path, monkeypatch):

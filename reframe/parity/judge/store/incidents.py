@@ -76,6 +76,7 @@ class Where(Strict):
     kind: Literal['node', 'partition', 'everything', ''] = ''
     name: str = ''
     why: str = ''
+    alone: bool = False              # no other partition measured the same: it may be everything
 
     def __str__(self) -> str:
         named = {'node': f'this node: {self.name}', 'partition': f'partition {self.name}',

@@ -313,7 +313,7 @@ def _partitions(found: list[CellFigure], partition: str, every: set[str]) -> Whe
         return Where(kind='everything', name=', '.join(slow), why=f'slow on {", ".join(slow)}')
     only = {*nodes} == every
     if len(nodes) > 1 or nodes and only:
-        return Where(kind='partition', name=partition,
+        return Where(kind='partition', name=partition, alone=True,
                      why=f'slow on {several(nodes)}; no other {"node" if only else "partition"} was measured')
     return Where(why=f'only {several(nodes) or "an unknown node"} was measured')
 

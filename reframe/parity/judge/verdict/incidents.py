@@ -121,18 +121,23 @@ def causes(table: Iterable[CellText]) -> list[FaultGroup]:
     for row in table:
         by_number[row.cell.incident].append(of_cell(row, 0.0, failures))
     new = by_number.pop(0, [])
-    groups = list(by_number.values())
+    groups = [(group, _one_node(group)) for group in by_number.values()]
     if new:
-        groups += [home.bad for home in homes(new, (), Calendar.stored())]
+        groups += [(home.bad, bool(home.nodes)) for home in homes(new, (), Calendar.stored())]
     system = table[0].cell.system if table else ''
     night = Night(system, '', 0.0, {}, {}, frozenset())
     found = []
-    for group in groups:
+    for group, of_node in groups:
         worst_first = sorted(group, key=_by_loss)
-        incident = _opened(worst_first, night)
+        incident = _opened(worst_first, night, of_node=of_node)
         group_rows = [bad.row for bad in worst_first]
         found.append(FaultGroup(incident.title, incident.where, incident.part, group_rows))
     return found
+
+
+def _one_node(group: Sequence[Bad]) -> bool:
+    """Return whether one node is to blame for faults of one incident: some name it, and none a wider place."""
+    return any(bad.node for bad in group) and not any(bad.wide for bad in group)
 
 
 def _by_loss(bad: Bad) -> float:
@@ -152,15 +157,17 @@ def after(known: Sequence[Incident], night: Night, calendar: Calendar, holding: 
     for home in homes(night.bad.values(), known, calendar):
         bad = sorted(home.bad, key=_by_loss)
         if home.incident is None:
-            found.append(_opened(bad, night, held_by))
+            found.append(_opened(bad, night, held_by, of_node=bool(home.nodes)))
         else:
             turn = _Turn(home.incident, bad, night, calendar, holding)
             found.append(turn.incident())
     return found
 
 
-def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = MappingProxyType({})) -> Incident:
-    """Return a new incident; ``held_by``: the numbers of the incidents that had its faults until tonight."""
+def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = MappingProxyType({}),
+            of_node: bool = False) -> Incident:
+    """Return a new incident; ``held_by``: the numbers of the incidents that had its faults until tonight;
+    ``of_node``: it is a node's, also where the worst fault does not name that."""
     first = group[0]
     faults = {bad.name: _fault(bad) for bad in group}
     known = all(fault.acknowledged for fault in faults.values())
@@ -171,7 +178,7 @@ def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = Mapping
     incident = Incident(number=0, uuid=uuid, system=night.system, state=state, key=first.key, title=first.title,
                         begin=first.fault.since, faults=faults, ack=ack, events=[new])
     changes = [bad.cause.changes for bad in group]
-    return _described(incident, changes, node=first.node)
+    return _described(incident, changes, of_node)
 
 
 def _counted(group: list[Bad], held_by: Mapping[str, int]) -> str:
@@ -214,16 +221,16 @@ def _fault(bad: Bad, old: Fault | None = None, nodes: Collection[str] = (), firs
     return bad.fault.model_copy(update={'where': where, 'blamed': part})
 
 
-def _described(incident: Incident, changes: Sequence[list[Change]], node: str = '') -> Incident:
+def _described(incident: Incident, changes: Sequence[list[Change]], of_node: bool = False) -> Incident:
     """Return the incident with the place, the part and the title that its cells have now.
 
     An incident keeps its title where all of its cells ended, and where it has no cell and no node. ``changes``: of
-    cells that are new to it; ``node``: of a new incident."""
+    cells that are new to it; ``of_node``: a new one is a node's."""
     incident = incident.model_copy(update={'changes': table.explaining(incident.changes, *changes)})
     left = sorted(incident.left.values(), key=lambda fault: -fault.loss)
     if not any(fault.cell or fault.listed for fault in left):
         return incident
-    where = _place_of_node(incident, left) if node or incident.nodes else _wide_place(incident, left)
+    where = _place_of_node(incident, left) if of_node or incident.nodes else _wide_place(incident, left)
     incident = incident.model_copy(update={'where': where, 'part': _part(incident, left)})
     return incident.model_copy(update={'title': table.title(incident)})
 

@@ -54,6 +54,13 @@ class Bad(NamedTuple):
         return self.cause.where.kind in ('partition', 'everything')
 
     @property
+    def extent(self) -> str:
+        """Return 'everything', 'partition' or 'alone': a partition that no other one is compared with; '' for no
+        wide place."""
+        where = self.cause.where
+        return 'alone' if where.alone else where.kind if self.wide else ''
+
+    @property
     def partitions(self) -> set[str]:
         """Return its partition, and the others that are slow as it is."""
         named = self.cause.where.name.split(', ') if self.wide else []
@@ -144,6 +151,7 @@ class Home:
     incident: Incident | None = None
     nodes: list[str] = field(default_factory=list)
     partitions: set[str] = field(default_factory=set)       # that are slow alike
+    extents: set[str] = field(default_factory=set)          # of its wide cells
     parts: set[str] = field(default_factory=set)
     checks: set[tuple[str, str]] = field(default_factory=set)
     wide_cells: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))   # by partition
@@ -173,6 +181,7 @@ class Home:
         self.checks.add(bad.check)
         if bad.wide and not self.nodes:
             self.partitions |= bad.partitions
+            self.extents.add(bad.extent)
             self.wide_cells[bad.fault.partition].add(bad.name)
         self.span = _common(self.span, calendar.span(bad.fault))
 
@@ -196,6 +205,7 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
         home.checks.add((fault.partition, fault.check))
         kind = fault.where.kind or incident.where.kind
         if kind in ('partition', 'everything'):
+            home.extents.add('alone' if fault.where.alone else kind)
             named = fault.where.name.split(', ')
             home.partitions |= {fault.partition, *named} - {''}
             home.wide_cells[fault.partition].add(name)
@@ -227,11 +237,19 @@ def _same_place(bad: Bad, home: Home) -> bool:
     if home.nodes:
         return not bad.wide and _ran_there_alone(bad, home)
     if bad.wide and home.partitions:
-        return bool(bad.partitions & home.partitions)
+        return bool(bad.partitions & home.partitions) or _of_everything(bad.extent, home.extents)
     if bad.check in home.checks:
         return True
     alike = home.wide_cells[bad.fault.partition]
     return not bad.wide and len(alike) >= FEW
+
+
+def _of_everything(extent: str, others: set[str]) -> bool:
+    """Return whether cells of everything and cells of a partition are of one place: no other partition measures
+    the same as these, so nothing says that they are apart."""
+    if extent == 'alone':
+        return 'everything' in others
+    return extent == 'everything' and others == {'alone'}
 
 
 def _ran_there_alone(bad: Bad, home: Home) -> bool:
@@ -339,6 +357,8 @@ def _leading(bad: Bad) -> list[tuple]:
         return [('node', bad.node)]
     marks: list[tuple] = [('partition', name) for name in sorted(bad.partitions)]
     marks.append(('check', *bad.check))
+    if bad.extent in ('alone', 'everything'):
+        marks.append(('everything',))
     if not bad.wide:
         marks += [('node', name) for name in bad.fault.nodes]
     return marks
@@ -353,6 +373,8 @@ def _marks(home: Home) -> Iterator[tuple]:
     if not home.nodes:
         yield from (('partition', name) for name in home.partitions)
         yield from (('check', *check) for check in home.checks)
+        if home.extents == {'alone'} or 'everything' in home.extents:
+            yield ('everything',)
 
 
 def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> list[Home]:
