@@ -292,6 +292,21 @@ def red_acked(of: Scored) -> Share:
     return found
 
 
+def silent(of: Scored) -> Share:
+    """Count the nights of cells that an acknowledgement keeps out of the exit code, and that only other faults
+    than the acknowledged ones slow. The first nights of a fault do not count: nothing may have found it yet."""
+    found = Share(all=of.life.months)
+    since = {of.cause[number]: night for number, night in of.life.acked.items()}
+    for k, night in enumerate(of.nights):
+        acked = {i for i, begin in since.items() if begin < k}
+        for name in sorted(night.words.keys() - night.red):
+            hit = {i for i in of.hit(name, k) if of.faults[i].first + WITHIN <= k}
+            if hit and not hit & acked:
+                found.some += 1
+                found.examples.append(of.example(min(hit), f'night {k}, {name}: {night.reasons[name][:160]}'))
+    return found
+
+
 def comes_and_goes(of: Scored) -> Share:
     found = Share()
     for i, fault in enumerate(of.faults):
@@ -322,6 +337,7 @@ PLANTED: dict[str, tuple[Callable[[Scored], Share], float, float]] = {
     'over within 3 measured nights, of those whose end an oracle can tell': (over, 0.95, inf),
     '`worse` at an unchanged level, a month': (worse, -inf, 0),
     'acknowledged, unchanged, and red: cell-nights a month': (red_acked, -inf, 0),
+    'silent by an acknowledgement that was not given for it: cell-nights a month': (silent, -inf, 0),
     'comes and goes: named': (comes_and_goes, 1, inf), 'other work called slower': (other_work, -inf, 0),
     'false incidents a month': (false, -inf, 1), 'red mornings a month': (red, -inf, inf)}
 
