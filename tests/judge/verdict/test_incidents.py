@@ -679,6 +679,24 @@ def test_the_turns_of_a_life(turns, events):
     assert known[-1].state == ('over' if 'over' in events[-1] else 'open')
 
 
+@pytest.mark.parametrize('ended, over', [(3, True), (2, False)])
+def test_one_good_night_ends_a_cell_where_most_of_its_incident_ended(ended, over):
+    """Of four cells some are in order again; of the last one a good night is no end yet, as its history has it."""
+    names = 'Stream', 'Npb', 'Hpcc', 'Ring'
+    slow = {name: slower(name, 0, 'partition', 'virtual', 'memory') for name in names}
+    well = [fine(name) for name in names[:ended]]
+    left = [slow[name] for name in names[ended:]]
+    good = [fine(name, state='slow') for name in names[ended:]]
+    (one,), events = live([*slow.values()], [*well, *left], [*well, *good])
+    assert (one.state == 'over') is over and events[2] == ['1 over'] * over
+    # what comes and goes needs its 14 good nights
+    comes = [fine(name, state='comes and goes') for name in names[ended:]]
+    assert live([*slow.values()], [*well, *left], [*well, *comes])[0][0].state == 'open'
+    # nor does it count what ended long before
+    (other,), _ = live([*slow.values()], *[[*well, *left]] * 9, [*well, *good])
+    assert other.state == 'open'
+
+
 def test_a_slow_node_in_the_incident_of_a_partition_is_another_incident_later():
     """A listing names the node again, and its fault, which has no cell, stands in the partition's incident."""
     known, _ = live([slower('Stream', 0, 'partition', 'virtual', 'memory')])

@@ -45,6 +45,8 @@ _RUNGS = {'missing': 0, 'skipped': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, '
 _LISTING_SECONDS = 8 * 86400.0
 #: Slowdowns that begin within so long began together.
 _TOGETHER_SECONDS = BEGAN_WITHIN.total_seconds()
+#: Cells that were bad within so many nights may end together.
+_LATELY = 3
 #: Of a slow node's slowdown less than this is left where it is in order.
 _HALF = 0.5
 
@@ -292,7 +294,24 @@ class _Turn:
             faults[name] = fault
         for bad in self.bad:
             faults[bad.name] = self._measured(bad, held)
+        for name in self._end_with_others(faults):
+            faults[name] = faults[name].model_copy(update={'well': True})
         return faults
+
+    def _end_with_others(self, faults: Mapping[str, Fault]) -> list[str]:
+        """Return the slow cells that one good night ends: tonight is one, and most of the cells that were bad lately
+        ended. Of many cells, one or two have no two good nights in a row at first."""
+        lately = self.calendar.before(self.night.start, _LATELY)
+        recent = {name: fault for name, fault in faults.items() if fault.measured >= lately and not fault.moved}
+        ended = [fault for fault in recent.values() if fault.well]
+        if 2 * len(ended) <= len(recent):
+            return []
+        names = []
+        for name, fault in recent.items():
+            well = self.night.well.get(name)
+            if not fault.well and fault.word == 'regressed' and well and well.state == 'slow':
+                names.append(name)
+        return names
 
     def _measured(self, bad: Bad, held: bool) -> Fault:
         """Return a fault that is bad tonight, and note whether it is news."""
