@@ -230,6 +230,16 @@ def test_an_acknowledgement_covers_what_joins_its_incident_by_place_part_and_beg
     assert [bool(cell.acknowledged) for cell in found] == [known, False]
 
 
+@pytest.mark.parametrize('partition, known', [('default', True), ('gpu', False)])
+def test_an_acknowledgement_covers_no_other_partition_than_those_it_was_given_for(top, partition, known):
+    """Memory of one partition is known. A night later that of another one is slow, too, and both may have begun together."""
+    other = 'Toy.other@local:default'
+    written(top, {'cell': other, 'incident': 7, 'value': 12.0, 'expected': 10.0})
+    elsewhere = tonight(7).model_copy(update={'partition': partition})
+    (cell,), _ = acks.applied([elsewhere], 'local', TODAY, {7: OVER}, [stored_incident(other)])
+    assert bool(cell.acknowledged) == known
+
+
 def test_an_acknowledgement_covers_no_cell_that_another_incident_has(top):
     """The clock of c9 is known. Later all nodes are slow in one of its cells, which moves to the incident of that."""
     written(top, {'incident': 7})

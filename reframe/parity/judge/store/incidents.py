@@ -108,6 +108,11 @@ class WithVerdict(Strict):
         return _renamed(stored, {'word': 'verdict'}, {'word'} if 'verdict' in stored else ())
 
 
+def partition_of(cell: str) -> str:
+    """Return the partition in the name of a cell; '' of none."""
+    return cell.partition('+')[0].rpartition(':')[2]
+
+
 class PairFigure(Strict):
     """A declared pair's figure, as it was judged last."""
 
@@ -144,7 +149,7 @@ class Fault(WithVerdict):
 
     @property
     def partition(self) -> str:
-        return self.cell.partition('+')[0].rpartition(':')[2]
+        return partition_of(self.cell)
 
     @property
     def check(self) -> str:

@@ -302,7 +302,10 @@ class _Turn:
         """Return the slow cells that one good night ends: tonight is one, and most of the cells that were bad lately
         ended. Of many cells, one or two have no two good nights in a row at first."""
         lately = self.calendar.before(self.night.start, _LATELY)
-        recent = {name: fault for name, fault in faults.items() if fault.measured >= lately and not fault.moved}
+        recent = {}
+        for name, fault in faults.items():
+            if fault.measured >= lately and not fault.moved and not fault.retired:
+                recent[name] = fault
         ended = [fault for fault in recent.values() if fault.well]
         if 2 * len(ended) <= len(recent):
             return []

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from parity.base import codes
 from parity.judge.store import database
-from parity.judge.store.incidents import Fault, Incident
+from parity.judge.store.incidents import Fault, Incident, partition_of
 from parity.judge.verdict.model import COMES, Attribution, Cell, CellText
 
 #: A slowdown may have begun so many nights before its estimated begin, where no night was surely good since.
@@ -264,10 +264,11 @@ def covered(cell: Cell, name: str, incident: Incident, known: Collection[str]) -
     """Return whether the acknowledgement of an incident covers a cell that joined it later; ``known``: the cells
     that it names, none where it names the incident alone.
 
-    A cell that joined has its place, its part and its begin, but at a node: there the part must be one that is
-    known, and the cell must not be slow elsewhere."""
+    A cell that joined has its part and its begin, and a place that may be wider: its partition must be one that is
+    known. At a node the part must be one that is known, and the cell must not be slow elsewhere."""
     if not incident.nodes:
-        return True
+        partitions = {partition_of(name) for name in known}
+        return not known or cell.partition in partitions
     cause = cell.cause or Attribution()
     if cause.where.kind in ('partition', 'everything'):
         return False
