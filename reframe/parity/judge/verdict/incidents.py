@@ -300,7 +300,7 @@ class _Turn:
 
     def _end_with_others(self, faults: Mapping[str, Fault]) -> list[str]:
         """Return the slow cells that one good night ends: tonight is one, and most of the cells that were bad lately
-        ended. Of many cells, one or two have no two good nights in a row at first."""
+        ended. Of many cells, one or two have no two good nights in a row at first, or had a good one before."""
         lately = self.calendar.before(self.night.start, _LATELY)
         recent = {}
         for name, fault in faults.items():
@@ -312,7 +312,7 @@ class _Turn:
         names = []
         for name, fault in recent.items():
             well = self.night.well.get(name)
-            if not fault.well and fault.word == 'regressed' and well and well.state == 'slow':
+            if not fault.well and fault.word == 'regressed' and well:
                 names.append(name)
         return names
 

@@ -18,6 +18,8 @@ from parity.judge.verdict.model import COMES, Attribution, Cell, CellText
 
 #: A slowdown may have begun so many nights before its estimated begin, where no night was surely good since.
 LATE = 21
+#: A further drop of an incident may have begun so many nights before it was told.
+DROP = 3
 #: A cell that ended in an open incident is back in it within so many nights.
 BACK = 14
 #: So many cells say where those are whose place is not known, and where those are that name a node by chance.
@@ -148,6 +150,7 @@ class Home:
 
     key: list[str]
     span: Span
+    drop: Span | None = None                                # in which its last further drop began
     incident: Incident | None = None
     nodes: list[str] = field(default_factory=list)
     partitions: set[str] = field(default_factory=set)       # that are slow alike
@@ -197,7 +200,10 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
     """Return an open incident as a home, by the faults that have not ended."""
     faults = list((incident.left or incident.faults).values())
     first, *others = [fault for fault in faults if fault.since >= incident.begin] or faults
-    home = Home(incident.key, calendar.span(first), incident, nodes=incident.nodes)
+    home = Home(incident.key, calendar.span(first), incident=incident, nodes=incident.nodes)
+    drops = [event.start for event in incident.events if event.what == 'worse']
+    if drops:
+        home.drop = Span(calendar.before(drops[-1], DROP), drops[-1])
     for fault in others:
         home.span = _common(home.span, calendar.span(fault))
     for name, fault in incident.left.items():
@@ -215,7 +221,7 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
 def belongs(bad: Bad, home: Home, calendar: Calendar) -> bool:
     """Return whether a fault that no incident has yet belongs to one: same place, same part, begun together."""
     span = calendar.span(bad.fault)
-    began_together = home.span.meets(span)
+    began_together = home.span.meets(span) or home.drop is not None and home.drop.meets(span)
     if not bad.slow or not _slow(home.key):
         dead_node = bad.key[:2] == ['failed', 'node']
         return bad.key == home.key and (dead_node or began_together)
