@@ -299,8 +299,8 @@ class _Turn:
         return faults
 
     def _end_with_others(self, faults: Mapping[str, Fault]) -> list[str]:
-        """Return the slow cells that one good night ends: tonight is one, and most of the cells that were bad lately
-        ended. Of many cells, one or two have no two good nights in a row at first, or had a good one before."""
+        """Return the slow cells that one good night ends: tonight is one, and most of the cells that were bad
+        lately ended. Of many cells, one or two have no two good nights in a row at first, or had some before."""
         lately = self.calendar.before(self.night.start, _LATELY)
         recent = {}
         for name, fault in faults.items():
