@@ -755,6 +755,16 @@ def test_a_fault_that_is_back_is_over_after_fourteen_good_nights():
     assert len(known) == 1 and not known[0].left
 
 
+def test_a_further_spell_of_what_is_back_is_no_news():
+    """Three bad nights in eight: it is told when it is new, over and back, and no more."""
+    def spell(begin: int) -> list:
+        return [slower('Stream', begin, 'partition', 'virtual', 'memory')]
+    good = [fine('Stream', 'c1')]
+    nights = [night for begin in (0, 8, 16, 24) for night in [spell(begin)] * 3 + [good] * 5]
+    _, events = live(*nights)
+    assert [(night, text) for night, each in enumerate(events) for text in each] == [(0, '1 new'), (3, '1 over'), (8, '1 back')]
+
+
 def of_an_older_version(system: str = 'onebox'):
     """The clock of c3, which is known; memory of two partitions; a timeout; a crash, which is over."""
     texts = (TOP / 'tests' / 'data' / 'incidents-d0b2485.jsonl').read_text().replace('onebox', system).splitlines()

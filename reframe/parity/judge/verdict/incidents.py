@@ -326,7 +326,8 @@ class _Turn:
             self.also.append(bad)
             return new
         if old.well:
-            if new.since - old.since > _TOGETHER_SECONDS:
+            # a further spell of an incident that was back is no news: it comes and goes
+            if new.since - old.since > _TOGETHER_SECONDS and not self.before.returned:
                 self.also.append(bad)
             return new
         if _worse(old, bad) and not new.acknowledged:
