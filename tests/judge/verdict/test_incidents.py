@@ -529,6 +529,10 @@ EVERYWHERE = [slower('Osu', 0, 'everything', 'fat, physical, virtual', 'network'
     ([[slower('Hpl', 0, 'node', 'c3', 'compute clock')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3', 'compute and memory alike')]],
      ['c3: compute clock 10 % slower']),
     ([[slower('Stream', 0, 'node', 'c3')], *[[]] * 8, [slower('Npb', 8, 'node', 'c3')]], ['c3: memory 10 % slower']),
+    # ... of another part: its good nights before ran on other nodes; but not weeks later
+    *(([[slower('Stream', 0, 'node', 'c3', 'memory', first_slow=start(0))], *[[]] * (night - 1),
+        [slower('Osu', night, 'node', 'c3', subsystem='network', last_good=start(night - 1), first_slow=start(night))]], titles)
+      for night, titles in ((6, ['c3: memory 10 % slower']), (25, ['c3: memory 10 % slower', 'c3: network 10 % slower']))),
     # unknown equals nothing, but for the cells of one check
     ([[slower('Stream', 0), slower('Npb', 0)]], ['onebox:virtual: memory 10 % slower'] * 2),
     ([[slower('Stream', 0), slower('Stream %n=2', 0)]], ['onebox:virtual: memory 10 % slower']),

@@ -127,12 +127,13 @@ class Calendar:
             days = max(days, today - earlier)
         return unix - days * _DAY
 
-    def span(self, fault: Fault) -> Span:
-        """Return when a fault may have begun. A failure began in its night."""
+    def span(self, fault: Fault, elsewhere: bool = False) -> Span:
+        """Return when a fault may have begun. A failure began in its night. ``elsewhere``: of a node; the good
+        nights before ran on others, and say nothing."""
         if fault.word != 'regressed' or fault.listed:
             return Span(fault.since, fault.since)
         earliest = self.before(fault.since, LATE)
-        first = max(fault.last_good, earliest)
+        first = earliest if elsewhere else max(fault.last_good, earliest)
         surely_slow = fault.first_slow or fault.detected
         last = max(fault.since, surely_slow)
         return Span(min(first, last), last)
@@ -229,7 +230,8 @@ def belongs(bad: Bad, home: Home, calendar: Calendar) -> bool:
         return False
     same_part = bool(bad.parts & home.parts)
     if home.nodes:      # a cell shows a slow node when a job hits it: its begin says nothing
-        return same_part or began_together and bool(bad.node)
+        may_have_begun = home.span.meets(calendar.span(bad.fault, elsewhere=True))
+        return same_part or bool(bad.node) and may_have_begun
     return same_part and began_together
 
 
