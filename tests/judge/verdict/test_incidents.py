@@ -503,6 +503,9 @@ EVERYWHERE = [slower('Osu', 0, 'everything', 'fat, physical, virtual', 'network'
      ['onebox:fat: memory 10 % slower']),
     ([[slower('Stream', 0, 'partition', 'fat', 'memory')], *[[]] * 8, [slower('Npb', 8, 'partition', 'fat', 'memory')]],
      ['onebox:fat: memory 10 % slower']),
+    # two partitions, each with an incident: a cell that both may explain is of its own partition's
+    ([[slower('Fio', 0, 'partition', 'cpu', 'storage', first_slow=start(0))], [], [slower('Ior', 2, 'partition', 'fat', 'storage', last_good=start(1), first_slow=start(2))],
+      [slower('Copy', 2, 'partition', 'cpu, fat', 'storage', partition='fat')]], ['onebox:cpu: storage 10 % slower', 'onebox:fat: storage 10 % slower']),
     # ... with a further drop of it, or without one
     *(([[slower('Stream', 0, 'partition', 'fat', 'memory', first_slow=start(0))], *[[]] * 8,
         [slower('Stream', 0, 'partition', 'fat', 'memory', first_slow=start(0), level=level, detected=start(9))],

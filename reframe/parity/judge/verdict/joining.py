@@ -364,7 +364,8 @@ def _leading(bad: Bad) -> list[tuple]:
         return [('key', *bad.key)]
     if bad.node:
         return [('node', bad.node)]
-    marks: list[tuple] = [('partition', name) for name in sorted(bad.partitions)]
+    own = bad.fault.partition
+    marks: list[tuple] = [('partition', name) for name in [own, *sorted(bad.partitions - {own})]]
     marks.append(('check', *bad.check))
     if bad.extent in ('alone', 'everything'):
         marks.append(('everything',))
