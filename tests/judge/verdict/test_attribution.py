@@ -55,7 +55,7 @@ def told(*rows, own=None, cells=None, sessions=(), known=GOOD) -> Attribution:
      'everything', 'physical, virtual', 'slow on physical, virtual'),
 ])
 def test_where_a_slower_figure_comes_from(rows, kind, name, why):
-    assert told(*rows).where == Where(kind=kind, name=name, why=why)
+    assert told(*rows).where == Where(kind=kind, name=name, why=why, alone='no other partition was measured' in why)
     turned = [[{**row, 'better': 'lower', 'value': 160 - row['value']} for row in figures] for figures in (rows, GOOD)]
     assert told(*turned[0], known=turned[1]).where.name == name
 
