@@ -12,6 +12,7 @@ from nights import verdict_of
 from parity.judge.report import curves, nights, page
 from parity.judge.report.curves import JudgedNights, Scale, Span
 from parity.judge.report.page import key
+from parity.judge.report.pen import Pen
 from parity.judge.report.previous import Previous
 from parity.judge.store.incidents import Event, Fault, Incident
 
@@ -112,10 +113,17 @@ def test_the_curves_of_a_card_have_unit_dates_tonights_value_and_the_band_that_j
     assert texts(page, 'now')[-2:] == [['60.0 GB/s'], ['62.5 GB/s']]
     first, second = texts(page, 'up')[-2:]
     assert {'70 GB/s', '-10 %'} <= {*first} and {'71 GB/s', '-10 %'} <= {*second}
-    grids = [path['attrs']['d'] for path in page.all('path', **{'class': 'grid'})][-2:]
-    assert grids[0] == grids[1], 'both curves of the card have one scale'
     assert len(page.all('path', **{'class': 'edges'})) >= 2 and page.all('path', **{'class': 'level'})
     assert [boxes(path['attrs']['d']) for path in page.all('path', **{'class': 'band'})][:2] == [[(8.5, 9.5)]] * 2
+
+
+def test_the_pen_draws_rows_on_one_scale():
+    cells = [made.cell('regressed', value=62.5, reference=71.0), made.cell('regressed', metric='copy', value=6.99, reference=7.0)]
+    pasts = [past([71.0] * 9 + [62.5]), past([7.0] * 9 + [6.99])]
+    history = nights.NightHistory(STARTS, {key(cell): own for cell, own in zip(cells, pasts, strict=True)})
+    first, second = Pen([], Previous(nights=history)).on_one_scale(page.of_cells(cells, history)[0])
+    assert first.grid == second.grid and [label for _, label in first.up][:2] == [label for _, label in second.up][:2]
+    assert first.now[0] > second.now[0] + 30, 'a loss of 12 % beside one of 0.1 %'
 
 
 def test_the_nights_of_an_incident_are_marked_in_the_curves_of_its_cells(tmp_path):

@@ -157,17 +157,30 @@ class NightCurve(NamedTuple):
 
 def drawn(own: JudgedNights, height: int, scale: Scale | None = None) -> NightCurve:
     """Return the curve of a figure and its marks, without labels."""
-    values = [*own.values, *_given(own.expected, own.level)]
-    curve = history(own.at, own.values, own.low, own.high, own.nights, height,
-                    scale or scale_of(values, [*own.low, *own.high]))
+    if scale is None:
+        values = [*own.values, *_given(own.expected, own.level)]
+        scale = scale_of(values, [*own.low, *own.high])
+    curve = history(own.at, own.values, own.low, own.high, own.nights, height, scale)
+    edges = [_across(curve, bound, -.5) for bound in (own.low[-1], own.high[-1])]
     end = own.nights - .5
-    edges = [f'M-.5 {curve.y(bound)}H{end:g}' for bound in _given(own.low[-1], own.high[-1])]
-    changes = own.begin - .5 if own.level is not None else end
-    expected = '' if own.expected is None else f'M-.5 {curve.y(own.expected)}H{changes:g}'
-    level = '' if own.level is None else f'M{changes:g} {curve.y(own.level)}H{end:g}'
-    spans = [(f'M{span.first - .5:g} 0H{span.last + .5:g}V{height}H{span.first - .5:g}z', span.title)
-             for span in own.spans]
+    changes = end if own.level is None else own.begin - .5
+    expected = _across(curve, own.expected, -.5, changes)
+    level = _across(curve, own.level, changes)
+    spans = [(_box(span, height), span.title) for span in own.spans]
     return NightCurve(curve, ''.join(edges), expected, level, spans)
+
+
+def _across(curve: Curve, value: Bound, start: float, end: float | None = None) -> str:
+    """Return a line at a value, to the last night if no end is given; '' without a value."""
+    if value is None:
+        return ''
+    last = curve.nights - .5 if end is None else end
+    return f'M{start:g} {curve.y(value)}H{last:g}'.replace('-0.5', '-.5')
+
+
+def _box(span: Span, height: int) -> str:
+    first, last = span.first - .5, span.last + .5
+    return f'M{first:g} 0H{last:g}V{height}H{first:g}z'
 
 
 def _given(*values: Bound) -> list[float]:
