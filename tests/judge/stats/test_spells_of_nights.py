@@ -11,7 +11,7 @@ from parity.judge.stats import bad_nights
 def nights(drawn: str) -> bad_nights.BadNights:
     """Return the bad nights of a row of nights: `x` bad, `s` of a slowdown that was found, `.` good."""
     bad, slow = (np.array([each == what for each in drawn]) for what in 'xs')
-    return bad_nights.newest(bad, slow)
+    return bad_nights.newest(bad, slow, np.zeros(len(bad)), [''] * len(bad))
 
 
 @pytest.mark.parametrize('drawn, count, spells, tonight', [
