@@ -13,7 +13,7 @@ from parity.base.strict import Strict
 
 _TIMES = r'(?:[pnumµμ]?s|(?:[mun]?sec(?:ond)?|(?:milli|micro|nano)second|min(?:ute)?|hr?|hour|day)s?)'
 _FAULTS = r'(?:.*[\W_])?(?:error|retrans(?:mit|mission)?|fault|failure|drop|loss|miss|timeout|collision)(?:e?s)?'
-#: IMB's tables have times as t[usec]
+#: Some tables have times as t[usec]
 _LOWER = re.compile(rf'(?:{_TIMES}|t\[{_TIMES}\]|{_FAULTS})(?:/.+)?', re.I)
 _HIGHER = re.compile(rf'(?!{_FAULTS}/).+/(?:s|sec|seconds?|min|minute|h|hr|hour|day)|'
                      r'[kmgtpe]?(?:flops|iops|hz|bps)', re.I)
