@@ -117,6 +117,7 @@ def test_reframe_repeats_for_no_case_what_it_knows_of_the_class(counted):
     alone = counted.calls(REFRAME, '-C', str(counted.bench.plain / 'settings.py'), '-c', str(counted.bench.plain), '-l')
     cases = called['parity_declare']
     assert cases > 100
+    assert called['_do_validate'] == 0, 'ReFrame searches the values of each case'
     assert called['stack'] <= alone['stack'], 'each case, or its perflog, gives a warning that nobody reads'
     assert called['valid_sysenv_comb'] < cases * 1.3, 'the partitions of a case are looked up twice'
     assert called['_evaluate'] == 0, 'a model of the library has annotations that are text, which pydantic compiles'
