@@ -534,8 +534,8 @@ def foreign(pid):
 def extremes(samples):
     """Return the model Load of a device's samples: clocks and PCIe of those under load, heat and power of all."""
     busy = [sample for sample in samples if (sample['busy'] or 0) >= BUSY]
-    clocks = known(busy, 'clock_mhz')
-    settings = known(busy, 'clocks_set')
+    clocks = told_values(busy, 'clock_mhz')
+    settings = told_values(busy, 'clocks_set')
     half = len(clocks) // 2
     median = (clocks[half] + clocks[-half - 1]) / 2 if clocks else None
     return {'samples': len(busy), 'clock_mhz': median,
@@ -546,14 +546,14 @@ def extremes(samples):
             'pcie_gen': largest(busy, 'pcie_gen'), 'pcie_width': largest(busy, 'pcie_width')}
 
 
-def known(samples, name):
+def told_values(samples, name):
     """Return the values of samples that the driver told, sorted."""
     return sorted(sample[name] for sample in samples if sample[name] is not None)
 
 
 def largest(samples, name):
     """Return the largest value of the samples; None where none is known."""
-    return max(known(samples, name), default=None)
+    return max(told_values(samples, name), default=None)
 
 
 def start(command, **options):

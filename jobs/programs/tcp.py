@@ -187,7 +187,7 @@ def round_trips(host, port, seconds, message=b'x'):
     return Ended(0, f'samples {count} min {low:.2f} median {median:.2f} p99 {high:.2f} max {top:.2f} us')
 
 
-def told(name, run):
+def print_run(name, run):
     """Print one run; 1 if it failed, the reason on standard error."""
     if run.code:
         print(f'tcp.py: {name}: exit code {run.code}: {reason(run.printed)[:200]}', file=sys.stderr)
@@ -279,15 +279,15 @@ def measure(options, host):
         say(link(conn))
         failed = 0
         if options.round_trips:
-            failed += told('idle', round_trips(host, echoing, options.seconds / 2))
+            failed += print_run('idle', round_trips(host, echoing, options.seconds / 2))
         if options.round_trips and options.length:
             message = bytes(place * 7 % 251 for place in range(options.length))
-            failed += told('length', round_trips(host, echoing, options.seconds / 2, message))
+            failed += print_run('length', round_trips(host, echoing, options.seconds / 2, message))
         if options.idle:
-            failed += told('idle', round_trips(host, echoing, min(options.seconds / 2, IDLE)))
+            failed += print_run('idle', round_trips(host, echoing, min(options.seconds / 2, IDLE)))
         before = ticks()
         for run in options.runs:
-            failed += told(run, transfer(options, host, serving, run))
+            failed += print_run(run, transfer(options, host, serving, run))
         say(f'parity-tcp-busiest {busiest(before):.1f} %')
         if options.round_trips:
             failed += loaded(options, host, serving, echoing)
@@ -305,7 +305,7 @@ def loaded(options, host, serving, echoing):
     time.sleep(SETTLE)
     trips = round_trips(host, echoing, options.seconds - 2 * SETTLE)
     flowing.join()
-    return told(f'load-tcp:{LOAD}', load[0]) + told('loaded', trips)
+    return print_run(f'load-tcp:{LOAD}', load[0]) + print_run('loaded', trips)
 
 
 def main(arguments):

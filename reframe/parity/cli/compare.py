@@ -42,7 +42,7 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
     from parity.judge.compare import join, pairs, resolve, sentence
     one, other = resolve.sides(baseline, candidate)
     compared = join.compare(one, other, margin / 100, label, declared=pairs.between(one.name, other.name))
-    compared = compared.model_copy(update={'answer': sentence.of(compared)})
+    compared = compared.model_copy(update={'answer': sentence.answer(compared)})
     if as_json:
         print(compared.model_dump_json(indent=1))
     elif csv:

@@ -49,7 +49,7 @@ def row(verdict: str = 'equivalent', subsystem: str = 'compute', **other) -> Row
 def told(means, rows=(), states=(), names=(PHYSICAL, VIRTUAL)) -> str:
     sides = [Side(name, 'partition', []) for name in names]
     expected = [PairState(baseline='a', candidate='b', subsystem='', benchmark='C', metric='m', expected='at least 1', state=state) for state in states]
-    return sentence.of(Comparison(baseline=sides[0], candidate=sides[1], confidence=0.95, margin=0.02, alike={}, differs=[], labelled=False,
+    return sentence.answer(Comparison(baseline=sides[0], candidate=sides[1], confidence=0.95, margin=0.02, alike={}, differs=[], labelled=False,
                                   rows=list(rows), means=means, notes=[], expectations=expected))
 
 
@@ -161,7 +161,7 @@ def test_sides_that_share_nothing_or_no_unit_have_no_bar(tmp_path):
     assert lines(units, 120)[0] == 'B and A are not like for like, so nothing was compared.'
     for c in (apart, units):
         assert 'bars:' not in '\n'.join(lines(c, 120))
-        assert 'without a ratio' in comparison.page(c.model_copy(update={'answer': sentence.of(c)}))
+        assert 'without a ratio' in comparison.page(c.model_copy(update={'answer': sentence.answer(c)}))
 
 
 # ---- the command

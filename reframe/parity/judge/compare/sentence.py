@@ -15,7 +15,7 @@ _NAME = 60
 _TIMES = 2.0
 
 
-def of(c: Comparison) -> str:
+def answer(c: Comparison) -> str:
     """Return the answer: 'virtual is 5 % slower in memory and like physical in all else; the expectation holds'"""
     clauses = [_speeds(c), _outliers(c), _expectations(c)]
     return '; '.join(filter(None, clauses)) + '.'

@@ -55,8 +55,8 @@ class Paper:
 
 def rendered(c: Comparison, paper: Paper) -> RenderableType:
     """Render the answer, what was compared, how far it is alike, rows, means and notes."""
-    title = f'{_named(c.baseline)} against {_named(c.candidate)}'
-    answer = [paper.line(sentence.of(c), 'bold'), paper.line(title)]
+    title = f'{_with_virtualisation(c.baseline)} against {_with_virtualisation(c.candidate)}'
+    answer = [paper.line(sentence.answer(c), 'bold'), paper.line(title)]
     parts: list[RenderableType] = [*answer, *map(paper.line, head(c))]
     with_ratio = [row for row in c.rows if row.ratio is not None]
     like = [row for row in with_ratio if not row.against]
@@ -80,7 +80,7 @@ def mean(one: Mean) -> str:
     return text if one.low else f'{text}: no interval'
 
 
-def _named(side: Side) -> str:
+def _with_virtualisation(side: Side) -> str:
     backends = [_BACKENDS.get(backend, backend) for backend in side.facts.get('virtualisation', [])]
     return f'{side.name} ({", ".join(backends)})' if backends else side.name
 

@@ -51,7 +51,7 @@ def of_clause(clause: Clause, measured: Sequence[Measured], known: Sequence[str]
     outcomes = evidence.by_node(measured, clause)
     names = _names(clause, outcomes, known)
     values = [outcome.value for name in names for outcome in outcomes.get(name, ()) if not outcome.word]
-    scale = Scale.of(clause, values)
+    scale = Scale.of_clause(clause, values)
     nodes = [_node(name, outcomes.get(name, ()), scale) for name in names]
     verdict = ClauseVerdict(clause, measured=tuple(measured), nodes=tuple(nodes))
     if not nodes:

@@ -26,7 +26,7 @@ class Scale:
     is_log: bool
 
     @classmethod
-    def of(cls, clause: Clause, values: Sequence[float]) -> Scale:
+    def of_clause(cls, clause: Clause, values: Sequence[float]) -> Scale:
         sign = 1 if clause.better == 'higher' else -1
         return cls(sign, is_log=min([clause.bound, *values]) > 0)
 
