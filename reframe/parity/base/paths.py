@@ -135,14 +135,8 @@ def database() -> Path:
 @contextlib.contextmanager
 def of_study(name: str) -> Iterator[Path]:
     """Use the results database of a study, that of no study for ''; yields its folder."""
-    before = os.environ.get(STUDY)
-    os.environ[STUDY] = name
-    try:
+    with _with_variables({STUDY: name}):
         yield database().parent
-    finally:
-        os.environ.pop(STUDY)
-        if before is not None:
-            os.environ[STUDY] = before
 
 
 @contextlib.contextmanager
@@ -151,6 +145,13 @@ def of_results(folder: Path) -> Iterator[None]:
     variables = {'PARITY_RESULTS': str(folder.absolute())}
     if (folder.absolute().parent / 'systems').is_dir():
         variables['PARITY_SITE'] = str(folder.absolute().parent)
+    with _with_variables(variables):
+        yield
+
+
+@contextlib.contextmanager
+def _with_variables(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables of the environment, and restore them at the end."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
