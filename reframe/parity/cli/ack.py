@@ -122,7 +122,7 @@ def _list(system: str) -> None:
     from parity.site import systems
     listed: list[Ack] = []
     stored: dict[int, Incident] = {}
-    for name in [systems.read(system).name] if system else systems.names():
+    for name in systems.asked(system):
         of_system = acks.read(name)
         listed += of_system
         if any(ack.incident for ack in of_system):

@@ -16,8 +16,7 @@ def run(system: str = SYSTEM) -> None:
     """
     from parity.judge.store import incidents
     from parity.site import systems
-    named = [systems.read(system).name] if system else systems.names()
-    stored = [name for name in named if system or incidents.numbers(name)]
+    stored = [name for name in systems.asked(system) if system or incidents.numbers(name)]
     if not stored:
         print('no incident is stored')
     for name in stored:

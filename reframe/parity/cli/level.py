@@ -84,7 +84,7 @@ def _list(system: str) -> None:
     from parity.judge.verdict import acks
     from parity.site import systems
     listed: list[levels.Level] = []
-    for name in [systems.read(system).name] if system else systems.names():
+    for name in systems.asked(system):
         listed += levels.read(name)
     if not listed:
         console.say('no level was begun by hand' + (f' on {system}' if system else ''))

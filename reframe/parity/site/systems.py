@@ -45,6 +45,11 @@ def names() -> list[str]:
     return sorted(folders, key=lambda name: (name == 'local', name))
 
 
+def asked(name: str) -> list[str]:
+    """Return the name of one system, of all for ''. UsageError for one that is not described."""
+    return [read(name).name] if name else names()
+
+
 def read(name: str) -> 'System':
     """Return the system as its file states it. UsageError names file, line, key and what is valid."""
     system = yamlfile.read(existing(name), System)

@@ -117,9 +117,8 @@ def linted(found: list[Linted]) -> Iterator[str]:
 
 def shown(system: str = '') -> Iterator[str]:
     """Yield the references of one system, or of all. UsageError for an unknown one."""
-    names = [systems.read(system).name] if system else systems.names()
     nothing = True
-    for name in names:
+    for name in systems.asked(system):
         of_system = references.of_system(name)
         if not of_system:
             continue
