@@ -6,15 +6,21 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 #: Exit codes, in the precedence that a verdict applies (design: 2, 1, 4, 3, 0).
 OK, REGRESSED, USAGE, MISSING, INFRASTRUCTURE = 0, 1, 2, 3, 4
+PRECEDENCE = (USAGE, REGRESSED, INFRASTRUCTURE, MISSING, OK)
 #: No file is named where standard output cannot be written: the disk is full, or broken.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 #: A shell reports this of a command whose reader has gone.
 PIPE = 141
+
+
+def first(codes: Iterable[int]) -> int:
+    """Return the exit code of several: the one that comes first in PRECEDENCE, OK for none."""
+    return min(codes, key=PRECEDENCE.index, default=OK)
 
 
 class ParityError(Exception):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
-OLDEST = typer.Option('26h', '--max-age', metavar='TIME', help='With all systems: an older night is too old.')
+#: From this age on a night is too old, where all systems are asked.
+MAX_AGE = '26h'
+OLDEST = typer.Option(MAX_AGE, '--max-age', metavar='TIME', help='With all systems: an older night is too old.')
 BY = typer.Option('', metavar='NAME', help='Who says so; by default the login name.')
 SYSTEM_OF_CELL = typer.Option('', '--system', help='The system of the cell; --list: of this system only.')
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from parity.base.errors import UsageError
+from parity.cli import common
 from parity.cli.common import JSON, SESSION, demand_one, print_json, seconds
 
 ALL = typer.Option(False, '--all', help='List all cells, too.')
@@ -37,7 +38,7 @@ def run(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSON, s
         if session or system or everything or skipped:
             raise UsageError('--all-systems judges the newest session of each system: leave --session, --system, '
                              '--all and --skipped out')
-        return _of_all(folders, oldest or seconds('--max-age', '26h'), as_json)
+        return _of_all(folders, oldest or seconds('--max-age', common.MAX_AGE), as_json)
     if folders:
         raise UsageError('--results is for --all-systems: add it')
     judged = judge.newest(session, system)

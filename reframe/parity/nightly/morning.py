@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from parity.base import console
-from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, USAGE
+from parity.base import console, errors
 from parity.judge.report import answer
 from parity.judge.store import database
 from parity.judge.verdict import judge
 from parity.nightly import notify
-
-#: Of several systems the exit code is the first one here.
-_PRECEDENCE = (USAGE, REGRESSED, INFRASTRUCTURE, MISSING, OK)
 
 
 def judged(systems: Collection[str], sessions: Collection[str], earlier: Collection[str]) -> int:
@@ -20,8 +16,7 @@ def judged(systems: Collection[str], sessions: Collection[str], earlier: Collect
 
     ``sessions``: those that are new, or have grown. ``earlier``: those that were stored before. Each new night is
     recorded in its order; of a first import the newest alone, as nobody waits for news of the past."""
-    codes = [_of_system(system, sessions, earlier) for system in sorted(systems)]
-    return min(codes, key=_PRECEDENCE.index, default=OK)
+    return errors.first([_of_system(system, sessions, earlier) for system in sorted(systems)])
 
 
 def _of_system(system: str, sessions: Collection[str], earlier: Collection[str]) -> int:

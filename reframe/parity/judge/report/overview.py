@@ -33,8 +33,6 @@ from parity.site.nodes import Scheduled
 _ALONE = 3
 #: Nights of a curve, and nights that a cell needs for a part in it.
 NIGHTS, FEWEST = 60, 3
-#: The precedence of exit codes over all systems (docs/commands.md).
-_PRECEDENCE = (errors.USAGE, errors.REGRESSED, errors.INFRASTRUCTURE, errors.MISSING, errors.OK)
 #: The scale of the curves goes this far up and down at least: noise must not look like a slowdown.
 LEAST = 0.05
 #: Steps up of a curve's drawing.
@@ -103,7 +101,7 @@ def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Pa
         names = ', '.join(map(str, folders)) or paths.database()
         raise NothingMeasured(f'{names}: no session of any system is stored; run: {paths.nightly()}')
     found = [row._replace(alone=list(_alone(row, found))) for row in found]
-    return sorted(found, key=lambda row: (_PRECEDENCE.index(row.code), row.age is None, row.system))
+    return sorted(found, key=lambda row: (errors.PRECEDENCE.index(row.code), row.age is None, row.system))
 
 
 def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tuple[SystemRow, Verdict | None]]:
@@ -124,16 +122,15 @@ def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tu
 
 def _row(name: str, folder: Path, verdict: Verdict, oldest: float, scheduled: Scheduler) -> SystemRow:
     last = database.newest(name)
-    age = time.time() - last.end
-    stale = not 0 <= age <= oldest
+    aged = judge.not_older(verdict, oldest, duration(oldest))
     return SystemRow(
         system=name,
         results=str(folder),
         sentence=answer.answered(verdict).answer.sentence,
-        code=verdict.exit_code or (errors.MISSING if stale else errors.OK),
+        code=aged.exit_code,
         began=times.minute(last.start),
-        age=age,
-        stale=stale,
+        age=time.time() - last.end,
+        stale=aged is not verdict,
         incidents=[f'{one.number}: {one.title}' for one in verdict.incidents if not one.closed],
         nodes=_nodes(name, scheduled),
         parts=list(_parts(name)),
@@ -215,7 +212,7 @@ def _parts(name: str) -> Iterator[PartSpeed]:
 
 def exit_code(found: Iterable[SystemRow]) -> int:
     """Return the code of the worst system, in the precedence of a verdict."""
-    return min((row.code for row in found), key=_PRECEDENCE.index)
+    return errors.first(row.code for row in found)
 
 
 def lines(found: Sequence[SystemRow]) -> Iterator[Line]:
