@@ -230,6 +230,23 @@ def test_an_acknowledgement_covers_what_joins_its_incident_by_place_part_and_beg
     assert [bool(cell.acknowledged) for cell in found] == [known, False]
 
 
+DAY = 86400.0
+
+
+@pytest.mark.parametrize('level, detected, known', [(80.0, 20 * DAY, False), (89.5, 20 * DAY, True), (80.0, 9 * DAY, True)],
+                         ids=['a further drop', 'the same level', 'no drop since it joined'])
+def test_an_acknowledgement_covers_no_further_drop_of_a_cell_that_joined(top, level, detected, known):
+    other = 'Toy.other@local:default'
+    written(top, {'cell': other, 'incident': 7})
+    incident = stored_incident(other, HPL)
+    joined = incident.faults[HPL].model_copy(update={'since': 2 * DAY, 'detected': 9 * DAY, 'loss': 0.1, 'acknowledged': True})
+    incident = incident.model_copy(update={'faults': {**incident.faults, HPL: joined}})
+    cell = tonight(7, begin=2 * DAY, detected=detected, level=level, value=level, usual=100.0, usual_low=97.0, better='higher')
+    (cell,), _ = acks.applied([cell], 'local', TODAY, {7: OVER}, [incident])
+    assert bool(cell.acknowledged) == known
+    assert ('worse than acknowledged: a drop was found after it joined incident 7' in cell.reason) != known
+
+
 @pytest.mark.parametrize('partition, known', [('default', True), ('gpu', False)])
 def test_an_acknowledgement_covers_no_other_partition_than_those_it_was_given_for(top, partition, known):
     """Memory of one partition is known. A night later that of another one is slow, too, and both may have begun together."""

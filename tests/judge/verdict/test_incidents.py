@@ -691,6 +691,15 @@ def test_the_turns_of_a_life(turns, events):
     assert known[-1].state == ('over' if 'over' in events[-1] else 'open')
 
 
+def test_a_further_drop_of_a_cell_that_an_acknowledgement_covers_is_noted_for_good():
+    known = SLOW.model_copy(update={'acknowledged': 'until'})
+    drop = slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(9))
+    (incident,), events = live([SLOW], [known], [drop], [drop])
+    assert events == [['1 new'], ['1 known'], ['1 worse'], []]
+    fault, = incident.faults.values()
+    assert fault.beyond_ack
+
+
 @pytest.mark.parametrize('ended, over', [(3, True), (2, False)])
 def test_one_good_night_ends_a_cell_where_most_of_its_incident_ended(ended, over):
     """Of four cells some are in order again; of the last one a good night is no end yet, as its history has it."""

@@ -142,6 +142,7 @@ class Fault(WithVerdict):
     well: bool = False               # it ended, or it is retired
     retired: str = ''                # its nodes or its cell, if that ended it
     acknowledged: bool = False
+    beyond_ack: bool = False         # a further drop was found after it was acknowledged
     pair: PairFigure | None = None   # of a pair
     where: Where = Where()           # the place that its cause named last; '' where an older version wrote it
     blamed: str = ''                 # the part of the machine that its cause named last

@@ -29,13 +29,15 @@ from parity.base.figures import several
 from parity.base.strict import Strict
 from parity.judge.compare.pairs import PairState
 from parity.judge.refs.listed import CellName, Entry, Listed
-from parity.judge.store.incidents import Incident, at, numbers
+from parity.judge.store.incidents import Fault, Incident, at, numbers
 from parity.judge.store.plan_file import cell_id
 from parity.judge.verdict import joining
-from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Cell, names
+from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Cell, loss, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
+#: Slowdowns that begin within so long began together.
+TOGETHER_SECONDS = BEGAN_WITHIN.total_seconds()
 #: A share that is no further drop.
 _NEAR, _TENTH = 0.01, 0.1
 #: Words of cells whose fault is over.
@@ -166,9 +168,22 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     incident = incidents.get(cell.incident)
     if not named and alike and incident:
         cells = {ack.cell for ack in joined if ack.cell}
-        if joining.covered(cell, name, incident, cells):
+        covered = joining.covered(cell, name, incident, cells)
+        if covered and not _fell_after_joining(cell, name, incident):
             return _acknowledged(cell, alike[0])
+        if covered:
+            reasons.append('worse than acknowledged: a drop was found after it joined '
+                           f'incident {incident.number} ({alike[0]})')
     return cell.model_copy(update={'reason': '; '.join(dict.fromkeys(filter(None, reasons)))})
+
+
+def _fell_after_joining(cell: Cell, name: str, incident: Incident) -> bool:
+    """Return whether a further drop of a cell was found since it joined its incident; ``name``: of the cell."""
+    for fault in incident.faults.values():
+        if fault.cell == name and fault.word == cell.verdict and not fault.well:
+            now = fault.model_copy(update={'detected': cell.detected, 'since': cell.begin or fault.since})
+            return fault.beyond_ack or dropped_further(fault, now, cell)
+    return False
 
 
 def _acknowledged(cell: Cell, ack: Ack) -> Cell:
@@ -205,6 +220,22 @@ def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
         began = datetime.date.fromtimestamp(cell.begin)
         settled = all(ack.since - began >= BEGAN_WITHIN for ack in known)
     return further(was, now, settled, cell)
+
+
+def dropped_further(old: Fault, new: Fault, cell: Cell | None) -> bool:
+    """Return whether a further drop of a fault was found: of the level, as one figure alone may be an outlier.
+
+    A level that was found some nights ago is still settling, and so is that of a further spell. ``cell``: None of
+    what is no cell."""
+    between_drops = new.detected - old.detected
+    if not old.detected or between_drops < TOGETHER_SECONDS:
+        return False
+    now = new.loss
+    if cell and cell.level:
+        now = loss(cell, cell.level)
+    age = old.detected - old.since
+    settled = age >= TOGETHER_SECONDS and new.since <= old.detected
+    return further(old.loss, now, settled, cell)
 
 
 def further(was: float, now: float, settled: bool, cell: Cell | None) -> bool:

@@ -21,14 +21,13 @@ from parity.judge.store import incidents as table
 from parity.judge.store.incidents import Change, Event, Fault, Incident, Where
 from parity.judge.verdict import acks
 from parity.judge.verdict.joining import BACK, Bad, Calendar, homes, numbers
-from parity.judge.verdict.model import BEGAN_WITHIN, Cell, CellText, Verdict, rows
+from parity.judge.verdict.model import Cell, CellText, Verdict, rows
 from parity.judge.verdict.tonight import (
     BAD,
     WHOLE,
     Failures,
     Night,
     Well,
-    loss,
     of_cell,
     of_pair,
     of_verdict,
@@ -44,7 +43,7 @@ _RUNGS = {'missing': 0, 'skipped': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, '
 #: A node that the listing did not name for so long is not slow: the nights of a listing are newer.
 _LISTING_SECONDS = 8 * 86400.0
 #: Slowdowns that begin within so long began together.
-_TOGETHER_SECONDS = BEGAN_WITHIN.total_seconds()
+_TOGETHER_SECONDS = acks.TOGETHER_SECONDS
 #: Cells that were bad within so many nights may end together.
 _LATELY = 3
 #: Of a slow node's slowdown less than this is left where it is in order.
@@ -330,9 +329,11 @@ class _Turn:
             if new.since - old.since > _TOGETHER_SECONDS and not self.before.returned:
                 self.also.append(bad)
             return new
-        if _worse(old, bad) and not new.acknowledged:
+        dropped = acks.dropped_further(old, new, bad.row.cell if bad.row else None)
+        if dropped and not new.acknowledged:
             self.worse.append(bad)
-        return new.model_copy(update={'since': old.since})
+        beyond = old.beyond_ack or old.acknowledged and dropped
+        return new.model_copy(update={'since': old.since, 'beyond_ack': beyond})
 
     def incident(self) -> Incident:
         """Return the incident after the night."""
@@ -426,22 +427,6 @@ def _newest_key(incident: Incident, bad: list[Bad]) -> list[str]:
 
 def _failed_in_partition(key: Sequence[str]) -> bool:
     return key[0] == 'failed' and len(key) > 2 and key[1] != 'node'
-
-
-def _worse(old: Fault, bad: Bad) -> bool:
-    """Return whether a further drop was found: of the level, as tonight's figure alone may be an outlier. A level
-    that was found some nights ago is still settling, and that of a further spell."""
-    new = bad.fault
-    between_drops = new.detected - old.detected
-    if not old.detected or between_drops < _TOGETHER_SECONDS:
-        return False
-    cell = bad.row.cell if bad.row else None
-    now = new.loss
-    if cell and cell.level:
-        now = loss(cell, cell.level)
-    age = old.detected - old.since
-    settled = age >= _TOGETHER_SECONDS and new.since <= old.detected
-    return acks.further(old.loss, now, settled, cell)
 
 
 def _still_acknowledged(fault: Fault, held: bool, holding: Collection) -> Fault:
@@ -544,7 +529,7 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
         faults = dict(incident.faults)
         for name, fault in incident.faults.items():
             if not fault.cell or name in cells or fault.cell in cells:
-                faults[name] = fault.model_copy(update={'acknowledged': bool(ack)})
+                faults[name] = fault.model_copy(update={'acknowledged': bool(ack), 'beyond_ack': False})
         left = [fault for fault in faults.values() if not fault.well] or faults.values()
         event = Event(what='known', session='', start=time.time(), text=ack or table.TAKEN_BACK)
         events = [*incident.events, event]

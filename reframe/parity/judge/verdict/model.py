@@ -292,3 +292,13 @@ def rows(cells: Iterable[Cell]) -> list[CellText]:
 
 def names(cells: Iterable[Cell]) -> dict[str, Cell]:
     return {row.name: row.cell for row in rows(cells)}
+
+
+def loss(cell: Cell, value: float | None) -> float:
+    """Return by which share of its expected value ``value`` is worse; 0 where nothing is known."""
+    if value is None or not cell.expected:
+        return 0.0
+    share = (value - cell.expected) / abs(cell.expected)
+    if cell.better != 'lower':
+        share = -share
+    return max(0.0, share)

@@ -13,7 +13,7 @@ from parity.judge.store.incidents import Fault, PairFigure, Where
 from parity.judge.store.plan_file import cell_id
 from parity.judge.verdict import acks
 from parity.judge.verdict.joining import Bad
-from parity.judge.verdict.model import Attribution, Cell, CellText, Subsystem, Verdict, rows
+from parity.judge.verdict.model import Attribution, Cell, CellText, Subsystem, Verdict, loss, rows
 from parity.site import systems
 from parity.site.identity import undistributed
 
@@ -184,16 +184,6 @@ def _of_bad_pair(pair: PairState, start: float) -> Bad:
     acknowledged = bool(pair.acknowledged)
     fault = Fault(verdict='regressed', since=start, measured=start, pair=figure, acknowledged=acknowledged)
     return Bad(name, ['regressed', name], fault, title=f'{name} is not as expected')
-
-
-def loss(cell: Cell, value: float | None) -> float:
-    """Return by which share of its expected value ``value`` is worse; 0 where nothing is known."""
-    if value is None or not cell.expected:
-        return 0.0
-    share = (value - cell.expected) / abs(cell.expected)
-    if cell.better != 'lower':
-        share = -share
-    return max(0.0, share)
 
 
 # ---- failures
