@@ -102,7 +102,7 @@ def test_only_short_slowdowns_are_spells(lasts, named):
 
 @pytest.mark.parametrize('levels, scale, last_good, first_slow', [
     ([0] * 30 + [-0.06] * 3, 0.005, 129, 130),                   # a clear step
-    ([0] * 30 + [-0.06] * 3, 0.025, 126, 131),                   # in noise the begin is known to some nights
+    ([0] * 30 + [-0.06] * 3, 0.020, 125, 131),                   # in noise the begin is known to some nights
     ([0] * 30 + [-0.06] * 3, 0.04, -1, -1),                      # or not at all
     ([0] * 20 + [-0.3] + [0] * 9 + [-0.06] * 3, 0.005, 129, 130),      # an outlier nine nights before begins nothing
     ([-0.06] * 33, 0.005, -1, 100),                              # the nights before are not known

@@ -79,9 +79,9 @@ MOST, COUNTED = 2000, 40
 
 # ---- the words
 
-#: A night may be the first slow one if its log likelihood is less than so much below the largest: 3 standard
+#: A night may be the first slow one if its log likelihood is less than so much below the largest: 4 standard
 #: errors (Wilks 1938). A night counts for at most so many standard deviations.
-BEGUN, FARTHEST = 4.5, 6.0
+BEGUN, FARTHEST = 8.0, 6.0
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 TAILS = 1.9
 

@@ -187,7 +187,7 @@ class Home:
             self.partitions |= bad.partitions
             self.extents.add(bad.extent)
             self.wide_cells[bad.fault.partition].add(bad.name)
-        self.span = _common(self.span, calendar.span(bad.fault))
+        self.span = _common(self.span, calendar.span(bad.fault, elsewhere=bool(self.nodes)))
 
 
 def _common(one: Span, other: Span) -> Span:
@@ -201,12 +201,13 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
     """Return an open incident as a home, by the faults that have not ended."""
     faults = list((incident.left or incident.faults).values())
     first, *others = [fault for fault in faults if fault.since >= incident.begin] or faults
-    home = Home(incident.key, calendar.span(first), incident=incident, nodes=incident.nodes)
+    of_node = bool(incident.nodes)
+    home = Home(incident.key, calendar.span(first, of_node), incident=incident, nodes=incident.nodes)
     drops = [event.start for event in incident.events if event.what == 'worse']
     if drops:
         home.drop = Span(calendar.before(drops[-1], DROP), drops[-1])
     for fault in others:
-        home.span = _common(home.span, calendar.span(fault))
+        home.span = _common(home.span, calendar.span(fault, of_node))
     for name, fault in incident.left.items():
         home.parts |= _parts(fault, fault.blamed or incident.part)
         home.checks.add((fault.partition, fault.check))
@@ -347,12 +348,18 @@ class _Homes:
                 if belongs(bad, home, self.calendar):
                     yield home
 
+    def best(self, bad: Bad) -> Home | None:
+        """Return the home with the most wide cells in the partition of a fault that belongs to several: there it
+        may be slow as others are. The oldest of equal ones."""
+        def in_its_partition(home: Home) -> int:
+            return len(home.wide_cells.get(bad.fault.partition, ()))
+        return max(self.fitting(bad), key=in_its_partition, default=None)
+
     def take(self, bad: Bad, home: Home | None) -> None:
         """Have a home take in a fault; a new one where there is none."""
         if home is None:
-            home = Home(bad.key, self.calendar.span(bad.fault))
-            if bad.node:
-                home.nodes = [bad.node]
+            span = self.calendar.span(bad.fault, elsewhere=bool(bad.node))
+            home = Home(bad.key, span, nodes=[bad.node] if bad.node else [])
             self.every.append(home)
         home.take(bad, self.calendar)
         self._index(home)
@@ -402,7 +409,7 @@ def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -
         else:
             stays.append((bad, home))
     for bad in sorted(joins, key=lambda bad: not (bad.node or bad.wide)):
-        sets.take(bad, next(sets.fitting(bad), None))
+        sets.take(bad, sets.best(bad))
     for bad, home in stays:
         sets.take(bad, _wider(bad, home, sets) or home)
     _merge(sets)
