@@ -1,7 +1,7 @@
 """The GPUs of a node as their driver describes them, the report of jobs/programs/gpus.py: limits and health."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -97,8 +97,25 @@ _FLOP = {
 #: Transfers in a cycle of the memory clock that the driver tells. AMD's tells 1300 MHz of HBM3 at 5.2 GT/s: ROCm
 #: Compute Profiler, specs.py, takes 32 bytes a cycle for each of 128 channels.
 _TRANSFERS = {'gfx90a': 2, 'gfx942': 4}
-#: GT/s and coding of a lane by generation of PCIe (Base Specification 6.1, 1.2 and 4.2; Linux, drivers/pci/pci.h).
-_LANE = {1: (2.5, 8, 10), 2: (5, 8, 10), 3: (8, 128, 130), 4: (16, 128, 130), 5: (32, 128, 130), 6: (64, 242, 256)}
+
+
+class Lane(NamedTuple):
+    """The rate and the coding of a lane: so many bits of data in so many that are sent."""
+
+    gt_per_s: float
+    data_bits: int
+    sent_bits: int
+
+
+#: A lane by generation of PCIe (Base Specification 6.1, 1.2 and 4.2; Linux, drivers/pci/pci.h).
+_LANE = {
+    1: Lane(2.5, 8, 10),
+    2: Lane(5, 8, 10),
+    3: Lane(8, 128, 130),
+    4: Lane(16, 128, 130),
+    5: Lane(32, 128, 130),
+    6: Lane(64, 242, 256),
+}
 
 
 def limits(device: GpuDevice) -> dict[str, Limit]:
@@ -110,26 +127,69 @@ def limits(device: GpuDevice) -> dict[str, Limit]:
     else of PCIe; a switch that adds up on the way may pass it."""
     if device.error or device.mig:
         return {}
-    found = {}
-    if clock := device.clock_mhz:
-        found['gpu_clock'] = Limit(value=clock, unit='MHz', source='the highest, by the driver', certain=True)
-        for name, flop in _FLOP.get(device.arch, {}).items() if device.units else ():
-            unit = 'op' if name.startswith('int') else 'flop'
-            found[f'gpu_{name}'] = Limit(value=device.units * clock / 1000 * flop, unit=f'G{unit}/s', certain=True,
-                                         source=f'{device.units} units x {clock / 1000:g} GHz x {flop} {unit}')
-    each = _TRANSFERS.get(device.arch, 2 if device.arch.startswith('sm_') else 0)
-    if each and (clock := device.memory_clock_mhz) and (bits := device.memory_bus_bits):
-        found['gpu_memory_bandwidth'] = Limit(value=clock * each * bits / 8000, unit='GB/s', certain=True,
-                                              source=f'{clock:g} MHz x {each} x {bits} bits')
-    if device.pcie_gen in _LANE and (width := device.pcie_width):
-        rate, bits, sent = _LANE[device.pcie_gen]
-        found['gpu_link'] = Limit(value=rate * width * bits / sent / 8, unit='GB/s',
-                                  source=f'PCIe {device.pcie_gen}: {rate:g} GT/s x {width} lanes x {bits}/{sent}')
-        found['gpu_collective'] = found['gpu_link']
-    if (links := device.nvlinks) and (speed := device.nvlink_mbps):
-        found['gpu_collective'] = Limit(value=links * speed / 1000, unit='GB/s',
-                                        source=f'{links} NVLinks x {speed / 1000:g} GB/s')
-    return found
+    bounds = _compute_limits(device)
+    memory = _memory_limit(device)
+    if memory:
+        bounds['gpu_memory_bandwidth'] = memory
+    pcie = _pcie_limit(device)
+    if pcie:
+        bounds['gpu_link'] = pcie
+    collective = _nvlink_limit(device) or pcie
+    if collective:
+        bounds['gpu_collective'] = collective
+    return bounds
+
+
+def _compute_limits(device: GpuDevice) -> dict[str, Limit]:
+    if not device.clock_mhz:
+        return {}
+    clock = Limit(value=device.clock_mhz, unit='MHz', source='the highest, by the driver', certain=True)
+    bounds = {'gpu_clock': clock}
+    if not device.units:
+        return bounds
+    ghz = device.clock_mhz / 1000
+    for name, operations in _FLOP.get(device.arch, {}).items():
+        unit = 'op' if name.startswith('int') else 'flop'
+        bounds[f'gpu_{name}'] = Limit(
+            value=device.units * ghz * operations,
+            unit=f'G{unit}/s',
+            source=f'{device.units} units x {ghz:g} GHz x {operations} {unit}',
+            certain=True)
+    return bounds
+
+
+def _memory_limit(device: GpuDevice) -> Limit | None:
+    usual = 2 if device.arch.startswith('sm_') else 0
+    transfers = _TRANSFERS.get(device.arch, usual)
+    clock = device.memory_clock_mhz
+    bits = device.memory_bus_bits
+    if not transfers or not clock or not bits:
+        return None
+    return Limit(
+        value=clock * transfers * bits / 8000,
+        unit='GB/s',
+        source=f'{clock:g} MHz x {transfers} x {bits} bits',
+        certain=True)
+
+
+def _pcie_limit(device: GpuDevice) -> Limit | None:
+    lane = _LANE.get(device.pcie_gen)
+    width = device.pcie_width
+    if not lane or not width:
+        return None
+    coding = f'{lane.data_bits}/{lane.sent_bits}'
+    return Limit(
+        value=lane.gt_per_s * width * lane.data_bits / lane.sent_bits / 8,
+        unit='GB/s',
+        source=f'PCIe {device.pcie_gen}: {lane.gt_per_s:g} GT/s x {width} lanes x {coding}')
+
+
+def _nvlink_limit(device: GpuDevice) -> Limit | None:
+    links = device.nvlinks
+    if not links or not device.nvlink_mbps:
+        return None
+    link = device.nvlink_mbps / 1000
+    return Limit(value=links * link, unit='GB/s', source=f'{links} NVLinks x {link:g} GB/s')
 
 
 #: A slowdown is named as a cause when it took more than this share of the time.
@@ -140,93 +200,140 @@ _FINDINGS = {'hardware': 'hardware slowdown', 'thermal': 'thermal slowdown', 'po
 
 def bad(report: Report) -> list[str]:
     """Return what is wrong with which device."""
-    return [f'{device}: {why}' for device in report.devices for why in _wrong(device)]
+    faults = []
+    for device in report.devices:
+        faults += [f'{device}: {fault}' for fault in _wrong(device)]
+    return faults
 
 
 def _wrong(device: GpuDevice) -> Iterator[str]:
     before, during, after = device.before, device.during, device.after
     if device.error:
         yield f'lost: {device.error}'
-    if (grew := _grew(before.uncorrected, after.uncorrected)) and grew > 0:
-        yield f'{grew} uncorrected memory errors during the run'
+    errors = _growth(before.uncorrected, after.uncorrected)
+    if errors > 0:
+        yield f'{errors} uncorrected memory errors during the run'
     if before.rows_failed or after.rows_failed:
         yield 'a memory row could not be remapped'
-    if (wanted := after.recovery or before.recovery) and wanted != 'none':
+    wanted = after.recovery or before.recovery
+    if wanted and wanted != 'none':
         yield f'the driver wants: {wanted}'
     if device.xids:
-        yield f'XID {", ".join(map(str, sorted(set(device.xids))))} during the run'
-    for what, have, can in (('generation', during.pcie_gen, device.pcie_gen),
-                            ('width', during.pcie_width, device.pcie_width)):
-        if during.samples and have and can and have < can:
-            yield f'PCIe {what} {have} under load, card and slot can do {can}'
+        numbers = sorted(set(device.xids))
+        yield f'XID {", ".join(map(str, numbers))} during the run'
+    if not during.samples:
+        return
+    if _is_less(during.pcie_gen, device.pcie_gen):
+        yield f'PCIe generation {during.pcie_gen} under load, card and slot can do {device.pcie_gen}'
+    if _is_less(during.pcie_width, device.pcie_width):
+        yield f'PCIe width {during.pcie_width} under load, card and slot can do {device.pcie_width}'
+
+
+def _is_less(value: float | None, usual: float | None) -> bool:
+    """Return whether a value is below what is usual; no where the driver does not tell one of the two."""
+    return bool(value and usual and value < usual)
 
 
 def causes(report: Report) -> list[str]:
     """Return which device was slowed by what, for more than SLOWED of the time; settings; errors of links."""
-    return [*(f'{device}: {why}' for device in report.devices for why in _slow(report, device)),
-            *(f'{port}: {name} grew by {by}' for port, counts in report.infiniband.items()
-              for name, by in counts.items())]
+    lines = []
+    for device in report.devices:
+        lines += [f'{device}: {cause}' for cause in _slow(report, device)]
+    for port, counters in report.infiniband.items():
+        lines += [f'{port}: {counter} grew by {growth}' for counter, growth in counters.items()]
+    return lines
 
 
 def _slow(report: Report, device: GpuDevice) -> Iterator[str]:
-    for why, word in _FINDINGS.items():
-        if (share := slowed(report, device).get(why, 0)) > SLOWED:
-            yield f'{word} for {share:.1%} of the time'
-    limit, default = device.power_limit_w, device.power_limit_default_w
-    if limit and default and limit < default:
+    shares = slowed(report, device)
+    for reason, words in _FINDINGS.items():
+        share = shares.get(reason, 0)
+        if share > SLOWED:
+            yield f'{words} for {share:.1%} of the time'
+    limit = device.power_limit_w
+    default = device.power_limit_default_w
+    if _is_less(limit, default):
         yield f'power limit {limit:g} W, the default is {default:g} W'
     if device.during.clocks_set:
         yield 'a setting holds its clocks down'
-    if (grew := _grew(device.before.nvlink_errors, device.after.nvlink_errors)) and grew > 0:
-        yield f'{grew} errors of NVLinks'
+    errors = _growth(device.before.nvlink_errors, device.after.nvlink_errors)
+    if errors > 0:
+        yield f'{errors} errors of NVLinks'
 
 
 def capped(report: Report, device: GpuDevice) -> str:
     """Return for how long a device was held by its power limit, which is no fault; '' for less than SLOWED."""
-    share, clock = slowed(report, device).get('power_cap', 0), device.during.clock_mhz
-    at = f' at {clock:.0f} MHz' if clock else ''
-    return f', held by its power limit for {share:.0%} of the time{at}' if share > SLOWED else ''
+    share = slowed(report, device).get('power_cap', 0)
+    if share <= SLOWED:
+        return ''
+    held = f', held by its power limit for {share:.0%} of the time'
+    clock = device.during.clock_mhz
+    return f'{held} at {clock:.0f} MHz' if clock else held
 
 
 def slowed(report: Report, device: GpuDevice) -> dict[str, float]:
     """Return the share of the time in which a device was slowed, by reason, where its driver tells."""
-    grew = {why: _grew(device.before.slowed_ns.get(why), now) for why, now in device.after.slowed_ns.items()}
-    return {why: ns / 1e9 / report.seconds for why, ns in grew.items() if ns is not None and report.seconds}
+    if not report.seconds:
+        return {}
+    shares = {}
+    for reason, after in device.after.slowed_ns.items():
+        before = device.before.slowed_ns.get(reason)
+        if before is not None and after is not None:
+            shares[reason] = (after - before) / 1e9 / report.seconds
+    return shares
 
 
 def disturbed(report: Report) -> str:
     """Return which device others used, too; '' if none, or if unknown."""
-    others = {str(device): sorted({*(device.before.processes or ()), *(device.after.processes or ())})
-              for device in report.devices}
-    return '; '.join(f'{device}: used by others, too: process {", ".join(map(str, pids))}'
-                     for device, pids in others.items() if pids)
+    uses = []
+    for device in report.devices:
+        processes = {*(device.before.processes or ()), *(device.after.processes or ())}
+        if processes:
+            numbers = ', '.join(map(str, sorted(processes)))
+            uses.append(f'{device}: used by others, too: process {numbers}')
+    return '; '.join(uses)
 
 
 def energy_j(device: GpuDevice) -> float | None:
     """Return the energy that a device took between before and after, J; None if its driver does not tell."""
-    grew = _grew(device.before.energy_mj, device.after.energy_mj)
-    return grew / 1000 if grew and grew > 0 else None
+    millijoules = _growth(device.before.energy_mj, device.after.energy_mj)
+    return millijoules / 1000 if millijoules > 0 else None
 
 
 def facts(report: Report) -> dict[str, Any]:
     """Return what else the driver tells, by device, and under ``unknown`` what it does not tell."""
-    return {'source': report.source, 'driver': report.driver, **({'why': report.why} if report.why else {}),
-            'seconds': report.seconds,
-            **({'infiniband': report.infiniband} if any(report.infiniband.values()) else {}),
-            'devices': [_facts(report, device) for device in report.devices]}
+    record = {'source': report.source, 'driver': report.driver}
+    if report.why:
+        record['why'] = report.why
+    record['seconds'] = report.seconds
+    if any(report.infiniband.values()):
+        record['infiniband'] = report.infiniband
+    record['devices'] = [_facts(report, device) for device in report.devices]
+    return record
 
 
 def _facts(report: Report, device: GpuDevice) -> dict[str, Any]:
-    load, after, share = device.during, device.after, slowed(report, device)
-    told = {**device.model_dump(include={'mig', 'power_limit_w', 'power_limit_default_w', 'nvlinks', 'xids'}),
-            **load.model_dump(exclude={'samples'}), 'energy_j': energy_j(device),
-            **after.model_dump(exclude={'energy_mj', 'slowed_ns'}),
-            **{f'slowed_{why}': share.get(why) for why in (*_FINDINGS, 'power_cap')}}
-    return {'device': str(device), 'name': device.name,
-            **{name: value for name, value in told.items() if value is not None},
-            'unknown': [name for name, value in told.items() if value is None]}
+    values = device.model_dump(include={'mig', 'power_limit_w', 'power_limit_default_w', 'nvlinks', 'xids'})
+    values |= device.during.model_dump(exclude={'samples'})
+    values['energy_j'] = energy_j(device)
+    values |= device.after.model_dump(exclude={'energy_mj', 'slowed_ns'})
+    shares = slowed(report, device)
+    for reason in (*_FINDINGS, 'power_cap'):
+        values[f'slowed_{reason}'] = shares.get(reason)
+
+    record = {'device': str(device), 'name': device.name}
+    unknown = []
+    for name, value in values.items():
+        if value is None:
+            unknown.append(name)
+        else:
+            record[name] = value
+    record['unknown'] = unknown
+    return record
 
 
-def _grew(before: int | None, after: int | None) -> int | None:
-    """Return the growth of a counter; None if it is unknown."""
-    return None if before is None or after is None else after - before
+def _growth(before: int | None, after: int | None) -> int:
+    """Return the growth of a counter; 0 if it is unknown."""
+    if before is None or after is None:
+        return 0
+    return after - before

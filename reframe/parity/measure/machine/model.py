@@ -21,6 +21,15 @@ class Cache(Strict):
     size_bytes: int             # of each
     cpu_sets: CpuSets
 
+    def section(self) -> dict[str, Any]:
+        """Return ReFrame's section of these caches."""
+        return {
+            'type': f'L{self.level}',
+            'size': self.size_bytes,
+            'num_cpus': max(map(len, self.cpu_sets)),
+            'cpusets': _masks(self.cpu_sets),
+        }
+
 
 class Clock(Strict):
     """The highest clock that a core can reach, never a nominal or present one."""
@@ -36,6 +45,11 @@ class MemoryChannels(Strict):
     transfers_per_s: float
     bytes_per_transfer: int
     source: str
+
+    def bandwidth(self) -> Limit:
+        """Return the most that all channels carry together."""
+        bytes_per_s = self.channels * self.transfers_per_s * self.bytes_per_transfer
+        return Limit(value=bytes_per_s / 1e9, unit='GB/s', source=self.source, certain=True)
 
 
 class Machine(Strict):
@@ -80,12 +94,14 @@ class Machine(Strict):
 
     @property
     def _last_level(self) -> list[Cache]:
-        return [cache for cache in self.caches if cache.level == max(c.level for c in self.caches)]
+        last = max((cache.level for cache in self.caches), default=0)
+        return [cache for cache in self.caches if cache.level == last]
 
     @property
     def llc_bytes(self) -> int | None:
         """Return the sum of the last-level caches that the usable CPUs touch."""
-        return sum(cache.size_bytes * len(cache.cpu_sets) for cache in self._last_level) or None
+        total = sum(cache.size_bytes * len(cache.cpu_sets) for cache in self._last_level)
+        return total or None
 
     @property
     def llc_one_bytes(self) -> int | None:
@@ -94,29 +110,47 @@ class Machine(Strict):
 
     def features(self) -> list[str]:
         """Return the features that a partition offers: its kind (if known), ``cpu``, and vector sets."""
-        kind = [] if self.kind == 'unknown' else [self.kind]
-        return [*kind, 'cpu', *(_WIDTHS[name] for name in self.simd if name in _WIDTHS)]
+        features = ['cpu']
+        if self.kind != 'unknown':
+            features.insert(0, self.kind)
+        features += [_WIDTHS[name] for name in self.simd if name in _WIDTHS]
+        return features
 
     def processor(self) -> dict[str, Any]:
         """Return ReFrame's ``processor`` section of a partition, without unknown values."""
-        threads, sockets = max(map(len, self.core_sets)), len(self.socket_sets)
+        threads = max(map(len, self.core_sets))
         num_cpus = self.cores * threads
-        stated = {
-            'arch': self.microarchitecture, 'vendor': self.vendor, 'model': self.model_name,
-            'platform': self.architecture, 'num_cpus': num_cpus,
-            'num_cpus_per_core': threads, 'num_sockets': sockets or None,
-            'num_cpus_per_socket': max(1, num_cpus // sockets) if sockets else None,
-            'topology': {
-                'numa_nodes': _masks(self.numa_sets), 'sockets': _masks(self.socket_sets),
-                'cores': _masks(self.core_sets),
-                'caches': [{'type': f'L{c.level}', 'size': c.size_bytes, 'num_cpus': max(map(len, c.cpu_sets)),
-                            'cpusets': _masks(c.cpu_sets)} for c in self.caches]}}
-        return {key: value for key, value in stated.items() if value is not None}
+        section = {
+            'arch': self.microarchitecture,
+            'vendor': self.vendor,
+            'model': self.model_name,
+            'platform': self.architecture,
+            'num_cpus': num_cpus,
+            'num_cpus_per_core': threads,
+        }
+        sockets = len(self.socket_sets)
+        if sockets:
+            section['num_sockets'] = sockets
+            section['num_cpus_per_socket'] = max(1, num_cpus // sockets)
+        section['topology'] = self._topology()
+        return {key: value for key, value in section.items() if value is not None}
+
+    def _topology(self) -> dict[str, Any]:
+        return {
+            'numa_nodes': _masks(self.numa_sets),
+            'sockets': _masks(self.socket_sets),
+            'cores': _masks(self.core_sets),
+            'caches': [cache.section() for cache in self.caches],
+        }
 
 
 def _masks(sets: CpuSets) -> list[str]:
     """Return ReFrame's form of CPU sets: hexadecimal bit masks."""
-    return [hex(sum(1 << cpu for cpu in members)) for members in sets]
+    masks = []
+    for members in sets:
+        mask = sum(1 << cpu for cpu in members)
+        masks.append(hex(mask))
+    return masks
 
 
 _HZ = {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9}
@@ -128,28 +162,45 @@ def bounds(machine: Machine, limits: Mapping[str, Any]) -> tuple[dict[str, Limit
     """Return the bounds, and why others are absent. ``limits`` of system.yaml win over what was detected."""
     stated = {name: Limit(**entry) for name, entry in limits.items()}
     found, notes = _peaks(machine, stated)
-    if m := machine.memory_channels:
-        found['memory_bandwidth'] = Limit(value=m.channels * m.transfers_per_s * m.bytes_per_transfer / 1e9,
-                                          unit='GB/s', source=m.source, certain=True)
-    return found | {name: limit for name, limit in stated.items() if name not in _PARTS}, notes
+    if machine.memory_channels:
+        found['memory_bandwidth'] = machine.memory_channels.bandwidth()
+    for name, limit in stated.items():
+        if name not in _PARTS:
+            found[name] = limit
+    return found, notes
 
 
 def _peaks(machine: Machine, stated: dict[str, Limit]) -> tuple[dict[str, Limit], list[str]]:
-    clock, flops = stated.get('clock'), stated.get('flops_per_cycle') or _flops_per_cycle(machine)
+    clock = stated.get('clock')
     if clock is None and machine.clock:
         clock = Limit(value=machine.clock.hz, unit='Hz', source=machine.clock.source, certain=True)
-    missing = [name for name, value in (('maximum clock', clock), ('flop per cycle', flops)) if value is None]
+    flops = stated.get('flops_per_cycle') or _flops_per_cycle(machine)
+    missing = []
+    if clock is None:
+        missing.append('maximum clock')
+    if flops is None:
+        missing.append('flop per cycle')
     if missing:
         return {}, [f'no peak_flops: {" and ".join(missing)} unknown']
-    # the most cores that can work at once: a guest's threads may be cores; a quota of 2.5 is three cores
-    cores = len(machine.core_sets if machine.kind == 'physical' else machine.cpu_list)
-    if machine.cpu_quota is not None:
-        cores = min(cores, max(1, math.ceil(machine.cpu_quota)))
+
     hz = clock.value * _HZ[clock.unit]
-    core = Limit(value=hz * flops.value / 1e9, unit='Gflop/s', certain=clock.certain and flops.certain,
-                 source=f'{hz / 1e9:.4g} GHz ({clock.source}) x {flops.value:g} flop/cycle ({flops.source})')
-    whole = {'value': core.value * cores, 'source': f'{cores} cores x {core.source}'}
-    return {'peak_flops_core': core, 'peak_flops': core.model_copy(update=whole)}, []
+    core = Limit(
+        value=hz * flops.value / 1e9,
+        unit='Gflop/s',
+        certain=clock.certain and flops.certain,
+        source=f'{hz / 1e9:.4g} GHz ({clock.source}) x {flops.value:g} flop/cycle ({flops.source})')
+    cores = _most_cores(machine)
+    whole = core.model_copy(update={'value': core.value * cores, 'source': f'{cores} cores x {core.source}'})
+    return {'peak_flops_core': core, 'peak_flops': whole}, []
+
+
+def _most_cores(machine: Machine) -> int:
+    """Return the most cores that can work at once: a guest's threads may be cores, a quota of 2.5 is three."""
+    cpu_sets = machine.core_sets if machine.kind == 'physical' else machine.cpu_list
+    if machine.cpu_quota is None:
+        return len(cpu_sets)
+    most = max(1, math.ceil(machine.cpu_quota))
+    return min(len(cpu_sets), most)
 
 
 class Flops(NamedTuple):
@@ -189,7 +240,9 @@ _ROWS = {
     # twice that on a fused SMT8 core, which looks the same once threads are switched off
     'power9le': Flops(8, 'IBM POWER9 Processor User Manual: 2 FMA x 128 bit, SMT4 core', certain=False),
 }
-_TABLE = {name: row for names, row in _ROWS.items() for name in names.split()}
+_TABLE: dict[str, Flops] = {}
+for _names, _row in _ROWS.items():
+    _TABLE.update(dict.fromkeys(_names.split(), _row))
 #: By flags: the most that any processor of these vendors does with them. A hypervisor may mask flags and show an
 #: older model, but vectors whose flag is masked cannot be used.
 _VENDORS, _BY_FLAGS = ('GenuineIntel', 'AuthenticAMD'), {'avx512f': 32, 'fma': 16}
@@ -200,5 +253,9 @@ def _flops_per_cycle(machine: Machine) -> Flops | None:
     row = _TABLE.get(machine.microarchitecture or '')
     if machine.kind == 'physical' and row and row.family in (None, machine.family):
         return row
-    flag = next((flag for flag in _BY_FLAGS if machine.vendor in _VENDORS and flag in machine.simd), None)
-    return flag and Flops(_BY_FLAGS[flag], f'the most that any {machine.vendor} processor with {flag} does')
+    if machine.vendor not in _VENDORS:
+        return None
+    for flag, flops in _BY_FLAGS.items():
+        if flag in machine.simd:
+            return Flops(flops, f'the most that any {machine.vendor} processor with {flag} does')
+    return None

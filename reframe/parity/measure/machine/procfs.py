@@ -11,6 +11,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -61,16 +62,23 @@ class Tree:
 
     def names(self, path: str, prefix: str = '') -> list[str]:
         """Return the names in a folder that are ``prefix`` and a number, in the order of the numbers."""
-        found = (n for n in self.listing(path) if n.startswith(prefix) and n[len(prefix):].isdecimal())
-        return sorted(found, key=lambda n: int(n[len(prefix):]))
+        by_number = {}
+        for name in self.listing(path):
+            number = name.removeprefix(prefix)
+            if name.startswith(prefix) and number.isdecimal():
+                by_number[name] = int(number)
+        return sorted(by_number, key=by_number.get)
 
     def printed(self, *command: str) -> str:
         """Return what a program prints about the real root; empty where it fails."""
+        if not self.real:
+            return ''
+        environment = {**os.environ, 'LC_ALL': 'C'}
         try:
-            return subprocess.run(command, capture_output=True, text=True, timeout=2,
-                                  env={**os.environ, 'LC_ALL': 'C'}).stdout if self.real else ''
+            done = subprocess.run(command, capture_output=True, text=True, timeout=2, env=environment)
         except (OSError, subprocess.SubprocessError):
             return ''
+        return done.stdout
 
 
 #: Instruction sets that matter to floating point, narrow to wide, as the kernel names them
@@ -87,21 +95,29 @@ def processor(tree: Tree) -> dict[str, str]:
 def flags(tree: Tree) -> frozenset[str]:
     """Return the instruction set flags of the first processor."""
     first = processor(tree)
+    line = first.get('flags') or first.get('Features') or ''
+    words = set(line.split())
     # POWER has no flags line; VSX (2 x 128 bit) came with POWER7
-    vsx = {'vsx'} if first.get('cpu', '').startswith(('POWER7', 'POWER8', 'POWER9', 'POWER10')) else set()
-    return frozenset((first.get('flags') or first.get('Features') or '').split()) | vsx
+    if first.get('cpu', '').startswith(('POWER7', 'POWER8', 'POWER9', 'POWER10')):
+        words.add('vsx')
+    return frozenset(words)
 
 
 def identity(tree: Tree) -> dict[str, Any]:
     """Return the names: architecture, vendor, family, model, microarchitecture and SIMD sets."""
     cpu = processor(tree)
-    seen = flags(tree) or tree.unknown('instruction sets unknown: /proc/cpuinfo shows none', ())
+    words = flags(tree)
+    if not words:
+        tree.unknown('instruction sets unknown: /proc/cpuinfo shows none')
+    architecture = tree.text('proc/sys/kernel/arch')
+    if tree.real:
+        architecture = architecture or platform.machine()
     return {
-        'architecture': tree.text('proc/sys/kernel/arch') or tree.real and platform.machine() or 'unknown',
+        'architecture': architecture or 'unknown',
         'vendor': cpu.get('vendor_id') or cpu.get('CPU implementer'),
         'family': cpu.get('cpu family'),
         'model_name': cpu.get('model name') or cpu.get('cpu') or cpu.get('Processor'),
-        'simd': tuple(name for name in SIMD if name in seen),
+        'simd': tuple(name for name in SIMD if name in words),
         'microarchitecture': _microarchitecture(tree),
     }
 
@@ -123,93 +139,131 @@ CPU = 'sys/devices/system/cpu'
 
 def usable(tree: Tree) -> frozenset[int]:
     """Return the CPUs this process may run on."""
-    return frozenset(os.sched_getaffinity(0)) if tree.real else tree.cpus(f'{CPU}/online') or frozenset({0})
+    if tree.real:
+        return frozenset(os.sched_getaffinity(0))
+    return tree.cpus(f'{CPU}/online') or frozenset({0})
 
 
 def cores(tree: Tree, cpus: frozenset[int]) -> CpuSets:
     """Group the usable CPUs by physical core."""
-    folders = [f'{CPU}/cpu{cpu}/topology' for cpu in cpus]
-    siblings = [tree.cpus(f'{f}/core_cpus_list') or tree.cpus(f'{f}/thread_siblings_list') for f in folders]
+    siblings = [_siblings(tree, cpu) for cpu in cpus]
     if all(siblings):
         return _ordered(siblings, cpus)
-    return tree.unknown('cores unknown: every cpu is taken as a core', _ordered([{cpu} for cpu in cpus], cpus))
+    alone = [{cpu} for cpu in cpus]
+    return tree.unknown('cores unknown: every cpu is taken as a core', _ordered(alone, cpus))
+
+
+def _siblings(tree: Tree, cpu: int) -> frozenset[int]:
+    """Return all CPUs of the core that a CPU belongs to."""
+    folder = f'{CPU}/cpu{cpu}/topology'
+    return tree.cpus(f'{folder}/core_cpus_list') or tree.cpus(f'{folder}/thread_siblings_list')
 
 
 def sockets(tree: Tree, cpus: frozenset[int]) -> CpuSets:
     """Group the usable CPUs by socket; empty where unknown."""
-    found = defaultdict(set)
+    by_socket = defaultdict(set)
     for cpu in cpus:
-        found[tree.text(f'{CPU}/cpu{cpu}/topology/physical_package_id')].add(cpu)
-    if {None, '-1'} & set(found):                       # some ARM firmware gives -1
+        socket = tree.text(f'{CPU}/cpu{cpu}/topology/physical_package_id')
+        by_socket[socket].add(cpu)
+    if None in by_socket or '-1' in by_socket:          # some ARM firmware gives -1
         return tree.unknown('sockets unknown: no physical_package_id', ())
-    return _ordered(found.values(), cpus)
+    return _ordered(by_socket.values(), cpus)
 
 
 def numa_nodes(tree: Tree, cpus: frozenset[int]) -> CpuSets:
     """Group the usable CPUs by NUMA node; empty where unknown."""
     folder = 'sys/devices/system/node'
-    found = _ordered((tree.cpus(f'{folder}/{node}/cpulist') for node in tree.names(folder, 'node')), cpus)
-    return found or tree.unknown('NUMA nodes unknown: no /sys/devices/system/node', ())
+    nodes = tree.names(folder, 'node')
+    cpu_sets = _ordered((tree.cpus(f'{folder}/{node}/cpulist') for node in nodes), cpus)
+    return cpu_sets or tree.unknown('NUMA nodes unknown: no /sys/devices/system/node', ())
 
 
 def caches(tree: Tree, cpus: frozenset[int]) -> tuple[Cache, ...]:
     """Return the data and unified caches that the usable CPUs touch, by level and size."""
-    found = defaultdict(list)
-    for cpu in cpus:
-        for index in tree.names(f'{CPU}/cpu{cpu}/cache', 'index'):
-            folder = f'{CPU}/cpu{cpu}/cache/{index}'
-            level, size = tree.number(f'{folder}/level'), _bytes(tree.text(f'{folder}/size'))
-            if level and size and tree.text(f'{folder}/type') != 'Instruction':
-                # without a list of sharers the cache is this CPU's own
-                found[level, size].append(tree.cpus(f'{folder}/shared_cpu_list') or {cpu})
-    if not found and len(cpus) == 1:    # the C library knows sizes, not how many caches there are
-        sizes = re.findall(r'^LEVEL([123])_D?CACHE_SIZE\s+(\d+)$', tree.printed('getconf', '-a'), re.MULTILINE)
-        found |= {(int(level), int(size)): [cpus] for level, size in sizes if int(size)}
-    if not found:
+    sharers = _cache_sharers(tree, cpus)
+    if not sharers and len(cpus) == 1:
+        sharers = {size: [cpus] for size in _c_library_caches(tree)}
+    if not sharers:
         return tree.unknown('caches unknown: no /sys/devices/system/cpu/*/cache', ())
     return tuple(Cache(level=level, size_bytes=size, cpu_sets=_ordered(sets, cpus))
-                 for (level, size), sets in sorted(found.items()))
+                 for (level, size), sets in sorted(sharers.items()))
+
+
+def _cache_sharers(tree: Tree, cpus: frozenset[int]) -> dict[tuple[int, int], list[set[int]]]:
+    """Return the CPUs that share each cache, by the cache's level and size in bytes."""
+    sharers = defaultdict(list)
+    for cpu in cpus:
+        folder = f'{CPU}/cpu{cpu}/cache'
+        for index in tree.names(folder, 'index'):
+            level = tree.number(f'{folder}/{index}/level')
+            size = _bytes(tree.text(f'{folder}/{index}/size'))
+            kind = tree.text(f'{folder}/{index}/type')
+            if not level or not size or kind == 'Instruction':
+                continue
+            shared = tree.cpus(f'{folder}/{index}/shared_cpu_list')
+            sharers[level, size].append(shared or {cpu})    # without a list of sharers it is this CPU's own
+    return sharers
+
+
+def _c_library_caches(tree: Tree) -> list[tuple[int, int]]:
+    """Return level and size of the caches as the C library states them: it does not say how many there are."""
+    lines = re.findall(r'^LEVEL([123])_D?CACHE_SIZE\s+(\d+)$', tree.printed('getconf', '-a'), re.MULTILINE)
+    sizes = [(int(level), int(size)) for level, size in lines]
+    return [(level, size) for level, size in sizes if size]
 
 
 def _bytes(text: str | None) -> int | None:
     """Return ``48K`` or ``48 KB`` in bytes: the kernel has no other unit for a cache."""
-    found = re.fullmatch(r'(\d+)(?:K| KB)', text or '')
-    return int(found[1]) << 10 if found else None
+    size = re.fullmatch(r'(\d+)(?:K| KB)', text or '')
+    return int(size[1]) << 10 if size else None
 
 
 def _ordered(sets: Iterable[set[int]], cpus: frozenset[int]) -> CpuSets:
     """Return the usable part of each set, once."""
-    return tuple(sorted({tuple(sorted(members & cpus)) for members in sets} - {()}))
+    parts = {tuple(sorted(members & cpus)) for members in sets}
+    parts.discard(())
+    return tuple(sorted(parts))
 
 
 def memory(tree: Tree) -> dict[str, int | None]:
     """Return the bytes of memory in all and available now, within the cgroup's limit."""
-    # /proc/meminfo says kB and means KiB (proc(5))
-    lines = re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', tree.text('proc/meminfo') or '', re.MULTILINE)
-    fields = {key: int(number) * (1024 if unit else 1) for key, number, unit in lines}
-    total, available = fields.get('MemTotal'), fields.get('MemAvailable')
-    if limit := memory_limit(tree):
-        total, available = min(total or limit[0], limit[0]), min(available or limit[1], limit[1])
+    fields = _meminfo(tree)
+    total = fields.get('MemTotal')
+    available = fields.get('MemAvailable')
+    cgroup = memory_limit(tree)
+    if cgroup:
+        total = min(total or cgroup.limit, cgroup.limit)
+        available = min(available or cgroup.left, cgroup.left)
     if not total:
         tree.unknown('memory unknown: neither /proc/meminfo nor a cgroup limit')
     return {'memory_bytes': total, 'memory_available_bytes': available}
+
+
+def _meminfo(tree: Tree) -> dict[str, int]:
+    """Return the fields of /proc/meminfo, in bytes: it says kB and means KiB (proc(5))."""
+    text = tree.text('proc/meminfo') or ''
+    fields = {}
+    for name, number, unit in re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', text, re.MULTILINE):
+        fields[name] = int(number) * 1024 if unit else int(number)
+    return fields
 
 
 def reading(root: Path | str = '/') -> dict[str, Any]:
     """Return cheap facts; an unreadable value is None. ``steal_jiffies`` is time a hypervisor gave to others
     (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is the clock now, not the highest."""
     tree = Tree(root)
-    found = re.match(r'cpu +(\d+(?: \d+){7})', tree.text('proc/stat') or '', re.ASCII)
-    counts = [int(word) for word in found[1].split()] if found else []
+    stat = re.match(r'cpu +(\d+(?: \d+){7})', tree.text('proc/stat') or '', re.ASCII)
+    jiffies = [int(word) for word in stat[1].split()] if stat else []
     load = re.match(r'\d+\.\d+', tree.text('proc/loadavg') or '')
-    clocks = re.findall(r'^cpu MHz\s*: (\d+\.\d+)$', tree.text('proc/cpuinfo') or '', re.MULTILINE)
+    clock_lines = re.findall(r'^cpu MHz\s*: (\d+\.\d+)$', tree.text('proc/cpuinfo') or '', re.MULTILINE)
+    clocks = [float(clock) for clock in clock_lines]
     return {
         'time_s': time.time(),
         'load_1min': float(load[0]) if load else None,
-        'steal_jiffies': counts[7] if counts else None,
-        'total_jiffies': sum(counts) if counts else None,
-        'clock_mhz_min': min(map(float, clocks), default=None),
-        'clock_mhz_max': max(map(float, clocks), default=None),
+        'steal_jiffies': jiffies[7] if jiffies else None,
+        'total_jiffies': sum(jiffies) if jiffies else None,
+        'clock_mhz_min': min(clocks, default=None),
+        'clock_mhz_max': max(clocks, default=None),
         'memory_available_bytes': memory(tree)['memory_available_bytes'],
     }
 
@@ -218,52 +272,96 @@ def reading(root: Path | str = '/') -> dict[str, Any]:
 _NO_LIMIT = 1 << 60
 
 
-def _groups(tree: Tree, controller: str) -> list[tuple[str, bool]]:
-    """Return the folders of this process's cgroup and its ancestors for a controller; True where one is of v2."""
-    # controller -> path; the name of cgroup v2 is empty
-    lines = [line.split(':', 2) for line in (tree.text('proc/self/cgroup') or '').splitlines()]
-    own = {name: line[2] for line in lines if len(line) == 3 for name in line[1].split(',')}
-    found = []
-    mounts = re.findall(r'^\S+ \S+ \S+ (\S+) (\S+) .*- (cgroup2?) \S+ (\S+)$',     # proc(5), mountinfo
-                        tree.text('proc/self/mountinfo') or '', re.MULTILINE)
-    for inside, mount, version, controllers in mounts:
-        v2 = version == 'cgroup2'
-        if not v2 and controller not in controllers.split(','):
+@dataclass(frozen=True)
+class Cgroup:
+    """The folder of a control group, below the root; ``v2`` where it is of cgroup v2."""
+
+    folder: str
+    v2: bool
+
+    def file(self, name: str) -> str:
+        return f'{self.folder}/{name}'
+
+
+#: A mount of a hierarchy in mountinfo (proc(5)): its folder inside the hierarchy, where it is, its kind, and its
+#: controllers among the options.
+_MOUNT = re.compile(r'^\S+ \S+ \S+ (?P<inside>\S+) (?P<mount>\S+) .*- '
+                    r'(?P<kind>cgroup2?) \S+ (?P<options>\S+)$', re.MULTILINE)
+
+
+def _cgroups(tree: Tree, controller: str) -> list[Cgroup]:
+    """Return this process's control group and those above it, for a controller."""
+    paths = _cgroup_paths(tree)
+    cgroups = []
+    for mount in _MOUNT.finditer(tree.text('proc/self/mountinfo') or ''):
+        v2 = mount['kind'] == 'cgroup2'
+        if not v2 and controller not in mount['options'].split(','):
             continue
-        path = own.get('' if v2 else controller, '/')
+        path = paths.get('' if v2 else controller, '/')
         # In a container the mount shows only a part of the hierarchy: its root stands for `inside`.
-        if inside != '/' and (path == inside or path.startswith(inside + '/')):
+        inside = mount['inside']
+        if inside != '/' and f'{path}/'.startswith(f'{inside}/'):
             path = path[len(inside):]
-        folder = PurePosixPath('/', path.lstrip('/'))
-        folders = [f'{mount}{step}'.strip('/') for step in (folder, *folder.parents)]
-        found += [(folder, v2) for folder in folders if os.path.exists(tree.root / folder)]
-    return found
+        own = PurePosixPath('/', path.lstrip('/'))
+        for step in (own, *own.parents):
+            folder = f'{mount["mount"]}{step}'.strip('/')
+            if os.path.exists(tree.root / folder):
+                cgroups.append(Cgroup(folder, v2))
+    return cgroups
+
+
+def _cgroup_paths(tree: Tree) -> dict[str, str]:
+    """Return the path of this process's control group by controller; the name of cgroup v2 is empty."""
+    paths = {}
+    for line in (tree.text('proc/self/cgroup') or '').splitlines():
+        fields = line.split(':', 2)
+        if len(fields) == 3:
+            _, controllers, path = fields
+            paths.update(dict.fromkeys(controllers.split(','), path))
+    return paths
 
 
 def cpu_quota(tree: Tree) -> float | None:
     """Return the CPUs' worth of time that may be used: the smallest quota / period on the way up."""
     quotas = []
-    for folder, v2 in _groups(tree, 'cpu'):
-        files = ['cpu.max'] if v2 else ['cpu.cfs_quota_us', 'cpu.cfs_period_us']
-        words = ' '.join(tree.text(f'{folder}/{file}') or '' for file in files)
-        if (found := re.fullmatch(r'(\d+) (\d+)', words)) and int(found[2]):        # 'max' and -1 are no quota
-            quotas.append(int(found[1]) / int(found[2]))
+    for cgroup in _cgroups(tree, 'cpu'):
+        files = ['cpu.max'] if cgroup.v2 else ['cpu.cfs_quota_us', 'cpu.cfs_period_us']
+        words = ' '.join(tree.text(cgroup.file(name)) or '' for name in files)
+        numbers = re.fullmatch(r'(\d+) (\d+)', words)       # 'max' and -1 are no quota
+        if numbers and int(numbers[2]):
+            quotas.append(int(numbers[1]) / int(numbers[2]))
     return min(quotas, default=None)
 
 
-def memory_limit(tree: Tree) -> tuple[int, int] | None:
-    """Return the tightest memory limit, and the bytes left below it."""
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The bytes that a process may use, and those that are left."""
+
+    limit: int
+    left: int
+
+
+def memory_limit(tree: Tree) -> MemoryLimit | None:
+    """Return the tightest memory limit on the way up, and the fewest bytes that are left below one."""
     limits = []
-    for folder, v2 in _groups(tree, 'memory'):
-        maximum, usage, inactive = ('memory.max', 'memory.current', 'inactive_file') if v2 else (
-            'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
-        limit = tree.number(f'{folder}/{maximum}')
-        if limit is not None and limit < _NO_LIMIT:
-            # the page cache counts as used, and is given back when memory is asked for
-            cached = re.search(rf'^{inactive} (\d+)$', tree.text(f'{folder}/memory.stat') or '', re.MULTILINE)
-            used = (tree.number(f'{folder}/{usage}') or 0) - (int(cached[1]) if cached else 0)
-            limits.append((limit, max(0, limit - max(0, used))))
-    return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
+    for cgroup in _cgroups(tree, 'memory'):
+        limit = tree.number(cgroup.file('memory.max' if cgroup.v2 else 'memory.limit_in_bytes'))
+        if limit is None or limit >= _NO_LIMIT:
+            continue
+        used = max(0, _memory_used(tree, cgroup))
+        limits.append(MemoryLimit(limit, max(0, limit - used)))
+    if not limits:
+        return None
+    return MemoryLimit(min(entry.limit for entry in limits), min(entry.left for entry in limits))
+
+
+def _memory_used(tree: Tree, cgroup: Cgroup) -> int:
+    """Return the bytes that a control group uses, without the page cache that it gives back when asked."""
+    used = tree.number(cgroup.file('memory.current' if cgroup.v2 else 'memory.usage_in_bytes')) or 0
+    inactive = 'inactive_file' if cgroup.v2 else 'total_inactive_file'
+    stat = tree.text(cgroup.file('memory.stat')) or ''
+    cached = re.search(rf'^{inactive} (\d+)$', stat, re.MULTILINE)
+    return used - int(cached[1]) if cached else used
 
 
 #: A container's own mark below /, and its name.
@@ -274,12 +372,22 @@ def kind(tree: Tree) -> dict[str, Any]:
     """Return the fields kind, backend, container and evidence. The kernel and processors of a container are the
     host's."""
     backend, evidence = _hypervisor(tree)
-    kind = 'physical' if backend == 'none' else 'virtual' if backend else tree.unknown(
-        'physical or virtual: unknown, as neither systemd-detect-virt nor /proc/cpuinfo tells', 'unknown')
-    container = next((name for mark, name in _CONTAINERS.items() if os.path.exists(tree.root / mark)),
-                     tree.text('run/systemd/container'))
-    return {'kind': kind, 'backend': None if backend == 'none' else backend, 'container': container,
-            'evidence': evidence}
+    if not backend:
+        kind = tree.unknown('physical or virtual: unknown, as neither systemd-detect-virt nor /proc/cpuinfo tells',
+                            'unknown')
+    elif backend == 'none':
+        kind = 'physical'
+        backend = None
+    else:
+        kind = 'virtual'
+    return {'kind': kind, 'backend': backend, 'container': _container(tree), 'evidence': evidence}
+
+
+def _container(tree: Tree) -> str | None:
+    for mark, name in _CONTAINERS.items():
+        if os.path.exists(tree.root / mark):
+            return name
+    return tree.text('run/systemd/container')
 
 
 def _hypervisor(tree: Tree) -> tuple[str | None, tuple[str, ...]]:
@@ -287,14 +395,17 @@ def _hypervisor(tree: Tree) -> tuple[str | None, tuple[str, ...]]:
     cpu = processor(tree)
     if 'User Mode Linux' in (cpu.get('vendor_id'), cpu.get('model name')):      # it shows the host's flags
         return 'uml', ("/proc/cpuinfo: 'User Mode Linux'",)
-    if said := tree.printed('systemd-detect-virt', '--vm').strip():
-        return said, (f'systemd-detect-virt --vm: {said}',)
-    if found := re.search(r'^Hypervisor vendor: *(\S+)', tree.printed('lscpu'), re.MULTILINE):
-        return found[1].lower(), (f'lscpu: {found[0]}',)
+    detected = tree.printed('systemd-detect-virt', '--vm').strip()
+    if detected:
+        return detected, (f'systemd-detect-virt --vm: {detected}',)
+    vendor = re.search(r'^Hypervisor vendor: *(\S+)', tree.printed('lscpu'), re.MULTILINE)
+    if vendor:
+        return vendor[1].lower(), (f'lscpu: {vendor[0]}',)
     if not cpu.get('flags'):            # only x86 has a flag
         return None, ()
-    flagged = 'hypervisor' in cpu['flags'].split()
-    return ('unknown' if flagged else 'none'), (f'/proc/cpuinfo: {"" if flagged else "no "}flag hypervisor',)
+    if 'hypervisor' in cpu['flags'].split():
+        return 'unknown', ('/proc/cpuinfo: flag hypervisor',)
+    return 'none', ('/proc/cpuinfo: no flag hypervisor',)
 
 
 #: A locator that names processor and channel: 'P0 CHANNEL A', 'CPU1_CH3', 'P0_Node1_Channel2_Dimm0'.
@@ -304,21 +415,41 @@ _CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|C
 
 def channels(tree: Tree, kind: str) -> MemoryChannels | None:
     """Ask dmidecode, as root on a physical machine; None wherever there is a doubt."""
+    if kind != 'physical' or not tree.real or os.geteuid() != 0:
+        return None
     program = shutil.which('dmidecode', path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
-    able = program and kind == 'physical' and tree.real and os.geteuid() == 0
-    return parse_dmi(tree, tree.printed(program, '-t', '17')) if able else None
+    if not program:
+        return None
+    return parse_dmi(tree, tree.printed(program, '-t', '17'))
 
 
 def parse_dmi(tree: Tree, text: str) -> MemoryChannels | None:
     """Read ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
-    slots = [dict(re.findall(r'^\s*([^:\n]+): *(.+)$', block, re.M)) for block in re.split(r'\n(?=Handle )', text)]
-    modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
-    places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]
-    kinds = {(m.get('Type', ''), m.get('Data Width'), m.get('Configured Memory Speed')) for m in modules}
-    name, width, speed = kinds.pop() if len(kinds) == 1 else ('', None, None)
+    modules = _dmi_modules(text)
+    places = [_CHANNEL.search(f'{module.get("Bank Locator", "")} | {module.get("Locator", "")}')
+              for module in modules]
+    kinds = {(module.get('Type', ''), module.get('Data Width'), module.get('Configured Memory Speed'))
+             for module in modules}
+    doubt = 'memory channels unknown: dmidecode does not state place and rate of like DDR modules'
+    if not all(places) or len(kinds) != 1:
+        return tree.unknown(doubt)
+    name, width, speed = kinds.pop()
     rate = re.fullmatch(r'(\d+) M(?:T/s|Hz)', speed or '')
-    if not all(places) or not rate or width != '64 bits' or not name.startswith('DDR'):
-        return tree.unknown('memory channels unknown: dmidecode does not state place and rate of like DDR modules')
+    if not rate or width != '64 bits' or not name.startswith('DDR'):
+        return tree.unknown(doubt)
     count = len({place.groups() for place in places})
-    return MemoryChannels(channels=count, transfers_per_s=int(rate[1]) * 1e6, bytes_per_transfer=8,
-                          source=f'dmidecode: {count} channels of {name}-{rate[1]}')
+    return MemoryChannels(
+        channels=count,
+        transfers_per_s=int(rate[1]) * 1e6,
+        bytes_per_transfer=8,
+        source=f'dmidecode: {count} channels of {name}-{rate[1]}')
+
+
+def _dmi_modules(text: str) -> list[dict[str, str]]:
+    """Return the fields of each slot that holds a memory module."""
+    modules = []
+    for block in re.split(r'\n(?=Handle )', text):
+        slot = dict(re.findall(r'^\s*([^:\n]+): *(.+)$', block, re.MULTILINE))
+        if re.match(r'[1-9]', slot.get('Size', '')):
+            modules.append(slot)
+    return modules

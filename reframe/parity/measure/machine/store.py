@@ -19,13 +19,14 @@ from parity.measure.machine.procfs import Tree, kind
 def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
     """Return the cached machine with the memory available now, or look again where the key has changed."""
     tree = Tree(root)
+    memory_limit = procfs.memory_limit(tree)
     key = {
         'parity': __version__,
         'boot': tree.text('proc/sys/kernel/random/boot_id'),
         'kernel': tree.text('proc/sys/kernel/osrelease'),
         'cpus': sorted(procfs.usable(tree)),
         'cpu_quota': procfs.cpu_quota(tree),
-        'memory_limit': (procfs.memory_limit(tree) or [None])[0],
+        'memory_limit': memory_limit.limit if memory_limit else None,
         'root': str(tree.root),
     }
     with contextlib.suppress(ValueError):       # none is cached, or another hand wrote it
@@ -64,20 +65,19 @@ def detect(root: Path | str = '/') -> Machine:
 
     cpus = procfs.usable(tree)
     nature = part('physical or virtual', {'kind': 'unknown'}, kind)
-    facts = {
-        **part('processor', {}, procfs.identity),
-        **part('memory', {}, procfs.memory),
-        **part('kernel', {}, kernel, cpus),
-        **nature,
-        'cpu_list': tuple(sorted(cpus)),
-        'cpu_quota': part('cpu quota', None, procfs.cpu_quota),
-        'core_sets': part('cores', tuple((cpu,) for cpu in sorted(cpus)), procfs.cores, cpus),
-        'socket_sets': part('sockets', (), procfs.sockets, cpus),
-        'numa_sets': part('NUMA nodes', (), procfs.numa_nodes, cpus),
-        'caches': part('caches', (), procfs.caches, cpus),
-        'memory_channels': part('memory channels', None, procfs.channels, nature['kind']),
-        'clock': part('maximum clock', None, clock, cpus, nature['kind']),
-    }
+    facts = part('processor', {}, procfs.identity)
+    facts |= part('memory', {}, procfs.memory)
+    facts |= part('kernel', {}, kernel, cpus)
+    facts |= nature
+    facts['cpu_list'] = tuple(sorted(cpus))
+    facts['cpu_quota'] = part('cpu quota', None, procfs.cpu_quota)
+    every_cpu = tuple((cpu,) for cpu in sorted(cpus))
+    facts['core_sets'] = part('cores', every_cpu, procfs.cores, cpus)
+    facts['socket_sets'] = part('sockets', (), procfs.sockets, cpus)
+    facts['numa_sets'] = part('NUMA nodes', (), procfs.numa_nodes, cpus)
+    facts['caches'] = part('caches', (), procfs.caches, cpus)
+    facts['memory_channels'] = part('memory channels', None, procfs.channels, nature['kind'])
+    facts['clock'] = part('maximum clock', None, clock, cpus, nature['kind'])
     return Machine(**facts, notes=tuple(tree.notes))
 
 
@@ -92,33 +92,58 @@ def clock(tree: Tree, cpus: frozenset[int], kind: str) -> Clock | None:
     khz = max(filter(None, maxima), default=None)
     if khz is None:
         return tree.unknown('maximum clock unknown: no cpufreq cpuinfo_max_freq')
+    ghz = f'{khz / 1e6:.3g} GHz'
     if kind != 'physical':
-        return tree.unknown(f'maximum clock unknown: cpufreq says {khz / 1e6:.3g} GHz, '
-                            f'which a {kind} machine cannot vouch for')
+        return tree.unknown(f'maximum clock unknown: cpufreq says {ghz}, which a {kind} machine cannot vouch for')
     driver = tree.text(f'{procfs.CPU}/cpu{min(cpus)}/cpufreq/scaling_driver') or 'unknown driver'
-    boost = tree.number(f'{procfs.CPU}/cpufreq/boost')
-    if boost is None:   # drivers of ARM and POWER without a switch have no clock above the maximum they state
-        boost = (tree.text('proc/sys/kernel/arch') or 'x86_64') == 'x86_64'
-    if driver not in _TURBO_INCLUDED and boost:
+    if driver not in _TURBO_INCLUDED and _boosts(tree):
         # acpi-cpufreq: the whole turbo range stands as one state 1 MHz above nominal
-        return tree.unknown(f'maximum clock unknown: boost is on, and the {khz / 1e6:.3g} GHz of {driver} '
-                            'may be without it')
+        return tree.unknown(f'maximum clock unknown: boost is on, and the {ghz} of {driver} may be without it')
     return Clock(hz=khz * 1e3, source=f'cpufreq cpuinfo_max_freq, {driver}')
+
+
+def _boosts(tree: Tree) -> bool:
+    """Return whether a core may run faster than the maximum that its driver states."""
+    switch = tree.number(f'{procfs.CPU}/cpufreq/boost')
+    if switch is not None:
+        return bool(switch)
+    # drivers of ARM and POWER without a switch have no clock above the maximum they state
+    architecture = tree.text('proc/sys/kernel/arch') or 'x86_64'
+    return architecture == 'x86_64'
 
 
 def kernel(tree: Tree, cpus: frozenset[int]) -> dict[str, str | None]:
     """Return host name, release, governor, mitigations and clock source."""
-    folder = f'{procfs.CPU}/vulnerabilities'
-    faults = {name: tree.text(f'{folder}/{name}') or '' for name in tree.listing(folder)}
-    concern = {word: ' '.join(name for name, state in faults.items() if state.startswith(word)) or 'none'
-               for word in ('Mitigation', 'Vulnerable')}
+    hostname = tree.text('proc/sys/kernel/hostname')
+    release = tree.text('proc/sys/kernel/osrelease')
+    if tree.real:
+        hostname = hostname or platform.node()
+        release = release or platform.release()
     facts = {
-        'hostname': tree.text('proc/sys/kernel/hostname') or tree.real and platform.node() or 'unknown',
-        'kernel': tree.text('proc/sys/kernel/osrelease') or (platform.release() if tree.real else None),
+        'hostname': hostname or 'unknown',
+        'kernel': release,
         'governor': tree.text(f'{procfs.CPU}/cpu{min(cpus)}/cpufreq/scaling_governor'),
-        'mitigations': 'mitigated: {Mitigation}; vulnerable: {Vulnerable}'.format(**concern) if faults else None,
+        'mitigations': _mitigations(tree),
         'clocksource': tree.text('sys/devices/system/clocksource/clocksource0/current_clocksource'),
     }
-    if missing := [name for name, value in facts.items() if value in (None, 'unknown')]:
+    missing = [name for name, value in facts.items() if value in (None, 'unknown')]
+    if missing:
         tree.unknown(f'{", ".join(missing)}: unknown, not shown by /proc and /sys')
     return facts
+
+
+def _mitigations(tree: Tree) -> str | None:
+    """Return the processor faults that the kernel mitigates, and those that it does not; None if it lists none."""
+    folder = f'{procfs.CPU}/vulnerabilities'
+    names = tree.listing(folder)
+    if not names:
+        return None
+    mitigated = []
+    vulnerable = []
+    for name in names:
+        state = tree.text(f'{folder}/{name}') or ''
+        if state.startswith('Mitigation'):
+            mitigated.append(name)
+        elif state.startswith('Vulnerable'):
+            vulnerable.append(name)
+    return f'mitigated: {" ".join(mitigated) or "none"}; vulnerable: {" ".join(vulnerable) or "none"}'

@@ -13,8 +13,11 @@ BEFORE, AFTER = 'network.before', 'network.after'
 OTHERS_BYTES = 10 * 10**6
 #: Of InfiniBand: files that count words of 4 bytes (Linux, Documentation/ABI/stable/sysfs-class-infiniband).
 _PORTS = '/sys/class/infiniband/*/ports/*/counters/port_xmit_data'
-_ROW = re.compile(r'/proc/net/dev: *([\w.-]+):((?: +\d+){16}) *')
-_PORT = re.compile(r'/sys/class/infiniband/([\w-]+)/ports/(\d+)/counters/port_xmit_data:(\d+)')
+_ROW = re.compile(r'/proc/net/dev: *(?P<interface>[\w.-]+):(?P<counters>(?: +\d+){16}) *')
+#: The place of the bytes sent among the counters of a row.
+_SENT = 8
+_PORT = re.compile(r'/sys/class/infiniband/(?P<device>[\w-]+)/ports/(?P<port>\d+)'
+                   r'/counters/port_xmit_data:(?P<words>\d+)')
 
 
 def command(file: str) -> str:
@@ -24,17 +27,27 @@ def command(file: str) -> str:
 
 def sent(text: str) -> dict[str, int]:
     """Return the bytes that each interface has sent, by name: eth0, or mlx5_0:1 for a port of InfiniBand."""
-    rows = [_ROW.fullmatch(line) for line in text.splitlines()]
-    ports = [_PORT.fullmatch(line) for line in text.splitlines()]
-    return {**{row[1]: int(row[2].split()[8]) for row in rows if row},
-            **{f'{port[1]}:{port[2]}': 4 * int(port[3]) for port in ports if port}}
+    by_name = {}
+    for line in text.splitlines():
+        if row := _ROW.fullmatch(line):
+            counters = row['counters'].split()
+            by_name[row['interface']] = int(counters[_SENT])
+        elif port := _PORT.fullmatch(line):
+            by_name[f'{port["device"]}:{port["port"]}'] = 4 * int(port['words'])
+    return by_name
 
 
 def counted(stage: Path) -> dict[str, int]:
     """Return the bytes that each interface of a job's first node sent while the program ran; {} if not known."""
-    before, after = (sent(file.read_text(errors='replace')) if file.exists() else {}
-                     for file in (stage / BEFORE, stage / AFTER))
+    before = _sent_in(stage / BEFORE)
+    after = _sent_in(stage / AFTER)
     return {name: after[name] - count for name, count in before.items() if name in after}
+
+
+def _sent_in(file: Path) -> dict[str, int]:
+    if not file.exists():
+        return {}
+    return sent(file.read_text(errors='replace'))
 
 
 def problem(chosen: str, networks: Mapping[str, Mapping], went: Mapping[str, int], least: int) -> str:
@@ -44,13 +57,18 @@ def problem(chosen: str, networks: Mapping[str, Mapping], went: Mapping[str, int
     ``least``: bytes that the first node's ranks sent to other nodes, as far as the program tells."""
     interface = networks[chosen]['interface']
     if interface not in went:
-        there = ', '.join(name for name in went if name != 'lo')
-        return f'network {chosen}: the first node has no interface {interface} (there: {there or "none is known"})'
-    own = went[interface]
+        others = [name for name in went if name != 'lo']
+        there = ', '.join(others) or 'none is known'
+        return f'network {chosen}: the first node has no interface {interface} (there: {there})'
+    sent_by_chosen = went[interface]
+    by_chosen = f'network {chosen}: {interface} sent {sent_by_chosen} bytes'
     for name, network in networks.items():
-        other = went.get(network['interface'], 0)
-        if name != chosen and other > own + OTHERS_BYTES:
-            return f'network {chosen}: {interface} sent {own} bytes, {network["interface"]} ({name}) {other}'
-    if own < max(least, 1):
-        return f'network {chosen}: {interface} sent {own} bytes, the ranks there {max(least, 1)} at least'
+        if name == chosen:
+            continue
+        sent_by_other = went.get(network['interface'], 0)
+        if sent_by_other > sent_by_chosen + OTHERS_BYTES:
+            return f'{by_chosen}, {network["interface"]} ({name}) {sent_by_other}'
+    least = max(least, 1)
+    if sent_by_chosen < least:
+        return f'{by_chosen}, the ranks there {least} at least'
     return ''
