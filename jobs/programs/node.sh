@@ -34,5 +34,6 @@ said numa_memory "$(awk '/MemTotal:/ { printf "%s%.0f", parts++ ? "+" : "", $4 /
     /sys/devices/system/node/node*/meminfo 2>/dev/null)"
 said huge_pages "$(first /proc/sys/vm/nr_hugepages)"
 said transparent_huge_pages "$(sed -n 's/.*\[\(.*\)\].*/\1/p' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null)"
+said numa_balancing "$(first /proc/sys/kernel/numa_balancing)"
 said gpu_driver "$(first /sys/module/nvidia/version)"
 said vulnerable "$(cd /sys/devices/system/cpu/vulnerabilities 2>/dev/null && grep -l '^Vulnerable' -- * | tr '\n' ' ')"

@@ -334,9 +334,10 @@ def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
 
 def test_what_differs_between_partitions_by_nature_is_named():
     one, other = (Side(name, 'partition', [cell(FAST)], [], {'kernel': [kernel], 'clocksource': ['tsc'], **more})
-                  for name, kernel, more in (('A', '6.1', {'governor': ['x']}), ('B', '6.9', {'virtualisation': ['kvm']})))
+                  for name, kernel, more in (('A', '6.1', {'governor': ['x'], 'transparent_huge_pages': ['never']}),
+                                             ('B', '6.9', {'virtualisation': ['kvm'], 'transparent_huge_pages': ['madvise']})))
     printed = list(map(str, rendered(join.compare(one, other, 0.02, label=False), Paper(120)).renderables))
-    assert printed[1] == 'A against B (KVM)' and 'other nodes: kernel 6.1 | 6.9' in printed
+    assert printed[1] == 'A against B (KVM)' and 'other nodes: kernel 6.1 | 6.9; transparent_huge_pages never | madvise' in printed
 
 
 def declared(monkeypatch, tmp_path, text):

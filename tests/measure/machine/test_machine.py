@@ -52,6 +52,7 @@ def server(tmp_path):
         files |= {f'{folder}/topology/core_cpus_list': siblings, f'{folder}/topology/physical_package_id': package,
                   f'{folder}/cpufreq/cpuinfo_max_freq': 3700000 if cpu else 3800000, f'{folder}/cpufreq/scaling_driver': 'intel_pstate',
                   f'{folder}/cpufreq/scaling_governor': 'performance'}
+    files |= {'sys/kernel/mm/transparent_hugepage/enabled': 'always [madvise] never', 'proc/sys/vm/nr_hugepages': 512, 'proc/sys/kernel/numa_balancing': 1}
     return plant(tmp_path / 'server', files)
 
 
@@ -72,6 +73,7 @@ def test_physical_server(server):
     assert (m.memory_bytes, m.memory_available_bytes) == (8 * GIB, 4 * GIB)
     assert m.clock.hz == 3.8e9 and 'intel_pstate' in m.clock.source
     assert (m.hostname, m.kernel, m.governor, m.clocksource) == ('n01', '6.1.0-test', 'performance', 'tsc')
+    assert (m.transparent_huge_pages, m.huge_pages, m.numa_balancing) == ('madvise', '512', '1')
     assert m.mitigations == 'mitigated: spectre_v1; vulnerable: retbleed'
     assert m.features() == ['physical', 'cpu', 'sse2', 'avx', 'avx2', 'avx512']
     # a part of the CPUs leaves only what the usable CPUs touch

@@ -21,7 +21,7 @@ from parity.site.contract import Contract
 
 #: Facts of a node, and of the software, in the order of the page.
 _OF_NODE = ('processor', 'virtualisation', 'kernel', 'microcode', 'firmware', 'governor', 'clocksource',
-            'gpu_driver')
+            'transparent_huge_pages', 'huge_pages', 'numa_balancing', 'gpu_driver')
 _OF_SOFTWARE = ('software', 'MPI', 'BLAS', 'ranks', 'nodes', 'threads', 'binding', 'input', 'arguments', 'check')
 #: Nodes of a clause that the page lists, the worst first.
 _LISTED = 20

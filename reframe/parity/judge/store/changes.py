@@ -25,10 +25,13 @@ WORK, _BRIEF = ('partition', 'environ', 'case', 'size'), 40
 ANYWHERE = ''
 #: Facts from programs/node.sh and watch.py, in the order in which a person looks for a cause.
 NODE = ('kernel', 'virtualisation', 'processor', 'memory', 'microcode', 'firmware', 'governor', 'clocksource',
-        'gpu_driver', 'vulnerable', 'throttled', 'gpus', 'gpu_slowed')
+        'transparent_huge_pages', 'huge_pages', 'numa_balancing', 'gpu_driver', 'vulnerable', 'throttled', 'gpus',
+        'gpu_slowed')
 #: The same of the machine that ReFrame ran on, by their names in its facts.
 _MACHINE = {'kernel': 'kernel', 'virtualisation': 'backend', 'processor': 'model_name', 'governor': 'governor',
-            'clocksource': 'clocksource', 'mitigations': 'mitigations', 'cpu quota': 'cpu_quota'}
+            'clocksource': 'clocksource', 'mitigations': 'mitigations', 'cpu quota': 'cpu_quota',
+            'transparent_huge_pages': 'transparent_huge_pages', 'huge_pages': 'huge_pages',
+            'numa_balancing': 'numa_balancing'}
 
 
 class _Change(NamedTuple):

@@ -496,8 +496,9 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
 
 #: What the node tells of itself that differs between partitions by nature: named, never refused.
 _OF_NODE = ('virtualisation', 'processor', 'kernel', 'clocksource', 'governor', 'firmware', 'microcode',
-            'gpu_driver')
-_OF_MACHINE = {'processor': 'model_name', 'kernel': 'kernel', 'clocksource': 'clocksource', 'governor': 'governor'}
+            'transparent_huge_pages', 'huge_pages', 'numa_balancing', 'gpu_driver')
+_OF_MACHINE = {'processor': 'model_name'} | {name: name for name in (
+    'kernel', 'clocksource', 'governor', 'transparent_huge_pages', 'huge_pages', 'numa_balancing')}
 
 
 def _alike(raw: dict[str, Any], record: CaseRecord, software: dict[str, Any]) -> dict[str, str]:

@@ -20,8 +20,8 @@ from parity.judge.verdict.model import Cell, Change, names
 
 #: Facts of a node, by the events that their change is.
 _KINDS = dict.fromkeys(('processor', 'microcode', 'memory', 'cores'), 'hardware') | dict.fromkeys(
-    ('kernel', 'virtualisation', 'firmware', 'governor', 'clocksource', 'gpu_driver', 'vulnerable', 'mitigations',
-     'cpu quota', 'MPI'), 'maintenance')
+    ('kernel', 'virtualisation', 'firmware', 'governor', 'clocksource', 'transparent_huge_pages', 'huge_pages',
+     'numa_balancing', 'gpu_driver', 'vulnerable', 'mitigations', 'cpu quota', 'MPI'), 'maintenance')
 
 
 class OtherWork(NamedTuple):

@@ -83,6 +83,9 @@ class Machine(Strict):
     governor: str | None = None
     mitigations: str | None = None
     clocksource: str | None = None
+    transparent_huge_pages: str | None = None   # always, madvise or never
+    huge_pages: str | None = None               # that are reserved, of the usual size
+    numa_balancing: str | None = None           # 0: off
     clock: Clock | None
     notes: tuple[str, ...] = ()
 

@@ -113,7 +113,7 @@ def _boosts(tree: Tree) -> bool:
 
 
 def kernel(tree: Tree, cpus: frozenset[int]) -> dict[str, str | None]:
-    """Return host name, release, governor, mitigations and clock source."""
+    """Return host name, release and settings of the kernel that change how fast a program is."""
     hostname = tree.text('proc/sys/kernel/hostname')
     release = tree.text('proc/sys/kernel/osrelease')
     if tree.real:
@@ -125,11 +125,21 @@ def kernel(tree: Tree, cpus: frozenset[int]) -> dict[str, str | None]:
         'governor': tree.text(f'{procfs.CPU}/cpu{min(cpus)}/cpufreq/scaling_governor'),
         'mitigations': _mitigations(tree),
         'clocksource': tree.text('sys/devices/system/clocksource/clocksource0/current_clocksource'),
+        'transparent_huge_pages': _transparent_huge_pages(tree),
+        'huge_pages': tree.text('proc/sys/vm/nr_hugepages'),
+        'numa_balancing': tree.text('proc/sys/kernel/numa_balancing'),
     }
     missing = [name for name, value in facts.items() if value in (None, 'unknown')]
     if missing:
         tree.unknown(f'{", ".join(missing)}: unknown, not shown by /proc and /sys')
     return facts
+
+
+def _transparent_huge_pages(tree: Tree) -> str | None:
+    """Return always, madvise or never: the one in brackets."""
+    choices = tree.text('sys/kernel/mm/transparent_hugepage/enabled') or ''
+    _, _, chosen = choices.partition('[')
+    return chosen.partition(']')[0] or None
 
 
 def _mitigations(tree: Tree) -> str | None:
