@@ -573,6 +573,14 @@ EVERYWHERE = [slower('Osu', 0, 'everything', 'fat, physical, virtual', 'network'
          for name, partition in (('Stream', 'virtual'), ('Npb', 'fat'), ('Hpcc', 'gpu')))],
       [slower('Hpl', 0, 'everything', ALL, 'memory', last_good=start(-1), first_slow=start(0))]],
      ['c3: compute clock 10 % slower', 'everything: memory 10 % slower']),
+    # a partition of old takes no new cell that names a node; a node's other part began with it, whatever nights were good elsewhere
+    ([[slower(name, 0, 'partition', 'fat', 'memory') for name in ('Npb', 'Hpcc')], *[[]] * 8, [slower('Stream', 0, 'node', 'c3', 'memory', partition='fat')]],
+     ['onebox:fat: memory 10 % slower', 'c3: memory 10 % slower']),
+    ([[]] * 10 + [[slower('Hpl', 10, 'node', 'c3', 'compute clock', last_good=start(9), first_slow=start(10), subsystem='compute')],
+                  [slower('Blocks', 5, 'node', 'c3', 'memory', first_slow=start(8))]], ['c3: compute clock 10 % slower']),
+    # a cell that calls another partition slow, too, is not of that one's incident
+    ([[slower('Osu', 0, 'partition', 'fat', 'network')], [slower('Imb', 1, 'partition', 'fat, virtual', 'network', partition='virtual')]],
+     ['onebox:fat: network 10 % slower', 'onebox:virtual: network 10 % slower']),
     # failures by kind and place
     ([[broken('Hpl', 'c7', reason='a node failed (job 1 on c7: NODE_FAIL)'), broken('Npb', 'c7', reason='exit code 9'), fine('Stream', 'c1'),
        cell('missing', 'Fio %part=x %nid=c7', 'rate')]], ['c7: Fio, Hpl, Npb, 3 cases: failed']),
@@ -634,7 +642,8 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 1, 'partition', 'virtual', 'memory')]], ['1 new', '', '2 new']),
     ([[SLOW], [fine('Stream', 'c1')], [slower('Hpl', 2, 'node', 'c3', 'memory')]], ['1 new', '', '1 also']),
     ([[SLOW], [fine('Stream', 'c1')], [slower('Stream', 2, 'node', 'c3', 'memory')], [fine('Stream', 'c3')]], ['1 new', '', '', '1 over']),
-    # a further drop; a deeper level without one, or one that is no lower, is none
+    ([[SLOW], *[[fine('Stream', 'c1')]] * 30, [slower('Npb', 31, 'node', 'c3', 'memory', first_slow=start(31))]], ['1 new', *[''] * 30, '1 also']),
+    # a further drop; also less than twice as deep, of a level that lasted; a deeper level without one, or one that is no lower, is none
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(3))]], ['1 new', '1 worse']),
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=75.0, detected=start(1))]], ['1 new', '']),       # two nights, one an outlier
     ([[SLOW], [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0)], [slower('Stream', 0, 'node', 'c3', 'memory', level=95.0, detected=start(2))]], ['1 new', '', '']),
@@ -644,6 +653,8 @@ SLOW = slower('Stream', 0, 'node', 'c3', 'memory')
     ([[slower('Stream', 0, 'node', 'c3', 'memory', level=93.0, detected=start(5))],
       [slower('Stream', 0, 'node', 'c3', 'memory', level=89.0, detected=start(6))],
       [slower('Stream', 0, 'node', 'c3', 'memory', level=80.0, detected=start(9))]], ['1 new', '', '1 worse']),       # its begin was put too early
+    ([[slower('Stream', 0, 'node', 'c3', 'memory', level=78.0)] for _ in range(9)] + [[slower('Stream', 0, 'node', 'c3', 'memory', level=60.0, detected=start(9))]],
+     ['1 new', *[''] * 8, '1 worse']),
     # another place tonight of a level that lasts; a cell that comes back while others last
     ([[slower('Stream', 0, 'partition', 'virtual', 'memory')], [SLOW]], ['1 new', '']),
     ([[SLOW, slower('Npb', 0, 'node', 'c3', 'memory')], [fine('Stream', 'c1'), slower('Npb', 0, 'node', 'c3', 'memory')], [slower('Stream', 2, 'node', 'c3', 'memory')]],

@@ -38,6 +38,8 @@ from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Cell, loss, names
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
 #: Slowdowns that begin within so long began together.
 TOGETHER_SECONDS = BEGAN_WITHIN.total_seconds()
+#: A level is settled so long after it was found.
+_SETTLED_SECONDS = 7 * 86400.0
 #: A share that is no further drop.
 _NEAR, _TENTH = 0.01, 0.1
 #: Words of cells whose fault is over.
@@ -225,16 +227,17 @@ def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
 def dropped_further(old: Fault, new: Fault, cell: Cell | None) -> bool:
     """Return whether a further drop of a fault was found: of the level, as one figure alone may be an outlier.
 
-    A level that was found some nights ago is still settling, and so is that of a further spell. ``cell``: None of
-    what is no cell."""
+    A level that was found less than a week ago is still settling, and so is that of a further spell. ``cell``:
+    None of what is no cell."""
     between_drops = new.detected - old.detected
     if not old.detected or between_drops < TOGETHER_SECONDS:
         return False
     now = new.loss
     if cell and cell.level:
         now = loss(cell, cell.level)
-    age = old.detected - old.since
-    settled = age >= TOGETHER_SECONDS and new.since <= old.detected
+    began_before = old.detected - old.since >= TOGETHER_SECONDS
+    lasted = old.measured - old.detected >= _SETTLED_SECONDS
+    settled = (began_before or lasted) and new.since <= old.detected
     return further(old.loss, now, settled, cell)
 
 

@@ -183,11 +183,16 @@ class Home:
         self.bad.append(bad)
         self.parts |= bad.parts
         self.checks.add(bad.check)
+        self.widen(bad)
         if bad.wide and not self.nodes:
-            self.partitions |= bad.partitions
             self.extents.add(bad.extent)
             self.wide_cells[bad.fault.partition].add(bad.name)
         self.span = _common(self.span, calendar.span(bad.fault, elsewhere=bool(self.nodes)))
+
+    def widen(self, bad: Bad) -> None:
+        """Note the partitions that a fault calls slow alike."""
+        if bad.wide and not self.nodes:
+            self.partitions |= bad.partitions
 
 
 def _common(one: Span, other: Span) -> Span:
@@ -208,8 +213,10 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
         home.drop = Span(calendar.before(drops[-1], DROP), drops[-1])
     for fault in others:
         home.span = _common(home.span, calendar.span(fault, of_node))
-    for name, fault in incident.left.items():
+    waits_for_node = bool(incident.nodes) and not incident.left
+    for fault in incident.faults.values() if waits_for_node else incident.left.values():
         home.parts |= _parts(fault, fault.blamed or incident.part)
+    for name, fault in incident.left.items():
         home.checks.add((fault.partition, fault.check))
         kind = fault.where.kind or incident.where.kind
         if kind in ('partition', 'everything'):
@@ -237,7 +244,8 @@ def belongs(bad: Bad, home: Home, calendar: Calendar) -> bool:
 
 
 def _same_place(bad: Bad, home: Home) -> bool:
-    """Return whether both are of one node, or of partitions that are slow alike.
+    """Return whether both are of one node, or of partitions that are slow alike: the cells of the home name the
+    fault's own one, or all are slow.
 
     Where the place of a cell is not known, it is with its check; or with the node on which alone it ran on its
     first night; or in a partition that FEW cells of its part name."""
@@ -246,7 +254,8 @@ def _same_place(bad: Bad, home: Home) -> bool:
     if home.nodes:
         return not bad.wide and _ran_there_alone(bad, home)
     if bad.wide and home.partitions:
-        return bool(bad.partitions & home.partitions) or _of_everything(bad.extent, home.extents)
+        alike = bad.partitions if bad.extent == 'everything' else {bad.fault.partition}
+        return bool(alike & home.partitions) or _of_everything(bad.extent, home.extents)
     if bad.check in home.checks:
         return True
     alike = home.wide_cells[bad.fault.partition]
@@ -408,6 +417,8 @@ def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -
             joins.append(bad)
         else:
             stays.append((bad, home))
+    for bad, home in stays:
+        home.widen(bad)
     for bad in sorted(joins, key=lambda bad: not (bad.node or bad.wide)):
         sets.take(bad, sets.best(bad))
     for bad, home in stays:
@@ -450,15 +461,20 @@ def _merge(sets: _Homes) -> None:
     for home in slowdowns:
         if not home.nodes or home.incident or home.listed:
             continue
-        wider = next((other for other in wide if _explains(other, home)), None)
+        wider = next((other for other in wide if _explains(other, home, sets.calendar)), None)
         if wider is not None:
             wider.bad += home.bad
             home.bad = []
 
 
-def _explains(wide: Home, node: Home) -> bool:
-    """Return whether a wide home has more cells than a node's in its partition and its part, begun together."""
-    if not wide.parts & node.parts or not wide.span.meets(node.span):
+def _explains(wide: Home, node: Home, calendar: Calendar) -> bool:
+    """Return whether a wide home, of the last nights, has more cells than a node's in its partition and its part,
+    begun together: then good nights on other nodes say something."""
+    tonight = node.bad[0].fault.measured
+    if wide.incident and wide.incident.since < calendar.before(tonight, DROP):
+        return False
+    began_together = all(wide.span.meets(calendar.span(bad.fault)) for bad in node.bad)
+    if not wide.parts & node.parts or not began_together:
         return False
     if any(bad.fault.partition not in wide.partitions for bad in node.bad):
         return False
