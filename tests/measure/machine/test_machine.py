@@ -113,6 +113,10 @@ def test_limits_of_cgroups(server, files, quota, cores, memory, available):
     assert (m.memory_bytes, m.memory_available_bytes, m.processor()['num_cpus']) == (memory, available, 2 * cores)
 
 
+def test_a_container_without_a_mark_is_named_as_systemd_names_it(server):
+    assert machine.detect(plant(server, {'run/systemd/container': 'lxc'})).container == 'lxc'
+
+
 def test_bare_chroot_knows_little_and_says_so(tmp_path):
     m = machine.detect(tmp_path)
     assert (m.kind, len(m.cpu_list), m.cores, m.llc_bytes, m.memory_bytes, m.clock) == ('unknown', 1, 1, None, None, None)
@@ -164,6 +168,19 @@ def test_a_name_counts_only_where_nothing_can_mask_it(server, vendor, name, fami
         'microarchitecture': name, 'vendor': vendor, 'family': family, 'simd': flags, 'kind': kind}), {})
     assert ('peak_flops' in found) == bool(expected) != bool('flop per cycle unknown' in ''.join(notes))
     assert not expected or found['peak_flops_core'].value == pytest.approx(3.8 * expected)
+
+
+def test_a_kernel_that_calls_the_threads_of_a_core_siblings_groups_them_too(server):
+    for file in list(server.rglob('core_cpus_list')):
+        file.rename(file.with_name('thread_siblings_list'))
+    assert counted(machine.detect(server)) == (8, 4, 2, 2, 2)
+
+
+@pytest.mark.parametrize('architecture, hertz', [('aarch64', 3.8e9), ('x86_64', None)])
+def test_a_driver_without_a_switch_hides_a_boost_on_x86_alone(server, architecture, hertz):
+    plant(server, {'proc/sys/kernel/arch': architecture, f'{CPU}/cpu0/cpufreq/scaling_driver': 'cppc_cpufreq'})
+    clock = machine.detect(server).clock
+    assert (clock and clock.hz) == hertz
 
 
 def test_the_operators_statement_wins(server):
