@@ -15,9 +15,8 @@ import pytest
 from conftest import TOP, shell
 from parity.base import reasons, submission
 from parity.judge.store.case_record import CaseRecord
-from parity.measure.machine import traffic
 from parity.measure.scheduler import command, placement, scheduled
-from parity.measure.scheduler.placement import Ran, Rank, RankLayout
+from parity.measure.scheduler.placement import Place, Ran, Rank, RankLayout
 from parity.site import identity
 
 NODE = TOP / 'jobs' / 'programs' / 'node.sh'
@@ -122,7 +121,7 @@ def test_a_node_names_its_hypervisor_and_the_nodes_of_its_job(tmp_path, programs
 
 RANK_SH = TOP / 'jobs' / 'programs' / 'rank.sh'
 #: Two sockets of two cores of two hardware threads.
-TOPOLOGY = {cpu: (cpu % 4, cpu % 2) for cpu in range(8)}
+TOPOLOGY = {cpu: Place(cpu % 4, cpu % 2) for cpu in range(8)}
 A0, A1, B0, B1 = ('a', {0, 4}), ('a', {1, 5}), ('b', {0, 4}), ('b', {1, 5})
 ALL = ('a', set(range(8)))
 
@@ -155,27 +154,6 @@ def test_each_launcher_is_asked_for_the_binding_and_the_order(binding, order):
     assert asked.keys() == identity.PLACING and all(asked.values())
     assert (asked['HYDRA_BINDING'], asked['HYDRA_MAPPING']) == (binding, 'core')
     assert {*asked} >= {variable for variables in placement.BOUND_BY.values() for variable in variables}
-
-
-NETWORKS = {'fast': {'interface': 'eth0'}, 'slow': {'interface': 'eth1'}, 'ib': {'interface': 'mlx5_0:1'}}
-DEV = '/proc/net/dev:Inter-|   Receive\n/proc/net/dev: face |bytes\n' + ''.join(
-    f'/proc/net/dev: {name:>5}: 7 1 0 0 0 0 0 0 {{{name}}} 2 0 0 0 0 0 0\n' for name in ('lo', 'eth0', 'eth1')
-) + '/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data:{ib}\n/sys/class/infiniband/x: no row\n'
-
-
-@pytest.mark.parametrize('chosen, went, least, why', [
-    ('slow', {'eth1': 10**9}, 10**9, ''), ('slow', {'eth0': 9 * 10**6, 'eth1': 5}, 0, ''), ('ib', {'ib': 250}, 1000, ''),
-    ('slow', {'eth0': 5 * 10**8}, 0, 'network slow: eth1 sent 0 bytes, eth0 (fast) 500000000'),
-    ('fast', {'eth0': 10**6, 'eth1': 10**8}, 0, 'network fast: eth0 sent 1000000 bytes, eth1 (slow) 100000000'),
-    ('slow', {'ib': 10**8, 'eth1': 5}, 0, 'network slow: eth1 sent 5 bytes, mlx5_0:1 (ib) 400000000'),
-    ('slow', {}, 0, 'network slow: eth1 sent 0 bytes, the ranks there 1 at least'),
-    ('slow', {'eth1': 900}, 1000, 'network slow: eth1 sent 900 bytes, the ranks there 1000 at least'),
-    ('slow', None, 0, 'network slow: the first node has no interface eth1 (there: none is known)')])
-def test_data_that_took_another_network(tmp_path, chosen, went, least, why):
-    for file, counts in ((traffic.BEFORE, {}), (traffic.AFTER, went)):
-        if went is not None:
-            (tmp_path / file).write_text(DEV.format(**dict.fromkeys(('lo', 'eth0', 'eth1', 'ib'), 0) | {'lo': 4} | counts))
-    assert traffic.problem(chosen, NETWORKS, traffic.counted(tmp_path), least) == why
 
 
 def test_two_ranks_on_one_device_are_named():

@@ -39,32 +39,41 @@ def answer(command: list[str], folder: Path | None = None) -> str:
     """Return the output of ``command``. SchedulerError with its complaint and exit code."""
     done = run(command, folder)
     if done.returncode:
-        said = ' '.join((done.stderr or done.stdout).split()) or 'no reason given'
-        raise SchedulerError(f'{command[0]}: {said}', done.returncode)
+        complaint = ' '.join((done.stderr or done.stdout).split())
+        raise SchedulerError(f'{command[0]}: {complaint or "no reason given"}', done.returncode)
     return done.stdout
 
 
 def run(command: list[str], folder: Path | None = None, seconds: int = SECONDS) -> subprocess.CompletedProcess:
     """Run ``command``. SchedulerError where it is missing, or does not end within ``seconds``."""
+    program = command[0]
     try:
         # other bytes than UTF-8 are replaced: qstat garbles every path with a letter beyond ASCII
         return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=seconds,
                               stdin=subprocess.DEVNULL, cwd=folder)
     except (FileNotFoundError, PermissionError):        # or a folder of PATH may not be entered
-        raise SchedulerError(f'{command[0]} is not on PATH: run this on a machine that can submit jobs') from None
+        raise SchedulerError(f'{program} is not on PATH: run this on a machine that can submit jobs') from None
     except subprocess.TimeoutExpired as err:
-        said = ' '.join((err.stderr or b'').decode(errors='replace').split())
-        raise SchedulerError(f'{command[0]} did not answer within {seconds} s: '
-                             f'{said or "check that its controller is up"}') from None
+        printed = (err.stderr or b'').decode(errors='replace')
+        complaint = ' '.join(printed.split()) or 'check that its controller is up'
+        raise SchedulerError(f'{program} did not answer within {seconds} s: {complaint}') from None
 
 
 def controller() -> str:
     """Return the batch system whose controller answers here at once: Slurm, PBS, or '' for none."""
-    for name, asked, sign in (('Slurm', ['scontrol', 'ping'], 'UP'), ('PBS', ['qstat', '-B'], 'Active')):
-        with contextlib.suppress(SchedulerError, OSError):
-            if sign in run(asked, seconds=_AT_ONCE).stdout:
-                return name
+    if _answers(['scontrol', 'ping'], 'UP'):
+        return 'Slurm'
+    if _answers(['qstat', '-B'], 'Active'):
+        return 'PBS'
     return ''
+
+
+def _answers(command: list[str], sign: str) -> bool:
+    """Return whether the command's output has the sign of a controller that is up."""
+    try:
+        return sign in run(command, seconds=_AT_ONCE).stdout
+    except (SchedulerError, OSError):
+        return False
 
 
 @dataclass(frozen=True)
@@ -84,17 +93,27 @@ class JobState:
 
 def job_phase(states: list[JobState]) -> tuple[str, int | None]:
     """Return the phase of a job from its elements, and the highest exit code once all have ended."""
-    phases = {s.phase for s in states}
-    if phases != {'ended'}:
-        return ('running' if 'running' in phases or 'ended' in phases else 'pending'), None
-    return 'ended', max((s.exit_code if s.exit_code is not None else INFRASTRUCTURE for s in states), default=OK)
+    phases = {state.phase for state in states}
+    if phases == {'ended'}:
+        codes = [INFRASTRUCTURE if state.exit_code is None else state.exit_code for state in states]
+        return 'ended', max(codes, default=OK)
+    if 'running' in phases or 'ended' in phases:
+        return 'running', None
+    return 'pending', None
+
+
+_TIME = re.compile(r'(?:(?P<days>\d+)-)?(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+)')
 
 
 def seconds(time: str) -> int | None:
     """Read `[days-][hours:]minutes:seconds`, or seconds, as both schedulers write a time; None for other text."""
-    found = re.fullmatch(r'(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)', time)
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups()) if found else (0, 0, 0, 0)
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest if found else None
+    match = _TIME.fullmatch(time)
+    if not match:
+        return None
+    part = {name: int(digits or 0) for name, digits in match.groupdict().items()}
+    hours = part['days'] * 24 + part['hours']
+    minutes = hours * 60 + part['minutes']
+    return minutes * 60 + part['seconds']
 
 
 #: In a job's stage directory while the scheduler has the job.
@@ -113,9 +132,12 @@ class Standing:
 def note_standing(job, waits: bool, reason: str = '') -> None:
     """Write down whether a job waits, where that has changed. A full disk is no reason to end it."""
     before = getattr(job, 'standing', None)
-    if before and (before.waits, before.reason) == (waits, reason):
-        return
-    job.standing = Standing(waits, before.since if before and before.waits == waits else time.time(), reason)
+    since = time.time()
+    if before and before.waits == waits:
+        if before.reason == reason:
+            return
+        since = before.since
+    job.standing = Standing(waits, since, reason)
     with contextlib.suppress(OSError):
         files.write(Path(job.workdir, FILE), json.dumps(asdict(job.standing)))
 
@@ -149,12 +171,23 @@ class Access:
 def read(scheduler: str, options: list[str]) -> Access:
     """Sort the options of a partition's `access` for ``scheduler`` (slurm, pbs; anything else has none)."""
     access = Access()
-    for option in options if scheduler in _WHERE else ():
-        said = {name: found[1].strip('\'"') for name, form in _WHERE[scheduler].items()
-                if (found := re.fullmatch(rf'(?:{form})\s*([^\s=-]\S*)', option))}
-        access.where |= said
+    if scheduler not in _WHERE:
+        return access
+    for option in options:
+        where = _where(scheduler, option)
+        access.where |= where
         if re.fullmatch(_EXCLUSIVE[scheduler], option):
             access.exclusive = option
-        elif not said:
+        elif not where:
             access.node.append(option)
     return access
+
+
+def _where(scheduler: str, option: str) -> dict[str, str]:
+    """Return the value of an option for where a job runs or who pays, by parity's name; {} for another option."""
+    values = {}
+    for name, form in _WHERE[scheduler].items():
+        match = re.fullmatch(rf'(?:{form})\s*([^\s=-]\S*)', option)
+        if match:
+            values[name] = match[1].strip('\'"')
+    return values

@@ -32,6 +32,8 @@ DELETED = '91'
 _ROUTED = '; a routing queue deletes a job that none of its queues takes'
 _NO_HISTORY = ('; once a job has ended, its exit code is known only where the server keeps a history '
                '(set server job_history_enable = True)')
+#: The line above the attributes of a job begins so.
+_TITLE = 'Job Id: '
 _HOLDS = {'u': 'its user', 'o': 'an operator', 's': 'PBS', 'p': 'a password that is wrong'}
 
 
@@ -46,27 +48,46 @@ def cancel(job: str) -> None:
 
 def folders() -> dict[str, str]:
     """Return the folder from which each job of this user was submitted, by id, of those that have not ended."""
-    jobs = answer(['qselect', '-u', getpass.getuser()]).split()
-    found = records(run(['qstat', '-f', '-w', *jobs]).stdout if jobs else '')      # some may have ended just now
-    return {name: re.sub(r'.*PBS_O_WORKDIR=([^,]*).*', r'\1', job.get('Variable_List', ''))
-            for name, job in found.items()}
+    ids = answer(['qselect', '-u', getpass.getuser()]).split()
+    if not ids:
+        return {}
+    printed = run(['qstat', '-f', '-w', *ids]).stdout      # some may have ended just now
+    by_id = {}
+    for name, job in records(printed).items():
+        _, variable, rest = job.get('Variable_List', '').rpartition('PBS_O_WORKDIR=')
+        if variable:
+            by_id[name] = rest.partition(',')[0]
+    return by_id
 
 
 def states(job: str) -> list[JobState]:
     """Ask for the job, or the elements of its array. Forgotten where PBS does not know it. Asks for text (-w):
     a backslash, a letter beyond ASCII, `inf` or `.5` breaks the JSON of OpenPBS 23.06."""
-    found = ''
-    for history in (['-x'], []):    # a server that keeps none complains of -x, prints nothing, and exits with 0
-        if 'Job Id:' in found:
-            break
-        try:
-            found = answer(['qstat', *history, '-t', '-f', '-w', job])
-        except SchedulerError as err:
-            if 'Unknown Job Id' in str(err):
-                raise Forgotten(f'{err}{_ROUTED if history else _NO_HISTORY}', err.exit_code) from None
-            if not history or 'history' not in str(err):
-                raise
-    return read(found)
+    try:
+        printed = answer(['qstat', '-x', '-t', '-f', '-w', job])
+    except SchedulerError as err:
+        if _is_unknown(err):
+            raise Forgotten(f'{err}{_ROUTED}', err.exit_code) from None
+        if 'history' not in str(err):
+            raise
+        printed = ''
+    if _TITLE not in printed:       # a server without a history complains of -x, prints nothing, and exits with 0
+        printed = _states_of_now(job)
+    return read(printed)
+
+
+def _states_of_now(job: str) -> str:
+    """Ask a server that keeps no history."""
+    try:
+        return answer(['qstat', '-t', '-f', '-w', job])
+    except SchedulerError as err:
+        if _is_unknown(err):
+            raise Forgotten(f'{err}{_NO_HISTORY}', err.exit_code) from None
+        raise
+
+
+def _is_unknown(err: SchedulerError) -> bool:
+    return 'Unknown Job Id' in str(err)
 
 
 def read(text: str) -> list[JobState]:
@@ -78,38 +99,59 @@ def read(text: str) -> list[JobState]:
     return [state(name, job) for name, job in (elements or jobs).items()]
 
 
-def records(text: str, title: str = 'Job Id: ') -> dict[str, dict[str, str]]:
+def records(text: str, title: str = _TITLE) -> dict[str, dict[str, str]]:
     """Read attributes by name: a line `TITLE: NAME`, then `    attribute = value`; a tab continues a value."""
-    blocks = re.split(f'^{title}', text.replace('\n\t', ''), flags=re.MULTILINE)[1:]
-    return {block.partition('\n')[0].strip(): dict(re.findall(r'^    (\S+) = (.*?) *$', block, re.MULTILINE))
-            for block in blocks}
+    blocks = re.split(f'^{title}', text.replace('\n\t', ''), flags=re.MULTILINE)
+    by_name = {}
+    for block in blocks[1:]:
+        name = block.partition('\n')[0].strip()
+        by_name[name] = dict(re.findall(r'^    (\S+) = (.*?) *$', block, re.MULTILINE))
+    return by_name
 
 
 def busy(job: dict[str, str]) -> list[str]:
     """Return the nodes of a running job: `exec_host` is HOST/SLOT*CPUS, joined by +."""
-    parts = job.get('exec_host', '').split('+') if job['job_state'] in _RUNNING else []
+    if job['job_state'] not in _RUNNING:
+        return []
+    parts = job.get('exec_host', '').split('+')
     return [part.partition('/')[0] for part in parts if part]
 
 
 def state(name: str, job: dict[str, str]) -> JobState:
     """Return the state of a job from its attributes."""
-    word, comment = job['job_state'], job.get('comment', '')
-    phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
-    return JobState(name, phase, word, _exit_code(job) if phase == 'ended' else None, _reason(name, phase, job),
-                 job.get('exec_host', ''), job.get('resources_used.walltime', ''),
-                 comment if phase == 'pending' and comment.startswith('Can Never Run') else '',
-                 _times(job) if phase != 'pending' else None)
+    phase = _phase(job['job_state'])
+    comment = job.get('comment', '')
+    never = phase == 'pending' and comment.startswith('Can Never Run')
+    return JobState(
+        id=name,
+        phase=phase,
+        word=job['job_state'],
+        exit_code=_exit_code(job) if phase == 'ended' else None,
+        reason=_reason(name, phase, job),
+        nodes=job.get('exec_host', ''),
+        elapsed=job.get('resources_used.walltime', ''),
+        never=comment if never else '',
+        times=None if phase == 'pending' else _times(job))
+
+
+def _phase(word: str) -> str:
+    if word in _PENDING:
+        return 'pending'
+    return 'running' if word in _RUNNING else 'ended'
 
 
 def _times(job: dict[str, str]) -> tuple[float, float] | None:
     """Return the seconds that a job waited and ran, by the server's clock where PBS counted no run time."""
-    submitted, began, ended = (_unix(job.get(key, '')) for key in ('ctime', 'stime', 'mtime'))
-    if None in (submitted, ended):
+    submitted = _unix(job.get('ctime', ''))
+    began = _unix(job.get('stime', ''))
+    ended = _unix(job.get('mtime', ''))
+    if submitted is None or ended is None:
         return None
     if 'exec_host' not in job or began is None:
         return ended - submitted, 0.0
-    ran = seconds(job.get('resources_used.walltime', ''))
-    return began - submitted, ended - began if ran is None else float(ran)
+    counted = seconds(job.get('resources_used.walltime', ''))
+    ran = ended - began if counted is None else float(counted)
+    return began - submitted, ran
 
 
 def _unix(text: str) -> float | None:
@@ -123,29 +165,48 @@ def _unix(text: str) -> float | None:
 def _reason(name: str, phase: str, job: dict[str, str]) -> str:
     """Return PBS's comment, or a reason of our own for a job that is held, or that never had a host."""
     comment = job.get('comment', '')
-    after = f'waits for {job["depend"]}' if 'depend' in job else ''
     if job['job_state'] == 'H':
-        held = ' and '.join(_HOLDS[letter] for letter in job.get('Hold_Types', '') if letter in _HOLDS)
-        why = f': {comment}' if 's' in job['Hold_Types'] and comment else ''       # others find an older comment
-        return after or (f'held by {held}{why}' if held else comment)
+        return _waits_for(job) or _held(job) or comment
     if phase == 'pending' and job.get('queue_type') == 'R':
         return f'in the routing queue {job["queue"]}: none of its queues takes it'
     if phase == 'ended' and 'exec_host' not in job:
         # an element may have run: PBS forgets it with its deleted array, or without a history
-        what = 'deleted, or its end is not known' if '[' in name else 'deleted before it ran'
-        queue = job.get('queue', '')
-        ends = f'{queue} is a reservation, and ends its jobs' if RESERVATION.fullmatch(queue) else ''
-        return '; '.join(filter(None, (what, comment or after or ends)))
+        deleted = 'deleted, or its end is not known' if '[' in name else 'deleted before it ran'
+        why = comment or _waits_for(job) or _of_a_reservation(job)
+        return f'{deleted}; {why}' if why else deleted
     return comment
+
+
+def _waits_for(job: dict[str, str]) -> str:
+    return f'waits for {job["depend"]}' if 'depend' in job else ''
+
+
+def _held(job: dict[str, str]) -> str:
+    """Return who holds a job; the comment of a job that PBS does not hold is older."""
+    types = job.get('Hold_Types', '')
+    holders = [_HOLDS[letter] for letter in types if letter in _HOLDS]
+    if not holders:
+        return ''
+    held = f'held by {" and ".join(holders)}'
+    comment = job.get('comment', '')
+    return f'{held}: {comment}' if comment and 's' in types else held
+
+
+def _of_a_reservation(job: dict[str, str]) -> str:
+    queue = job.get('queue', '')
+    return f'{queue} is a reservation, and ends its jobs' if RESERVATION.fullmatch(queue) else ''
 
 
 def _exit_code(job: dict[str, str]) -> int:
     """Return the job's own, or 4: PBS ended it (negative; -29: its time was over), it was deleted, or never ran. A
     lost element of an array has no host, and the Exit_status of another element."""
     status = int(job.get('Exit_status', -1))
-    if status < 0 or 'exec_host' not in job or (status == 0 and job.get('substate') == DELETED):
+    deleted = status == 0 and job.get('substate') == DELETED
+    if status < 0 or deleted or 'exec_host' not in job:
         return INFRASTRUCTURE
-    return SIGNAL + status - KILLED if status > KILLED else status
+    if status > KILLED:
+        return SIGNAL + status - KILLED
+    return status
 
 
 #: States in which a node takes jobs, now or when its jobs have ended.
@@ -171,6 +232,14 @@ class PbsNode:
     def is_available(self) -> bool:
         return self.states <= _AVAILABLE
 
+    def as_state(self) -> NodeState:
+        return NodeState(
+            name=self.name,
+            state=','.join(sorted(self.states)),
+            takes=self.is_available,
+            queues=(self.queue,) if self.queue else (),
+            reason=self.comment)
+
     def is_avail(self) -> bool:
         """Answer ReFrame 4.9."""
         return self.is_available
@@ -189,44 +258,65 @@ def _states(text: str) -> frozenset[str]:
 
 def hosts(text: str) -> list[PbsNode]:
     """Read the hosts that `pbsnodes -a` prints: a name, then lines `     attribute = value`."""
-    found: dict[str, PbsNode] = {}
+    by_name: dict[str, PbsNode] = {}
     for block in re.split(r'\n(?=\S)', text.strip('\n')):
         facts = dict(re.findall(r'^ +(\S+) = (.*)$', block, re.MULTILINE))
         if 'state' in facts:
-            resources = {key.partition('.')[2]: value for key, value in facts.items()
-                         if key.startswith('resources_available.')}
-            name = resources.get('host', block.split()[0])
-            found.setdefault(name, PbsNode(name, frozenset(facts['state'].replace(' ', '').split(',')),
-                                           facts.get('queue', ''), resources, facts.get('comment', ''),
-                                           tuple(re.findall(r'(\w+)\.', facts.get('resv', '')))))
-    return list(found.values())
+            node = _host(block.split()[0], facts)
+            by_name.setdefault(node.name, node)
+    return list(by_name.values())
+
+
+def _host(vnode: str, facts: dict[str, str]) -> PbsNode:
+    prefix = 'resources_available.'
+    resources = {name.removeprefix(prefix): value for name, value in facts.items() if name.startswith(prefix)}
+    states = facts['state'].replace(' ', '')
+    reserved = re.findall(r'(\w+)\.', facts.get('resv', ''))
+    return PbsNode(
+        name=resources.get('host', vnode),
+        states=frozenset(states.split(',')),
+        queue=facts.get('queue', ''),
+        resources=resources,
+        comment=facts.get('comment', ''),
+        reserved=tuple(reserved))
 
 
 def nodes(text: str = '') -> list[NodeState]:
     """Read the hosts of `pbsnodes -a`, which is asked for where no text is given."""
-    return [NodeState(node.name, ','.join(sorted(node.states)), node.is_available,
-                      (node.queue,) if node.queue else (), node.comment)
-            for node in hosts(text or answer(['pbsnodes', '-a']))]
+    found = hosts(text or answer(['pbsnodes', '-a']))
+    return [node.as_state() for node in found]
 
 
 def down(text: str) -> dict[str, str]:
     """Return the hosts of `pbsnodes` that the server cannot reach, with its comment or their state."""
-    return {node.name: node.comment.removeprefix('node down: ') or ', '.join(sorted(node.states))
-            for node in hosts(text) if node.states & _UNREACHABLE}
+    why = {}
+    for node in hosts(text):
+        if node.states & _UNREACHABLE:
+            why[node.name] = node.comment.removeprefix('node down: ') or ', '.join(sorted(node.states))
+    return why
 
 
 def left(nodes: list[PbsNode], queue: str, wanted: dict[str, str]) -> list[PbsNode]:
     """Return the nodes that can run a job of ``queue`` asking for ``wanted`` on each. A queue with nodes of its
     own uses no others."""
-    own = [node for node in nodes if queue and queue in (node.queue, *node.reserved)] \
-        or [n for n in nodes if not n.queue]
-    asked = {name: want for name, want in wanted.items() if name not in _OF_THE_JOB}
-    return [node for node in own if all(_offers(node.resources.get(name, ''), asked[name]) for name in asked)]
+    of_queue = [node for node in nodes if queue and queue in (node.queue, *node.reserved)]
+    if not of_queue:
+        of_queue = [node for node in nodes if not node.queue]
+    return [node for node in of_queue if _offers_all(node, wanted)]
+
+
+def _offers_all(node: PbsNode, wanted: dict[str, str]) -> bool:
+    for name, value in wanted.items():
+        if name not in _OF_THE_JOB and not _offers(node.resources.get(name, ''), value):
+            return False
+    return True
 
 
 def _offers(have: str, want: str) -> bool:
-    sizes = size(have), size(want)
-    return sizes[0] >= sizes[1] if None not in sizes else want.lower() in have.lower().split(',')
+    have_size, want_size = size(have), size(want)
+    if have_size is None or want_size is None:
+        return want.lower() in have.lower().split(',')
+    return have_size >= want_size
 
 
 def size(text: str) -> int | None:

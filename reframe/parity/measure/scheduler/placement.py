@@ -62,6 +62,12 @@ class RankLayout:
         """Return the most ranks on a node."""
         return -(-self.ranks // self.nodes)
 
+    def node_of(self, rank: int) -> int:
+        """Return the place of a rank's node among the nodes."""
+        if self.order == 'block':
+            return rank // self.ranks_per_node
+        return rank % self.nodes
+
 
 class Rank(NamedTuple):
     """One rank's own note: its number, its node, the CPUs it may run on, and the UUID of its GPU."""
@@ -72,17 +78,29 @@ class Rank(NamedTuple):
     device: str = ''                # 'unknown' where nothing tells, '' where the case has none
 
 
+class Place(NamedTuple):
+    """The core and the socket of a CPU, by their numbers on its node."""
+
+    core: int
+    socket: int
+
+
 class Ran(NamedTuple):
-    """The ranks of a job, the (core, socket) of each CPU of a node, and the CPUs that the job may use."""
+    """The ranks of a job, the place of each CPU of a node, and the CPUs that the job may use."""
 
     ranks: tuple[Rank, ...]
-    topology: dict[int, tuple[int, int]]
+    topology: dict[int, Place]
     allowed: frozenset[int] = frozenset()
 
     def as_records(self) -> list[dict]:
         """Return rank, node, CPUs and GPU for the results, in short form."""
-        return [{'rank': r.number, 'node': r.node, 'cpus': text.cpu_list(r.cpus),
-                 **({'device': r.device} if r.device else {})} for r in self.ranks]
+        records = []
+        for rank in self.ranks:
+            record = {'rank': rank.number, 'node': rank.node, 'cpus': text.cpu_list(rank.cpus)}
+            if rank.device:
+                record['device'] = rank.device
+            records.append(record)
+        return records
 
 
 def needs_node_file(partition) -> bool:
@@ -95,47 +113,66 @@ def needs_node_file(partition) -> bool:
 def variables(asked: RankLayout, node_file: bool = False) -> dict[str, str]:
     """Return the variables that ask every known launcher for this placement. For a node that a ``node_file`` names
     once, Open MPI assumes as many slots as cores: so it is given the number of ranks."""
-    found = {name: words.get(asked.binding) or words[asked.order] for name, words in _ASKED_BY.items()}
+    values = {}
+    for variable, words in _ASKED_BY.items():
+        values[variable] = words.get(asked.binding) or words[asked.order]
     if node_file and asked.order == 'block':
-        found.update(dict.fromkeys(_PER_NODE, f'ppr:{asked.ranks_per_node}:node'))
-    return found
+        values.update(dict.fromkeys(_PER_NODE, f'ppr:{asked.ranks_per_node}:node'))
+    return values
 
 
 def read(folder: Path) -> Ran:
     """Read the notes that a job's ranks wrote into ``folder``; any other file is no rank."""
-    notes = ((file.name, file.read_text(errors='replace').split()) for file in folder.glob('[0-9]*'))
-    ranks = sorted(Rank(int(name), words[1], text.cpus(words[2]), *words[3:]) for name, words in notes
-                   if len(words) in (3, 4) and words[0] == name and name.isdecimal())
-    topology, allowed = (file.read_text(errors='replace') if file.exists() else ''
-                         for file in (folder / 'topology', folder / 'allowed'))
-    # `lscpu -p=CPU,CORE,SOCKET`, and the line Cpus_allowed_list of /proc/self/status
-    rows = re.findall(r'^(\d+),(\d+),(\d*)$', topology, re.MULTILINE)
-    return Ran(tuple(ranks), {int(cpu): (int(core), int(socket or 0)) for cpu, core, socket in rows},
-               text.cpus(''.join(allowed.split()[-1:])))
+    ranks = []
+    for file in folder.glob('[0-9]*'):
+        words = file.read_text(errors='replace').split()
+        if file.name.isdecimal() and len(words) in (3, 4) and words[0] == file.name:
+            _, node, cpus, *device = words
+            ranks.append(Rank(int(file.name), node, text.cpus(cpus), *device))
+    return Ran(tuple(sorted(ranks)), _topology(folder / 'topology'), _allowed(folder / 'allowed'))
+
+
+def _topology(file: Path) -> dict[int, Place]:
+    """Read the output of `lscpu -p=CPU,CORE,SOCKET`."""
+    rows = re.findall(r'^(\d+),(\d+),(\d*)$', _text(file), re.MULTILINE)
+    return {int(cpu): Place(int(core), int(socket or 0)) for cpu, core, socket in rows}
+
+
+def _allowed(file: Path) -> frozenset[int]:
+    """Read the line Cpus_allowed_list of /proc/self/status."""
+    words = _text(file).split()
+    return text.cpus(words[-1]) if words else frozenset()
+
+
+def _text(file: Path) -> str:
+    return file.read_text(errors='replace') if file.exists() else ''
 
 
 def problem(asked: RankLayout, ran: Ran) -> str:
     """Say how the job ran elsewhere than asked; '' where it did not."""
-    if [r.number for r in ran.ranks] != list(range(asked.ranks)):
-        return f'{len(ran.ranks)} of {counted(asked.ranks, "rank")} noted where they ran'
-    counts = Counter(r.node for r in ran.ranks)
-    if len(counts) != asked.nodes:
-        return f'ran on {counted(len(counts), "node")} ({", ".join(counts)}), asked for {asked.nodes}'
-    if max(counts.values()) > asked.ranks_per_node:
-        return (f'{counted(max(counts.values()), "rank")} on one node, asked for {asked.ranks_per_node}: '
-                f'{dict(counts)}')
-    nodes = list(counts)
+    numbers = [rank.number for rank in ran.ranks]
+    if numbers != list(range(asked.ranks)):
+        return f'{len(numbers)} of {counted(asked.ranks, "rank")} noted where they ran'
+    ranks_on = Counter(rank.node for rank in ran.ranks)
+    nodes = list(ranks_on)
+    if len(nodes) != asked.nodes:
+        return f'ran on {counted(len(nodes), "node")} ({", ".join(nodes)}), asked for {asked.nodes}'
+    most = max(ranks_on.values())
+    if most > asked.ranks_per_node:
+        return f'{counted(most, "rank")} on one node, asked for {asked.ranks_per_node}: {dict(ranks_on)}'
     for rank in ran.ranks:
-        place = rank.number // asked.ranks_per_node if asked.order == 'block' else rank.number % asked.nodes
-        if rank.node != nodes[place]:
+        if rank.node != nodes[asked.node_of(rank.number)]:
             return f'rank {rank.number} is on {rank.node}: not in {asked.order} order'
     return _binding(asked.binding, ran) or _shared_device(ran)
 
 
 def _shared_device(ran: Ran) -> str:
-    seen = {}
+    first_on = {}
     for rank in ran.ranks:
-        if rank.device not in ('', 'unknown') and (other := seen.setdefault(rank.device, rank)) is not rank:
+        if rank.device in ('', 'unknown'):
+            continue
+        other = first_on.setdefault(rank.device, rank)
+        if other is not rank:
             return f'ranks {other.number} and {rank.number} are on one device of {rank.node}: {rank.device}'
     return ''
 
@@ -143,17 +180,36 @@ def _shared_device(ran: Ran) -> str:
 def _binding(binding: str, ran: Ran) -> str:
     if not ran.topology or not ran.allowed:
         return 'the node did not tell its cores: the binding is not known'
-    sockets = Counter(ran.topology[cpu][1] for cpu in ran.allowed if cpu in ran.topology)
-    least = {'core': 1, 'socket': min(sockets.values(), default=0), 'none': len(ran.allowed)}[binding]
-    taken = Counter()
+    least = _least_cpus(binding, ran)
     for rank in ran.ranks:
         may = f'rank {rank.number} may run on CPUs {text.cpu_list(rank.cpus)}'
         if len(rank.cpus) < least:
             return f'{may} only: not bound to {binding}'
-        if binding != 'none':
-            held = {ran.topology.get(cpu, (-1, -1))[BINDINGS.index(binding)] for cpu in rank.cpus}
-            if len(held) != 1:
-                return f'{may}: not bound to one {binding}'
-            taken[(rank.node, *held)] += 1
-    (node, core), count = max(taken.items(), key=lambda item: item[1], default=(('', 0), 0))
-    return f'{count} ranks are bound to core {core} of {node}' if binding == 'core' and count > 1 else ''
+        if binding != 'none' and len(_parts(binding, rank, ran)) != 1:
+            return f'{may}: not bound to one {binding}'
+    return _shared_core(ran) if binding == 'core' else ''
+
+
+def _least_cpus(binding: str, ran: Ran) -> int:
+    """Return the fewest CPUs on which a rank runs that is bound in this way."""
+    if binding == 'core':
+        return 1
+    if binding == 'none':
+        return len(ran.allowed)
+    cpus_of = Counter(ran.topology[cpu].socket for cpu in ran.allowed if cpu in ran.topology)
+    return min(cpus_of.values(), default=0)
+
+
+def _parts(binding: str, rank: Rank, ran: Ran) -> set[int]:
+    """Return the cores, or the sockets, on which a rank may run; -1 for a CPU that the node does not list."""
+    places = [ran.topology.get(cpu, Place(-1, -1)) for cpu in rank.cpus]
+    return {getattr(place, binding) for place in places}
+
+
+def _shared_core(ran: Ran) -> str:
+    """Say which core has several ranks, each bound to one core; '' where none has."""
+    ranks_on = Counter((rank.node, *_parts('core', rank, ran)) for rank in ran.ranks)
+    if not ranks_on:
+        return ''
+    (node, core), count = ranks_on.most_common(1)[0]
+    return f'{count} ranks are bound to core {core} of {node}' if count > 1 else ''

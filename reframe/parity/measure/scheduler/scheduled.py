@@ -10,6 +10,7 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from parity.base.reasons import WINDOW_ENDED, Kind
 from parity.judge.store.case_record import JobTimes
@@ -42,12 +43,24 @@ NODE = 'node.txt'
 _NOTE_CODE = 'parity_ended=$?; (exit $parity_ended)'
 _END_WITH_CODE = '(exit $((parity_ended ? parity_ended : $?)))'
 
+
+class End(NamedTuple):
+    """The end that something other than the program made of a job."""
+
+    kind: Kind
+    words: str
+
+
 #: Slurm's words for a job that something other than the program ended (sacct(1), JOB STATE CODES).
 _ENDED = {
-    'TIMEOUT': (Kind.LIMIT, 'time limit reached'), 'DEADLINE': (Kind.LIMIT, 'deadline reached'),
-    'OUT_OF_MEMORY': (Kind.LIMIT, 'memory exceeded'), 'NODE_FAIL': (Kind.NODE, 'a node failed'),
-    'BOOT_FAIL': (Kind.NODE, 'a node did not start'), 'PREEMPTED': (Kind.NONE, 'preempted by another job'),
-    'CANCELLED': (Kind.CANCELLED, 'cancelled'), 'REVOKED': (Kind.CANCELLED, 'cancelled by a sibling'),
+    'TIMEOUT': End(Kind.LIMIT, 'time limit reached'),
+    'DEADLINE': End(Kind.LIMIT, 'deadline reached'),
+    'OUT_OF_MEMORY': End(Kind.LIMIT, 'memory exceeded'),
+    'NODE_FAIL': End(Kind.NODE, 'a node failed'),
+    'BOOT_FAIL': End(Kind.NODE, 'a node did not start'),
+    'PREEMPTED': End(Kind.NONE, 'preempted by another job'),
+    'CANCELLED': End(Kind.CANCELLED, 'cancelled'),
+    'REVOKED': End(Kind.CANCELLED, 'cancelled by a sibling'),
 }
 #: Complaints of srun and slurmstepd about a step that ended so, although the job went on.
 _OF_A_STEP = {
@@ -56,9 +69,12 @@ _OF_A_STEP = {
 }
 #: The same of PBS (JOB_EXEC_KILL_* of its job.h).
 _ENDED_BY_PBS = {
-    -24: (Kind.NONE, 'more cores used than asked for'), -25: (Kind.NONE, 'more cores used than asked for'),
-    -26: (Kind.LIMIT, 'virtual memory exceeded'), -27: _ENDED['OUT_OF_MEMORY'],
-    -28: (Kind.LIMIT, 'CPU time limit reached'), -29: _ENDED['TIMEOUT'],
+    -24: End(Kind.NONE, 'more cores used than asked for'),
+    -25: End(Kind.NONE, 'more cores used than asked for'),
+    -26: End(Kind.LIMIT, 'virtual memory exceeded'),
+    -27: _ENDED['OUT_OF_MEMORY'],
+    -28: End(Kind.LIMIT, 'CPU time limit reached'),
+    -29: _ENDED['TIMEOUT'],
 }
 
 
@@ -96,13 +112,22 @@ def begin(case) -> None:
         case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
     job.options = [*job.options, _NEVER_AGAIN[scheduler]]
     job.record = case.parity
+    _limit_wait(case)
+
+
+def _limit_wait(case) -> None:
+    """Set the longest wait of a case in the queue: its own, the partition's, and the end of the night's window."""
     if case.max_pending_time is None:
         case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
-    if until := float(os.environ.get(UNTIL, 0)):
-        if (left := until - time.time()) <= 0:
-            case.skip_case(f'{WINDOW_ENDED} before its job started: it is left for the next night', Kind.WINDOW)
-        if left < case.max_pending_time:        # ReFrame reads a time as seconds
-            case.max_pending_time, case.parity.until_unix = left, until
+    until = float(os.environ.get(UNTIL, 0))
+    if not until:
+        return
+    left = until - time.time()
+    if left <= 0:
+        case.skip_case(f'{WINDOW_ENDED} before its job started: it is left for the next night', Kind.WINDOW)
+    if left < case.max_pending_time:        # ReFrame reads a time as seconds
+        case.max_pending_time = left
+        case.parity.until_unix = until
 
 
 def begun(job) -> bool:
@@ -110,21 +135,27 @@ def begun(job) -> bool:
     return os.path.exists(os.path.join(job.workdir, NODE))
 
 
-def overdue(job) -> tuple[Kind, str] | None:
-    """Return the kind and the reason of a job that has outlived its longest wait, or its time limit, by GRACE."""
-    now, standing = time.time(), job.standing
-    if standing.waits:
-        kind, what, limit, lived = Kind.CANCELLED, WAITED, job.max_pending_time, now - job.submit_time
+def overdue(job) -> End | None:
+    """Return the end of a job that has outlived its longest wait, or its time limit, by GRACE."""
+    now = time.time()
+    if job.standing.waits:
+        end = End(Kind.CANCELLED, WAITED)
+        limit = job.max_pending_time
+        lived = now - job.submit_time
     else:
-        kind, what, limit, lived = Kind.LIMIT, 'time limit reached', job.time_limit, now - standing.since
+        end = _ENDED['TIMEOUT']
+        limit = job.time_limit
+        lived = now - job.standing.since
     if not limit or lived < limit + GRACE:
         return None
-    return kind, f'{what}, {limit:g} s: job {job.jobid} had not ended after {lived:.0f} s'
+    return End(end.kind, f'{end.words}, {limit:g} s: job {job.jobid} had not ended after {lived:.0f} s')
 
 
 def nodes(case) -> int:
     """Return the number of nodes that a case needs."""
-    return -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
+    tasks = case.num_tasks or 1
+    tasks_per_node = case.num_tasks_per_node or 1
+    return -(-tasks // tasks_per_node)
 
 
 def note_times(job, times: tuple[float, float] | None) -> None:
@@ -134,13 +165,16 @@ def note_times(job, times: tuple[float, float] | None) -> None:
     if record is None:
         return
     if times:
-        waited, ran = times[0] + getattr(job, 'refused_for', 0.0), times[1]
+        waited, ran = times
+        waited += getattr(job, 'refused_for', 0.0)
     else:
         try:
-            began, ended = (Path(job.workdir, name).stat().st_mtime for name in (NODE, job.stdout))
+            began = Path(job.workdir, NODE).stat().st_mtime
+            ended = Path(job.workdir, job.stdout).stat().st_mtime
         except OSError:
             return
-        waited, ran = began - job.submit_time, ended - began
+        waited = began - job.submit_time
+        ran = ended - began
     record.job = JobTimes(job.submit_time, waited_s=max(0.0, waited), ran_s=max(0.0, ran))
 
 
@@ -150,7 +184,12 @@ def node_report(stagedir: str) -> dict[str, str]:
         lines = Path(stagedir, NODE).read_text(errors='replace').splitlines()
     except OSError:
         return {}
-    return {key: value.strip() for key, _, value in (line.partition(':') for line in lines) if value}
+    facts = {}
+    for line in lines:
+        name, _, value = line.partition(':')
+        if value:
+            facts[name] = value.strip()
+    return facts
 
 
 def node(stagedir: str) -> dict[str, str]:
@@ -165,47 +204,83 @@ def ended(job, complaints: str = '') -> tuple[Kind, str]:
     words = [word for word in str(job.state or '').split(',') if word in _ENDED]
     words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
     if words[:1] == ['CANCELLED'] and not job.nodelist:     # by ReFrame, which does not say why
-        longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
-        how = ', Reason '.join(filter(None, ('CANCELLED', _waited_for(job))))
-        return Kind.CANCELLED, f'cancelled while it waited in the queue{longest} (job {job.jobid}: {how})'
+        return Kind.CANCELLED, _cancelled_in_queue(job)
     record = getattr(job, 'pbs', {})        # parity.measure.rfm.queues
-    status = int(record.get('Exit_status', 0))
-    word = f'Exit_status {status}'
     if words:
-        (kind, what), word = _ENDED[words[0]], words[0]
-        if word in slurm.BLAMED and (more := slurm.blame(job.jobid, word, ','.join(job.nodelist or []))):
-            word += f' {more}' if more.startswith('by ') else f'; {more}'
-    elif record.get('substate') == pbs.DELETED:
-        (kind, what), word = _ENDED['CANCELLED'], record.get('comment') or word
-    elif status < 0:
-        kind, what = _ENDED_BY_PBS.get(status, (Kind.NONE, 'PBS could not run it'))
-    elif status > pbs.KILLED:
-        kind, what = Kind.NONE, f'ended by signal {status - pbs.KILLED}'
+        end = _ENDED[words[0]]
+        evidence = _of_slurm(job, words[0])
     else:
+        end = _ended_by_pbs(record)
+        evidence = _of_pbs(record)
+    if end is None:
         return Kind.NONE, ''
-    on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
-    limit = _limit(job, record) if (kind, what) == _ENDED['TIMEOUT'] else ''
-    return kind, f'{what}{limit} (job {job.jobid}{on}: {word})'
+    limit = _limit(job, record) if end == _ENDED['TIMEOUT'] else ''
+    on_nodes = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
+    return end.kind, f'{end.words}{limit} (job {job.jobid}{on_nodes}: {evidence})'
+
+
+def _cancelled_in_queue(job) -> str:
+    longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
+    reason = _waited_for(job)
+    evidence = f'CANCELLED, Reason {reason}' if reason else 'CANCELLED'
+    return f'cancelled while it waited in the queue{longest} (job {job.jobid}: {evidence})'
+
+
+def _of_slurm(job, word: str) -> str:
+    """Return Slurm's word for the end of a job, and who or what is to blame."""
+    if word not in slurm.BLAMED:
+        return word
+    blame = slurm.blame(job.jobid, word, ','.join(job.nodelist or []))
+    if not blame:
+        return word
+    return f'{word} {blame}' if blame.startswith('by ') else f'{word}; {blame}'
+
+
+def _ended_by_pbs(record: dict[str, str]) -> End | None:
+    """Return the end that PBS made of a job; None where it made none."""
+    status = int(record.get('Exit_status', 0))
+    if record.get('substate') == pbs.DELETED:
+        return _ENDED['CANCELLED']
+    if status < 0:
+        return _ENDED_BY_PBS.get(status, End(Kind.NONE, 'PBS could not run it'))
+    if status > pbs.KILLED:
+        return End(Kind.NONE, f'ended by signal {status - pbs.KILLED}')
+    return None
+
+
+def _of_pbs(record: dict[str, str]) -> str:
+    """Return PBS's words for the end of a job."""
+    if record.get('substate') == pbs.DELETED and record.get('comment'):
+        return record['comment']
+    return f'Exit_status {int(record.get("Exit_status", 0))}'
 
 
 def _limit(job, record: dict[str, str]) -> str:
     """Return the time that a job had; a hook of PBS may have cut what was asked for."""
     asked = job.time_limit or 0
     given = command.seconds(record.get('Resource_List.walltime', '')) or asked
-    return f', {given:g} s{f" of {asked:g} s asked for" if given < asked else ""}' if given else ''
+    if not given:
+        return ''
+    cut = f' of {asked:g} s asked for' if given < asked else ''
+    return f', {given:g} s{cut}'
 
 
 def signalled(job) -> str:
     """Say which signal ended the program; '' where none did. A shell ends with 128 and the signal's number."""
+    number = getattr(job, 'signal', None)
     code = job.exitcode or 0
-    number = getattr(job, 'signal', None) or (code - 128 if 128 < code <= 128 + signal.NSIG else 0)
-    return f'ended by signal {number} ({signal.strsignal(number) or "unknown"})' if number else ''
+    if not number and 128 < code <= 128 + signal.NSIG:
+        number = code - 128
+    if not number:
+        return ''
+    name = signal.strsignal(number) or 'unknown'
+    return f'ended by signal {number} ({name})'
 
 
 def no_output(job, stagedir: str) -> str:
     """Say why a job that has ended may have left no output."""
-    on = f' of {", ".join(job.nodelist)}' if job.nodelist else ''
-    return (f'a node{on} was gone before it wrote any, or does not see {stagedir} '
+    nodes = f' of {", ".join(job.nodelist)}' if job.nodelist else ''
+    return (f'a node{nodes} was gone before it wrote any, or does not see {stagedir} '
             '(results must be in a folder that all nodes share: PARITY_RESULTS)')
 
 
@@ -215,7 +290,10 @@ def _waited_for(job) -> str:
     if standing and standing.waits and standing.reason:
         return standing.reason
     try:
-        words = command.run(['sacct', '-n', '-X', '-P', '-j', job.jobid, '-o', 'Reason']).stdout.split()
+        printed = command.run(['sacct', '-n', '-X', '-P', '-j', job.jobid, '-o', 'Reason']).stdout
     except command.SchedulerError:
         return ''
-    return next((word for word in words if word not in ('None', 'Unknown')), '')
+    for word in printed.split():
+        if word not in ('None', 'Unknown'):
+            return word
+    return ''

@@ -7,7 +7,7 @@ import os
 import pwd
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE, OK
@@ -31,9 +31,10 @@ ENDED = {'COMPLETED', 'FAILED', 'TIMEOUT', 'DEADLINE', 'OUT_OF_MEMORY', 'NODE_FA
 #: Ends of which an administrator or a node is the cause.
 BLAMED = {'CANCELLED', 'NODE_FAIL', 'BOOT_FAIL'}
 #: Reasons that no waiting mends (squeue(1), JOB REASON CODES); a site's accounts and QOS stand in whole sentences.
-_NEVER = re.compile('(?:BadConstraints|Partition(?:Config|NodeLimit|TimeLimit)|DependencyNeverSatisfied|'
-                    'InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|ReservationDeleted)$|'
-                    "Job's[ _](?:account|QOS)[ _]not[ _]permitted")
+_NEVER = re.compile(r'''
+    (?: BadConstraints | PartitionConfig | PartitionNodeLimit | PartitionTimeLimit | DependencyNeverSatisfied
+      | InvalidAccount | InvalidQOS | AccountNotAllowed | QOSNotAllowed | ReservationDeleted ) $
+    | Job's[ _] (?:account|QOS) [ _]not[ _]permitted''', re.VERBOSE)
 #: Slurm's own in place of a signal.
 _NOT_STARTED = '53'
 _NO_FOLDER = 'its folder, or that of its output, is not on the node'
@@ -45,21 +46,24 @@ _ID = re.compile(r'^ *([0-9]+(?:;[\w.-]+)?) *$', re.MULTILINE)
 
 def submit(script: Path) -> str:
     """Submit ``script``, and return the job's id."""
-    said = answer(['sbatch', '--parsable', script.name], script.parent)
-    if not (found := _ID.findall(said)):
-        raise SchedulerError(f'sbatch printed no id of a job: {" ".join(said.split())}; a wrapper must print what '
-                             'sbatch --parsable prints')
-    return found[-1]
+    printed = answer(['sbatch', '--parsable', script.name], script.parent)
+    ids = _ID.findall(printed)
+    if not ids:
+        raise SchedulerError(f'sbatch printed no id of a job: {" ".join(printed.split())}; a wrapper must print '
+                             'what sbatch --parsable prints')
+    return ids[-1]
 
 
 def cancel(job: str) -> None:
-    answer(_asked('scancel', job))
+    answer(_about('scancel', job))
 
 
-def _asked(program: str, job: str, *options: str) -> list[str]:
+def _about(program: str, job: str, *options: str) -> list[str]:
     """Return a command about a job, which is asked of the job's own cluster."""
     number, _, cluster = job.partition(';')
-    return [program, *(['-M', cluster] if cluster else []), *options, number]
+    if cluster:
+        options = ('-M', cluster, *options)
+    return [program, *options, number]
 
 
 def folders() -> dict[str, str]:
@@ -68,59 +72,118 @@ def folders() -> dict[str, str]:
     return dict(line.split('|', 1) for line in lines if '|' in line)
 
 
+@dataclass(frozen=True)
+class _Record:
+    """A job as Slurm prints it. The fields are those of sacct, in this order."""
+
+    name: str
+    word: str
+    exit_code: str
+    reason: str
+    nodes: str
+    elapsed: str
+    submitted: str
+    began: str
+    ended: str
+
+
+#: The fields of a _Record by sacct's names.
+_SACCT_FIELDS = ('JobID', 'State', 'ExitCode', 'Reason', 'NodeList', 'Elapsed', 'Submit', 'Start', 'End')
+#: The same by those of scontrol, from the exit code on.
+_SCONTROL_FIELDS = ('ExitCode', 'Reason', 'NodeList', 'RunTime', 'SubmitTime', 'StartTime', 'EndTime')
+
+
 def states(job: str) -> list[JobState]:
     """Ask the controller, which forgets, else the accounting, for the job or the elements of its array.
 
     Forgotten also where only the accounting knows a job, and not its end: a killed controller lost the job."""
     try:
-        said = answer(_asked('scontrol', job, '--oneliner', 'show', 'job'))
-        # SubmitLine= (25.11) may have several lines
-        return _blamed(job, [_controller(line) for line in said.splitlines() if line.startswith('JobId=')])
+        printed = answer(_about('scontrol', job, '--oneliner', 'show', 'job'))
     except SchedulerError as err:
-        unknown = 'Invalid job id' in str(err)
-        fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
-        try:
-            lines = answer(_asked('sacct', job, '-n', '-P', '-X', '-o', fields, '-j')).splitlines()
-        except SchedulerError:
-            if not unknown:
-                raise
-            lines = []
-        told = [line.split('|') for line in lines if line.count('|') == fields.count(',')]
-        found = [_state(name, word.split()[0], *said) for name, word, *said in told]
-        if found and not (unknown and any(each.phase != 'ended' for each in found)):
-            return _blamed(job, found)
-        raise (Forgotten(str(err), err.exit_code) if unknown else err) from None
+        return _blamed(job, _accounted(job, err))
+    # SubmitLine= (25.11) may have several lines
+    lines = [line for line in printed.splitlines() if line.startswith('JobId=')]
+    return _blamed(job, [_state(_of_controller(line)) for line in lines])
 
 
-def _blamed(job: str, found: list[JobState]) -> list[JobState]:
+def _accounted(job: str, refusal: SchedulerError) -> list[JobState]:
+    """Ask the accounting for a job, where the controller refused to tell."""
+    is_unknown = 'Invalid job id' in str(refusal)
+    try:
+        printed = answer(_about('sacct', job, '-n', '-P', '-X', '-o', ','.join(_SACCT_FIELDS), '-j'))
+    except SchedulerError:
+        if not is_unknown:
+            raise
+        printed = ''
+    states = []
+    for line in printed.splitlines():
+        fields = line.split('|')
+        if len(fields) == len(_SACCT_FIELDS):
+            states.append(_state(_Record(*fields)))
+    if states and not is_unknown:
+        return states
+    if states and all(state.phase == 'ended' for state in states):
+        return states
+    if is_unknown:
+        raise Forgotten(str(refusal), refusal.exit_code)
+    raise refusal
+
+
+def _blamed(job: str, states: list[JobState]) -> list[JobState]:
     """Return the state of a single job with what `blame` adds to its reason."""
-    if len(found) == 1 and found[0].word in BLAMED:
-        more = blame(job, found[0].word, found[0].nodes)
-        return [replace(found[0], reason='; '.join(filter(None, (found[0].reason, more))))]
-    return found
+    if len(states) != 1 or states[0].word not in BLAMED:
+        return states
+    state = states[0]
+    reasons = [state.reason, blame(job, state.word, state.nodes)]
+    return [replace(state, reason='; '.join(filter(None, reasons)))]
 
 
-def _controller(line: str) -> JobState:
+def _of_controller(line: str) -> _Record:
     """Read a job by its own keys: its name comes before UserId; what else its user wrote comes behind them."""
-    name = re.match(r'JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\S+))?', line)
-    facts = dict(reversed(re.findall(r'(\w+)=(\S*)', line.partition(' UserId=')[2])))
-    keys = ('ExitCode', 'Reason', 'NodeList', 'RunTime', 'SubmitTime', 'StartTime', 'EndTime')
-    return _state(f'{name[2]}_{name[3]}' if name[2] else name[1], facts['JobState'],
-                  *(facts.get(key, '') for key in keys))
+    match = re.match(r'JobId=(?P<id>\d+)(?: ArrayJobId=(?P<array>\d+) ArrayTaskId=(?P<task>\S+))?', line)
+    name = f'{match["array"]}_{match["task"]}' if match['array'] else match['id']
+    pairs = re.findall(r'(\w+)=(\S*)', line.partition(' UserId=')[2])
+    facts = dict(reversed(pairs))       # of a key given twice the first counts
+    return _Record(name, facts['JobState'], *(facts.get(field, '') for field in _SCONTROL_FIELDS))
 
 
-def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> JobState:
-    """Return the state of a job; ``at`` are the times of its submission, start and end."""
-    phase = 'pending' if word in PENDING else 'ended' if word in ENDED else 'running'
-    reason = _NO_FOLDER if code == f'0:{_NOT_STARTED}' else reason
-    reason, nodes = ('' if text in ('None', '(null)', 'None assigned') else text for text in (reason, nodes))
-    never = f'{reason}: no waiting mends it' if phase == 'pending' and never_starts(reason) else ''
-    # a job that was cancelled in the queue may have no start
-    ran, (submitted, began, ended) = seconds(elapsed), map(_unix, at)
-    known = phase != 'pending' and None not in (ran, submitted, began or ended)
-    times = ((began or ended) - submitted, float(ran)) if known else None
-    ended_with = _exit_code(word, code) if phase == 'ended' else None
-    return JobState(name, phase, word, ended_with, reason, nodes, elapsed, never, times)
+def _state(record: _Record) -> JobState:
+    """Return the state of a job."""
+    word = record.word.split()[0]       # sacct: CANCELLED by 1000
+    phase = _phase(word)
+    reason = _NO_FOLDER if record.exit_code == f'0:{_NOT_STARTED}' else _stated(record.reason)
+    is_hopeless = phase == 'pending' and never_starts(reason)
+    return JobState(
+        id=record.name,
+        phase=phase,
+        word=word,
+        exit_code=_exit_code(word, record.exit_code) if phase == 'ended' else None,
+        reason=reason,
+        nodes=_stated(record.nodes),
+        elapsed=record.elapsed,
+        never=f'{reason}: no waiting mends it' if is_hopeless else '',
+        times=None if phase == 'pending' else _times(record))
+
+
+def _phase(word: str) -> str:
+    if word in PENDING:
+        return 'pending'
+    return 'ended' if word in ENDED else 'running'
+
+
+def _stated(text: str) -> str:
+    """Return a field of Slurm; '' where it says that there is nothing."""
+    return '' if text in ('None', '(null)', 'None assigned') else text
+
+
+def _times(record: _Record) -> tuple[float, float] | None:
+    """Return the seconds that a job waited and ran. One that was cancelled in the queue may have no start."""
+    submitted = _unix(record.submitted)
+    left_the_queue = _unix(record.began) or _unix(record.ended)
+    ran = seconds(record.elapsed)
+    if submitted is None or left_the_queue is None or ran is None:
+        return None
+    return left_the_queue - submitted, float(ran)
 
 
 def never_starts(reason: str) -> bool:
@@ -129,17 +192,25 @@ def never_starts(reason: str) -> bool:
 
 def blame(job: str, word: str, names: str) -> str:
     """Return who cancelled a job, if another user did, and why its nodes take no jobs."""
-    found = []
+    reasons = []
     with suppress(SchedulerError):
         if word == 'CANCELLED':
-            said = run(_asked('sacct', job, '-n', '-X', '-P', '-o', 'State', '-j')).stdout
-            found += [f'by {_user(int(uid))}' for uid in re.findall(r'CANCELLED by (\d+)', said)[:1]
-                      if int(uid) != os.getuid()]
+            reasons += _cancelled_by(job)
         if names:
-            shown = nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node', names]))
-            found += [f'{node.name} is {node.state}: {node.reason}' for node in shown
-                      if not node.takes and node.reason]
-    return '; '.join(found)
+            printed = answer(['scontrol', '-a', '--oneliner', 'show', 'node', names])
+            for node in nodes(printed):
+                if node.reason and not node.takes:
+                    reasons.append(f'{node.name} is {node.state}: {node.reason}')
+    return '; '.join(reasons)
+
+
+def _cancelled_by(job: str) -> list[str]:
+    """Return the other user who cancelled a job, if one did."""
+    printed = run(_about('sacct', job, '-n', '-X', '-P', '-o', 'State', '-j')).stdout
+    match = re.search(r'CANCELLED by (\d+)', printed)
+    if not match or int(match[1]) == os.getuid():
+        return []
+    return [f'by {_user(int(match[1]))}']
 
 
 def _user(uid: int) -> str:
@@ -160,20 +231,27 @@ def _exit_code(word: str, code: str) -> int:
     """Read `exit:signal` of a job that ended by itself; any other end is infrastructure, whatever the code says.
 
     The accounting before 25.11 keeps 11 of 139, so 128 is taken off everywhere: one job has one code."""
-    own, _, signal = code.partition(':')
-    signal = int(signal) if signal.isdecimal() and signal != _NOT_STARTED else 0
-    own = int(own or 0) - (SIGNAL if int(own or 0) > SIGNAL else 0)
     if word not in ('COMPLETED', 'FAILED'):
         return INFRASTRUCTURE
-    return own or (SIGNAL + signal if signal else OK if word == 'COMPLETED' else INFRASTRUCTURE)
+    own, _, signal = code.partition(':')
+    own = int(own or 0)
+    if own > SIGNAL:
+        own -= SIGNAL
+    if own:
+        return own
+    if signal.isdecimal() and int(signal) and signal != _NOT_STARTED:
+        return SIGNAL + int(signal)
+    return OK if word == 'COMPLETED' else INFRASTRUCTURE
 
 
 def kept_code(job: str) -> int | None:
     """Return the exit code as the controller keeps it: the accounting before 25.11 keeps 11 of 139."""
-    with suppress(SchedulerError):
-        told = answer(_asked('scontrol', job, '--oneliner', 'show', 'job')).partition(' UserId=')[2]
-        return int(found[1]) if (found := re.search(r' ExitCode=(\d+):', told)) else None
-    return None
+    try:
+        printed = answer(_about('scontrol', job, '--oneliner', 'show', 'job'))
+    except SchedulerError:
+        return None
+    match = re.search(r' ExitCode=(\d+):', printed.partition(' UserId=')[2])
+    return int(match[1]) if match else None
 
 
 #: States in which a node takes jobs, now or when its jobs are done (sinfo(1), NODE STATE CODES).
@@ -187,22 +265,36 @@ _REASON = re.compile(r'\sReason=(.*?)(?: \[(\S*)@(\S+)\])? *(?:$|\s(?:Comment|Ex
 def takes(state: str) -> bool:
     """Return whether a node takes jobs, now or later; one that boots answers nobody yet."""
     words = set(state.upper().split('+'))
-    return words - ({'NOT_RESPONDING'} if 'POWERING_UP' in words else set()) <= TAKES
+    if 'POWERING_UP' in words:
+        words.discard('NOT_RESPONDING')
+    return words <= TAKES
 
 
 def records(text: str, first: str) -> list[dict[str, str]]:
     """Read lines of KEY=VALUE. Free text (Reason, Comment) comes last: of a key given twice the first counts."""
-    return [dict(reversed(re.findall(r'(?:^|\s)([A-Z][A-Za-z_/]*)=(\S*)', line)))
-            for line in text.splitlines() if line.startswith(f'{first}=')]
+    lines = []
+    for line in text.splitlines():
+        if line.startswith(f'{first}='):
+            pairs = re.findall(r'(?:^|\s)([A-Z][A-Za-z_/]*)=(\S*)', line)
+            lines.append(dict(reversed(pairs)))
+    return lines
 
 
 def nodes(text: str = '') -> list[NodeState]:
     """Read the nodes of `scontrol --oneliner show node`, which is asked for where no text is given."""
-    text, found = text or answer(['scontrol', '-a', '--oneliner', 'show', 'node']), []
-    lines = [line for line in text.splitlines() if line.startswith('NodeName=')]
-    for line, record in zip(lines, records(text, 'NodeName'), strict=True):
-        said = _REASON.search(line)
-        reason, by, when = said.groups('') if said else ('', '', '')
-        found.append(NodeState(record['NodeName'], record['State'].lower(), takes(record['State']),
-                               tuple(record.get('Partitions', '').split(',')), reason, by, _unix(when)))
-    return found
+    text = text or answer(['scontrol', '-a', '--oneliner', 'show', 'node'])
+    return [_node(line) for line in text.splitlines() if line.startswith('NodeName=')]
+
+
+def _node(line: str) -> NodeState:
+    record, = records(line, 'NodeName')
+    match = _REASON.search(line)
+    reason, by, since = match.groups('') if match else ('', '', '')
+    return NodeState(
+        name=record['NodeName'],
+        state=record['State'].lower(),
+        takes=takes(record['State']),
+        queues=tuple(record.get('Partitions', '').split(',')),
+        reason=reason,
+        by=by,
+        since=_unix(since))
