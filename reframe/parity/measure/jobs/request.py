@@ -17,6 +17,9 @@ from parity.site.systems import Name, Option, Partition, System
 
 #: Our word for each of ReFrame's backends. Others have no directives here.
 SCHEDULERS = {**command.KINDS, 'local': 'plain'}
+#: The options of a job that has its node to itself, and of one that has not, where the site says nothing.
+_EXCLUSIVE = {'slurm': '--exclusive', 'pbs': '-l place=scatter:excl'}
+_SHARED = {'pbs': '-l place=free'}
 #: Jobs that start the measurements and wait for them: one core beside other work, not a measured node.
 DRIVERS = ('nightly', 'campaign')
 #: All jobs. `workload` has no settings of its own: it asks for what its check asks for.
@@ -68,8 +71,8 @@ def settings_of(job: str, system: Name) -> Settings:
     file = systems.folder(system) / 'jobs.yaml'
     site = yamlfile.read(file, JobsFile) if file.is_file() else JobsFile()
     stated: dict[str, Any] = {}
-    for one in (ours.all, getattr(ours, job), site.all, getattr(site, job)):
-        stated |= one.model_dump(exclude_unset=True)
+    for settings in (ours.all, getattr(ours, job), site.all, getattr(site, job)):
+        stated |= settings.model_dump(exclude_unset=True)
     return Settings(**stated)
 
 
@@ -94,7 +97,9 @@ class Request(Settings):
     @property
     def walltime(self) -> str:
         """The time as hours:minutes:seconds, which both schedulers take."""
-        return f'{self.seconds // 3600}:{self.seconds // 60 % 60:02}:{self.seconds % 60:02}'
+        minutes, seconds = divmod(self.seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        return f'{hours}:{minutes:02}:{seconds:02}'
 
 
 def scheduler_of(part: Partition) -> str:
@@ -107,10 +112,12 @@ def scheduler_of(part: Partition) -> str:
 
 def partition(system: System, name: str) -> Partition:
     """Return the named partition, the first one for ''. UsageError names the valid ones."""
-    named = {p.name: p for p in system.partitions}
-    if name and name not in named:
-        raise errors.UsageError(f'{system.name} has no partition {name!r}; valid: {", ".join(named)}')
-    return named[name] if name else system.partitions[0]
+    if not name:
+        return system.partitions[0]
+    by_name = {part.name: part for part in system.partitions}
+    if name not in by_name:
+        raise errors.UsageError(f'{system.name} has no partition {name!r}; valid: {", ".join(by_name)}')
+    return by_name[name]
 
 
 def of(job: str, system: System, part: Partition, **given: Any) -> Request:
@@ -118,25 +125,35 @@ def of(job: str, system: System, part: Partition, **given: Any) -> Request:
 
     UsageError for what the partition can never give."""
     scheduler = scheduler_of(part)
-    pbs = scheduler == 'pbs'
-    site = command.read(scheduler, part.access)
-    driver = job in DRIVERS
-    asked = site.where | settings_of(job, system.name).model_dump(exclude_none=True)
-    asked |= {name: value for name, value in given.items() if value is not None}
-    exclusive = '-l place=free' if pbs else ''
-    if asked.get('exclusive') and not driver:
-        exclusive = site.exclusive or {'slurm': '--exclusive', 'pbs': '-l place=scatter:excl'}.get(scheduler, '')
-    if asked.get('cores') == 'all':
-        asked['cores'] = part.extras.cores or 1
-    options = [*(() if driver else site.node), *asked.get('options', ())]
-    request = Request(**asked | {
-        'name': f'parity-{job}', 'scheduler': scheduler, 'exclusive': exclusive,
-        'select': [o for o in options if pbs and not o.startswith('-')],
-        'options': [o for o in options if o.startswith('-') or not pbs]})
-    if found := [f'partition {part.name}: {why}' for why in (*_never(part, request), *_misread(request))]:
-        where = systems.folder(system.name)
-        raise errors.UsageError('\n'.join(f'{where}: {request.name}: {why}' for why in found))
+    access = command.read(scheduler, part.access)
+    is_driver = job in DRIVERS
+    values = access.where | settings_of(job, system.name).model_dump(exclude_none=True)
+    values |= {name: value for name, value in given.items() if value is not None}
+    if values.get('cores') == 'all':
+        values['cores'] = part.extras.cores or 1
+    if values.get('exclusive') and not is_driver:
+        values['exclusive'] = access.exclusive or _EXCLUSIVE.get(scheduler, '')
+    else:
+        values['exclusive'] = _SHARED.get(scheduler, '')
+    options = list(values.get('options', ()))
+    if not is_driver:
+        options = access.node + options
+    values['select'] = [option for option in options if scheduler == 'pbs' and not option.startswith('-')]
+    values['options'] = [option for option in options if option not in values['select']]
+    values['name'] = f'parity-{job}'
+    values['scheduler'] = scheduler
+    request = Request(**values)
+    _demand_possible(system, part, request)
     return request
+
+
+def _demand_possible(system: System, part: Partition, request: Request) -> None:
+    """Refuse what the partition can never give, or its scheduler would misread."""
+    where = f'{systems.folder(system.name)}: {request.name}: partition {part.name}'
+    problems = [*_never(part, request), *_misread(request)]
+    if problems:
+        lines = [f'{where}: {why}' for why in problems]
+        raise errors.UsageError('\n'.join(lines))
 
 
 def _never(part: Partition, request: Request) -> Iterator[str]:
@@ -144,12 +161,12 @@ def _never(part: Partition, request: Request) -> Iterator[str]:
     have = part.extras
     if have.cores and request.cores > have.cores:
         yield f'{counted(request.cores, "core")} can never be had: a node has {have.cores}; ask for fewer'
-    wanted = units.size(request.memory) if request.memory else 0
-    if have.memory_bytes and wanted > have.memory_bytes:
-        yield (f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB; '
-               'ask for less')
-    gpus = sum(d.num_devices for d in part.devices if d.type == 'gpu')
-    if (request.gpus or 0) > gpus:
+    memory = units.size(request.memory) if request.memory else 0
+    if have.memory_bytes and memory > have.memory_bytes:
+        gibibytes = have.memory_bytes / (1 << 30)
+        yield f'memory {request.memory} can never be had: a node has {gibibytes:.4g} GiB; ask for less'
+    gpus = sum(device.num_devices for device in part.devices if device.type == 'gpu')
+    if request.gpus and request.gpus > gpus:
         yield f'{counted(request.gpus, "GPU")} can never be had: a node has {gpus}; ask for fewer'
 
 
@@ -161,7 +178,8 @@ def _misread(request: Request) -> Iterator[str]:
         return
     if request.qos:
         yield f'qos {request.qos!r}: PBS has no QOS; name a queue'
-    if why := submission.of_options(request.options):
+    why = submission.of_options(request.options)
+    if why:
         yield f'options: {why}'
     if request.name == 'parity-campaign' and not request.requeue:
         yield 'requeue: false: PBS takes an array of jobs only if they may be requeued'
@@ -182,12 +200,27 @@ class CampaignStep(NamedTuple):
 def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[CampaignStep]:
     """Return each repeat on each node count. Each second repeat turns the partitions round: a drift weighs on
     all alike."""
-    have = {part.name: 1 if detected else part.extras.nodes for part in partitions}
-    for name, most in have.items():
-        never = [n for n in asked.nodes or () if most and n > most]
-        if never:
-            raise errors.UsageError(f'{counted(never[0], "node")} can never be had: partition {name} has {most}; '
-                                    'ask for fewer (--nodes, or nodes in jobs.yaml)')
-    counts = asked.nodes or [n for n in _USUAL_NODES if all(n <= (most or 1) for most in have.values())]
-    return [CampaignStep(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
-            for name in (have if repeat % 2 else reversed(have))]
+    names = [part.name for part in partitions]
+    most_nodes = {part.name: 1 if detected else part.extras.nodes for part in partitions}
+    counts = asked.nodes or _usual_nodes(most_nodes)
+    _demand_nodes(counts, most_nodes)
+    campaign = []
+    for repeat in range(1, (asked.repeats or 1) + 1):
+        in_turn = names if repeat % 2 else names[::-1]
+        for nodes in counts:
+            campaign += [CampaignStep(name, nodes, repeat) for name in in_turn]
+    return campaign
+
+
+def _usual_nodes(most_nodes: dict[str, int | None]) -> list[int]:
+    fewest = min(most or 1 for most in most_nodes.values())
+    return [count for count in _USUAL_NODES if count <= fewest]
+
+
+def _demand_nodes(counts: list[int], most_nodes: dict[str, int | None]) -> None:
+    """Refuse a number of nodes that a partition does not have."""
+    for name, most in most_nodes.items():
+        for count in counts:
+            if most and count > most:
+                raise errors.UsageError(f'{counted(count, "node")} can never be had: partition {name} has {most}; '
+                                        'ask for fewer (--nodes, or nodes in jobs.yaml)')

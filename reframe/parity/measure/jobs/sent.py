@@ -28,6 +28,10 @@ class Sent(BaseModel):
     at: datetime.datetime
     campaign: str = ''      # its --name
 
+    def names(self) -> set[str]:
+        """Return its id, whole and without its server, its cluster, or the mark of an array."""
+        return {self.id, *(self.id.partition(mark)[0] for mark in '.[;')}
+
     def states(self) -> list[JobState]:
         """Return the states of its elements. SchedulerError where its scheduler does not answer."""
         return SCHEDULERS[self.scheduler].states(self.id)
@@ -44,14 +48,10 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
     """Send the script from results/jobs. UsageError for no scheduler, or a second campaign of the same cases."""
     scheduler = SCHEDULERS.get(request.scheduler)
     if scheduler is None:
-        raise errors.UsageError(f'{system} has no scheduler to submit to; ' + (
-            'without --submit it runs here' if request.campaign.startswith(('study-', 'cause-')) else
-            f'parity jobs render {job} --system {system} | bash runs it here'))
+        instead = _without_scheduler(job, system, request)
+        raise errors.UsageError(f'{system} has no scheduler to submit to; {instead}')
     if request.after:
-        try:        # Slurm takes a dependency on a job that it never heard of for met
-            scheduler.states(request.after)
-        except SchedulerError as err:
-            raise SchedulerError(f'--after {request.after}: {err}', err.exit_code) from None
+        _demand_job(scheduler, request.after)
     folder().mkdir(parents=True, exist_ok=True)
     with (folder() / '.submit.lock').open('a') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -71,11 +71,26 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
         return sent
 
 
+def _without_scheduler(job: str, system: str, request: Request) -> str:
+    """Return how a job runs where there is no scheduler."""
+    if request.campaign.startswith(('study-', 'cause-')):
+        return 'without --submit it runs here'
+    return f'parity jobs render {job} --system {system} | bash runs it here'
+
+
+def _demand_job(scheduler: ModuleType, name: str) -> None:
+    """Refuse a job that the scheduler never heard of: Slurm takes a dependency on it for met."""
+    try:
+        scheduler.states(name)
+    except SchedulerError as err:
+        raise SchedulerError(f'--after {name}: {err}', err.exit_code) from None
+
+
 def _demand_alone(system: str, request: Request) -> None:
     """Refuse a second campaign of a system and name before the first is known to have ended."""
     for earlier in everything():
-        if (earlier.job, earlier.system, earlier.campaign) != ('campaign', system, request.campaign) \
-                or earlier.id == request.after:
+        is_same = (earlier.job, earlier.system, earlier.campaign) == ('campaign', system, request.campaign)
+        if not is_same or earlier.id == request.after:
             continue
         try:
             phase, _ = job_phase(earlier.states())
@@ -92,20 +107,21 @@ def _demand_alone(system: str, request: Request) -> None:
 
 def everything() -> list[Sent]:
     """Return all jobs, the oldest first. UsageError names a file that is no record of one."""
-    found = []
+    jobs = []
     for file in folder().glob('*.json'):
         try:
-            found.append(Sent.model_validate_json(file.read_text()))
+            jobs.append(Sent.model_validate_json(file.read_text()))
         except (OSError, ValidationError) as err:
             raise errors.UsageError(f'{file}: is no record of a job ({type(err).__name__}); remove it') from None
-    return sorted(found, key=lambda sent: sent.at)
+    return sorted(jobs, key=lambda sent: sent.at)
 
 
 def find(name: str) -> Sent:
     """Return the job of that id; its server or cluster may be left out. UsageError if none was sent here."""
-    known = everything()
-    found = [s for s in known if name in (s.id, *(s.id.partition(mark)[0] for mark in '.[;'))]
-    if not found:
-        ids = ', '.join(s.id for s in known[-5:]) or 'none'
-        raise errors.UsageError(f'no job {name!r} was submitted from here (results/jobs); the last ones: {ids}')
-    return found[-1]
+    jobs = everything()
+    named = [job for job in jobs if name in job.names()]
+    if not named:
+        ids = [job.id for job in jobs[-5:]]
+        raise errors.UsageError(f'no job {name!r} was submitted from here (results/jobs); the last ones: '
+                                f'{", ".join(ids) or "none"}')
+    return named[-1]
