@@ -17,7 +17,7 @@ import commands
 from conftest import PATIENCE, TOP, belong_to, copied, run_python
 from parity.base.errors import ParityError, UsageError
 from parity.measure.check.workload import Workload
-from parity.measure.jobs import request, write
+from parity.measure.jobs import request, sent, write
 from parity.measure.jobs.request import Settings
 from parity.measure.probe import partitions
 from parity.nightly import doctor
@@ -296,3 +296,21 @@ def test_the_command_refuses(results, arguments, said):
 def test_the_command_prints_a_script_wherever_it_is_called(results, tmp_path):
     done = run_python("import sys; from parity import cli; sys.argv[1:] = 'jobs render nightly --system local'.split(); cli.main()", tmp_path)
     assert done.stdout.startswith('#!/bin/bash'), done.stderr
+
+
+def test_a_file_of_a_case_is_text_up_to_a_line_that_it_does_not_have(tmp_path):
+    file = tmp_path / 'in'
+    for content, text, end in ((b'a\nEND\nEND_\n', 'a\nEND\nEND_', 'END__'), (b'a\n', 'a', 'END'), (b'a', None, 'END'), (b'\xff\n', None, 'END')):
+        file.write_bytes(content)
+        staged = write._staged(file)
+        assert (staged.text, staged.end, staged.executable) == (text, end, False)
+    file.chmod(0o755)
+    assert write._staged(file).executable
+
+
+def test_of_two_jobs_of_one_number_the_newer_one_is_found(results):
+    sent.folder().mkdir()
+    for minute, server in ((1, 'old'), (2, 'new')):
+        job = sent.Sent(id=f'7.{server}', scheduler='pbs', job='build', system='x', script='s', at=f'2026-11-29T12:0{minute}:00Z')
+        (sent.folder() / f'{job.id}.json').write_text(job.model_dump_json())
+    assert sent.find('7').id == '7.new' and sent.find('7.old').id == '7.old'
