@@ -135,8 +135,8 @@ def of_night(uuid: str, system: str) -> dict[str, Any]:
 
 def without_turn(night: str) -> list[str]:
     nodes = [ListedNode(name, NodeState(name, 'idle', True, ('physical',))) for name in ('p1', 'p2', 'p3')]
-    system, costs = systems.read('onebox'), {('physical', 'distro', 'Taken %n=1'): 1.0}
-    return [each.name for each in turns._without_turn(system, nodes, costs, night)]
+    costed = turns.Night(night, 0.0, {turns.Case('physical', 'distro', 'Taken %n=1'): 1.0})
+    return [each.name for each in turns._without_turn(systems.read('onebox'), nodes, costed)]
 
 
 def rows(uuid: str) -> list[Any]:

@@ -78,12 +78,12 @@ def known(monkeypatch):
 def test_turns_that_a_silent_scheduler_prevents_are_told(known, results, monkeypatch, capsys):
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1.0)})
     monkeypatch.setattr(of_scheduler, 'of_system', lambda system: Scheduled(tuple([]), 'scontrol: no answer'))
-    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
+    monkeypatch.setattr(turns, '_night', lambda *_: NIGHT)
     assert turns.by_turns(system, ['-r'], 'night-1', 3600.0) == 'scontrol: no answer'
     assert 'parity: nodes: the state of the nodes is not known: scontrol: no answer' in capsys.readouterr().out
 
 
-CASE = ('physical', 'distro', 'Stream %threads=all')
+NIGHT = turns.Night('night-1', 75.0, {turns.Case('physical', 'distro', 'Stream %threads=all'): 100.0})
 
 
 @pytest.mark.parametrize('hours, suspects, chosen', (
@@ -98,7 +98,7 @@ def test_a_night_measures_suspects_and_those_longest_unmeasured_within_its_budge
     monkeypatch.setattr(of_scheduler, 'of_system', lambda system: Scheduled(tuple(states), ''))
     monkeypatch.setattr(database, 'starts', lambda: {f'night-{night}': start(night) for night in range(-3, 2)})
     monkeypatch.setattr(history, 'rows', lambda _: frame(*known).cast({history.TEXT: pl.String}).lazy().with_columns(kind=pl.lit('')))
-    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
+    monkeypatch.setattr(turns, '_night', lambda *_: NIGHT)
 
     def measured(arguments, *_):
         asked.append(arguments)
@@ -114,11 +114,22 @@ def test_a_night_measures_suspects_and_those_longest_unmeasured_within_its_budge
     assert 'p0 takes no jobs: down: no power' in said and re.search('p3 is slower: memory -(50.0|49.[89]) %', said)
 
 
+@pytest.mark.parametrize('at_once, count', [(1, 2), (2, 4)])
+def test_jobs_that_run_at_once_bring_more_nodes_into_the_time_that_is_left(monkeypatch, at_once, count):
+    """100 s a node, and 200 s are left."""
+    onebox = systems.read('onebox')
+    partitions = [part.model_copy(update={'max_jobs': at_once}) for part in onebox.partitions]
+    system = onebox.model_copy(update={'nightly': Nightly(node_hours=1.0), 'partitions': partitions})
+    states = [NodeState(f'p{number}', 'idle', True, ('physical',)) for number in range(1, 7)]
+    chosen = turns._chosen(system, known_nodes(monkeypatch, *states, system=system), NIGHT, 200.0)
+    assert len(chosen) == count
+
+
 def test_turns_whose_figures_were_all_disturbed_say_so(known, monkeypatch, capsys):
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1.0)})
     states = (NodeState(name, 'idle', True, ('physical',)) for name in ('p1', 'p2'))
     nodes = [node for node in known_nodes(monkeypatch, *states) if node.state]
-    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
+    monkeypatch.setattr(turns, '_night', lambda *_: NIGHT)
     monkeypatch.setattr(turns, '_without_turn', lambda *_: nodes if not ran else [])
     ran: list[str] = []
 
@@ -126,7 +137,7 @@ def test_turns_whose_figures_were_all_disturbed_say_so(known, monkeypatch, capsy
         ran.extend(node.name for node in chosen)
         runs = {name: [SimpleNamespace(case='Stream', status='', disturbed=why) for why in whys]
                 for name, whys in (('p1', ('others used 2 CPUs', 'others used 1 CPUs')), ('p2', ('others used 2 CPUs', '')))}
-        return '', [], runs
+        return measure.Measured('', [], runs)
     monkeypatch.setattr(measure, 'on', on_nodes)
     turns.by_turns(system, ['-r'], 'night-1', 3600.0)
     said = capsys.readouterr().out
@@ -147,8 +158,8 @@ def test_a_node_has_had_its_turn_once_each_case_has_run_there(stored, monkeypatc
            on('p3', **failed, parity=cancelled), on('p4'), on('p5', **failed, parity=broken), on('p6', parity={'disturbed': 'others used 2 CPUs'})]
     stored.add(*ran, system='onebox', plan=[sessions.planned(case_name(each['name']), partition='physical') for each in ran])
     states = known_nodes(monkeypatch, *(NodeState(name, 'idle', True, ('physical',)) for name in NODES))
-    onebox, costs = systems.read('onebox'), {('physical', 'distro', name): 1.0 for name in 'AB'}
-    left = turns._without_turn(onebox, states, costs, night)
+    costed = turns.Night(night, 0.0, {turns.Case('physical', 'distro', name): 1.0 for name in 'AB'})
+    left = turns._without_turn(systems.read('onebox'), states, costed)
     assert [each.name for each in left] == ['p1', 'p2', 'p3']
 
 
@@ -181,3 +192,27 @@ def test_the_gate_passes_no_node_on_which_a_case_failed_or_was_disturbed(known, 
     others = on('p2', 'Stream', result='fail', fail_phase='sanity', parity={'status': 'failed', 'reason': 'of another node'})
     assert at_the_gate(monkeypatch, [NodeState(name, 'idle', True)], bad, bad, on(name, 'Stream %size=1'), others) == code
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('state, reservation, refused', (
+    ('maintenance+reserved', 'night', False), ('idle', 'night', False), ('down', 'night', True), ('idle+drain', 'night', True),
+    ('reserved', '', True), ('idle', '', False), ('maintenance', '', True)))
+def test_a_node_in_maintenance_is_measured_in_a_reservation_alone(monkeypatch, state, reservation, refused):
+    node, = (each for each in known_nodes(monkeypatch, NodeState('p1', state, takes=slurm.takes(state))) if each.state)
+    assert bool(gate._refusal(node, systems.read('onebox'), reservation)) is refused
+
+
+@pytest.mark.parametrize('queues, seconds', (((), {'physical': 100.0}), (('physical', 'other'), {'physical': 100.0}), (('virtual',), {})))
+def test_a_node_costs_the_cases_of_the_partitions_whose_queue_it_serves(monkeypatch, queues, seconds):
+    node, = (each for each in known_nodes(monkeypatch, NodeState('p1', 'idle', True, queues)) if each.state)
+    assert turns._seconds_on(node, systems.read('onebox'), NIGHT) == seconds
+
+
+def test_a_night_is_charged_for_each_node_of_its_jobs_and_of_their_reruns(stored):
+    def job(name: str, *nodes: str, **other) -> dict:
+        return sessions.case(name=name, system='onebox', partition='physical', job_nodelist=[*nodes],
+                             parity={'job': {'submitted': 1.0, 'waited': 0.0, 'ran': 10.0}}, **other)
+    night = stored.add(job('A', 'p1', jobid='1'), job('B', 'p1', 'p2', jobid='2'), system='onebox')
+    stored.add(job('B', 'p1', 'p2', 'p3', jobid='3'), system='onebox', parity_rerun_of=night)
+    tonight = turns._night(systems.read('onebox'), night)
+    assert tonight.node_seconds == 10 + 2 * 10 + 3 * 10 and tonight.costs == {turns.Case('physical', 'distro', 'A'): 10.0}

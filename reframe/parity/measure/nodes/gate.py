@@ -10,11 +10,12 @@ from parity.base.figures import duration
 from parity.judge.nodes import listing, words
 from parity.judge.nodes.listing import ListedNode
 from parity.judge.store import database, plan_file
-from parity.judge.store.record import Run
+from parity.judge.store.record import Run, Session
 from parity.measure.nodes import measure
 from parity.measure.scheduler import nodes as of_scheduler
 from parity.measure.scheduler import slurm
 from parity.measure.session import runner
+from parity.site.nodes import NodeState
 from parity.site.systems import System
 
 #: Runs of each case, as in a night.
@@ -38,23 +39,31 @@ def gate(name: str, system: System, reservation: str = '') -> int:
         console.say(f'{name}: no night of {system.name} is stored, so that it has no peers; '
                     f'run ci/nightly --system {system.name}')
         return MISSING
-    began, where = time.time(), ['-J', f'reservation={reservation}'] if reservation else []
-    lock = runner.lock_results(f'parity node {name} --gate', ['--system', system.name])
-    try:
-        stopped, sessions, runs = measure.on([node], plan_file.words_again(nights[-1].cmdline), f'gate of {name}',
-                                             more=[f'--repeat={_RUNS}', *where])
-    finally:
-        lock.release()
+    began = time.time()
+    measured = _measured(node, system, nights[-1], reservation)
     newest = next(iter(listing.sessions(node, system.name, 1)), node)
-    if stopped or newest.session not in sessions:
+    runs = measured.runs.get(node.name, [])
+    if measured.stopped or newest.session not in measured.sessions:
         no_case = f'no case ran on it undisturbed; see {paths.results()}/reframe.log'
-        return _not_measurable(name, stopped or measure.faults(runs[node.name]) or no_case)
+        return _not_measurable(name, measured.stopped or measure.faults(runs) or no_case)
     print()
     console.lines(words.part_lines(newest))
-    code, word = _judged(newest, runs[node.name])
+    code, word = _judged(newest, runs)
     console.say(f'{name}: {word} (measured in {duration(time.time() - began)}; of 100 gates of sound nodes '
                 'at most one says slower)')
     return code
+
+
+def _measured(node: ListedNode, system: System, night: Session, reservation: str) -> measure.Measured:
+    """Measure the node by the selection of a night."""
+    more = [f'--repeat={_RUNS}']
+    if reservation:
+        more += ['-J', f'reservation={reservation}']
+    lock = runner.lock_results(f'parity node {node.name} --gate', ['--system', system.name])
+    try:
+        return measure.on([node], plan_file.words_again(night.cmdline), f'gate of {node.name}', more=more)
+    finally:
+        lock.release()
 
 
 def _refusal(node: ListedNode, system: System, reservation: str) -> str:
@@ -62,26 +71,38 @@ def _refusal(node: ListedNode, system: System, reservation: str) -> str:
     if node.state is None:
         return ('its scheduler does not list it; if it is gone, name it below retired: in '
                 f'systems/{system.name}/system.yaml')
-    states = set(node.state.state.upper().split('+'))
-    if states <= {*slurm.TAKES, 'MAINTENANCE'} if reservation else node.state.takes and 'RESERVED' not in states:
+    if _takes_jobs(node.state, reservation):
         return ''
     reason = f' ({node.state.reason})' if node.state.reason else ''
     return (f'it takes no jobs: {node.state.state}{reason}; put it into a reservation of yours, resume it, and '
             f'name that: parity node {node.name} --gate --reservation NAME')
 
 
+def _takes_jobs(node: NodeState, reservation: str) -> bool:
+    """Return whether a node runs jobs: those of a reservation, or all."""
+    states = set(node.state.upper().split('+'))
+    if reservation:
+        return states <= {*slurm.TAKES, 'MAINTENANCE'}
+    return node.takes and 'RESERVED' not in states
+
+
 def _judged(node: ListedNode, runs: list[Run]) -> tuple[int, str]:
     """Return the gate's exit code and words. ``node`` has the figures of its ``runs`` alone."""
     faults = measure.faults(runs)
-    if node.slower or any(run.status == 'wrong' for run in runs):
-        return REGRESSED, '; '.join(filter(None, ('slower than its peers' if node.slower else '', faults)))
+    slower = 'slower than its peers' if node.slower else ''
+    if slower or any(run.status == 'wrong' for run in runs):
+        return REGRESSED, '; '.join(filter(None, (slower, faults)))
     if faults:
         return INFRASTRUCTURE, f'not measurable: {faults}'
-    if others := measure.disturbed(runs):
+    others = measure.disturbed(runs)
+    if others:
         return MISSING, f'{others}; measure it again once it is idle'
-    if doubtful := [part for part, speed in node.parts.items() if speed and speed.doubtful]:
+    doubtful = [part for part, speed in node.parts.items() if speed and speed.doubtful]
+    if doubtful:
         return MISSING, f'its peers differ too much to say ({", ".join(doubtful)})'
-    return (OK, 'like its peers') if any(node.parts.values()) else (MISSING, 'too few peers to say')
+    if not any(node.parts.values()):
+        return MISSING, 'too few peers to say'
+    return OK, 'like its peers'
 
 
 def _not_measurable(name: str, why: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from parity.base import paths
 from parity.base.figures import counted, several
@@ -20,44 +20,59 @@ from parity.measure.session import runner
 from parity.site import identity
 
 
-def on(nodes: Sequence[ListedNode], arguments: list[str], step: str, seconds: float | None = None,
-       more: Sequence[str] = ()) -> tuple[str, list[str], dict[str, list[Run]]]:
-    """Measure the nodes. Return why ReFrame was stopped or '', the new sessions, and their runs by node.
+@dataclass(frozen=True)
+class Measured:
+    """The outcome of measuring nodes: why ReFrame was stopped or '', the new sessions, and their runs by node."""
 
-    ``arguments``: of a night's ReFrame, and ``more`` of this one. ``seconds``: its limit."""
+    stopped: str
+    sessions: list[str]
+    runs: dict[str, list[Run]]
+
+
+def on(nodes: Sequence[ListedNode], arguments: list[str], step: str, seconds: float | None = None,
+       more: Sequence[str] = ()) -> Measured:
+    """Measure the nodes. ``arguments``: of a night's ReFrame, and ``more`` of this one. ``seconds``: its limit."""
     before = set(database.uuids())
     names = ','.join(node.asked for node in nodes)
-    stopped = runner.reframe(['-c', str(paths.root() / 'checks'), '-r', *_selection(arguments), '--distribute=all',
-                              '-J', f'nodelist={names}', *more, '--session-extras', f'{RERUN_OF}=nodes'],
-                             seconds, step)
-    sessions, runs = [uuid for uuid in database.uuids() if uuid not in before], defaultdict(list)
-    for run in (run for uuid in sessions for run in database.read(uuid).runs):
-        case, node = identity.undistributed(run.case)
-        if node:
-            runs[node_name(node)].append(replace(run, case=case))
-    return stopped, sessions, runs
+    command = ['-c', str(paths.root() / 'checks'), '-r', *_selection(arguments)]
+    command += ['--distribute=all', '-J', f'nodelist={names}', *more, '--session-extras', f'{RERUN_OF}=nodes']
+    stopped = runner.reframe(command, seconds, step)
+    sessions = [uuid for uuid in database.uuids() if uuid not in before]
+    runs = defaultdict(list)
+    for uuid in sessions:
+        for run in database.read(uuid).runs:
+            case, node = identity.undistributed(run.case)
+            if node:
+                runs[node_name(node)].append(replace(run, case=case))
+    return Measured(stopped, sessions, runs)
 
 
 def _selection(arguments: list[str]) -> list[str]:
     """Return the options that select and size a night's cases, without those that say how often and where."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for options in (('--repeat',), ('--session-extras',), ('-J', '--job-option'), ('--distribute',),
-                    ('-c', '--checkpath')):
-        parser.add_argument(*options, action='append')
     parser.add_argument('-r', '--run', action='store_true')
-    return parser.parse_known_args(arguments)[1]
+    parser.add_argument('--repeat')
+    parser.add_argument('--session-extras')
+    parser.add_argument('-J', '--job-option')
+    parser.add_argument('--distribute')
+    parser.add_argument('-c', '--checkpath')
+    _, others = parser.parse_known_args(arguments)
+    return others
 
 
 def faults(runs: list[Run]) -> str:
     """Return the first case that failed or was wrong, and how many more runs did; '' where none did."""
-    bad = [f'{run.case}: {run.status}: {run.reason}' for run in runs
-           if run.status in ('failed', 'wrong') and not run.unfinished]
-    more = f' (and {counted(len(bad) - 1, "more run")})' if bad[1:] else ''
-    return f'{bad[0]}{more}' if bad else ''
+    bad = [run for run in runs if run.status in ('failed', 'wrong') and not run.unfinished]
+    if not bad:
+        return ''
+    first = f'{bad[0].case}: {bad[0].status}: {bad[0].reason}'
+    others = len(bad) - 1
+    return f'{first} (and {counted(others, "more run")})' if others else first
 
 
 def disturbed(runs: list[Run]) -> str:
     """Return that others used the node's CPUs in all runs of some cases, with their names; '' where they did
     not."""
-    cases = sorted({run.case for run in runs} - {run.case for run in runs if not run.disturbed})
+    undisturbed = {run.case for run in runs if not run.disturbed}
+    cases = sorted({run.case for run in runs} - undisturbed)
     return f'others used its CPUs in all runs of {several(cases)}' if cases else ''
