@@ -32,9 +32,9 @@ def run(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bool
         done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
         gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
-    print(f'parity: {verb}, older than {counted(keep_days, "day")}: {counted(done["folders"], "folder")} of '
-          f'cases, {counted(done["reports"], "run report")}, {counted(done["lines"], "line")} of perflogs '
-          f'({done["size"] / 1e6:.1f} MB)')
+    print(f'parity: {verb}, older than {counted(keep_days, "day")}: {counted(done.folders, "folder")} of '
+          f'cases, {counted(done.reports, "run report")}, {counted(done.lines, "line")} of perflogs '
+          f'({done.size / 1e6:.1f} MB)')
     if sessions_days:
         print(f'parity: {verb}, older than {counted(sessions_days, "day")}: {counted(gone, "session")}')
     else:

@@ -39,7 +39,7 @@ def test_old_folders_of_cases_go_and_others_stay(results, tmp_path):
     (results / 'stage/by hand').mkdir(parents=True)
     (results / 'stage/link').symlink_to(tmp_path / 'elsewhere')     # it is not followed
     told = retain.prune_files(NOW - 30 * DAY, dry_run=True)
-    assert told['folders'] == 2 and told['size'] > 600 and (results / 'output/local/default/distro/Old').exists()
+    assert told.folders == 2 and told.size > 600 and (results / 'output/local/default/distro/Old').exists()
     assert retain.prune_files(NOW - 30 * DAY, dry_run=False) == told
     assert [p.name for p in (results / 'output/local/default/distro').iterdir()] == ['Young']
     assert {p.name for p in (results / 'stage').iterdir()} == {'by hand', 'link'} and (tmp_path / 'elsewhere' / 'Case').exists()
@@ -57,8 +57,8 @@ def test_old_lines_of_perflogs_go_and_the_header_stays_once_killed_sessions_are_
     with pytest.raises(InfrastructureError):
         retain.prune_files(NOW - 30 * DAY, False, full)
     assert not (results / 'output/local').exists(), 'room is made on a full disk before a session is recovered'
-    assert retain.prune_files(NOW - 30 * DAY, True, full)['lines'] == 1
-    assert retain.prune_files(NOW - 30 * DAY, dry_run=False)['lines'] == 1
+    assert retain.prune_files(NOW - 30 * DAY, True, full).lines == 1
+    assert retain.prune_files(NOW - 30 * DAY, dry_run=False).lines == 1
     assert tuple(log.read_text(errors='surrogateescape').splitlines()) == stays
     retain.prune_files(NOW + DAY, dry_run=False)
     assert not log.exists()

@@ -123,12 +123,13 @@ def test_paritys_environments_join_where_cores_and_memory_are_known(checkout, si
     stated = checkout / 'systems' / 'site' / 'system.yaml'
     text = stated.read_text().replace('others_cpus: 1000', 'cores: 2, memory_bytes: 1000') + 'environments: [{name: codes, codes: [stream, cc]}]\n'
     stated.write_text(text)
-    system, environs = assemble._system(systems.read('site'))
+    parts = assemble._parts(systems.read('site'))
+    system, environs = parts.system, parts.environments
     assert [part['environs'] for part in system['partitions']] == [['gnu', 'codes'], ['gnu', 'plain']]
     assert system['partitions'][0]['extras']['cores'] == 2 and environs[-1]['features'] == ['stream', 'cc', 'mpi']
     stated.write_text(text.replace('name: codes', 'name: plain'))
     with pytest.raises(UsageError, match="environments: 'plain' is the name of two"):
-        assemble._system(systems.read('site'))
+        assemble._parts(systems.read('site'))
 
 
 @pytest.mark.parametrize('old, new, said', [

@@ -202,12 +202,12 @@ def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
 ])
 def test_a_site_that_would_lose_cases_is_refused(results, path, value, said):
     with pytest.raises(UsageError, match='systems/example-slurm/system.yaml: ') as caught:
-        assemble._system(System.model_validate(site(path, value)))
+        assemble._parts(System.model_validate(site(path, value)))
     assert said in str(caught.value)
 
 
 def environments(name: str) -> dict[str, dict]:
-    return {e['name']: e for e in assemble._system(systems.read(name))[1]}
+    return {e['name']: e for e in assemble._parts(systems.read(name)).environments}
 
 
 def test_modules_offer_the_codes_that_the_site_states(results):
@@ -222,8 +222,9 @@ def test_a_prefix_of_a_site_is_taken_as_stated_unless_this_machine_sees_it(resul
     def made(prefix):
         system = systems.read('example-slurm').model_copy(update={'environments': [
             systems.StatedEnvironment(name='mine', prefix=str(prefix), codes=['hpl', 'osu'])]})
-        built, = (e for e in assemble._system(system.model_copy(update={'partitions': [
-            p.model_copy(update={'environs': None}) for p in system.partitions]}))[1] if e['name'] == 'mine')
+        partitions = [p.model_copy(update={'environs': None}) for p in system.partitions]
+        parts = assemble._parts(system.model_copy(update={'partitions': partitions}))
+        built, = (e for e in parts.environments if e['name'] == 'mine')
         return built
     away = made('/nowhere/hpl-2.3')
     assert away['features'] == ['hpl', 'osu', 'mpi'] and away['env_vars'] == [['PATH', '/nowhere/hpl-2.3/bin:$PATH']]

@@ -52,29 +52,37 @@ def begin(argv: list[str]) -> None:
     """Begin the session of `reframe ARGV` if that is a run; of a dry run, say at its end why it set nothing up. Do
     nothing for any other command. Raises InfrastructureError when another session measures on this system, or its
     results could not be kept, UsageError on a login node."""
-    global _lock
-    if PLANNING not in os.environ and '--dry-run' in argv:
+    if PLANNING in os.environ:
+        return
+    if '--dry-run' in argv:
         from parity.measure.rfm import capture
         capture.install(_rehearse)
-    elif PLANNING not in os.environ and planning.lists(argv):
+    elif planning.lists(argv):
         patches.tell_empty_lists(lambda: planning.why_none(argv))
     elif _lock is None and runs(argv):
-        _lock = lock_of(argv)
-        database.demand_room()
-        _lock.acquire()
-        writing.make_usable()
-        recovery.recover_all()
-        import concurrent.futures.thread  # noqa: F401  polars needs it at exit, when Python loads it no more
+        _begin_run(argv)
 
-        from parity.measure.rfm import capture
-        capture.install(lambda planned, cases: errors.run(lambda: _open(planned, cases)))
+
+def _begin_run(argv: list[str]) -> None:
+    """Take the lock, recover what a killed session left, and open the session once ReFrame has its cases."""
+    global _lock
+    _lock = lock_of(argv)
+    database.demand_room()
+    _lock.acquire()
+    writing.make_usable()
+    recovery.recover_all()
+    import concurrent.futures.thread  # noqa: F401  polars needs it at exit, when Python loads it no more
+
+    from parity.measure.rfm import capture
+    capture.install(lambda planned, cases: errors.run(lambda: _open(planned, cases)))
 
 
 def runs(argv: list[str]) -> bool:
     """Return whether `reframe ARGV` measures: -r or --run, by itself, shortened, or before other letters as in -vr
     and -rn."""
-    return PLANNING not in os.environ and '--dry-run' not in argv and any(
-        a in ('--run', '--ru') or re.match(r'-[vqR]*r', a) for a in argv)
+    if PLANNING in os.environ or '--dry-run' in argv:
+        return False
+    return any(word in ('--run', '--ru') or re.match(r'-[vqR]*r', word) for word in argv)
 
 
 def lock_of(argv: list[str]) -> Lock:
@@ -88,9 +96,11 @@ def system_of(argv: list[str]) -> str:
     was not named and looks like a login node."""
     from parity.site import systems
     name = systems.named(argv)
-    if systems.stated(argv) is None and systems.read(name).detect is True and (batch := controller()):
-        raise UsageError(f'a live {batch} controller answers here: this looks like a login node, which a '
-                         f'benchmark must not load; name the system (--system {name} to measure it anyway)')
+    if systems.stated(argv) is None and systems.read(name).detect is True:
+        batch = controller()
+        if batch:
+            raise UsageError(f'a live {batch} controller answers here: this looks like a login node, which a '
+                             f'benchmark must not load; name the system (--system {name} to measure it anyway)')
     return name
 
 
@@ -108,29 +118,50 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     selected, NothingMeasured where no selected case can run: such a session would say nothing of the machine."""
     global _current
     from parity.site import systems
+    system = planned['system']
     problems = [f'{problem["file"]}: {problem["what"]}' for problem in planned['problems']]
     if not planned['cases']:
         raise UsageError('\n'.join(problems))
-    if not cases and (why := none_can_run(Plan(**planned))):
-        raise NothingMeasured(f'{why}; run: parity doctor --system {planned["system"]}')
+    why = '' if cases else none_can_run(Plan(**planned))
+    if why:
+        raise NothingMeasured(f'{why}; run: parity doctor --system {system}')
     for problem in problems:
         print(f'parity: warning: {problem}', file=sys.stderr)
-    systems.guard_references(planned['system'])
+    systems.guard_references(system)
     number = uuid.uuid4().hex[:12]
     current = Current(number, paths.results() / 'running' / f'{number}.json')
-    extras = cases[0].partition.extras if cases else {}
-    facts = _facts(cases[0].partition) if cases else {}
-    facts['brings_codes'] = _brings_codes(planned, facts.get('software', {}))
-    current.contents = {'id': number, 'plan': planned, 'facts': facts,
-                        'announcement': extras.get('announcement', '')}
+    current.contents = _contents(number, planned, cases)
     plan_file.write(current.contents)
     patches.name_session(number)
-    files.write(current.journal, json.dumps({
-        'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
-        'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number},
-        'study': os.environ.get(paths.STUDY, '')}))
-    atexit.register(_close, current, os.getpid(), planned['system'])
+    files.write(current.journal, _journal(current, system))
+    atexit.register(_close, current, os.getpid(), system)
     _current = current
+
+
+def _contents(number: str, planned: dict[str, Any], cases: list[Any]) -> dict[str, Any]:
+    """Return the session as its plan's file has it: the plan, and the facts of the machine and its software."""
+    facts = {}
+    announcement = ''
+    if cases:
+        partition = cases[0].partition
+        facts = _facts(partition)
+        announcement = partition.extras.get('announcement', '')
+    facts['brings_codes'] = _brings_codes(planned, facts.get('software', {}))
+    return {'id': number, 'plan': planned, 'facts': facts, 'announcement': announcement}
+
+
+def _journal(current: Current, system: str) -> str:
+    """Return the journal of a session: what the next one needs if this one is killed."""
+    return json.dumps({
+        'id': current.id,
+        'host': socket.gethostname(),
+        'pid': os.getpid(),
+        'system': system,
+        'time_start_unix': current.began,
+        'argv': sys.argv,
+        'session': {'id': current.id},
+        'study': os.environ.get(paths.STUDY, ''),
+    })
 
 
 def enter() -> Current:
@@ -144,45 +175,51 @@ def enter() -> Current:
 def add_metrics(case: tuple[str, str, str], metrics: list[dict[str, str]]) -> None:
     """Add metrics to the plan of a case (name, partition, environment) that only its run makes known."""
     for planned in _current.contents['plan']['cases']:
-        known = {metric['name'] for metric in planned['metrics']}
-        more = [{**metric, 'left_out': ''} for metric in metrics if metric['name'] not in known]
-        if more and (planned['case'], planned['partition'], planned['environ']) == case:
+        if (planned['case'], planned['partition'], planned['environ']) != case:
+            continue
+        names = {metric['name'] for metric in planned['metrics']}
+        more = [{**metric, 'left_out': ''} for metric in metrics if metric['name'] not in names]
+        if more:
             planned['metrics'] = [*planned['metrics'], *more]
             plan_file.write(_current.contents)
 
 
 def _facts(partition) -> dict[str, Any]:
     """Return the facts of the partition's machine, its limits, its software and parity, for the report."""
-    return {'parity': paths.version(),
-            'software': {e.name: e.extras.get('software', {}) for e in partition.environs},
-            **{name: partition.extras.get(name, {}) for name in ('machine', 'limits', 'filesystems')}}
+    facts = {
+        'parity': paths.version(),
+        'software': {environ.name: environ.extras.get('software', {}) for environ in partition.environs},
+    }
+    for name in ('machine', 'limits', 'filesystems'):
+        facts[name] = partition.extras.get(name, {})
+    return facts
 
 
 def _brings_codes(planned: dict[str, Any], software: dict[str, Any]) -> str:
     """Return the command that brings what selected cases need and is not here; '' where nothing lacks."""
     from parity.measure.software import remedies
     from parity.site import systems
-    needed = {feature for case in planned['cases'] if not case['environ'] for feature in case['needs']}
-    known = {*codes.features(), *codes.TOOLS.values()} - codes.applications()
-    lacking = sorted(needed & known)
-    absent = {feature for facts in software.values() for feature in facts.get('absent', {})}
-    here = {program for facts in software.values() for program in facts.get('programs', {})}
-    return remedies.next_step(systems.read(planned['system']), absent, lacking, here)
+    needed = set()
+    for case in planned['cases']:
+        if not case['environ']:
+            needed.update(case['needs'])
+    installable = {*codes.features(), *codes.TOOLS.values()} - codes.applications()
+    absent = set()
+    here = set()
+    for facts in software.values():
+        absent.update(facts.get('absent', {}))
+        here.update(facts.get('programs', {}))
+    return remedies.next_step(systems.read(planned['system']), absent, sorted(needed & installable), here)
 
 
 def _close(current: Current, pid: int, system: str) -> None:
     """End the session at exit, and print its verdict. ci/nightly prints it itself; a study is not judged.
 
-    ReFrame has stored the session; one in which nothing started is stored here, all missing. If neither can be
-    done (a full disk), the journal stays, and the next run recovers from it. ReFrame's exit code stays."""
+    If the session can be stored nowhere (a full disk), the journal stays, and the next run recovers from it."""
     if os.getpid() != pid:
         return
     try:
-        if not database.holds(current.id):
-            if current.entered:
-                raise InfrastructureError(f'{paths.database()}: ReFrame did not store the session')
-            writing.store(writing.as_report({'id': current.id}, [], current.began, time.time(),
-                                        cmdline=' '.join(sys.argv)))
+        _demand_stored(current)
         current.journal.unlink(missing_ok=True)
     except (ParityError, OSError) as err:
         print(f'parity: {err}: the next run recovers this session', file=sys.stderr)
@@ -192,3 +229,13 @@ def _close(current: Current, pid: int, system: str) -> None:
         sys.argv = ['parity.judge.report', system]
         with contextlib.suppress(SystemExit):       # ReFrame's exit code stays
             runpy.run_module('parity.judge.report', run_name='__main__')
+
+
+def _demand_stored(current: Current) -> None:
+    """Have the session in the database: ReFrame stores one in which a case has begun, parity any other."""
+    if database.holds(current.id):
+        return
+    if current.entered:
+        raise InfrastructureError(f'{paths.database()}: ReFrame did not store the session')
+    session = {'id': current.id}
+    writing.store(writing.as_report(session, [], current.began, time.time(), cmdline=' '.join(sys.argv)))

@@ -25,8 +25,9 @@ from parity.measure.scheduler.command import Standing
 from parity.site import systems
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
-_BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
-_ENDED = re.compile(r'\[ *([A-Z]+) *\] \( *(\d+)/(\d+)\) .* /(\w+) @(\S+)')
+_BEGUN = re.compile(r'\[ RUN +\] (?P<name>.+) /(?P<digest>\w+) @(?P<place>\S+)')
+_ENDED = re.compile(r'\[ *(?P<word>[A-Z]+) *\] \( *(?P<done>\d+)/(?P<total>\d+)\) '
+                    r'.* /(?P<digest>\w+) @(?P<place>\S+)')
 #: At most so many cases are named.
 _NAMED = 3
 #: A wait of this length is printed at once, and so is a new reason.
@@ -45,8 +46,10 @@ def usual(system: str) -> dict[str, float]:
     frame = history.load(system, reruns=True, labelled=True).filter(pl.col('seconds').is_not_null())
     runs = frame.group_by('case', 'partition', 'environ', 'session', 'run').agg(pl.col('seconds').first())
     cases = runs.group_by('case', 'partition', 'environ').agg(pl.col('seconds').median())
-    return {f'{case} @{system}:{partition}+{environ}': seconds
-            for case, partition, environ, seconds in cases.iter_rows()}
+    seconds_of = {}
+    for case, partition, environ, seconds in cases.iter_rows():
+        seconds_of[f'{case} @{system}:{partition}+{environ}'] = seconds
+    return seconds_of
 
 
 @dataclass
@@ -59,11 +62,21 @@ class _Case:
 
     def ran(self, now: float) -> float:
         """Return the seconds that its job has run."""
-        return now - self.standing.since if self.standing and not self.standing.waits else 0.0
+        if not self.standing or self.standing.waits:
+            return 0.0
+        return now - self.standing.since
 
     def line(self, now: float) -> str:
-        reason = f', {self.standing.reason}' if self.standing.reason else ''
-        return f'{self.name} ({duration(max(0.0, now - self.standing.since))}{reason})'
+        stood = duration(max(0.0, now - self.standing.since))
+        reason = self.standing.reason
+        return f'{self.name} ({stood}, {reason})' if reason else f'{self.name} ({stood})'
+
+    def look(self, stage: Path) -> None:
+        """Look for its folder, and there for how its job stands."""
+        if not self.folder:
+            self.folder = next(chain(*map(stage.glob, self.patterns)), None)
+        if self.folder:
+            self.standing = command.read_standing(self.folder) or self.standing or _started(self.folder)
 
 
 @dataclass
@@ -85,61 +98,88 @@ class Progress:
         """Take notice of a line of ReFrame's."""
         line = _COLOUR.sub('', line)
         if begun := _BEGUN.search(line):
-            name, digest, place = begun.groups()
-            folder, name = re.sub(r'[:+]', '/', place), re.sub(r' %\.repeat_no=\d+', '', name)
-            usual = self.usual.get(f'{name} @{place}')
-            self._open[f'{digest} {place}'] = _Case(name, (
-                f'{folder}/*{digest}*', f'{folder}/{name.split()[0]}'), usual)    # without parameters: no digest
+            self._begin(**begun.groupdict())
         elif ended := _ENDED.search(line):
-            self.done, self.total = int(ended[2]), int(ended[3])
-            case = self._open.pop(f'{ended[4]} {ended[5]}', None)
-            if ended[1] != 'SKIP':
-                self.last, self.worth = now, self.worth + ((case and case.usual) or 0.0)
+            self.done = int(ended['done'])
+            self.total = int(ended['total'])
+            case = self._open.pop(f'{ended["digest"]} {ended["place"]}', None)
+            if ended['word'] != 'SKIP':
+                self.last = now
+                if case and case.usual:
+                    self.worth += case.usual
+
+    def _begin(self, name: str, digest: str, place: str) -> None:
+        name = re.sub(r' %\.repeat_no=\d+', '', name)
+        folder = re.sub(r'[:+]', '/', place)
+        patterns = f'{folder}/*{digest}*', f'{folder}/{name.split()[0]}'    # without parameters: no digest
+        self._open[f'{digest} {place}'] = _Case(name, patterns, self.usual.get(f'{name} @{place}'))
 
     def _polled(self) -> list[_Case]:
         """Return the cases that wait or run, the oldest first, after a look at their stage directories."""
         cases = list(self._open.values())       # another thread reads on
         for case in cases:
-            case.folder = case.folder or next(chain(*map(self.stage.glob, case.patterns)), None)
-            if case.folder:
-                case.standing = command.read_standing(case.folder) or case.standing or _started(case.folder)
-        return sorted((c for c in cases if c.standing), key=lambda c: c.standing.since)
+            case.look(self.stage)
+        standing = [case for case in cases if case.standing]
+        return sorted(standing, key=lambda case: case.standing.since)
 
     def news(self) -> bool:
         """Return whether cases wait for long in the queue, or for a node that is down, for a reason that was not
         printed yet; also true at first."""
-        now, printed = time.time(), self._printed
-        standings = [case.standing for case in self._polled()]
-        held_up = {s.reason for s in standings if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
-        self._printed = held_up | (printed or set())
-        return self._printed != printed
+        now = time.time()
+        held_up = set()
+        for case in self._polled():
+            standing = case.standing
+            waits_for_long = standing.waits and now - standing.since >= _WAIT_SECONDS
+            if waits_for_long or (standing.reason and not standing.waits):
+                held_up.add(standing.reason)
+        if self._printed is not None and held_up <= self._printed:
+            return False
+        self._printed = held_up | (self._printed or set())
+        return True
 
     def left(self, now: float) -> float | None:
         """Return the seconds that the open cases took before, at the pace of those that have ended."""
-        known = [case for case in self._open.values() if case.usual is not None]
-        if not known:
+        measured = [case for case in self._open.values() if case.usual is not None]
+        if not measured:
             return None
         # a case that takes longer than before does not use up what is left for the others
-        left = sum(max(0.0, case.usual - case.ran(now)) for case in known)
-        return left * ((self.last - self.began) / self.worth if self.worth else 1.0)
+        seconds = sum(max(0.0, case.usual - case.ran(now)) for case in measured)
+        pace = (self.last - self.began) / self.worth if self.worth else 1.0
+        return seconds * pace
 
     def line(self, now: float) -> str:
         """Return one line on the progress."""
         cases = self._polled()
-        running, waiting = ([c for c in cases if c.standing.waits is waits] for waits in (False, True))
-        held = bool(waiting and not running)
-        said = [f'{self.step}: ' if self.step else '']
-        said[0] += f'{self.done} of {self.total} done' if self.total else 'nothing done yet'
-        if (left := self.left(now)) is not None:
-            end = time.strftime('until %a %H:%M', time.localtime(now + left))
-            new = sum(case.usual is None for case in self._open.values())
-            said.append(f'about {duration(left)} left, {"once a job starts" if held else end}'
-                        + (f', and {counted(new, "new case")}' if new else ''))
-        for what, group in (('running', running), ('waiting in the queue', waiting)):
-            if group:
-                more = [f'{len(group) - _NAMED} more'] if len(group) > _NAMED else []
-                said.append(f'{what}: {", ".join([c.line(now) for c in group[:_NAMED]] + more)}')
-        return '; '.join(said)
+        running = [case for case in cases if not case.standing.waits]
+        waiting = [case for case in cases if case.standing.waits]
+        done = f'{self.done} of {self.total} done' if self.total else 'nothing done yet'
+        parts = [f'{self.step}: {done}' if self.step else done]
+        left = self.left(now)
+        if left is not None:
+            is_held_up = bool(waiting and not running)
+            parts.append(self._about(left, now, is_held_up))
+        if running:
+            parts.append(f'running: {_listed(running, now)}')
+        if waiting:
+            parts.append(f'waiting in the queue: {_listed(waiting, now)}')
+        return '; '.join(parts)
+
+    def _about(self, left: float, now: float, is_held_up: bool) -> str:
+        """Return how long the open cases will take, and how many cases this does not count."""
+        end = time.strftime('until %a %H:%M', time.localtime(now + left))
+        if is_held_up:
+            end = 'once a job starts'
+        about = f'about {duration(left)} left, {end}'
+        new = sum(case.usual is None for case in self._open.values())
+        return f'{about}, and {counted(new, "new case")}' if new else about
+
+
+def _listed(cases: list[_Case], now: float) -> str:
+    """Return the lines of the first cases, and how many more there are."""
+    lines = [case.line(now) for case in cases[:_NAMED]]
+    if len(cases) > _NAMED:
+        lines.append(f'{len(cases) - _NAMED} more')
+    return ', '.join(lines)
 
 
 def _started(folder: Path) -> Standing | None:
@@ -172,7 +212,10 @@ def follow(process: subprocess.Popen, arguments: list[str], step: str = '',
 
 
 def _show(output: Iterable[str], state: Progress) -> None:
-    with console.progress(lambda: (state.done, state.total, state.line(time.time())), state.news) as say:
+    def progress() -> tuple[int, int, str]:
+        return state.done, state.total, state.line(time.time())
+
+    with console.progress(progress, state.news) as say:
         for line in output:
             state.read(line, time.time())
             with contextlib.suppress(OSError, ValueError):      # a reader that has gone away does not end the run

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from parity.measure.scheduler import pbs, slurm
 from parity.measure.scheduler.command import SchedulerError
 from parity.site import systems
 
-_PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
+#: A figure of a perflog's line (PERFVALUE of parity.measure.session.assemble).
+_PERFVALUE = re.compile(r'(?P<name>[^=;]+)=(?P<value>\S+) \[(?P<unit>[^\]]*)\] '
+                        r'ref=(?P<reference>[^,;]*),(?P<lower>[^,;]*),(?P<upper>[^;]*?)(?:;|$)')
 #: The perflog's sign for an absent value.
 _NOTHING = ('None', 'null', '')
 PROC = Path('/proc')
@@ -50,10 +53,10 @@ def recover_all() -> list[str]:
 def take(name: str) -> str:
     """Recover the session ``name`` (or its beginning), of any host. UsageError for a session that is not there,
     InfrastructureError while its system is measured."""
-    known = journals.every()
-    fitting = [journal for journal in known if journal.id.startswith(name)]
+    killed = journals.every()
+    fitting = [journal for journal in killed if journal.id.startswith(name)]
     if len(fitting) != 1:
-        valid = ', '.join(journal.id for journal in known) or 'none was killed'
+        valid = ', '.join(journal.id for journal in killed) or 'none was killed'
         raise UsageError(f'{paths.results() / "running"}: {counted(len(fitting), "session", "are")} named '
                          f'{name!r}; valid: {valid}')
     journal, = fitting
@@ -64,22 +67,20 @@ def take(name: str) -> str:
 def _recover(journal: Journal) -> str:
     """Store the session as far as it is found, remove its journal, and say so in a sentence."""
     with journal.lock().held(), paths.of_study(journal.study):
-        cancelled, silent = cancel_jobs(journal.system, journal.id)
+        queue = cancel_jobs(journal.system, journal.id)
         ended = end_processes(journal.id)
-        left = ''
-        if cancelled:
-            left += f'; cancelled {counted(cancelled, "job")} that it had left in the queue'
-        if ended:
-            left += f'; ended {counted(ended, "process")} that it had left running'
-        if silent:
-            left += f'; the next run cancels the jobs that it may have left in the queue: {silent}'
         if database.holds(journal.id):
-            sentence = f'session {journal.id} was complete{left}'
+            sentence = f'session {journal.id} was complete'
         else:
-            cases = _store(journal)
-            sentence = (f'session {journal.id} was killed: recovered {counted(cases, "finished case")} '
-                        f'from the perflogs{left}')
-        if not (silent and journal.is_here):
+            cases = counted(_store(journal), 'finished case')
+            sentence = f'session {journal.id} was killed: recovered {cases} from the perflogs'
+        if queue.cancelled:
+            sentence += f'; cancelled {counted(queue.cancelled, "job")} that it had left in the queue'
+        if ended:
+            sentence += f'; ended {counted(ended, "process")} that it had left running'
+        if queue.silent:
+            sentence += f'; the next run cancels the jobs that it may have left in the queue: {queue.silent}'
+        if not (queue.silent and journal.is_here):
             journal.file.unlink(missing_ok=True)
     return sentence
 
@@ -99,9 +100,10 @@ def cases_of(journal_id: str) -> list[dict[str, Any]]:
     cases = []
     for log in sorted((paths.results() / 'perflogs').rglob('*.log*')):
         for line in log.read_text(errors='replace').splitlines():
-            if journal_id in line and (case := _case(line)) and case['parity']['journal'] == journal_id:
+            case = _case(line) if journal_id in line else None
+            if case and case['parity']['journal'] == journal_id:
                 cases.append(case)
-    return sorted(cases, key=lambda c: c['job_completion_time_unix'] or 0)
+    return sorted(cases, key=lambda case: case['job_completion_time_unix'] or 0)
 
 
 def _case(line: str) -> dict[str, Any] | None:
@@ -109,43 +111,64 @@ def _case(line: str) -> dict[str, Any] | None:
     fields = line.split('|', len(store.PERFLOG_COLUMNS) - 1)
     try:
         case: dict[str, Any] = dict(zip(store.PERFLOG_COLUMNS, fields, strict=True))
-        place = f'{case["system"]}:{case["partition"]}'
-        case |= {'parity': json.loads(case['parity']),
-                 'job_completion_time_unix': _number(case['job_completion_time_unix']),
-                 'perfvalues': {f'{place}:{name}': [*map(_number, (value, ref, low, up)), unit, None]
-                                for name, value, unit, ref, low, up in _PERFVALUE.findall(case['perfvalues'])},
-                 'fixture': False, 'fail_reason': None,
-                 'fail_phase': None if case['fail_phase'] in _NOTHING else case['fail_phase']}
+        case['parity'] = json.loads(case['parity'])
+        case['job_completion_time_unix'] = _number(case['job_completion_time_unix'])
+        case['perfvalues'] = _perfvalues(case['perfvalues'], f'{case["system"]}:{case["partition"]}')
     except (ValueError, TypeError):
         return None
-    if not (isinstance(case['parity'], dict) and 'journal' in case['parity']):
+    if not isinstance(case['parity'], dict) or 'journal' not in case['parity']:
         return None
-    return {**case, 'job_nodelist': case['parity'].get('nodes', [])}
+    case['fixture'] = False
+    case['fail_reason'] = None
+    if case['fail_phase'] in _NOTHING:
+        case['fail_phase'] = None
+    case['job_nodelist'] = case['parity'].get('nodes', [])
+    return case
+
+
+def _perfvalues(text: str, place: str) -> dict[str, list]:
+    """Read the figures of a perflog's line in the form of a report: value, reference, bounds, unit, result."""
+    figures = {}
+    for match in _PERFVALUE.finditer(text):
+        numbers = [_number(match[part]) for part in ('value', 'reference', 'lower', 'upper')]
+        figures[f'{place}:{match["name"]}'] = [*numbers, match['unit'], None]
+    return figures
 
 
 def _number(text: str) -> float | None:
     return None if text in _NOTHING else float(text)
 
 
-def cancel_jobs(system: str, session_id: str) -> tuple[int, str]:
+@dataclass(frozen=True)
+class Queue:
+    """The jobs of a session that were cancelled, and '' or why the scheduler does not tell them."""
+
+    cancelled: int = 0
+    silent: str = ''
+
+
+def cancel_jobs(system: str, session_id: str) -> Queue:
     """Cancel the jobs of the session that have not ended; a later job of the same case would share their folder.
 
-    Returns their number, and '' or why the scheduler does not tell them. A job is the session's if its script,
-    which lies in its folder, says so. A scheduler whose commands are not here is not asked."""
+    A job is the session's if its script, which lies in its folder, says so. A scheduler whose commands are not
+    here is not asked."""
     try:
-        kinds = {each.scheduler for each in systems.read(system).partitions}
+        schedulers = {part.scheduler for part in systems.read(system).partitions}
     except UsageError:      # the system is gone
-        return 0, ''
-    count, silent = 0, ''
+        return Queue()
+    cancelled = 0
+    silent = ''
     for module, command, backends in ((slurm, 'squeue', {'slurm', 'squeue'}), (pbs, 'qselect', {'pbs', 'pbspro'})):
+        if not schedulers & backends or not shutil.which(command):
+            continue
         try:
-            for job, folder in module.folders().items() if kinds & backends and shutil.which(command) else ():
+            for job, folder in module.folders().items():
                 if f'PARITY_SESSION={session_id}\n' in _text(Path(folder, 'rfm_job.sh')):
                     module.cancel(job)
-                    count += 1
+                    cancelled += 1
         except SchedulerError as err:
             silent = str(err)
-    return count, silent
+    return Queue(cancelled, silent)
 
 
 def _text(file: Path) -> str:
@@ -158,10 +181,16 @@ def _text(file: Path) -> str:
 def processes_of(session_id: str) -> list[int]:
     """Return the processes whose environment says that they belong to the session; none where /proc is that of
     another pid namespace, where its numbers are those of other processes."""
-    if not (PROC / 'self').is_symlink() or os.readlink(PROC / 'self') != str(os.getpid()):
+    own = PROC / 'self'
+    if not own.is_symlink() or os.readlink(own) != str(os.getpid()):
         return []
-    return [pid for each in PROC.iterdir() if each.name.isdigit() and (pid := int(each.name)) != os.getpid()
-            and f'PARITY_SESSION={session_id}' in _text(each / 'environ').split('\0')]
+    pids = []
+    for folder in PROC.iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            variables = _text(folder / 'environ').split('\0')
+            if f'PARITY_SESSION={session_id}' in variables:
+                pids.append(int(folder.name))
+    return pids
 
 
 #: Seconds that processes have to end by themselves.
@@ -170,13 +199,22 @@ _GRACE = 3.0
 
 def end_processes(session_id: str) -> int:
     """End every process of the session: SIGTERM, and SIGKILL after the grace. Returns their number."""
-    seen: set[int] = set()
-    deadline = time.monotonic() + _GRACE
-    while (pids := processes_of(session_id)) and (now := time.monotonic()) <= deadline + _GRACE:
+    ended: set[int] = set()
+    began = time.monotonic()
+    while pids := processes_of(session_id):
+        waited = time.monotonic() - began
+        if waited > 2 * _GRACE:
+            break
         for pid in pids:
-            if pid not in seen or now > deadline:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL if now > deadline else signal.SIGTERM)
-        seen.update(pids)
+            if waited > _GRACE:
+                _signal(pid, signal.SIGKILL)
+            elif pid not in ended:
+                _signal(pid, signal.SIGTERM)
+        ended.update(pids)
         time.sleep(0.1)
-    return len(seen)
+    return len(ended)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -98,10 +97,10 @@ def reframe(arguments: list[str], limit_seconds: float | None = None, step: str 
 
 def _start(command: list[str], variables: Mapping[str, str]) -> subprocess.Popen:
     """Start ReFrame with its output ours to read: in colours on a terminal only."""
-    terminal = sys.stdout.isatty()
+    is_terminal = sys.stdout.isatty()
+    environ = {**_environ(RFM_COLORIZE='y' if is_terminal else 'n'), **variables}
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding='utf-8',
-                            errors='replace', stderr=subprocess.STDOUT if terminal else None,
-                            env={**_environ(RFM_COLORIZE='y' if terminal else 'n'), **variables})
+                            errors='replace', stderr=subprocess.STDOUT if is_terminal else None, env=environ)
 
 
 def _stop(*_) -> None:
@@ -110,9 +109,18 @@ def _stop(*_) -> None:
 
 def _end(process: subprocess.Popen, patience: float = 0.0) -> None:
     """Let ReFrame take back its jobs and store the session; kill it where it does not come to that."""
-    for act, seconds in ((None, patience), (process.terminate, GRACE_SECONDS), (process.kill, None)):
-        if act:
-            act()
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt, _Stopped):
-            process.wait(seconds)
-            return
+    if _ends_within(process, patience):
+        return
+    process.terminate()
+    if not _ends_within(process, GRACE_SECONDS):
+        process.kill()
+        _ends_within(process, None)
+
+
+def _ends_within(process: subprocess.Popen, seconds: float | None) -> bool:
+    """Wait for the end of the process; False where it lives on, or the operator loses patience."""
+    try:
+        process.wait(seconds)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt, _Stopped):
+        return False
+    return True
