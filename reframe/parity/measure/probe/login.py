@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -68,6 +69,9 @@ class BatchSystem(NamedTuple):
     notes: tuple[str, ...] = ()
     backend: str = ''                   # ReFrame's, where it is not named as the scheduler
 
+    def nodes_of(self, queue: Queue) -> list[Node]:
+        return [node for node in self.nodes if queue.name in node.queues]
+
 
 class Host(NamedTuple):
     """The login node itself."""
@@ -82,29 +86,30 @@ class Host(NamedTuple):
 
 def cluster() -> BatchSystem:
     """Ask Slurm, or else PBS. UsageError for neither, InfrastructureError for no answer."""
-    for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
-        if all(map(shutil.which, commands)):
-            try:
-                return asked()
-            except SchedulerError as err:       # its exit code is the command's own
-                raise InfrastructureError(str(err)) from None
+    try:
+        if shutil.which('scontrol'):
+            return slurm_cluster()
+        if shutil.which('pbsnodes') and shutil.which('qstat'):
+            return pbs_cluster()
+    except SchedulerError as err:       # its exit code is the command's own
+        raise InfrastructureError(str(err)) from None
     raise UsageError('neither Slurm (scontrol) nor PBS (pbsnodes, qstat) is on PATH: run this on a login node; '
                      'a machine without a batch system is the system `local`')
 
 
 def slurm_cluster() -> BatchSystem:
     """Ask Slurm. SchedulerError where it does not answer."""
-    shown = configured(answer(['scontrol', 'show', 'config']))
-    default, qos = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
-                                  'format=defaultaccount,account,qos,defaultqos'))
+    config = configured(answer(['scontrol', 'show', 'config']))
+    own = accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
+                         'format=defaultaccount,account,qos,defaultqos'))
     partitions = answer(['scontrol', '-a', '--oneliner', 'show', 'partition'])     # -a: hidden ones, too
     nodes, notes = _nodes_shown()
     nodes += unseen(partitions, nodes)
-    accounted = 'slurmdbd' in shown.get('AccountingStorageType', '')
-    if not accounted:
+    is_accounted = 'slurmdbd' in config.get('AccountingStorageType', '')
+    if not is_accounted:
         notes.append("Slurm keeps no accounting here (AccountingStorageType): ReFrame's backend is squeue, and "
                      'ended jobs are known for MinJobAge only')
-    if 'associations' in shown.get('AccountingStorageEnforce', '') and not default:
+    if 'associations' in config.get('AccountingStorageEnforce', '') and not own.default:
         notes.append('Slurm wants an account (AccountingStorageEnforce) and sacctmgr shows none of yours: '
                      'add --account=NAME to each access')
     plugins = maybe('srun', '--mpi=list')
@@ -112,28 +117,29 @@ def slurm_cluster() -> BatchSystem:
         notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
     return BatchSystem(
         scheduler='slurm',
-        version=f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(),
-        name=shown.get('ClusterName', ''),
+        version=f'Slurm {config.get("SLURM_VERSION", "")}'.strip(),
+        name=config.get('ClusterName', ''),
         nodes=tuple(nodes),
-        queues=tuple(slurm_queues(partitions, _groups(), qos)),
-        account=default,
-        accounts=tuple(sorted(qos)),
-        qos=qos,
+        queues=tuple(slurm_queues(partitions, _groups(), own.qos)),
+        account=own.default,
+        accounts=tuple(sorted(own.qos)),
+        qos=own.qos,
         licences=tuple(licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))),
-        mpi_type=mpi_type(plugins, shown.get('MpiDefault', '')),
+        mpi_type=mpi_type(plugins, config.get('MpiDefault', '')),
         notes=tuple(notes),
-        backend='' if accounted else 'squeue')
+        backend='' if is_accounted else 'squeue')
 
 
 def _nodes_shown() -> tuple[list[Node], list[str]]:
     """Return the nodes that Slurm shows this user, and a note where it shows none."""
     try:
-        return slurm_nodes(answer(['scontrol', '-a', '--oneliner', 'show', 'node'])), []
+        printed = answer(['scontrol', '-a', '--oneliner', 'show', 'node'])
     except SchedulerError as err:
         if 'denied' not in str(err):
             raise
         return [], ['Slurm shows you no nodes (PrivateData): cores, memory and states are guesses by the size '
                     'of each partition']
+    return slurm_nodes(printed), []
 
 
 def pbs_cluster() -> BatchSystem:
@@ -141,6 +147,7 @@ def pbs_cluster() -> BatchSystem:
     queues = answer(['qstat', '-Q', '-f'])
     servers = records(answer(['qstat', '-B', '-f']), 'Server: ')
     name, server = next(iter(servers.items()), ('', {}))
+    default = server.get('default_queue', '')
     notes = []
     if server.get('job_history_enable') != 'True':
         notes.append('PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
@@ -150,7 +157,7 @@ def pbs_cluster() -> BatchSystem:
         version=f'PBS {server.get("pbs_version", "")}'.strip(),
         name=name,
         nodes=tuple(pbs_nodes(answer(['pbsnodes', '-a']), queues)),
-        queues=tuple(pbs_queues(queues, server.get('default_queue', ''), _groups(), getpass.getuser())),
+        queues=tuple(pbs_queues(queues, default, _groups(), getpass.getuser())),
         notes=tuple(notes))
 
 
@@ -163,11 +170,12 @@ def maybe(*command: str) -> str:
 
 
 def _groups() -> set[str]:
-    found = set()
+    """Return the names of this user's groups."""
+    names = set()
     for number in {*os.getgroups(), os.getegid()}:
         with contextlib.suppress(KeyError):
-            found.add(grp.getgrgid(number).gr_name)
-    return found
+            names.add(grp.getgrgid(number).gr_name)
+    return names
 
 
 #: MPI plugins in our order: today's MPIs are built with the first.
@@ -196,43 +204,59 @@ def _slurm_node(record: dict[str, str]) -> Node:
 
 def _cores(record: dict[str, str]) -> int:
     """Return a node's cores without those that the site keeps for itself."""
-    cpus, real = int(record['CPUTot']), int(record['Sockets']) * int(record['CoresPerSocket'])
-    return max(1, real * int(record.get('CPUEfctv', cpus)) // cpus)
+    cores = int(record['Sockets']) * int(record['CoresPerSocket'])
+    cpus = int(record['CPUTot'])
+    for_jobs = int(record.get('CPUEfctv', cpus))
+    return max(1, cores * for_jobs // cpus)
 
 
 def gpus(gres: str) -> tuple[tuple[str, int], ...]:
     """Read ``gpu:a100:4(S:0-1),lscratch:300`` as (('a100', 4),); a GPU without a type is ''."""
-    found = re.findall(r'(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)', gres)
-    return tuple(sorted((kind, int(count)) for kind, count in found if int(count)))
+    kinds = []
+    for kind, count in re.findall(r'(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)', gres):
+        if int(count):
+            kinds.append((kind, int(count)))
+    return tuple(sorted(kinds))
 
 
 def unseen(partitions: str, seen: list[Node]) -> list[Node]:
     """Return the nodes of partitions that Slurm does not show: all where the user may not see nodes, else in old
     versions the cloud nodes that are powered down. Each has its share of the smallest partition that it is in."""
-    by_size = sorted(slurm.records(partitions, 'PartitionName'), key=lambda r: int(r.get('TotalNodes', 0)))
-    shown = {node.name for node in seen}
-    queues: dict[str, list[str]] = {}
-    shares: dict[str, tuple[int, int]] = {}         # cores and bytes
+    by_size = sorted(slurm.records(partitions, 'PartitionName'), key=_total_nodes)
+    names_seen = {node.name for node in seen}
+    state = 'cloud+powered_down' if seen else ''
+    nodes: dict[str, Node] = {}
     for record in by_size:
-        total, queue = int(record.get('TotalNodes', 0)), record['PartitionName']
-        if total <= sum(queue in node.queues for node in seen):
+        queue = record['PartitionName']
+        shown = sum(queue in node.queues for node in seen)
+        if _total_nodes(record) <= shown:
             continue
         names = maybe('scontrol', 'show', 'hostnames', record.get('Nodes', '')).split()
-        cores = max(1, int(record.get('TotalCPUs', 0)) // total)
-        for name in set(names) - shown:
-            queues.setdefault(name, []).append(queue)
-            shares.setdefault(name, (cores, int(_mib(record) / total) << 20))
-    state = 'cloud+powered_down' if seen else ''
-    nodes = []
-    for name, (cores, memory) in sorted(shares.items()):
-        nodes.append(Node(name, tuple(queues[name]), cores, 1, memory, state=state))
-    return nodes
+        for name in set(names) - names_seen:
+            node = nodes.get(name) or _share(name, record, state)
+            nodes[name] = node._replace(queues=(*node.queues, queue))
+    return [nodes[name] for name in sorted(nodes)]
+
+
+def _total_nodes(partition: dict[str, str]) -> int:
+    return int(partition.get('TotalNodes', 0))
+
+
+def _share(name: str, partition: dict[str, str], state: str) -> Node:
+    """Return a node with its share of a partition's cores and memory, still without queues."""
+    total = _total_nodes(partition)
+    cores = max(1, int(partition.get('TotalCPUs', 0)) // total)
+    memory_bytes = int(_mib(partition) / total) << 20
+    return Node(name, (), cores, 1, memory_bytes, state=state)
 
 
 def _mib(partition: dict[str, str]) -> float:
     """Return a partition's memory in MiB by its TRES; 0 where it states none."""
     stated = re.search(r'\bmem=(\d+(?:\.\d+)?)([MGTP])', partition.get('TRES', ''))
-    return float(stated[1]) * 1024 ** 'MGTP'.index(stated[2]) if stated else 0.0
+    if not stated:
+        return 0.0
+    number, unit = stated.groups()
+    return float(number) * 1024 ** 'MGTP'.index(unit)
 
 
 def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> list[Queue]:
@@ -243,18 +267,25 @@ def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> l
 
 def _slurm_queue(record: dict[str, str], groups: set[str], qos: Mapping[str, list[str]]) -> Queue:
     most = record.get('MaxNodes', '')
-    by_default = [f'{key}={record[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
-                  if record.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')]
+    oversubscribe = record.get('OverSubscribe', '')
     return Queue(
         name=record['PartitionName'],
         default=record.get('Default') == 'YES',
         longest=seconds(record.get('MaxTime', '')),
         most_nodes=int(most) if most.isdecimal() else None,
         closed=_slurm_closed(record, groups, qos),
-        exclusive='EXCLUSIVE' in record.get('OverSubscribe', '') or record.get('Exclusive') == 'NODE',
+        exclusive='EXCLUSIVE' in oversubscribe or record.get('Exclusive') == 'NODE',
         up=record.get('State') == 'UP',
-        memory=by_default[0] if by_default else '',
+        memory=_default_memory(record),
         rules=_rules(record))
+
+
+def _default_memory(record: Mapping[str, str]) -> str:
+    """Return the memory of a job that asks for none, as the partition states it; '' where that is all."""
+    for key in ('DefMemPerCPU', 'DefMemPerNode'):
+        if record.get(key, 'UNLIMITED') not in ('UNLIMITED', '0'):
+            return f'{key}={record[key]}'
+    return ''
 
 
 #: The rules of a partition about a job's account and QOS.
@@ -268,7 +299,8 @@ def _rules(record: Mapping[str, str]) -> dict[str, str]:
 def refused(rules: Mapping[str, str], accounts: Iterable[str], qos: Iterable[str]) -> str:
     """Return the rule that refuses a job with any of these accounts, or any of these QOS; '' for none."""
     for key, rule in rules.items():
-        own, named = set(accounts if key.endswith('Accounts') else qos), set(rule.split(','))
+        own = set(accounts if key.endswith('Accounts') else qos)
+        named = set(rule.split(','))
         refuses = not own & named if key.startswith('Allow') else own <= named
         if own and refuses:
             return f'{key}={rule}'
@@ -276,6 +308,7 @@ def refused(rules: Mapping[str, str], accounts: Iterable[str], qos: Iterable[str
 
 
 def _slurm_closed(record: dict[str, str], groups: set[str], qos: Mapping[str, list[str]]) -> str:
+    """Return the setting that keeps this user's jobs out of a partition; '' for none."""
     # DOWN and DRAIN are of today: parity doctor says so
     for key, value in (('State', 'INACTIVE'), ('RootOnly', 'YES'), ('ReqResv', 'YES')):
         if record.get(key) == value:
@@ -284,9 +317,11 @@ def _slurm_closed(record: dict[str, str], groups: set[str], qos: Mapping[str, li
     if allowed != 'ALL' and not groups & set(allowed.split(',')):
         return f'AllowGroups={allowed}'
     hosts = record.get('AllocNodes', 'ALL')
-    if hosts != 'ALL' and platform.node() not in maybe('scontrol', 'show', 'hostnames', hosts).split():
-        return f'AllocNodes={hosts}, not {platform.node()}'
-    return refused(_rules(record), qos, {name for names in qos.values() for name in names})
+    here = platform.node()
+    if hosts != 'ALL' and here not in maybe('scontrol', 'show', 'hostnames', hosts).split():
+        return f'AllocNodes={hosts}, not {here}'
+    every_qos = set(chain(*qos.values()))
+    return refused(_rules(record), qos, every_qos)
 
 
 def configured(text: str) -> dict[str, str]:
@@ -296,28 +331,42 @@ def configured(text: str) -> dict[str, str]:
 
 def licences(text: str) -> list[str]:
     """Read `name:total` from `scontrol --oneliner show licenses`."""
-    return [f'{r["LicenseName"]}:{r["Total"]}' for r in slurm.records(text, 'LicenseName')]
+    records = slurm.records(text, 'LicenseName')
+    return [f'{record["LicenseName"]}:{record["Total"]}' for record in records]
 
 
 def mpi_type(listed: str, default: str) -> str:
     """Return the plugin that srun must be given; '' where its default starts ranks of one MPI job."""
     if default.startswith(_PLUGINS):
         return ''
-    offered = set(re.findall(r'\b[a-z]\w+', listed.partition('...')[2]))
-    return next((plugin for plugin in _PLUGINS if plugin in offered), '')
+    offered = re.findall(r'\b[a-z]\w+', listed.partition('...')[2])
+    for plugin in _PLUGINS:
+        if plugin in offered:
+            return plugin
+    return ''
 
 
-def accounts(text: str) -> tuple[str, dict[str, list[str]]]:
-    """Read `sacctmgr -nP ... format=defaultaccount,account,qos,defaultqos`: the default account, and the QOS of
-    each account, first that of a job that names none."""
-    rows = [[*line.split('|'), '', ''] for line in text.splitlines() if '|' in line]
-    first = rows[0][0] if rows else ''
+class Accounts(NamedTuple):
+    """This user's accounts: the default one or '', and the QOS of each, first that of a job that names none."""
+
+    default: str
+    qos: dict[str, list[str]]
+
+
+def accounts(text: str) -> Accounts:
+    """Read `sacctmgr -nP ... format=defaultaccount,account,qos,defaultqos`."""
+    default_account = ''
     qos_of = {}
-    for _, account, qos, default, *_ in rows:
+    for line in text.splitlines():
+        if '|' not in line:
+            continue
+        default, account, qos, default_qos, *_ = [*line.split('|'), '', '']
+        default_account = default_account or default
         if account:
-            names, own = list(filter(None, qos.split(','))), default or 'normal'
-            qos_of[account] = [name for name in names if name == own] + [name for name in names if name != own]
-    return first, qos_of
+            first = default_qos or 'normal'
+            names = list(filter(None, qos.split(',')))
+            qos_of[account] = [name for name in names if name == first] + [name for name in names if name != first]
+    return Accounts(default_account, qos_of)
 
 
 #: Resources that every node has, and that say nothing about its kind.
@@ -327,15 +376,21 @@ _COMMON = {'arch', 'host', 'vnode', 'mem', 'ncpus', 'ngpus', 'vmem', 'Qlist', 'h
 
 def pbs_nodes(text: str, queues: str) -> list[Node]:
     """Read the hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
-    found, shown = hosts(text), records(queues, 'Queue: ')
-    served: dict[str, list[str]] = {host.name: [] for host in found}
-    ways = [(queue, end) for queue, record in shown.items() for end in _destinations(record) or [queue]]
-    for queue, name in ways:
-        for host in left(found, name, _chunk(shown.get(name, {}))):
-            serves = name in host.resources.get('Qlist', name).split(',')     # customary, without a default_chunk
-            if serves and queue not in served[host.name]:
-                served[host.name].append(queue)
-    return [_node(host, tuple(served[host.name])) for host in found]
+    all_hosts = hosts(text)
+    shown = records(queues, 'Queue: ')
+    queues_of: dict[str, list[str]] = {host.name: [] for host in all_hosts}
+    for queue, record in shown.items():
+        for name in _destinations(record) or [queue]:
+            for host in _serving(all_hosts, name, shown.get(name, {})):
+                if queue not in queues_of[host.name]:
+                    queues_of[host.name].append(queue)
+    return [_node(host, tuple(queues_of[host.name])) for host in all_hosts]
+
+
+def _serving(all_hosts: list[PbsNode], name: str, queue: Mapping[str, str]) -> list[PbsNode]:
+    """Return the hosts that run a queue's jobs. Where it states no default_chunk, `Qlist` customarily tells."""
+    able = left(all_hosts, name, _chunk(queue))
+    return [host for host in able if name in host.resources.get('Qlist', name).split(',')]
 
 
 def _chunk(queue: Mapping[str, str]) -> dict[str, str]:
@@ -350,23 +405,33 @@ def _chunk(queue: Mapping[str, str]) -> dict[str, str]:
 def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
     have = host.resources
     labels = [f'{key}={value}' for key, value in have.items() if _is_label(key, value)]
-    kinds = [value.lower() for key, value in have.items() if re.search(r'gpu_?(type|model|name)', key, re.I)]
-    count = int(have['ngpus']) if have.get('ngpus', '').isdecimal() else 0
     return Node(
         name=host.name,
         queues=queues,
         cores=int(have.get('ncpus') or 1),
         threads=1,
         memory_bytes=size(have.get('mem', '')) or 0,
-        gpus=((kinds[0] if kinds else '', count),) if count else (),
+        gpus=_pbs_gpus(have),
         labels=tuple(sorted(labels)),
         up=host.is_available,
         state=','.join(sorted(host.states)))
 
 
+def _pbs_gpus(resources: dict[str, str]) -> tuple[tuple[str, int], ...]:
+    count = resources.get('ngpus', '')
+    if not count.isdecimal() or not int(count):
+        return ()
+    for key, value in resources.items():
+        if re.search(r'gpu_?(type|model|name)', key, re.IGNORECASE):
+            return (value.lower(), int(count)),
+    return ('', int(count)),
+
+
 def _is_label(key: str, value: str) -> bool:
     """Return whether a resource tells kinds of nodes apart: a word, and no amount."""
-    return key not in _COMMON and bool(re.fullmatch(r'[\w.-]+', value)) and not value.isdecimal()
+    if key in _COMMON or value.isdecimal():
+        return False
+    return bool(re.fullmatch(r'[\w.-]+', value))
 
 
 def pbs_queues(text: str, default: str, groups: set[str], user: str) -> list[Queue]:
@@ -392,7 +457,12 @@ def pbs_queues(text: str, default: str, groups: set[str], user: str) -> list[Que
 
 def _destinations(record: Mapping[str, str]) -> list[str]:
     """Return the queues to which a routing queue hands jobs on."""
-    return [name.strip().partition('@')[0] for name in record.get('route_destinations', '').split(',') if name]
+    return _names(record.get('route_destinations', ''))
+
+
+def _names(listed: str) -> list[str]:
+    """Return the names of a list of PBS, without the servers behind them."""
+    return [entry.strip().partition('@')[0] for entry in listed.split(',') if entry]
 
 
 def _most(limits: Iterable[int | None]) -> int | None:
@@ -409,10 +479,10 @@ def _pbs_closed(record: dict[str, str], groups: set[str], user: str, reserved: b
         return f'started = {record.get("started")}'
     if record.get('from_route_only') == 'True':
         return 'from_route_only = True'
-    for kind, own in (('group', groups), ('user', {user})):
-        allowed = {entry.strip().partition('@')[0] for entry in record.get(f'acl_{kind}s', '').split(',')}
-        if record.get(f'acl_{kind}_enable') == 'True' and not own & allowed:
-            return f'acl_{kind}s'
+    if record.get('acl_group_enable') == 'True' and not groups & set(_names(record.get('acl_groups', ''))):
+        return 'acl_groups'
+    if record.get('acl_user_enable') == 'True' and user not in _names(record.get('acl_users', '')):
+        return 'acl_users'
     return ''
 
 
@@ -443,7 +513,12 @@ def _shared(mounts: str) -> Iterator[tuple[str, str]]:
     for line in mounts.splitlines():
         _, point, kind, options, *_ = [*line.split(' '), '', '', '', '']
         if _SHARED.fullmatch(kind) and 'ro' not in options.split(','):
-            yield re.sub(r'\\(\d{3})', lambda octal: chr(int(octal[1], 8)), point), kind
+            yield re.sub(r'\\(\d{3})', _octal, point), kind
+
+
+def _octal(match: re.Match) -> str:
+    r"""Return the character that /proc/mounts writes as \040."""
+    return chr(int(match[1], 8))
 
 
 def link(root: Tree) -> tuple[float, str] | None:
@@ -452,13 +527,16 @@ def link(root: Tree) -> tuple[float, str] | None:
 
 
 def _infiniband(root: Tree) -> Iterator[tuple[float, str]]:
-    for device in root.listing('sys/class/infiniband'):
-        for port in root.names(f'sys/class/infiniband/{device}/ports'):
-            folder = f'sys/class/infiniband/{device}/ports/{port}'
-            rate, state, layer = (root.text(f'{folder}/{name}') or '' for name in ('rate', 'state', 'link_layer'))
+    devices = 'sys/class/infiniband'
+    for device in root.listing(devices):
+        for port in root.names(f'{devices}/{device}/ports'):
+            folder = f'{devices}/{device}/ports/{port}'
+            rate = root.text(f'{folder}/rate') or ''
+            state = root.text(f'{folder}/state') or ''
+            layer = root.text(f'{folder}/link_layer')
             gigabits = re.match(r'([\d.]+) Gb/sec', rate)
             if gigabits and 'ACTIVE' in state:
-                words = ', '.join(filter(None, (rate, layer)))
+                words = f'{rate}, {layer}' if layer else rate
                 yield float(gigabits[1]) * 125, f'{device} port {port}: {words}'
 
 

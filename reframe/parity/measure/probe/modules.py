@@ -26,20 +26,26 @@ def listed() -> list[tuple[str, str]]:
 
 
 def of_codes(printed: str) -> list[tuple[str, str]]:
-    """Return the modules, and their codes, of what `module -t avail` printed. EasyBuild and Spack call a code as
-    Spack's package, the code itself or its folder is called; letters may be capital."""
-    known: dict[str, str] = {}
-    for code in codes.every():
-        for name in (code.spack_package, code.name, code.room):
-            if code.spack or code.package:
-                known.setdefault(name.lower(), code.feature)
-    found = []
+    """Return the modules, and their codes, of what `module -t avail` printed."""
+    feature_of = _features_by_name()
+    modules = set()
     for line in printed.splitlines():
         module = re.sub(r'\(.*\)$|<.*>$', '', line.strip())       # (default), (D), <L>
         if module.endswith((':', '/')):                 # a folder of modules, or of versions
             continue
-        name = module.rpartition('/')[0] or module
-        feature = known.get(name.rpartition('/')[2].lower(), '')
-        if feature:
-            found.append((module, feature))
-    return sorted(set(found))
+        path = module.rpartition('/')[0] or module
+        name = path.rpartition('/')[2].lower()
+        if name in feature_of:
+            modules.add((module, feature_of[name]))
+    return sorted(modules)
+
+
+def _features_by_name() -> dict[str, str]:
+    """Return the codes by the names of their modules, in small letters: EasyBuild and Spack call a code as Spack's
+    package, the code itself or its folder is called."""
+    feature_of: dict[str, str] = {}
+    for code in codes.every():
+        if code.spack or code.package:
+            for name in (code.spack_package, code.name, code.room):
+                feature_of.setdefault(name.lower(), code.feature)
+    return feature_of

@@ -7,8 +7,9 @@ import getpass
 import json
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ from parity.measure.probe.login import BatchSystem, Host, Node, Queue
 _SOURCES = {'slurm': 'scontrol show node', 'pbs': 'pbsnodes -a'}
 #: A comment begins here, or two blanks behind a longer line.
 _COLUMN = 58
+#: The most characters of a list in a comment.
+_LONGEST = 100
 #: One case takes minutes; a queue that allows days would keep one that hangs for as long.
 _CASE_SECONDS = 3600
 #: Operators' words for the kinds of nodes.
@@ -55,22 +58,23 @@ class Like(NamedTuple):
 
     @property
     def smallest(self) -> Node:
-        return min(self.nodes, key=lambda n: (n.cores, n.memory_bytes))
+        return min(self.nodes, key=lambda node: (node.cores, node.memory_bytes))
 
     @property
     def common(self) -> list[str]:
         """The labels that all of its nodes have."""
-        return sorted(set.intersection(*(set(n.labels) for n in self.nodes)))
+        return sorted(_common(self.nodes))
 
     @property
     def target(self) -> str:
         """The processor of the nodes, as Spack calls it, by the labels that each has; '' for none or two."""
-        known = set()
+        processors = set()
         for label in self.common:
             for word in re.split('[=,]', label.lower()):
                 short_word = word.replace('_', '')
-                known |= {word, _TARGETS.get(short_word, short_word)} & cpu.TARGETS.keys() - _GENERIC
-        return known.pop() if len(known) == 1 else ''
+                processors |= {word, _TARGETS.get(short_word, short_word)}
+        processors &= cpu.TARGETS.keys() - _GENERIC
+        return processors.pop() if len(processors) == 1 else ''
 
     @property
     def kind(self) -> str:
@@ -86,22 +90,18 @@ class Like(NamedTuple):
 
 def targets(likes: Iterable[Like]) -> dict[str, list[str]]:
     """Return the partitions of each processor, '' for an unknown one; {} where no label names any."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = defaultdict(list)
     for like in likes:
-        found.setdefault(like.target, []).append(like.name)
-    return found if any(found) else {}
+        names[like.target].append(like.name)
+    return names if any(names) else {}
 
 
 def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) -> str:
     """Return the text of system.yaml."""
     likes, left = like_nodes(cluster)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, autoescape=False)
-    environment.filters.update(environ=_environ_name, short=short, quoted=quoted, json=json.dumps, span=_span,
-                               gib=_gib, arch=_arch)
+    others = f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else ''
     beyond_home = {key: folder for key, folder in host.filesystems.items() if key != 'home'}
-    text = environment.get_template('system.yaml.j2').render(
+    text = _template().render(
         name=name,
         cluster=cluster,
         host=host,
@@ -119,8 +119,19 @@ def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) ->
         modules=_modules_system(),
         user=getpass.getuser() if cluster.account else '',
         named=beyond_home or host.filesystems,
-        others=f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else '')
+        others=others)
     return ''.join(map(_line, text.splitlines()))
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, autoescape=False)
+    environment.filters |= {
+        'environ': _environ_name, 'short': short, 'quoted': quoted, 'json': json.dumps,
+        'span': _span, 'gib': _gib, 'arch': _arch,
+    }
+    return environment.get_template('system.yaml.j2')
 
 
 def _modules_system() -> str:
@@ -143,12 +154,21 @@ def _line(line: str) -> str:
 
 
 def _arch(gpu: str) -> str:
-    return next((_ARCHES[word] for word in re.split(r'[^a-z0-9]+', gpu.lower()) if word in _ARCHES), '')
+    """Return the architecture of a GPU by the words of its name; '' for an unknown one."""
+    for word in re.split(r'[^a-z0-9]+', gpu.lower()):
+        if word in _ARCHES:
+            return _ARCHES[word]
+    return ''
 
 
 def _span(seconds: int) -> str:
-    parts = ((seconds // 86400, 'd'), (seconds // 3600 % 24, 'h'), (seconds // 60 % 60, 'm'), (seconds % 60, 's'))
-    return ''.join(f'{count}{unit}' for count, unit in parts if count)
+    """Return seconds as a time of system.yaml, such as 1d12h."""
+    text = ''
+    for unit, length in (('d', 86400), ('h', 3600), ('m', 60), ('s', 1)):
+        count, seconds = divmod(seconds, length)
+        if count:
+            text += f'{count}{unit}'
+    return text
 
 
 def _environ_name(module: str) -> str:
@@ -163,12 +183,17 @@ def _gib(node: Node) -> str:
 def short(words: Iterable[str]) -> str:
     """Join a list, cut where it grows too long for a comment."""
     text = ', '.join(words)
-    return text if len(text) <= 100 else text[:100].rpartition(', ')[0] + ', ...'
+    if len(text) <= _LONGEST:
+        return text
+    whole_words = text[:_LONGEST].rpartition(', ')[0]
+    return f'{whole_words}, ...'
 
 
 def quoted(text: str) -> str:
     """Return text for YAML, in quotes where it needs them."""
-    return text if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text) else json.dumps(text)
+    if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text):
+        return text
+    return json.dumps(text)
 
 
 #: Characters that a partition's name cannot have.
@@ -178,29 +203,28 @@ _NO_LIMIT = 1 << 40
 #: Like nodes differ less in memory: a kernel keeps a little more on one than on another.
 _MEMORY = 0.1
 #: Generations of processors, in operators' words: they tell nodes of one size apart.
-_PROCESSORS = re.compile(
-    r'(sandy|ivy)_?bridge|snb|ivb|haswell|hsw|broadwell|bdw|(sky|cascade|cooper|ice)_?lake|skl|skx|clx|icx|icl'
-    r'|(sapphire|granite|emerald)_?rapids|spr|emr|gnr|knl|naples|rome|milan(-?x)?|genoa(-?x)?|bergamo|turin|zen[1-6]'
-    r'|power(8|9|10)|thunderx2?|a64fx|grace|graviton\d|ampere|altra|intel|amd|arm')
+_PROCESSORS = re.compile(r'''
+      (sandy|ivy)_?bridge | snb | ivb | haswell | hsw | broadwell | bdw
+    | (sky|cascade|cooper|ice)_?lake | skl | skx | clx | icx | icl
+    | (sapphire|granite|emerald)_?rapids | spr | emr | gnr | knl
+    | naples | rome | milan(-?x)? | genoa(-?x)? | bergamo | turin | zen[1-6]
+    | power(8|9|10) | thunderx2? | a64fx | grace | graviton\d | ampere | altra
+    | intel | amd | arm''', re.VERBOSE)
 
 
 def like_nodes(cluster: BatchSystem) -> tuple[list[Like], dict[str, str]]:
     """Return the partitions worth measuring, and why each other queue was left out."""
-    members = {}
-    for queue in cluster.queues:
-        members[queue.name] = [node for node in cluster.nodes if queue.name in node.queues]
+    members = {queue.name: cluster.nodes_of(queue) for queue in cluster.queues}
     left = {}
+    candidates = []
     for queue in cluster.queues:
-        if queue.closed or queue.reserved:
-            left[queue.name] = queue.closed or 'a reservation'
-    for name, nodes in members.items():
-        if not nodes:
-            left[name] = 'it has no nodes'
-    found = []
-    for queue in cluster.queues:
-        if queue.name not in left:
-            found += _kinds(queue, members[queue.name], cluster.scheduler == 'slurm')
-    taken, of_node = _without_doubles(found)
+        nodes = members[queue.name]
+        why = _useless(queue, nodes)
+        if why:
+            left[queue.name] = why
+        else:
+            candidates += _kinds(queue, nodes, cluster.scheduler == 'slurm')
+    taken, of_node = _without_doubles(candidates)
     queues_taken = {like.queue.name for like in taken}
     for name, nodes in members.items():
         if name not in left and name not in queues_taken:
@@ -210,25 +234,37 @@ def like_nodes(cluster: BatchSystem) -> tuple[list[Like], dict[str, str]]:
     return sorted(taken, key=lambda like: (order.index(like.queue.name), like.name)), left
 
 
-def _without_doubles(found: list[Like]) -> tuple[list[Like], dict[str, str]]:
+def _useless(queue: Queue, nodes: list[Node]) -> str:
+    """Return why a queue is left out whatever its nodes are; '' where it may be measured."""
+    if not nodes:
+        return 'it has no nodes'
+    if queue.reserved and not queue.closed:
+        return 'a reservation'
+    return queue.closed
+
+
+def _without_doubles(candidates: list[Like]) -> tuple[list[Like], dict[str, str]]:
     """Return the partitions that bring nodes which no better one has, and the partition of each node."""
-    kinds = Counter(like.queue.name for like in found)
-
-    def rank(like: Like) -> tuple:
-        """A queue of one kind comes before one of many kinds that shows up to twice as many of its nodes."""
-        alone = kinds[like.queue.name] == 1 and not like.mixed
-        of_each_kind = len(like.nodes) / (1 + like.mixed.count(';'))
-        longest = like.queue.longest or _NO_LIMIT
-        return -of_each_kind * (1 + alone), kinds[like.queue.name], not like.queue.default, -longest, like.name
-
+    kinds_of = Counter(like.queue.name for like in candidates)
     taken: list[Like] = []
     of_node: dict[str, str] = {}
-    for like in sorted(found, key=rank):
+    for like in sorted(candidates, key=lambda like: _rank(like, kinds_of[like.queue.name])):
         new = {node.name for node in like.nodes} - of_node.keys()
         if new:
             taken.append(like)
             of_node |= dict.fromkeys(new, like.name)
     return taken, of_node
+
+
+def _rank(like: Like, kinds: int) -> tuple:
+    """Return the place of a partition whose queue has so many ``kinds`` of nodes; the smallest comes first.
+
+    A queue of one kind comes before one of many kinds that shows up to twice as many of its nodes."""
+    nodes_of_each_kind = len(like.nodes) / (1 + like.mixed.count(';'))
+    if kinds == 1 and not like.mixed:
+        nodes_of_each_kind *= 2
+    longest = like.queue.longest or _NO_LIMIT
+    return -nodes_of_each_kind, kinds, not like.queue.default, -longest, like.name
 
 
 def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
@@ -237,74 +273,110 @@ def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
     base = re.sub(_NO_NAME, '-', queue.name)
     if len(kinds) == 1:
         return [Like(base, queue, tuple(nodes), _gpus(nodes, slurm))]
-    found, rest = [], []
+    likes = []
+    rest = []
     for members in kinds:
         others = list(set(nodes) - set(members))
-        gpus = members[0].gpus
-        own_gpus = bool(gpus) and not set(gpus) & {gpu for node in others for gpu in node.gpus}
-        label = '' if own_gpus else _tells(members, others)
-        if own_gpus:
-            word = gpus[0][0] or 'gpu'
-        elif label:
-            word = label.partition('=')[2] or label
+        sign = _sign(members, others, slurm)
+        if sign:
+            name = f'{base}-{re.sub(_NO_NAME, "-", sign.word)}'
+            options = (*sign.options, *_gpus(members, slurm))
+            likes.append(Like(name, queue, tuple(members), options))
         else:
             rest.append(members)
-            continue
-        options = [f'--constraint={label}' if slurm else label] if label else []
-        name = f'{base}-{re.sub(_NO_NAME, "-", word)}'
-        found.append(Like(name, queue, tuple(members), (*options, *_gpus(members, slurm))))
     if rest:
         mixed = '; '.join(map(_hardware, rest if len(rest) > 1 else kinds))
-        found.append(Like(base, queue, tuple(node for members in rest for node in members), mixed=mixed))
-    return found
+        likes.append(Like(base, queue, tuple(chain(*rest)), mixed=mixed))
+    return likes
+
+
+class Sign(NamedTuple):
+    """What tells nodes from the others of their queue: a word for it, and the options that ask for such nodes."""
+
+    word: str
+    options: tuple[str, ...] = ()
+
+
+def _sign(members: list[Node], others: list[Node], slurm: bool) -> Sign | None:
+    """Return what tells ``members`` from the others: their GPUs, which a job asks for anyway, or else a label."""
+    gpus = members[0].gpus
+    if gpus and set(gpus).isdisjoint(chain(*(node.gpus for node in others))):
+        kind, _ = gpus[0]
+        return Sign(kind or 'gpu')
+    label = _tells(members, others)
+    if not label:
+        return None
+    option = f'--constraint={label}' if slurm else label
+    return Sign(label.partition('=')[2] or label, (option,))
 
 
 def _by_hardware(nodes: list[Node]) -> list[list[Node]]:
     """Return the nodes by cores, GPUs, kind and processor; those of one kind differ little in memory."""
-    kinds: dict[tuple, list[list[Node]]] = {}
+    kinds: list[list[Node]] = []
     for node in sorted(nodes, key=lambda node: node.memory_bytes):
-        processor = tuple(filter(_names_processor, node.labels))
-        alike = kinds.setdefault((node.cores, node.gpus, _kind(node), processor), [])
-        near = [kind for kind in alike if node.memory_bytes <= kind[0].memory_bytes * (1 + _MEMORY)]
-        if near:
-            near[0].append(node)
+        for kind in kinds:
+            first = kind[0]
+            most_memory = first.memory_bytes * (1 + _MEMORY)
+            if _sort(first) == _sort(node) and node.memory_bytes <= most_memory:
+                kind.append(node)
+                break
         else:
-            alike.append([node])
-    return sorted((kind for alike in kinds.values() for kind in alike), key=lambda kind: kind[0].memory_bytes)
+            kinds.append([node])
+    return kinds
+
+
+def _sort(node: Node) -> tuple:
+    """Return what two nodes of one kind have in common, memory apart."""
+    processors = tuple(label for label in node.labels if _names_processor(label))
+    return node.cores, node.gpus, _kind(node), processors
 
 
 def _hardware(kind: list[Node]) -> str:
     """Return `4 of 16 cores, 64 GiB, 2 a100`."""
     first = kind[0]
-    gpus = ''.join(f', {count} {gpu or "GPUs"}' for gpu, count in first.gpus)
-    return f'{len(kind)} of {first.cores} cores, {_gib(first)}{gpus}'
+    words = [f'{len(kind)} of {first.cores} cores', _gib(first)]
+    words += [f'{count} {gpu or "GPUs"}' for gpu, count in first.gpus]
+    return ', '.join(words)
 
 
 def _kind(node: Node) -> str:
     """Return physical, virtual or cloud, by the operator's words or Slurm's state; '' where neither says it. Of a
     node that Slurm does not show only the name is known."""
-    words = {*node.labels, *node.state.split('+')}
     if not node.state:
         return re.sub(r'\d.*', '', node.name)
+    words = {*node.labels, *node.state.split('+')}
     if 'cloud' in words:
         return 'cloud'
-    return next((_KINDS[word] for word in sorted(words) if word in _KINDS), '')
+    for word in sorted(words):
+        if word in _KINDS:
+            return _KINDS[word]
+    return ''
 
 
 def _names_processor(label: str) -> bool:
-    return bool(_PROCESSORS.fullmatch(label.rpartition('=')[2].lower()))
+    word = label.rpartition('=')[2]
+    return bool(_PROCESSORS.fullmatch(word.lower()))
 
 
 def _tells(members: list[Node], others: list[Node]) -> str:
     """Return a label that all of ``members`` have and none of the others: a processor's, or else the shortest."""
-    common = set.intersection(*(set(node.labels) for node in members))
-    own = common - {label for node in others for label in node.labels}
+    own = _common(members).difference(*(node.labels for node in others))
     return min(own, key=lambda label: (not _names_processor(label), len(label), label), default='')
+
+
+def _common(nodes: Iterable[Node]) -> set[str]:
+    """Return the labels that all of the nodes have."""
+    return set.intersection(*(set(node.labels) for node in nodes))
 
 
 def _gpus(members: list[Node], slurm: bool) -> tuple[str, ...]:
     """Return the options that ask for all GPUs of a node."""
-    if not slurm:
-        return tuple(f'ngpus={count}' for _, count in members[0].gpus)
-    return tuple(f'--gres=gpu:{kind}:{count}' if kind else f'--gres=gpu:{count}'
-                 for kind, count in members[0].gpus)
+    options = []
+    for kind, count in members[0].gpus:
+        if not slurm:
+            options.append(f'ngpus={count}')
+        elif kind:
+            options.append(f'--gres=gpu:{kind}:{count}')
+        else:
+            options.append(f'--gres=gpu:{count}')
+    return tuple(options)
