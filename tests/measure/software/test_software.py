@@ -242,9 +242,9 @@ def test_kernels_too_old_for_the_processor_are_replaced_and_told(monkeypatch, un
         wanted = env.get('OPENBLAS_CORETYPE')
         return (wanted if wanted in known else unaided), '0.3.21'
     monkeypatch.setattr(blas, '_ask', ask)
-    facts, wanted, said = blas.choose('lib', flags, {'OPENBLAS_CORETYPE': stated} if stated else {})
-    assert (facts, wanted) == ({'version': '0.3.21', 'core': used, 'core_unaided': unaided}, coretype)
-    assert note in said if note else not said
+    kernels = blas.choose('lib', flags, {'OPENBLAS_CORETYPE': stated} if stated else {})
+    assert (kernels.facts(), kernels.asked) == ({'version': '0.3.21', 'core': used, 'core_unaided': unaided}, coretype)
+    assert note in kernels.note if note else not kernels.note
 
 
 @pytest.mark.parametrize('libraries, name, note', [

@@ -42,22 +42,35 @@ def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeou
             try:
                 out, err = process.communicate(timeout=timeout)
             except BaseException:       # Ctrl-C does not reach another session by itself
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                for pipe in (process.stdout, process.stderr):       # an orphan may hold them open
-                    pipe.close()
+                _kill(process)
                 raise
     except subprocess.TimeoutExpired:
         return ProgramRun(False, f'no answer within {timeout:g} s', ended=False)
     except OSError as error:            # no such file, not executable, wrong format, no /tmp
         return ProgramRun(False, error.strerror or str(error))
-    if process.returncode == 0:
+    code = process.returncode
+    if code == 0:
         return ProgramRun(True, '', out, err, code=0)
-    how = f'signal {-process.returncode}' if process.returncode < 0 else f'exit code {process.returncode}'
-    # mpirun frames its messages with dashes
-    said = next((line.strip() for line in (err.strip() or out).splitlines() if line.strip(' -*=')), '')
-    return ProgramRun(False, f'{how}: {said[:160]}' if said else how, out, err, code=process.returncode)
+    how = f'signal {-code}' if code < 0 else f'exit code {code}'
+    complaint = _complaint(err.strip() or out)
+    return ProgramRun(False, f'{how}: {complaint[:160]}' if complaint else how, out, err, code=code)
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """End a program and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()              # an orphan may hold them open
+    process.stderr.close()
+
+
+def _complaint(printed: str) -> str:
+    """Return the first line with words: mpirun frames its messages with dashes."""
+    for line in printed.splitlines():
+        if line.strip(' -*='):
+            return line.strip()
+    return ''
 
 
 #: OpenBLAS's x86 kernels by the vectors they use; a newer kernel has a higher rank.
@@ -93,21 +106,31 @@ _REFERENCE = 'reference BLAS'
 
 def loaded(program: str, env: Mapping[str, str]) -> dict[str, str]:
     """Return the shared libraries that ``program`` loads: name -> path."""
-    said = attempt(['ldd', program], env)
-    return dict(re.findall(r'^\s*(\S+) => (/\S+) \(0x', said.out, re.MULTILINE)) if said.ok else {}
+    ldd = attempt(['ldd', program], env)
+    if not ldd.ok:
+        return {}
+    return dict(re.findall(r'^\s*(\S+) => (/\S+) \(0x', ldd.out, re.MULTILINE))
 
 
 def library(libraries: Mapping[str, str]) -> tuple[str, str]:
     """Return name and path of the BLAS among loaded libraries; two empty texts for none."""
-    real = {name: os.path.realpath(path) for name, path in libraries.items() if name.startswith('lib')}
+    real = {soname: os.path.realpath(path) for soname, path in libraries.items() if soname.startswith('lib')}
     for word, name in _LIBRARIES.items():
-        if path := next((path for soname, path in real.items() if word in soname), ''):
-            return name, path
+        for soname, path in real.items():
+            if word in soname:
+                return name, path
     for soname, path in real.items():
         if soname.startswith('libblas.so'):
-            folder = os.path.dirname(path)
-            return next((name for word, name in _LIBRARIES.items() if word in folder), _REFERENCE), path
+            return _by_folder(os.path.dirname(path)), path
     return '', ''
+
+
+def _by_folder(folder: str) -> str:
+    """Return the BLAS that libblas.so.3 is, by the folder that it lies in."""
+    for word, name in _LIBRARIES.items():
+        if word in folder:
+            return name
+    return _REFERENCE
 
 
 #: The BLAS of a package of Spack.
@@ -130,58 +153,92 @@ def another(package: str, program: str, env: Mapping[str, str]) -> str:
     return f'its lock has {package}, and it loads {name} ({path})'
 
 
+class Use(NamedTuple):
+    """The BLAS that a program uses: facts, the variables that it needs, and a note or ''."""
+
+    facts: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    note: str = ''
+
+
 def of(program: str, libraries: Mapping[str, str], env: Mapping[str, str],
-       flags: frozenset[str], package: str = '') -> tuple[dict[str, Any], dict[str, str], str]:
-    """Return facts on the BLAS among the ``libraries`` of a program, the variables that it needs, and a note.
+       flags: frozenset[str], package: str = '') -> Use:
+    """Return the BLAS among the ``libraries`` of a program.
+
     ``package``: the BLAS that Spack's lock names; the slow one needs no note where it was asked for."""
     name, path = library(libraries)
     if not name:
-        return {}, {}, f'the BLAS of {program} is unknown: ldd shows none'
+        return Use(note=f'the BLAS of {program} is unknown: ldd shows none')
     if name != 'OpenBLAS':
-        slow = ''
+        note = ''
         if name == _REFERENCE and _of_spack(package) != _REFERENCE:
-            slow = f'{program} uses the slow reference BLAS (Debian and Ubuntu: apt install libopenblas0-pthread)'
-        return {'name': name, 'version': None, 'library': path}, {}, slow
-    facts, coretype, note = choose(path, flags, env)
-    # one thread a rank; a check that wants more says so
-    variables = {'OPENBLAS_NUM_THREADS': '1'} | ({'OPENBLAS_CORETYPE': coretype} if coretype else {})
-    return {'name': name, 'library': path, **facts}, variables, note
+            note = f'{program} uses the slow reference BLAS (Debian and Ubuntu: apt install libopenblas0-pthread)'
+        return Use({'name': name, 'version': None, 'library': path}, note=note)
+    kernels = choose(path, flags, env)
+    variables = {'OPENBLAS_NUM_THREADS': '1'}       # one thread a rank; a check that wants more says so
+    if kernels.asked:
+        variables['OPENBLAS_CORETYPE'] = kernels.asked
+    return Use({'name': name, 'library': path, **kernels.facts()}, variables, kernels.note)
 
 
-def choose(path: str, flags: frozenset[str], env: Mapping[str, str]) -> tuple[dict[str, str | None], str, str]:
-    """Return OpenBLAS's version and its kernels (used, and its own choice), OPENBLAS_CORETYPE, and a note."""
+class Kernels(NamedTuple):
+    """OpenBLAS's version, its kernels, and a note or ''."""
+
+    version: str | None
+    used: str | None
+    unaided: str | None                 # its own choice
+    asked: str = ''                     # the OPENBLAS_CORETYPE that makes it use them; '' where none need be set
+    note: str = ''
+
+    def facts(self) -> dict[str, str | None]:
+        return {'version': self.version, 'core': self.used, 'core_unaided': self.unaided}
+
+
+def choose(path: str, flags: frozenset[str], env: Mapping[str, str]) -> Kernels:
+    """Return the kernels that OpenBLAS should use on a processor with these ``flags``."""
     stated = env.get('OPENBLAS_CORETYPE')
-    without = {key: value for key, value in env.items() if key != 'OPENBLAS_CORETYPE'}
+    without = {name: value for name, value in env.items() if name != 'OPENBLAS_CORETYPE'}
     unaided, version = _ask(path, without)
     wanted = stated or better(unaided, flags) or ''
-    used = _ask(path, {**without, 'OPENBLAS_CORETYPE': wanted})[0] if wanted else unaided
-    note = ''
+    used = unaided
+    if wanted:
+        used, _ = _ask(path, {**without, 'OPENBLAS_CORETYPE': wanted})
     if wanted and not stated and (_rank(used) or 0) <= (_rank(unaided) or 0):
-        used, wanted = unaided, ''
         note = f'OpenBLAS {version} picks its {unaided} kernels on this processor and has none better'
-    elif used is None:
+        return Kernels(version, unaided, unaided, note=note)
+    note = ''
+    if used is None:
         note = f'which kernels OpenBLAS uses is unknown: {path} does not answer'
     elif wanted and not stated:
-        note = f'OpenBLAS {version} does not know this processor and would use its {unaided} kernels; ' \
-               f'OPENBLAS_CORETYPE={wanted} makes it use {used}'
-    return {'version': version, 'core': used, 'core_unaided': unaided}, wanted, note
+        note = (f'OpenBLAS {version} does not know this processor and would use its {unaided} kernels; '
+                f'OPENBLAS_CORETYPE={wanted} makes it use {used}')
+    return Kernels(version, used, unaided, wanted, note)
 
 
 def better(core: str | None, flags: frozenset[str]) -> str | None:
     """Return the kernels to ask for instead of ``core``; None where it is good enough or not known."""
-    best = next((name for name, needed in _NEEDS if needed <= flags), None)
-    return best if best and _rank(core) is not None and _rank(core) < _rank(best) else None
+    rank = _rank(core)
+    if rank is None:
+        return None
+    for name, needed in _NEEDS:
+        if needed <= flags:         # the best that this processor runs
+            return name if rank < _rank(name) else None
+    return None
 
 
 def _rank(core: str | None) -> int | None:
     """Return the place of x86 kernels in the order of their vectors; None for a name not known."""
-    return next((place for place, names in enumerate(_RANKS) if (core or '').lower() in names), None)
+    for rank, names in enumerate(_RANKS):
+        if (core or '').lower() in names:
+            return rank
+    return None
 
 
 def _ask(path: str, env: Mapping[str, str]) -> tuple[str | None, str | None]:
-    said = attempt([sys.executable, '-I', '-S', '-c', _ASK, path], env)
-    lines = said.out.splitlines()
-    if not said.ok or len(lines) < 2:
+    """Return the kernels that OpenBLAS uses, and its version; None and None where it does not answer."""
+    answer = attempt([sys.executable, '-I', '-S', '-c', _ASK, path], env)
+    lines = answer.out.splitlines()
+    if not answer.ok or len(lines) < 2:
         return None, None
     version = re.match(r'OpenBLAS (\S+)', lines[1])
     return lines[0], version[1] if version else None

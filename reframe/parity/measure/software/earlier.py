@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ VARIABLE = 'PARITY_SOFTWARE'
 
 def restored(environs: Iterable[Environ]) -> list[Environ]:
     """Return the environments, those that the file names with the earlier software. UsageError for a bad file."""
-    if not (name := os.environ.get(VARIABLE)):
+    name = os.environ.get(VARIABLE)
+    if not name:
         return [*environs]
     try:
         earlier = TypeAdapter(dict[str, dict[str, Any]]).validate_json(Path(name).read_bytes())
@@ -34,9 +36,14 @@ def restored(environs: Iterable[Environ]) -> list[Environ]:
 
 
 def _restored(environ: Environ, software: dict[str, Any]) -> Environ:
-    path = {'PATH': f'{software["view"]}:$PATH'} if 'prefix' in software else {}
-    return environ.model_copy(update={'software': software, 'modules': software.get('modules', environ.modules),
-                                      'env_vars': {**environ.env_vars, **path}})
+    env_vars = dict(environ.env_vars)
+    if 'prefix' in software:
+        env_vars['PATH'] = f'{software["view"]}:$PATH'
+    return environ.model_copy(update={
+        'software': software,
+        'modules': software.get('modules', environ.modules),
+        'env_vars': env_vars,
+    })
 
 
 def label(software: dict[str, Any]) -> str:
@@ -45,7 +52,9 @@ def label(software: dict[str, Any]) -> str:
         return software['prefix']
     if 'packages' in software:
         return f'view {build_of(software).name[:4]}'
-    return f'modules {" ".join(software["modules"])}' if software.get('modules') else 'the programs on PATH'
+    if software.get('modules'):
+        return f'modules {" ".join(software["modules"])}'
+    return 'the programs on PATH'
 
 
 def build_of(software: dict[str, Any]) -> Path:
@@ -58,13 +67,20 @@ def gone(software: dict[str, Any]) -> str:
     if 'packages' in software:
         return gone_view(Path(software['view']), build_of(software))
     if 'prefix' in software:
-        changed = [about['path'] for about in software.get('programs', {}).values()
-                   if about.get('sha256') and programs.digest(about['path']) != about['sha256']]
-        now = 'is another program now' if changed and os.path.exists(changed[0]) else 'is not there any more'
-        return f'{changed[0]} {now}: install each version below a prefix of its own' if changed else ''
+        return _gone_programs(software.get('programs', {}))
     if software.get('modules'):
         return ''
     return 'its packages were replaced: a prefix for each version (environments: in system.yaml) keeps it'
+
+
+def _gone_programs(programs_then: dict[str, dict[str, Any]]) -> str:
+    """Return the first program of a prefix that is another one now, or is not there; '' for none."""
+    for about in programs_then.values():
+        path, then = about['path'], about.get('sha256')
+        if then and programs.digest(path) != then:
+            now = 'is another program now' if os.path.exists(path) else 'is not there any more'
+            return f'{path} {now}: install each version below a prefix of its own'
+    return ''
 
 
 def gone_view(view: Path, build: Path) -> str:
@@ -80,15 +96,22 @@ def gone_view(view: Path, build: Path) -> str:
 def bytes_of(builds: Iterable[Path], beside: Iterable[Path]) -> int:
     """Return the size of the packages of builds, without those that the builds ``beside`` have, too."""
     packages = set().union(*map(_packages, builds)) - set().union(*map(_packages, beside))
-    return sum(file.lstat().st_size for package in packages for file in package.rglob('*'))
+    size = 0
+    for package in packages:
+        size += sum(file.lstat().st_size for file in package.rglob('*'))
+    return size
 
 
 def _packages(build: Path) -> set[Path]:
     """Return the folders of what Spack built for a lock: beside those that its view leads to, by their hashes."""
-    trees = {package.parent for program in build.glob('view/bin/*') for package in program.resolve().parents
-             if re.search(r'-\w{32}$', package.name)}
     try:
         hashes = {*spack.locked(build)['concrete_specs']}
     except (OSError, UsageError):
         return set()
-    return {package for tree in trees for package in tree.iterdir() if package.name.rpartition('-')[2] in hashes}
+    trees = set()
+    for program in build.glob('view/bin/*'):
+        for folder in program.resolve().parents:
+            if re.search(r'-\w{32}$', folder.name):
+                trees.add(folder.parent)
+    siblings = chain(*(tree.iterdir() for tree in trees))
+    return {folder for folder in siblings if folder.name.rpartition('-')[2] in hashes}

@@ -7,11 +7,10 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import yaml
 from pydantic import AfterValidator, Field
@@ -20,6 +19,7 @@ from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.measure.software import fetch, launcher
+from parity.measure.software.blas import attempt
 from parity.measure.software.spack import BUILTIN
 from parity.site import systems
 from parity.site.systems import SPACK, SpackEnvironment, System
@@ -77,20 +77,18 @@ def write(system: System, facts: dict[str, Any], given: Any = None, entry: Spack
     The partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays. ``given`` are this Spack's own
     recipes, which it uses instead of the pinned ones."""
     home = of(system.name)
-    own = dict.fromkeys((own_scope(system.name, entry.name), scope(system.name)))
-    scopes = [str(folder) for folder in own if any(folder.glob('*.yaml'))]
-    if system.detect:
-        scopes.append(str(write_externals(home / 'externals', nvcc(system.name, entry.name), entry)))
     manifest = _manifest()
     manifest['specs'] = [_sized(spec, facts) for spec in _specs(entry)]
-    manifest['include'] = scopes
-    if packages := _toolchain(entry):
+    manifest['include'] = _scopes(system, entry)
+    packages = _toolchain(entry)
+    if packages:
         manifest['packages'] = packages
     if entry.target:        # the machine that concretizes need not have it
         manifest['concretizer'] = {**manifest.get('concretizer', {}), 'targets': {'host_compatible': False}}
     manifest['repos'] = _repositories(home, manifest.get('repos', {}).get(BUILTIN), given)
     manifest['view'] = {'default': {'root': 'view', 'link': 'roots'}}
-    if wanted := gpu_specs(system.name, entry.name):
+    wanted = gpu_specs(system.name, entry.name)
+    if wanted:
         _add_gpu(manifest, wanted)
     text = yaml.safe_dump({'spack': manifest}, sort_keys=False)
     lock = committed_lock(system.name, entry.name)
@@ -99,6 +97,16 @@ def write(system: System, facts: dict[str, Any], given: Any = None, entry: Spack
     if lock.exists():
         files.update(folder / 'spack.lock', lock.read_text())
     return folder
+
+
+def _scopes(system: System, entry: SpackEnvironment) -> list[str]:
+    """Return the configuration scopes of an environment, the strongest first; on this machine, its externals."""
+    own = dict.fromkeys((own_scope(system.name, entry.name), scope(system.name)))
+    scopes = [str(folder) for folder in own if any(folder.glob('*.yaml'))]
+    if system.detect:
+        externals = write_externals(of(system.name) / 'externals', nvcc(system.name, entry.name), entry)
+        scopes.append(str(externals))
+    return scopes
 
 
 def inputs(folder: Path) -> str:
@@ -128,6 +136,7 @@ def _hash(files: list[Path], start: str = '') -> str:
 
 
 def _manifest() -> dict[str, Any]:
+    """Return the environment that spack.yaml states."""
     file = paths.root() / 'spack.yaml'
     data, _ = yamlfile.load(file)
     try:
@@ -148,22 +157,37 @@ def packages(system: str, entry: SpackEnvironment = ONLY) -> list[str]:
 def _specs(entry: SpackEnvironment) -> list[str]:
     """Return the lines of spack.yaml that an environment takes, with its own variants."""
     lines = _manifest()['specs']
-    known = {code.feature: package(line) for line in lines for code in codes.of_package(package(line))}
+    package_of = {}
+    for line in lines:
+        for code in codes.of_package(package(line)):
+            package_of[code.feature] = package(line)
     for code in (*entry.codes, *entry.variants):
-        if code not in known:
-            raise UsageError(f'spack: {entry.name}: {unknown("code of spack.yaml", code, sorted(known))}')
-    taken = {known[code] for code in entry.codes} or {package(line) for line in lines}
-    words = {known[code]: more for code, more in entry.variants.items()}
-    return [' '.join(filter(None, (line, words.get(package(line))))) for line in lines if package(line) in taken]
+        if code not in package_of:
+            raise UsageError(f'spack: {entry.name}: {unknown("code of spack.yaml", code, sorted(package_of))}')
+    taken = {package_of[code] for code in entry.codes}
+    variants = {package_of[code]: words for code, words in entry.variants.items()}
+    specs = []
+    for line in lines:
+        if taken and package(line) not in taken:
+            continue
+        words = variants.get(package(line))
+        specs.append(f'{line} {words}' if words else line)
+    return specs
 
 
 def _toolchain(entry: SpackEnvironment) -> dict[str, Any]:
     """Return the section `packages` of an environment: it overrides what its scopes require."""
-    required = {'all': f'target={entry.target}' if entry.target else '', 'mpi': entry.mpi,
-                **dict.fromkeys(('c', 'cxx', 'fortran'), entry.compiler),
-                **dict.fromkeys(('blas', 'lapack'), entry.blas)}
+    required = {}
+    if entry.target:
+        required['all'] = f'target={entry.target}'
+    if entry.mpi:
+        required['mpi'] = entry.mpi
+    if entry.compiler:
+        required |= dict.fromkeys(('c', 'cxx', 'fortran'), entry.compiler)
+    if entry.blas:
+        required |= dict.fromkeys(('blas', 'lapack'), entry.blas)
     # the second colon replaces a list; Spack would add to it otherwise
-    return {name: {'require:': [spec]} for name, spec in required.items() if spec}
+    return {name: {'require:': [spec]} for name, spec in required.items()}
 
 
 def _sized(spec: str, facts: dict[str, Any]) -> str:
@@ -175,8 +199,11 @@ def _sized(spec: str, facts: dict[str, Any]) -> str:
 
 def _of_build(spec: str) -> dict[str, Any]:
     """Return the names of build.py in the folder of a spec's code; {} where there is none."""
-    files = (code.file.with_name('build.py') for code in codes.of_package(package(spec)))
-    return next((runpy.run_path(str(file)) for file in files if file.is_file()), {})
+    for code in codes.of_package(package(spec)):
+        file = code.file.with_name('build.py')
+        if file.is_file():
+            return runpy.run_path(str(file))
+    return {}
 
 
 #: Spack reads this file first in a clone. A clone without it was interrupted.
@@ -186,16 +213,17 @@ _INDEX = 'spack-repo-index.yaml'
 def _repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
     """Return the `repos` of an environment: parity's recipes, then the ``pinned`` ones of spack.yaml, cloned below
     ``home``. Leave these out where Spack has its ``own``: the environment would overrule them."""
-    found: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
+    repositories: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
     if not pinned or own is not None:
-        return found
+        return repositories
     if isinstance(pinned, dict):        # a clone for each version: Spack checks out no other tag in one
         version = pinned.get('commit') or pinned.get('tag') or pinned.get('branch', 'newest')
         clone = home / f'recipes-{version.replace("/", "-")}'
         pinned = {**pinned, 'destination': str(clone)}
         if clone.exists() and not (clone / _INDEX).exists():    # Spack would take it for a whole one
             shutil.rmtree(clone)
-    return found | {BUILTIN: pinned}
+    repositories[BUILTIN] = pinned
+    return repositories
 
 
 def fetch_recipes(folder: Path) -> None:
@@ -218,36 +246,61 @@ _TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize
           'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf', 'cmake': 'cmake'}
 #: Recipes ask for some packages by a name that others provide.
 _PROVIDERS = {'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib', 'unwind': 'libunwind'}
-#: The MPIs that Spack builds with: its name for each, Debian's packages of mpirun and of mpi.h.
-_MPIS = {'Open MPI': ('openmpi', 'openmpi-bin', 'libopenmpi-dev'), 'MPICH': ('mpich', 'mpich', 'libmpich-dev')}
+#: The compilers by their languages, in Spack's words.
+_COMPILERS = {'c': 'gcc', 'cxx': 'g++', 'fortran': 'gfortran'}
+
+
+class DistributionMpi(NamedTuple):
+    """An MPI: Spack's package, and Debian's packages of mpirun and of mpi.h."""
+
+    package: str
+    mpirun: str
+    headers: str
+
+
+#: The MPIs that Spack builds with.
+_MPIS = {
+    'Open MPI': DistributionMpi('openmpi', 'openmpi-bin', 'libopenmpi-dev'),
+    'MPICH': DistributionMpi('mpich', 'mpich', 'libmpich-dev'),
+}
 
 
 def missing(entries: Sequence[SpackEnvironment] = (ONLY,)) -> list[str]:
     """Return the packages of the distribution that a build of these environments for this machine needs and that
     are not installed. Spack builds a BLAS that an environment states, but for OpenBLAS."""
-    packages = {package for program, package in NEEDED.items() if not _here(program)} | _lacks_of_mpi()
+    packages = {package for program, package in NEEDED.items() if not _here(program)}
+    packages |= _lacks_of_mpi()
     libraries = dict(_LIBRARIES)
-    if all(entry.blas and not entry.blas.startswith('openblas') for entry in entries):
+    if not any(_takes_openblas(entry) for entry in entries):
         del libraries['openblas']
-    return [*sorted(packages), *(package for package in libraries.values() if not owned(package))]
+    lacking = [package for package in libraries.values() if not owned(package)]
+    return sorted(packages) + lacking
+
+
+def _takes_openblas(entry: SpackEnvironment) -> bool:
+    """Return whether an environment is built with the distribution's OpenBLAS."""
+    return not entry.blas or entry.blas.startswith('openblas')
 
 
 def _lacks_of_mpi() -> set[str]:
     """Return the packages that the distribution's MPI lacks; of another MPI on PATH none can be installed."""
     mpirun = shutil.which('mpirun')
     if not mpirun:
-        _, *packages = _MPIS['Open MPI']
-        return {*packages}
+        usual = _MPIS['Open MPI']
+        return {usual.mpirun, usual.headers}
     if _prefix_of(mpirun) != Path('/usr'):
         return set()
     name, _ = _mpi_of(mpirun)
     mpicc = Path(mpirun).with_name('mpicc')
-    return {_MPIS[name][2]} if name in _MPIS and not launcher.of_compiler(str(mpicc)) else set()
+    if name not in _MPIS or launcher.of_compiler(str(mpicc)):
+        return set()
+    return {_MPIS[name].headers}
 
 
 def demand_packages(entry: SpackEnvironment = ONLY) -> None:
     """Raise UsageError, with the packages to install, where a build for this machine lacks some."""
-    if lacking := missing([entry]):
+    lacking = missing([entry])
+    if lacking:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(lacking)} (without root: docs/without-root.md)')
 
@@ -255,24 +308,32 @@ def demand_packages(entry: SpackEnvironment = ONLY) -> None:
 def write_externals(folder: Path, nvcc: str = '', entry: SpackEnvironment = ONLY) -> Path:
     """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). Raises as `demand_packages` does."""
     demand_packages(entry)
-    installed = {name: owned(package) for name, package in _LIBRARIES.items()}
-    libraries = {name: version for name, version in installed.items() if version}
-    packages = _packages(libraries) | _mpi() | ({'cuda': _cuda(nvcc)} if nvcc else {})
+    packages = _packages() | _mpi()
+    if nvcc:
+        packages['cuda'] = _cuda(nvcc)
     files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
     return folder
 
 
-def _packages(libraries: dict[str, str]) -> dict[str, Any]:
+def _packages() -> dict[str, Any]:
+    """Return the distribution's compilers, tools and libraries, as Spack's configuration has them."""
+    packages = {language: {'require': ['gcc']} for language in _COMPILERS}
+    compilers = {language: _here(program) for language, program in _COMPILERS.items()}
     gcc = _says(_here('gcc'), '-dumpfullversion')
-    compilers = {language: _here(program)
-                 for language, program in (('c', 'gcc'), ('cxx', 'g++'), ('fortran', 'gfortran'))}
+    packages['gcc'] = _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers})
     # /usr is not the prefix of every python3: a virtual environment's own stands first on PATH
-    versions = {'python': _version('/usr/bin/python3'),
-                **{package: _version(program) for package, program in _TOOLS.items()}, **libraries}
-    return {**{language: {'require': ['gcc']} for language in compilers},
-            'gcc': _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers}),
-            **{package: _external(f'{package}@{version}') for package, version in versions.items()},
-            **{virtual: {'require': [provider]} for virtual, provider in _PROVIDERS.items()}}
+    versions = {'python': _version('/usr/bin/python3')}
+    for package, program in _TOOLS.items():
+        versions[package] = _version(program)
+    for library, package in _LIBRARIES.items():
+        version = owned(package)
+        if version:
+            versions[library] = version
+    for package, version in versions.items():
+        packages[package] = _external(f'{package}@{version}')
+    for virtual, provider in _PROVIDERS.items():
+        packages[virtual] = {'require': [provider]}
+    return packages
 
 
 def _mpi() -> dict[str, Any]:
@@ -288,7 +349,7 @@ def _mpi() -> dict[str, Any]:
     if made_for != name:
         what = f'compiles for {made_for}' if made_for else 'finds no mpi.h'
         raise UsageError(f'{mpicc}: {what}; valid: the mpicc of {name}, whose mpirun is first on PATH')
-    package = _MPIS[name][0]
+    package = _MPIS[name].package
     external = _external(f'{package}@{version}', prefix=str(_prefix_of(mpirun)))
     return {package: external, 'mpi': {'require': [package]}}
 
@@ -304,7 +365,8 @@ def _prefix_of(mpirun: str) -> Path:
 
 
 def _cuda(nvcc: str) -> dict[str, Any]:
-    return _external(f'cuda@{_version(nvcc)}', prefix=str(Path(nvcc).resolve().parents[1]))
+    prefix = Path(nvcc).resolve().parents[1]
+    return _external(f'cuda@{_version(nvcc)}', prefix=str(prefix))
 
 
 def _external(spec: str, **attributes: Any) -> dict[str, Any]:
@@ -317,19 +379,16 @@ SECONDS = 20
 
 def _says(*command: str) -> str:
     """Return what a command prints; '' of one that does not start, or does not end."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return ''
+    return attempt(command, timeout=SECONDS).out.strip()
 
 
 def _version(program: str) -> str:
-    said = _says(_here(program), '--version')
-    found = re.search(r'\bv?(\d+(?:\.\d+)+)', said)
-    if not found:
-        raise UsageError(f'{_here(program)} --version prints {said.splitlines()[:1]}: not the version of '
+    printed = _says(_here(program), '--version')
+    version = re.search(r'\bv?(\d+(?:\.\d+)+)', printed)
+    if not version:
+        raise UsageError(f'{_here(program)} --version prints {printed.splitlines()[:1]}: not the version of '
                          f'{NEEDED.get(program, program)}')
-    return found[1]
+    return version[1]
 
 
 def _here(program: str) -> str | None:
@@ -339,10 +398,11 @@ def _here(program: str) -> str | None:
 
 def owned(package: str) -> str:
     """Return the upstream version of an installed package of the distribution; '' if it is not installed."""
-    said = _says('dpkg-query', '-W', '-f', '${db:Status-Status} ${Version}', package) \
-        if shutil.which('dpkg-query') else ''
-    found = re.match(r'installed (?:\d+:)?([\d.]+)', said)
-    return found[1].rstrip('.') if found else ''
+    if not shutil.which('dpkg-query'):
+        return ''
+    printed = _says('dpkg-query', '-W', '-f', '${db:Status-Status} ${Version}', package)
+    version = re.match(r'installed (?:\d+:)?([\d.]+)', printed)
+    return version[1].rstrip('.') if version else ''
 
 
 #: The variant that makes a build one for GPUs, and the one that names their architecture.
@@ -357,18 +417,22 @@ def gpu_packages() -> list[str]:
 
 
 def _spec(text: str) -> str:
-    code, known = re.match(r'[\w-]*', text)[0], gpu_packages()
-    if code not in known:
-        raise ValueError(f'{text!r}: no GPU binaries are known of {code!r}; valid: {", ".join(known)}')
+    """Return the spec. ValueError where it is no build for GPUs of a version and an architecture."""
+    name = package(text)
+    known = gpu_packages()
+    if name not in known:
+        raise ValueError(f'{text!r}: no GPU binaries are known of {name!r}; valid: {", ".join(known)}')
     if not re.match(r'[\w-]+@[\w.=]', text):
-        raise ValueError(f'{text!r}: must name its version, as {code}@...')
-    variants = [v for v in ARCHITECTURE if re.search(rf'\+{v}\b', text)]
+        raise ValueError(f'{text!r}: must name its version, as {name}@...')
+    variants = [variant for variant in ARCHITECTURE if re.search(rf'\+{variant}\b', text)]
     if len(variants) != 1:
         raise ValueError(f'{text!r}: must be a build for GPUs; valid: +cuda or +rocm')
-    if f' {ARCHITECTURE[variants[0]]}=' not in text:
-        raise ValueError(f'{text!r}: must name the architecture: {ARCHITECTURE[variants[0]]}=...')
-    asked = text.partition(' ^cuda@')[2].partition(' ')[0]
-    if valid := _valid_cuda(text, [asked]):
+    architecture = ARCHITECTURE[variants[0]]
+    if f' {architecture}=' not in text:
+        raise ValueError(f'{text!r}: must name the architecture: {architecture}=...')
+    cuda = text.partition(' ^cuda@')[2].partition(' ')[0]
+    valid = _valid_cuda(text, [cuda])
+    if valid:
         raise ValueError(f'{text!r}: does not compile with each CUDA that it may get; valid: ^{valid}')
     return text
 
@@ -388,8 +452,10 @@ class GpuFile(Strict):
 def gpu_specs(system: str, environ: str = SPACK) -> list[str]:
     """Return an environment's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
     file = own_scope(system, environ) / 'gpu.yaml'
-    specs = yamlfile.read(file, GpuFile).specs if file.exists() else []
-    _refuse_cuda(specs, (_stated_cuda(system) or {}) if specs else {})
+    if not file.exists():
+        return []
+    specs = yamlfile.read(file, GpuFile).specs
+    _refuse_cuda(specs, _stated_cuda(system) or {})
     return specs
 
 
@@ -400,29 +466,44 @@ def _stated_cuda(system: str) -> dict[str, str] | None:
     packages = data.get('packages') if isinstance(data, dict) else None
     if not isinstance(packages, dict) or 'cuda' not in packages:
         return None
-    own = packages['cuda'] if isinstance(packages['cuda'], dict) else {}
-    each = own.get('externals') if own.get('buildable') is False else None
-    return {f'{file}:{yamlfile.line_of(node, ("packages", "cuda", "externals", at))}': str(external['spec'])
-            for at, external in enumerate(each if isinstance(each, list) else [])
-            if isinstance(external, dict) and 'spec' in external}
+    cuda = packages['cuda']
+    if not isinstance(cuda, dict) or cuda.get('buildable') is not False:
+        return {}
+    externals = cuda.get('externals')
+    if not isinstance(externals, list):
+        return {}
+    specs = {}
+    for index, external in enumerate(externals):
+        if isinstance(external, dict) and 'spec' in external:
+            line = yamlfile.line_of(node, ('packages', 'cuda', 'externals', index))
+            specs[f'{file}:{line}'] = str(external['spec'])
+    return specs
 
 
-def _refuse_cuda(specs: list[str], found: dict[str, str]) -> None:
-    """Raise UsageError for a spec that compiles with no CUDA of ``found``: place -> cuda@VERSION."""
+def _refuse_cuda(specs: list[str], cudas: dict[str, str]) -> None:
+    """Raise UsageError for a spec that compiles with none of the CUDAs: place -> cuda@VERSION; {}: refuse none."""
+    if not cudas:
+        return
+    versions = [cuda.partition('@')[2] for cuda in cudas.values()]
     for spec in specs:
-        if found and (valid := _valid_cuda(spec, [cuda.partition('@')[2] for cuda in found.values()])):
-            raise UsageError(f'{next(iter(found))}: {spec!r} does not compile with {", ".join(found.values())}; '
+        valid = _valid_cuda(spec, versions)
+        if valid:
+            place = next(iter(cudas))
+            raise UsageError(f'{place}: {spec!r} does not compile with {", ".join(cudas.values())}; '
                              f'valid: {valid}')
 
 
 def _add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:
     """Add GPU specs and their view. The other specs forbid GPUs: Spack would unify them with the GPU builds."""
-    view = manifest['view']['default']
-    manifest['specs'] = [*(f'{spec} ~cuda ~rocm' if spec.split('@')[0] in gpu_packages() else spec
-                           for spec in manifest['specs']), *wanted]
+    with_gpu = gpu_packages()
+    specs = [f'{spec} ~cuda ~rocm' if spec.split('@')[0] in with_gpu else spec for spec in manifest['specs']]
+    manifest['specs'] = specs + wanted
     manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
-    manifest['view'] = {'default': {**view, 'exclude': _BUILDS},
-                        'gpu': {**view, 'root': f'{view["root"]}-gpu', 'select': _BUILDS}}
+    view = manifest['view']['default']
+    manifest['view'] = {
+        'default': {**view, 'exclude': _BUILDS},
+        'gpu': {**view, 'root': f'{view["root"]}-gpu', 'select': _BUILDS},
+    }
 
 
 def gpu_driver() -> bool:
@@ -435,10 +516,11 @@ def nvcc(system: str, environ: str = SPACK) -> str:
     asked = [spec for spec in gpu_specs(system, environ) if '+cuda' in spec]
     if not asked or _stated_cuda(system) is not None:
         return ''
-    if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
-        _refuse_cuda(asked, {found: f'cuda@{_version(found)}'})
-        return found
-    file = own_scope(system, environ) / 'gpu.yaml'
-    raise UsageError(f'{file}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in /usr/local/cuda: '
-                     'install the CUDA toolkit, or state where it is, as an external, in '
-                     f'{scope(system) / "packages.yaml"}')
+    program = shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc')
+    if not program:
+        file = own_scope(system, environ) / 'gpu.yaml'
+        raise UsageError(f'{file}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in /usr/local/cuda: '
+                         'install the CUDA toolkit, or state where it is, as an external, in '
+                         f'{scope(system) / "packages.yaml"}')
+    _refuse_cuda(asked, {program: f'cuda@{_version(program)}'})
+    return program

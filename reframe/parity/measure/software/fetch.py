@@ -37,47 +37,64 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
     Raise UsageError where git or the tag is not there, InfrastructureError where the clone fails."""
     if target.exists():
         return
-    own = (_SET_SPACK if url == URL else '') + _BRING
-    environ, part = {**os.environ, 'GIT_TERMINAL_PROMPT': '0'}, target.with_name(f'{target.name}.part')
+    fails = f'{what} {tag} cannot be fetched from {url}'
+    instead = (_SET_SPACK if url == URL else '') + _BRING
     if not shutil.which('git'):
-        raise UsageError(f'{what} {tag} cannot be fetched from {url}: no git on PATH: install it (Debian: apt '
-                         f'install git), {own}')
-    asked = attempt([*_GIT, 'ls-remote', '--exit-code', url, f'refs/tags/{tag}'], environ, _ANSWER_SECONDS)
+        raise UsageError(f'{fails}: no git on PATH: install it (Debian: apt install git), {instead}')
+    asked = attempt([*_GIT, 'ls-remote', '--exit-code', url, f'refs/tags/{tag}'], _environ(), _ANSWER_SECONDS)
     if asked.code == 2:                 # as git documents it: no such reference
         raise UsageError(f'{url}: has no tag {tag}, which {what} is pinned to: correct the tag or the address')
     if not asked.ok:
         words = _words(asked.err) if asked.err else asked.why
-        raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_REACH}{own}')
-    from parity.base import console  # it loads Rich, which the settings of a run need not
-    began = time.monotonic()
+        raise InfrastructureError(f'{fails}: git: {words}: {_REACH}{instead}')
     try:
         with files.alone(target.parent / f'.{target.name}.lock', f'fetches {what}') as lock:
             if target.exists():
                 return
             print(f'parity: fetching {what} {tag} from {url} to {target}, once', flush=True)
-            shutil.rmtree(part, ignore_errors=True)
-            with console.progress(lambda: (0, 0, f'fetching {what}, {duration(time.monotonic() - began)} so far')):
-                # git has the lock, too: it may live on for a while when parity is killed
-                done = subprocess.run([*_GIT, 'clone', '--quiet', '--depth', '1', '--branch', tag, url, str(part)],
-                                      env=environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                                      stderr=subprocess.PIPE, pass_fds=[lock])
-            if not done.returncode:
-                part.rename(target)
-                return
-            todo = advice(done.stderr, target.parent) or _REACH + own
-            shutil.rmtree(part, ignore_errors=True)
-            raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {_words(done.stderr)}: '
-                                      f'{todo}')
+            printed = _clone_aside(what, url, tag, target, lock)
     except OSError as err:
-        raise InfrastructureError(f'{err.filename or target}: {err.strerror}: {what} cannot be fetched: '
-                                  f'{advice(str(err), target.parent) or "PARITY_RESULTS names another folder"}'
+        todo = advice(str(err), target.parent) or 'PARITY_RESULTS names another folder'
+        raise InfrastructureError(f'{err.filename or target}: {err.strerror}: {what} cannot be fetched: {todo}'
                                   ) from None
+    if printed is not None:
+        todo = advice(printed, target.parent) or _REACH + instead
+        raise InfrastructureError(f'{fails}: git: {_words(printed)}: {todo}')
+
+
+def _environ() -> dict[str, str]:
+    return {**os.environ, 'GIT_TERMINAL_PROMPT': '0'}
+
+
+def _clone_aside(what: str, url: str, tag: str, target: Path, lock: int) -> str | None:
+    """Clone beside the target, and rename the clone once it is whole. Return git's complaint where it fails."""
+    from parity.base import console  # it loads Rich, which the settings of a run need not
+    part = target.with_name(f'{target.name}.part')
+    shutil.rmtree(part, ignore_errors=True)
+    began = time.monotonic()
+
+    def state() -> tuple[int, int, str]:
+        return 0, 0, f'fetching {what}, {duration(time.monotonic() - began)} so far'
+
+    with console.progress(state):
+        # git has the lock, too: it may live on for a while when parity is killed
+        done = subprocess.run([*_GIT, 'clone', '--quiet', '--depth', '1', '--branch', tag, url, str(part)],
+                              env=_environ(), text=True, errors='replace', stdin=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, pass_fds=[lock])
+    if done.returncode:
+        shutil.rmtree(part, ignore_errors=True)
+        return done.stderr
+    part.rename(target)
+    return None
 
 
 def _words(said: str) -> str:
     """Return git's own words on what failed, without the lines that follow from it."""
-    lines = [line.strip() for line in said.splitlines() if line.startswith(('fatal:', 'error:'))]
-    return '; '.join(dict.fromkeys(lines[:2])) or (said.strip().splitlines() or ['no words'])[-1]
+    lines = said.strip().splitlines()
+    failures = [line.strip() for line in lines if line.strip().startswith(('fatal:', 'error:'))]
+    if failures:
+        return '; '.join(dict.fromkeys(failures[:2]))
+    return lines[-1] if lines else 'no words'
 
 
 def advice(said: str, folder: Path) -> str:

@@ -66,7 +66,8 @@ def of_libraries(names: Iterable[str]) -> str:
 
 def of_spack(package: str) -> str:
     """Return the MPI of a package of Spack, such as `openmpi 4.1.4`; '' of another."""
-    return {'openmpi': 'Open MPI', 'mpich': 'MPICH'}.get(package.partition(' ')[0], '')
+    name = package.partition(' ')[0]
+    return {'openmpi': 'Open MPI', 'mpich': 'MPICH'}.get(name, '')
 
 
 def here(env: Mapping[str, str]) -> str:
@@ -89,28 +90,33 @@ def variables(mpirun: str, name: str) -> dict[str, str]:
     prefix = Path(mpirun).resolve().parent.parent
     for library in _LOADED.get(name, ()):
         for folder in _FOLDERS:
-            for file in sorted(prefix.glob(f'{folder}/{library}')):
-                return {'MPI4PY_LIBMPI': str(file)}
+            places = sorted(prefix.glob(f'{folder}/{library}'))
+            if places:
+                return {'MPI4PY_LIBMPI': str(places[0])}
     return {}
 
 
-def of_compiler(mpicc: str, env: Mapping[str, str] | None = None) -> str:
+def of_compiler(mpicc: str) -> str:
     """Return the MPI whose mpi.h a compiler takes; '' where it finds none."""
     with scratch() as folder:
         Path(folder, 'asks.c').write_text('#include <mpi.h>\n')
-        printed = attempt([mpicc, '-E', '-dM', 'asks.c'], env, cwd=folder).out
-    return next((name for macro, name in _MACROS.items() if f'#define {macro} ' in printed), '')
+        printed = attempt([mpicc, '-E', '-dM', 'asks.c'], cwd=folder).out
+    for macro, name in _MACROS.items():
+        if f'#define {macro} ' in printed:
+            return name
+    return ''
 
 
 def unbound(mpirun: str, env: Mapping[str, str]) -> str:
     """Start two ranks as a check does, and look where they may run. Return how they are not bound to a core each;
     '' where they are."""
     with scratch() as folder:
+        notes = Path(folder, 'ranks')
         shutil.copy(paths.programs() / 'rank.sh', folder)
         noted = attempt(['sh', '-c', '\n'.join(placement.NOTE_NODE)], env, cwd=folder)
-        node = placement.read(Path(folder, 'ranks'))
+        node = placement.read(notes)
         cores = {node.topology[cpu] for cpu in node.allowed if cpu in node.topology}
-        asked = RankLayout(1, 2 if len(cores) > 1 else 1)
-        ran = attempt([mpirun, '-np', str(asked.ranks), './rank.sh', 'true'],
-                      {**env, **placement.variables(asked)}, cwd=folder)
-        return noted.why or ran.why or placement.problem(asked, placement.read(Path(folder, 'ranks')))
+        asked = RankLayout(nodes=1, ranks=2 if len(cores) > 1 else 1)
+        env = {**env, **placement.variables(asked)}
+        ran = attempt([mpirun, '-np', str(asked.ranks), './rank.sh', 'true'], env, cwd=folder)
+        return noted.why or ran.why or placement.problem(asked, placement.read(notes))

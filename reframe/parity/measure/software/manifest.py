@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,14 @@ class Manifest(View):
     @property
     def views(self) -> dict[str, View]:
         """The views by the name of the environment that each makes."""
-        return {self.name: self} | ({f'{self.name}-gpu': self.gpu} if self.gpu else {})
+        views: dict[str, View] = {self.name: self}
+        if self.gpu:
+            views[f'{self.name}-gpu'] = self.gpu
+        return views
 
     @property
     def names(self) -> set[str]:
-        return {name for view in self.views.values() for name in view.packages}
+        return set(chain(*(view.packages for view in self.views.values())))
 
 
 class Attempt(Strict):
@@ -85,7 +89,8 @@ def done(system: str, environ: str) -> None:
 
 def not_built(system: str, built: Manifest) -> str:
     """Return a sentence on a newer build that has not succeeded; '' where the newest one is in use."""
-    if not (newer := _kept(Attempt, _attempt_of(system, built.name))):
+    newer = _kept(Attempt, _attempt_of(system, built.name))
+    if not newer:
         return ''
     state = f'failed: {newer.why}' if newer.why else 'has not ended'
     return f'the build of {newer.began} {state}; in use: that of {built.built or "before"}'
@@ -93,8 +98,12 @@ def not_built(system: str, built: Manifest) -> str:
 
 def of_another_target(built: Manifest, entry: SpackEnvironment) -> str:
     """Return a sentence on a build that is for another target than its environment states; '' for none."""
-    targets = {package.target for view in built.views.values() for package in view.packages.values()}
-    others = sorted(targets - {entry.target}) if entry.target else []
+    if not entry.target:
+        return ''
+    targets = set()
+    for view in built.views.values():
+        targets.update(package.target for package in view.packages.values())
+    others = sorted(targets - {entry.target})
     if not others:
         return ''
     return f'built for {", ".join(others)}, and system.yaml states {entry.target}: parity software build builds it'
@@ -102,7 +111,8 @@ def of_another_target(built: Manifest, entry: SpackEnvironment) -> str:
 
 def doubts(system: str, built: Manifest, entry: SpackEnvironment) -> list[str]:
     """Return sentences on a build that is not what system.yaml asks for."""
-    return [why for why in (not_built(system, built), of_another_target(built, entry)) if why]
+    sentences = [not_built(system, built), of_another_target(built, entry)]
+    return list(filter(None, sentences))
 
 
 def now() -> str:
@@ -118,7 +128,8 @@ def file_of(system: str, environ: str = SPACK) -> Path:
 
 
 def _file(system: str, environ: str, what: str) -> Path:
-    return environment.of(system) / (f'{what}.json' if environ == SPACK else f'{what}-{environ}.json')
+    name = what if environ == SPACK else f'{what}-{environ}'
+    return environment.of(system) / f'{name}.json'
 
 
 def read(system: str, environ: str = SPACK) -> Manifest | None:
@@ -143,32 +154,55 @@ def concrete(folder: Path, for_gpu: bool = False) -> dict[str, Package]:
     """Return the lock's roots that belong in one view, by package name."""
     lock = locked(folder)
     specs = lock['concrete_specs']
-    return {specs[r['hash']]['name']: _package(specs, r['hash']) for r in lock['roots']
-            if any(map(specs[r['hash']]['parameters'].get, environment.ARCHITECTURE)) == for_gpu}
+    packages = {}
+    for root in lock['roots']:
+        spec = specs[root['hash']]
+        is_for_gpu = any(spec['parameters'].get(variant) for variant in environment.ARCHITECTURE)
+        if is_for_gpu == for_gpu:
+            packages[spec['name']] = _package(specs, root['hash'])
+    return packages
 
 
 def _package(specs: dict[str, Any], number: str) -> Package:
     spec = specs[number]
-    by_virtual = {v: specs[d['hash']] for d in spec.get('dependencies', [])
-                  for v in (d.get('parameters') or {}).get('virtuals', [])}
-
-    def named(virtual: str) -> str:
-        found = by_virtual.get(virtual)
-        return f'{found["name"]} {found["version"]}' if found else ''
-
+    built_with = _providers(specs, spec)
     name, target = spec['name'], spec['arch']['target']
     version = re.sub(r'^git\.\w+=', '', spec['version'])         # the commit is among the parameters
-    parameters = {k: v for k, v in spec['parameters'].items() if v not in ([], 'none')}
-    return Package(spec=f'{name}@{version}', version=version, hash=number, namespace=spec['namespace'],
-                   compiler=named('c') or named('cxx') or named('fortran'), mpi=named('mpi'), blas=named('blas'),
-                   target=target if isinstance(target, str) else target['name'], parameters=parameters,
-                   binaries=[binary for code in codes.of_package(name) for binary in code.binaries_of(parameters)])
+    parameters = {key: value for key, value in spec['parameters'].items() if value not in ([], 'none')}
+    binaries = []
+    for code in codes.of_package(name):
+        binaries += code.binaries_of(parameters)
+    languages = [built_with[language] for language in ('c', 'cxx', 'fortran') if language in built_with]
+    return Package(
+        spec=f'{name}@{version}',
+        version=version,
+        hash=number,
+        namespace=spec['namespace'],
+        compiler=languages[0] if languages else '',
+        mpi=built_with.get('mpi', ''),
+        blas=built_with.get('blas', ''),
+        target=target if isinstance(target, str) else target['name'],
+        parameters=parameters,
+        binaries=binaries)
+
+
+def _providers(specs: dict[str, Any], spec: dict[str, Any]) -> dict[str, str]:
+    """Return the packages, `openmpi 4.1.4`, that provide a package's virtual ones: c, mpi, blas."""
+    providers = {}
+    for dependency in spec.get('dependencies', []):
+        provider = specs[dependency['hash']]
+        virtuals = (dependency.get('parameters') or {}).get('virtuals', [])
+        providers.update(dict.fromkeys(virtuals, f'{provider["name"]} {provider["version"]}'))
+    return providers
 
 
 def view(bin_: Path, packages: dict[str, Package], tools: dict[str, str], started: bool = True) -> View:
     """Return a view whose binaries are there. ``started``: they were started, too."""
-    return View(view=str(bin_), packages=packages, tools=tools, started=started,
-                files={name: _state(bin_ / name) for package in packages.values() for name in package.binaries})
+    states = {}
+    for package in packages.values():
+        for name in package.binaries:
+            states[name] = _state(bin_ / name)
+    return View(view=str(bin_), packages=packages, tools=tools, started=started, files=states)
 
 
 def write(system: str, stamp: str, default: View, gpu: View | None = None, environ: str = SPACK) -> Manifest:
@@ -192,9 +226,13 @@ def whole(built: Manifest) -> bool:
 def shared(built: Manifest, builds: Iterable[Manifest]) -> str:
     """Return how many of the packages that Spack made for a build others of these ``builds`` have, too."""
     mine = _made(built)
-    others = [other for other in builds if other.name != built.name]
-    common = mine & set().union(*map(_made, others))
-    names = [other.name for other in others if mine & _made(other)]
+    common = set()
+    names = []
+    for other in builds:
+        both = mine & _made(other) if other.name != built.name else set()
+        if both:
+            common |= both
+            names.append(other.name)
     count = counted(len(mine), 'package')
     return f'{count}, {len(common)} of them also of {", ".join(names)}' if common else f'{count}, none shared'
 
@@ -215,24 +253,34 @@ def _state(binary: Path) -> list[int]:
     return []
 
 
+#: The facts of a package that a session keeps.
+_IDENTITY = ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')
+
+
 def identities(packages: Mapping[str, Package]) -> dict[str, dict[str, Any]]:
     """Return what a session keeps of packages."""
-    return {name: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
-            for name, p in packages.items()}
+    facts = {}
+    for name, package in packages.items():
+        facts[name] = {key: getattr(package, key) for key in _IDENTITY}
+    return facts
 
 
 def _start_alone(packages: Mapping[str, Package], env: Mapping[str, str]) -> dict[str, str]:
     """Return the packages that the mpirun on PATH cannot start, each with the reason: it is of another MPI."""
     linked = {name: launcher.of_spack(package.mpi) for name, package in packages.items()}
-    mpirun = launcher.here(env) if any(linked.values()) else ''
+    if not any(linked.values()):
+        return {}
+    mpirun = launcher.here(env)
     return {name: f'built with {mpi}, mpirun is {mpirun}' for name, mpi in linked.items()
             if launcher.starts_alone(mpi, mpirun)}
 
 
 def _path(built: View, env: Mapping[str, str]) -> dict[str, str]:
     """Return the PATH that has the mpirun of a view's MPI first; {} where any mpirun will do."""
+    if not built.launcher:
+        return {}
     first = shutil.which('mpirun', path=env.get('PATH'))
-    if not built.launcher or first and Path(first).parent.samefile(built.launcher):
+    if first and Path(first).parent.samefile(built.launcher):
         return {}
     return {'PATH': f'{built.launcher}:$PATH'}
 
@@ -241,48 +289,90 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
             name: str = SPACK, newer: str = '') -> Survey:
     """Return a view's environment, without packages that changed, or that no processor with these ``flags`` runs
     (none: they are not known here). ``newer``: on a build that failed."""
-    stale = set(changed(built))
-    whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
-    refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
     path = _path(built, env)
-    env = {**env, 'PATH': f'{built.launcher}:{env.get("PATH", "")}'} if path else env
-    apart = _start_alone(whole, env)
-    for package, p in whole.items():
-        if why := target.refusal(p.target, flags):
-            apart[package] = why
-    whole = {package: p for package, p in whole.items() if package not in apart}
-    notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
-    notes += [f'{name}: {package}: {why}: not offered (parity software build)' for package, why in apart.items()]
+    if path:
+        env = {**env, 'PATH': f'{built.launcher}:{env.get("PATH", "")}'}
+    stale = set(changed(built))
+    whole = {package: about for package, about in built.packages.items() if stale.isdisjoint(about.binaries)}
+    refused = _refused(whole, env, flags)
+    offered = {package: about for package, about in whole.items() if package not in refused}
+    math = _blas(built, offered, env, flags)
+
+    notes = []
+    if stale:
+        notes.append(f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)')
+    if newer:
+        notes.append(newer)
+    notes += [f'{package}: {why}: not offered (parity software build)' for package, why in refused.items()]
+    if math.facts and math.note:
+        notes.append(math.note)
+
     for_gpu = Path(built.view).parent.name == 'view-gpu'
-    absent = {feature: why for package, why in apart.items() for feature in codes.made_by(package, for_gpu)}
-    math, env_vars = {}, {}
-    if using := next((package for package in whole if any(code.blas for code in codes.of_package(package))), ''):
-        binary = next(code.binaries[0] for code in codes.of_package(using) if code.blas)
-        libraries = blas.loaded(os.path.realpath(Path(built.view, binary)), env)
-        math, env_vars, note = blas.of(binary, libraries, env, flags, whole[using].blas)
-        math.pop('core_unaided' if 'core' in math else 'version', None)     # a part of the hash that results carry
-        notes += [f'{name}: {note}'] if math and note else []
-    facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities(whole)}
-    facts |= {key: value for key, value in (('newer_build', newer), ('blas', math), ('absent', absent)) if value}
-    parts = {feature: [package] for package in whole for feature in codes.made_by(package, for_gpu)}
-    made = Environ(name=name, provider='spack', env_vars={**root_variables(), **path, **env_vars}, software=facts,
-                   features=list(parts), parts=parts)
-    return Survey(made, notes, True, [math['library']] if math else [])
+    absent = {}
+    for package, why in refused.items():
+        absent.update(dict.fromkeys(codes.made_by(package, for_gpu), why))
+    parts = {}
+    for package in offered:
+        parts.update({feature: [package] for feature in codes.made_by(package, for_gpu)})
+    facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities(offered)}
+    if newer:
+        facts['newer_build'] = newer
+    if math.facts:
+        facts['blas'] = math.facts
+    if absent:
+        facts['absent'] = absent
+    made = Environ(
+        name=name,
+        provider='spack',
+        env_vars={**root_variables(), **path, **math.variables},
+        software=facts,
+        features=list(parts),
+        parts=parts)
+    read = [math.facts['library']] if math.facts else []
+    return Survey(made, [f'{name}: {note}' for note in notes], True, read)
+
+
+def _refused(packages: Mapping[str, Package], env: Mapping[str, str], flags: frozenset[str]) -> dict[str, str]:
+    """Return the packages that do not run here, each with the reason."""
+    refused = _start_alone(packages, env)
+    for name, package in packages.items():
+        why = target.refusal(package.target, flags)
+        if why:
+            refused[name] = why
+    return refused
+
+
+def _blas(built: View, packages: Mapping[str, Package], env: Mapping[str, str], flags: frozenset[str]) -> blas.Use:
+    """Return the BLAS of the first package that uses one."""
+    for name, package in packages.items():
+        for code in codes.of_package(name):
+            if code.blas:
+                binary = code.binaries[0]
+                libraries = blas.loaded(os.path.realpath(Path(built.view, binary)), env)
+                return _hashed(blas.of(binary, libraries, env, flags, package.blas))
+    return blas.Use()
+
+
+def _hashed(math: blas.Use) -> blas.Use:
+    """Leave out a fact, by which the hashes that results carry stay those of before."""
+    facts = dict(math.facts)
+    facts.pop('core_unaided' if 'core' in facts else 'version', None)
+    return math._replace(facts=facts)
 
 
 def surveys(system: str, entries: Iterable[SpackEnvironment], env: Mapping[str, str],
             flags: frozenset[str]) -> dict[str, list[Survey]]:
     """Return what is built of a system's environments, by their names: each view makes one in ReFrame."""
-    found: dict[str, list[Survey]] = {}
+    by_name: dict[str, list[Survey]] = {}
     for entry in entries:
+        by_name[entry.name] = []
         built = read(system, entry.name)
-        found[entry.name] = []
         if built is None:
             continue
         newer = '; '.join(doubts(system, built, entry))
         for name, view in built.views.items():
             survey = environ(view, env, flags, name, newer)
             variables = {**survey.environ.env_vars, **dict(entry.env_vars)}
-            found[entry.name].append(survey._replace(
-                environ=survey.environ.model_copy(update={'env_vars': variables})))
-    return found
+            made = survey.environ.model_copy(update={'env_vars': variables})
+            by_name[entry.name].append(survey._replace(environ=made))
+    return by_name

@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase as fnmatch
 from functools import cache, partial
 from glob import glob
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,31 +43,42 @@ class Environ(Strict):
         """Return the same for this feature alone: another code's new version does not break its history."""
         if feature not in self.parts:
             return self.identity
-        own, facts = set(self.parts[feature]), dict(self.software)
+        own = set(self.parts[feature])
+        facts = dict(self.software)
         for kind in ('programs', 'packages'):
             if kind in facts:
                 facts[kind] = {name: about for name, about in facts[kind].items() if name in own}
-        using = {'mpi': {'mpirun'}, 'blas': {name for code in codes.every() if code.blas
-                                             for name in (*code.programs, code.spack_package)}}
-        for kind, users in using.items():
-            if not own & users:
-                facts.pop(kind, None)
+        if 'mpirun' not in own:
+            facts.pop('mpi', None)
+        if not own & _users_of_blas():
+            facts.pop('blas', None)
         return self._hash(facts)
 
     def _hash(self, software: dict[str, Any]) -> str:
         facts = json.loads(json.dumps(software))
-        for program in facts.get('programs', {}).values():
-            program.pop('path', None)
-            program.pop('name', None)
-        facts.get('blas', {}).pop('library', None)
         # the DAG hash tells a recipe's changes
         for name in ('view', 'tools', 'newer_build', 'prefix', 'lacking', 'absent'):
             facts.pop(name, None)
-        if python := facts.get('programs', {}).get('python3'):
-            facts['programs']['python3'] = python.get('version')
+        programs = facts.get('programs', {})
+        for program in programs.values():
+            program.pop('path', None)
+            program.pop('name', None)
+        if programs.get('python3'):
+            programs['python3'] = programs['python3'].get('version')
         if 'blas' in facts:
-            facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
+            facts['blas'].pop('library', None)
+            facts['env_vars'] = {name: value for name, value in self.env_vars.items()
+                                 if name.startswith('OPENBLAS_')}
         return identity.digest(json.dumps(facts, sort_keys=True).encode())
+
+
+def _users_of_blas() -> set[str]:
+    """Return the programs and the packages of the codes that use a BLAS."""
+    names = set()
+    for code in codes.every():
+        if code.blas:
+            names |= {*code.programs, code.spack_package}
+    return names
 
 
 class Probed(NamedTuple):
@@ -80,10 +93,10 @@ class Probed(NamedTuple):
 
 def mpirun(path: str, env: Mapping[str, str]) -> Probed:
     """Start one process for real: a mere --version works in places where nothing else does."""
-    said = attempt([path, '--version'], env)
-    if not said.ok:
-        return Probed(False, said.why)
-    name, version = launcher.name_and_version(said.out + said.err)
+    asked = attempt([path, '--version'], env)
+    if not asked.ok:
+        return Probed(False, asked.why)
+    name, version = launcher.name_and_version(asked.out + asked.err)
     true = shutil.which('true', path=env.get('PATH')) or '/bin/true'
     ran = attempt([path, '-np', '1', true], env)
     why = '' if ran.ok else f'mpirun -np 1 true: {ran.why}'
@@ -95,13 +108,13 @@ _ASK_PYTHON = 'import json, os, sys; print(json.dumps([sys.version_info[:3], os.
 
 def python(path: str, env: Mapping[str, str]) -> Probed:
     """Find the interpreter itself, behind a virtual environment's link or a pyenv shim."""
-    said = attempt([path, '-I', '-c', _ASK_PYTHON], env)
-    if not said.ok:
-        return Probed(False, said.why)
+    asked = attempt([path, '-I', '-c', _ASK_PYTHON], env)
+    if not asked.ok:
+        return Probed(False, asked.why)
     try:
-        version, executable = json.loads(said.out)
+        version, executable = json.loads(asked.out)
     except ValueError:
-        return Probed(False, f'unexpected answer: {said.out[:80]!r}')
+        return Probed(False, f'unexpected answer: {asked.out[:80]!r}')
     return _of_version('.'.join(map(str, version)), (3, 9), executable)
 
 
@@ -127,10 +140,12 @@ def prepared(code: Code) -> Iterator[str]:
 
 def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Probed:
     """Run a code's program as its code.yaml says, in a folder of its own."""
+    is_silent = not (code.expect or code.version)       # that it runs for a while is all that can be asked
+    seconds = SECONDS if is_silent else blas.TIMEOUT
     with prepared(code) as folder:
-        silent = not (code.expect or code.version)        # that it runs for a while is all that can be asked
-        ran = attempt([path, *code.smoke_args], env, *([SECONDS] if silent else []), cwd=folder)
-        if not ran.ok and not (silent and not ran.ended):
+        ran = attempt([path, *code.smoke_args], env, seconds, folder)
+        still_runs = is_silent and not ran.ended
+        if not ran.ok and not still_runs:
             return Probed(False, ran.why)
         made = [file for file in Path(folder).iterdir() if file.is_file() and file.name not in code.files]
         text = '\n'.join([ran.out, *(file.read_text(errors='replace') for file in made)])
@@ -163,47 +178,73 @@ def compiler(path: str, env: Mapping[str, str]) -> Probed:
     return Probed(ran.ok, ran.why, ran.out.strip() or None, path)
 
 
+class Program(NamedTuple):
+    """A program to look for on PATH: how it is tried, and Debian's packages that bring it."""
+
+    probe: Callable[[str, Mapping[str, str]], Probed]
+    package: str
+
+
 @cache
-def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Probed], str]]:
-    """Return the programs to look for on PATH, TOOLS and the codes' own: how each is tried, Debian's package."""
-    known = {name: (partial(benchmark, code), code.package) for code in codes.every()
-             for name in (*code.programs, *(code.gpu_programs if code.gpu else ()))}
-    return known | {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
-                    'cc': (compiler, 'gcc libc6-dev')}
+def programs() -> dict[str, Program]:
+    """Return the programs to look for on PATH: the codes' own and TOOLS."""
+    known = {}
+    for code in codes.every():
+        names = [*code.programs, *code.gpu_programs] if code.gpu else code.programs
+        known.update(dict.fromkeys(names, Program(partial(benchmark, code), code.package)))
+    known['mpirun'] = Program(mpirun, 'openmpi-bin')
+    known['python3'] = Program(python, 'python3-minimal')
+    known['cc'] = Program(compiler, 'gcc libc6-dev')
+    return known
 
 
 def features() -> dict[str, tuple[str, ...]]:
     """Return the features that programs on PATH can offer, with the programs that must all start."""
-    of_codes = {code.feature: (*code.programs, *code.requires) for code in codes.every()
-                if code.programs or code.requires and not code.spack}
-    of_gpus = {code.on_gpu: (*code.gpu_programs, *code.requires) for code in codes.every() if code.gpu}
-    return {name: (tool,) for tool, name in codes.TOOLS.items()} | of_codes | of_gpus
+    needs = {feature: (tool,) for tool, feature in codes.TOOLS.items()}
+    for code in codes.every():
+        if code.programs or (code.requires and not code.spack):
+            needs[code.feature] = (*code.programs, *code.requires)
+    for code in codes.every():
+        if code.gpu:
+            needs[code.on_gpu] = (*code.gpu_programs, *code.requires)
+    return needs
 
 
 def root_variables() -> dict[str, str]:
     """Return the variables that MPI programs need here: Open MPI refuses root without them."""
-    root = os.geteuid() == 0
-    return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'} if root else {}
+    if os.geteuid() != 0:
+        return {}
+    return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 
 
 def paths(names: Collection[str], search: str | None, view: str = '') -> dict[str, str]:
     """Return the place of each program that is on the search path, or below ``view``. A name with `*` becomes the
     names that are there. A program that has several names (Code.other_names) is known by its first."""
-    found: dict[str, str | None] = {}
+    folders = [view] if view else (search or '').split(os.pathsep)
+    places: dict[str, str] = {}
     for name in names:
-        folders = [view] if view else (search or '').split(os.pathsep)
-        # a folder that may not be entered has none
-        several = sorted({os.path.basename(each) for folder in folders
-                          for each in glob(name, root_dir=folder or '.')} if '*' in name else [])
-        for each in several or [name]:
-            found[each] = _which(each, search, view)
-    return {name: path for name, path in found.items() if path}
+        for program in _in_folders(name, folders) or [name]:
+            path = _which(program, search, view)
+            if path:
+                places[program] = path
+    return places
+
+
+def _in_folders(name: str, folders: list[str]) -> list[str]:
+    """Return the names with a `*` for which files lie in the folders, sorted; [] for a plain name."""
+    if '*' not in name:
+        return []
+    names = set()
+    for folder in folders:      # a folder that may not be entered has none
+        names.update(os.path.basename(match) for match in glob(name, root_dir=folder or '.'))
+    return sorted(names)
 
 
 def _which(program: str, search: str | None, view: str) -> str | None:
     """Return the place of a program, by the first of its names that is there."""
     for name in codes.names_of(program):
-        path = shutil.which(os.path.join(view, name) if view else os.path.basename(name), path=search)
+        command = os.path.join(view, name) if view else os.path.basename(name)
+        path = shutil.which(command, path=search)
         if path:
             return path
     return None
@@ -217,8 +258,11 @@ def other_name(program: str, path: str) -> dict[str, str]:
 
 def _needed(feature: str, lying: Collection[str]) -> list[str]:
     """Return the programs that must start for the feature; a name with `*` if none lies there."""
-    return [each for name in features()[feature]
-            for each in ([own for own in lying if fnmatch(own, name)] if '*' in name else []) or [name]]
+    needed = []
+    for name in features()[feature]:
+        matching = [program for program in lying if fnmatch(program, name)] if '*' in name else []
+        needed += matching or [name]
+    return needed
 
 
 class Survey(NamedTuple):
@@ -230,36 +274,96 @@ class Survey(NamedTuple):
     read: list[str]
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """Programs that lie here, by name: their places, the outcome of a start, and why mpirun cannot join some."""
+
+    lying: dict[str, str]
+    probes: dict[str, Probed]
+    alone: dict[str, str]
+
+    @property
+    def running(self) -> dict[str, Probed]:
+        return {name: probe for name, probe in self.probes.items() if probe.ok and name not in self.alone}
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether every program here starts."""
+        return len(self.running) + len(self.alone) == len(self.lying)
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each program that cannot be used."""
+        notes = []
+        for name, probe in self.probes.items():
+            if not probe.ok:
+                notes.append(f'{self.lying[name]} does not start: {probe.why}')
+        for name, why in self.alone.items():
+            notes.append(f'{self.lying[name]} is {why}: its ranks would not find each other')
+        return notes
+
+
 def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[str, str],
            flags: frozenset[str], view: str = '') -> Survey:
     """Probe the programs behind the ``wanted`` features, and add what they offer to ``environ``. With ``view`` the
     codes' own programs must lie below it, and only MPI, Python and the compiler may be elsewhere on PATH."""
     env = {**env, **root_variables()}
-    known, names = programs(), list(dict.fromkeys(name for feature in wanted for name in features()[feature]))
-    lying = paths([name for name in names if name not in codes.TOOLS], env.get('PATH'), view)
-    lying = {**lying, **paths([name for name in names if name in codes.TOOLS], env.get('PATH'))}
-    needed = {feature: _needed(feature, lying) for feature in wanted}
-    probes = {each: known[name][0] for name in names for each in lying if each == name or fnmatch(each, name)}
-    found = {name: probes[name](path, env) for name, path in lying.items()}
-    alone = _start_alone(found, env)
-    running = {name: probe for name, probe in found.items() if probe.ok and name not in alone}
+    needs = features()
+    names = list(dict.fromkeys(chain(*(needs[feature] for feature in wanted))))
+    tried = _try(names, env, view)
+    running = tried.running
     real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
-    using = next((name for code in codes.every() if code.blas for name in code.programs if name in real), '')
-    libraries = blas.loaded(real[using], env) if using else {}
-    math, env_vars, note = blas.of(using, libraries, env, flags) if using else ({}, {}, '')
-    apart = [f'{name} ({known[name][1]})' for name in names
-             if name not in lying and known[name][1] and (not view or name in codes.TOOLS)]
-    notes = [f"not here (Debian's package): {', '.join(apart)}"] if apart else []
-    notes += [f'{lying[name]} does not start: {probe.why}' for name, probe in found.items() if not probe.ok]
-    notes += [f'{lying[name]} is {why}: its ranks would not find each other' for name, why in alone.items()]
-    parts = {feature: list(several) for feature, several in needed.items() if running.keys() >= set(several)}
+    libraries, math = _blas(real, env, flags)
+
+    needed = {feature: _needed(feature, tried.lying) for feature in wanted}
+    parts = {feature: programs for feature, programs in needed.items() if running.keys() >= set(programs)}
+    software = _facts(running, real, math.facts)
+    software['absent'] = _absent(needed, tried)
     made = environ.model_copy(update={
-        'features': list(parts), 'parts': parts,
-        'software': _facts(running, real, math) | {'absent': _absent(needed, lying, running, alone)},
-        'env_vars': env_vars | _mpi_variables(running.get('mpirun'))})
-    sound = len(running) + len(alone) == len(lying)
-    return Survey(made, [f'{label}: {text}' for text in (*notes, note) if text], sound,
-                  [*lying.values(), *real.values(), *libraries.values()])
+        'features': list(parts),
+        'parts': parts,
+        'software': software,
+        'env_vars': {**math.variables, **_mpi_variables(running.get('mpirun'))},
+    })
+    notes = [_not_here(names, tried.lying, view), *tried.notes(), math.note]
+    read = [*tried.lying.values(), *real.values(), *libraries.values()]
+    return Survey(made, [f'{label}: {note}' for note in notes if note], tried.is_sound, read)
+
+
+def _try(names: list[str], env: Mapping[str, str], view: str) -> _Tried:
+    """Start the programs of these names that lie here."""
+    tools = [name for name in names if name in codes.TOOLS]
+    lying = paths([name for name in names if name not in codes.TOOLS], env.get('PATH'), view)
+    lying |= paths(tools, env.get('PATH'))
+    known = programs()
+    tries = {}
+    for name in names:
+        for program in lying:
+            if program == name or fnmatch(program, name):
+                tries[program] = known[name].probe
+    probes = {program: tries[program](path, env) for program, path in lying.items()}
+    return _Tried(lying, probes, _start_alone(probes, env))
+
+
+def _blas(real: Mapping[str, str], env: Mapping[str, str], flags: frozenset[str]
+          ) -> tuple[dict[str, str], blas.Use]:
+    """Return the libraries of the first program that uses a BLAS, and that BLAS."""
+    for code in codes.every():
+        for program in code.programs:
+            if code.blas and program in real:
+                libraries = blas.loaded(real[program], env)
+                return libraries, blas.of(program, libraries, env, flags)
+    return {}, blas.Use()
+
+
+def _not_here(names: list[str], lying: Collection[str], view: str) -> str:
+    """Return a note on the programs that the distribution has and that are not here; '' for none."""
+    known = programs()
+    absent = []
+    for name in names:
+        package = known[name].package
+        if name not in lying and package and (not view or name in codes.TOOLS):
+            absent.append(f'{name} ({package})')
+    return f"not here (Debian's package): {', '.join(absent)}" if absent else ''
 
 
 def _mpi_variables(mpirun: Probed | None) -> dict[str, str]:
@@ -268,15 +372,14 @@ def _mpi_variables(mpirun: Probed | None) -> dict[str, str]:
     return root_variables() | launcher.variables(mpirun.path or '', mpirun.name or '')
 
 
-def _start_alone(found: Mapping[str, Probed], env: Mapping[str, str]) -> dict[str, str]:
+def _start_alone(probes: Mapping[str, Probed], env: Mapping[str, str]) -> dict[str, str]:
     """Return the programs that mpirun cannot join, each with the reason: they are linked with another MPI."""
-    mpi = found.get('mpirun')
+    mpi = probes.get('mpirun')
     if not mpi or not mpi.ok:
         return {}
-    ranks = {name for code in codes.every() if 'mpirun' in code.requires for name in code.programs}
     why = {}
-    for name, probe in found.items():
-        if not probe.ok or name in codes.TOOLS or not any(fnmatch(name, each) for each in ranks):
+    for name, probe in probes.items():
+        if not probe.ok or not _has_ranks(name):
             continue
         linked = launcher.of_libraries(blas.loaded(os.path.realpath(probe.path or ''), env))
         if launcher.starts_alone(linked, mpi.name or ''):
@@ -284,38 +387,60 @@ def _start_alone(found: Mapping[str, Probed], env: Mapping[str, str]) -> dict[st
     return why
 
 
+def _has_ranks(program: str) -> bool:
+    """Return whether mpirun starts a program."""
+    if program in codes.TOOLS:
+        return False
+    for code in codes.every():
+        if 'mpirun' in code.requires and any(fnmatch(program, name) for name in code.programs):
+            return True
+    return False
+
+
 #: How the reason ends why a feature is not offered, where its program is here.
 NO_START = 'does not start'
 
 
-def _absent(needed: Mapping[str, list[str]], lying: Collection[str], running: Collection[str],
-            alone: Mapping[str, str]) -> dict[str, str]:
+def _absent(needed: Mapping[str, list[str]], tried: _Tried) -> dict[str, str]:
     """Return why each feature is not offered: `no mpirun`. A tool of several codes comes before a code's own
     programs; codes that only Spack brings are left out."""
     spack_only = {code.feature for code in codes.every() if code.spack and not code.package}
-    found = {}
+    running = tried.running
+    reasons = {}
     for feature in needed.keys() - spack_only:
-        if absent := [name for name in needed[feature] if name not in running]:
-            first = next((name for name in absent if name in codes.TOOLS), absent[0])
-            found[feature] = alone.get(first) or (
-                f'{first} {NO_START}' if first in lying else f'no {first}')
-    return found
+        absent = [name for name in needed[feature] if name not in running]
+        if not absent:
+            continue
+        tools = [name for name in absent if name in codes.TOOLS]
+        first = (tools or absent)[0]
+        if first in tried.alone:
+            reasons[feature] = tried.alone[first]
+        elif first in tried.lying:
+            reasons[feature] = f'{first} {NO_START}'
+        else:
+            reasons[feature] = f'no {first}'
+    return reasons
 
 
 def _facts(running: Mapping[str, Probed], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:
-    def file(path: str) -> dict[str, str | None]:
-        package, version = owner(path)
-        return {'package': package, 'package_version': version, 'sha256': digest(path)}
-
+    """Return the facts of the programs, of the MPI, and of the BLAS where ``math`` has any."""
     about = {}
     for name, path in real.items():
         probe = running[name]
         called = other_name(name, probe.path or '')
-        about[name] = {'path': path, 'version': probe.version, **file(path), **called}
+        about[name] = {'path': path, 'version': probe.version, **_file_facts(path), **called}
     facts: dict[str, Any] = {'programs': about}
-    if mpi := running.get('mpirun'):
+    mpi = running.get('mpirun')
+    if mpi:
         facts['mpi'] = launcher.facts(mpi.name or 'MPI', mpi.version, real['mpirun'])
-    return facts | ({'blas': math | file(math['library'])} if math else {})
+    if math:
+        facts['blas'] = {**math, **_file_facts(math['library'])}
+    return facts
+
+
+def _file_facts(path: str) -> dict[str, str | None]:
+    package, version = owner(path)
+    return {'package': package, 'package_version': version, 'sha256': digest(path)}
 
 
 def digest(path: str) -> str | None:
@@ -325,13 +450,23 @@ def digest(path: str) -> str | None:
 
 def owner(path: str) -> tuple[str | None, str | None]:
     """Return name and version of the distribution's package that a file belongs to, or (None, None)."""
-    real = os.path.realpath(path)
     if shutil.which('dpkg-query'):
-        # dpkg knows a file by the path it was packed with, and /lib may be a link to /usr/lib since
-        names = [spelled for name in (path, real) for spelled in (name, f'/usr{name}', name.removeprefix('/usr'))]
-        owned = re.search(r'^([^,\s]+)(?:, .*)?: /', attempt(['dpkg-query', '-S', *names]).out, re.MULTILINE)
-        ask = ['dpkg-query', '-W', '-f', '${Package}\t${Version}\n', owned[1]] if owned else ['false']
+        package = _dpkg_package(path)
+        if not package:
+            return None, None
+        ask = ['dpkg-query', '-W', '-f', '${Package}\t${Version}\n', package]
     else:
-        ask = ['rpm', '-qf', '--qf', '%{NAME}\t%{VERSION}-%{RELEASE}\n', real]
-    package, tab, version = attempt(ask).out.partition('\n')[0].partition('\t')
-    return (package, version) if tab else (None, None)
+        ask = ['rpm', '-qf', '--qf', '%{NAME}\t%{VERSION}-%{RELEASE}\n', os.path.realpath(path)]
+    first_line = attempt(ask).out.partition('\n')[0]
+    name, tab, version = first_line.partition('\t')
+    return (name, version) if tab else (None, None)
+
+
+def _dpkg_package(path: str) -> str:
+    """Return the package of a file. dpkg has the path it was packed with; /lib may be a link to /usr/lib since."""
+    spellings = []
+    for name in (path, os.path.realpath(path)):
+        spellings += [name, f'/usr{name}', name.removeprefix('/usr')]
+    printed = attempt(['dpkg-query', '-S', *spellings]).out
+    owned = re.search(r'^([^,\s]+)(?:, .*)?: /', printed, re.MULTILINE)
+    return owned[1] if owned else ''

@@ -59,22 +59,22 @@ def next_step(system: System, absent: Collection[str], lacking: Collection[str],
         return ''
     if not system.detect:
         return f'parity software build --system {system.name} (or modules: docs/software.md)'
-    tried, why = TRIED in os.environ, f'parity doctor --system {system.name} (says why each code lacks)'
+    is_tried = TRIED in os.environ
+    is_root = os.geteuid() == 0
     of_distribution = [code for code in lacking if code in absent]
     packages = _packages(of_distribution, here)
-    if packages and not tried and os.geteuid() == 0:
-        return 'ci/quickstart (installs what lacks as root)'
     if packages:
-        return _install(packages)
+        return 'ci/quickstart (installs what lacks as root)' if is_root and not is_tried else _install(packages)
+    look = f'parity doctor --system {system.name} (says why each code lacks)'
     if len(of_distribution) == len(lacking):
-        return why
-    buildable, is_root = can_build(system), os.geteuid() == 0
+        return look
+    is_buildable = can_build(system)
     # with a bundle ci/quickstart installs as root what the builds need
-    if _spack_is_out_of_reach() and VARIABLE not in os.environ and (buildable or is_root):
+    if _spack_is_out_of_reach() and VARIABLE not in os.environ and (is_buildable or is_root):
         return codes.without_github(system.name)
-    if not buildable:
-        return _install(environment.missing(system.builds)) if tried and is_root else AS_ROOT
-    return why if tried else f'parity software build --system {system.name}'
+    if is_buildable:
+        return look if is_tried else f'parity software build --system {system.name}'
+    return _install(environment.missing(system.builds)) if is_tried and is_root else AS_ROOT
 
 
 def _install(packages: Iterable[str]) -> str:
@@ -84,13 +84,14 @@ def _install(packages: Iterable[str]) -> str:
 def _packages(lacking: Collection[str], here: Collection[str]) -> list[str]:
     """Return Debian's packages of the programs that the codes (features) need and that are not ``here``, but for
     those that are installed: they bring none."""
-    found: dict[str, None] = {}
+    needs = programs.features()
+    known = programs.programs()
+    packages: dict[str, None] = {}
     for feature in lacking:
-        for program in programs.features()[feature]:
-            if program in programs.programs() and program not in here:
-                _, package = programs.programs()[program]
-                found.update(dict.fromkeys(package.split()))
-    return [package for package in found if not environment.owned(package)]
+        for program in needs[feature]:
+            if program in known and program not in here:
+                packages |= dict.fromkeys(known[program].package.split())
+    return [package for package in packages if not environment.owned(package)]
 
 
 def _spack_is_out_of_reach() -> bool:

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from parity.base.strict import Strict
 from parity.base.text import visible
 from parity.measure.software import fetch
 from parity.measure.software.blas import attempt
-from parity.measure.software.steps import Steps
+from parity.measure.software.steps import Steps, below
 
 #: Spack starts a Python of its own and reads its configuration, perhaps from a shared file system.
 _TIMEOUT = 20.0
@@ -51,11 +51,14 @@ class SpackFound(Strict):
 
 def candidates(root: Path, env: Mapping[str, str]) -> Iterator[str]:
     """Return where a Spack may be; the first that starts is taken."""
-    stated = env.get('SPACK_ROOT')
-    places = [str(Path(stated, 'bin', 'spack')) if stated else None,
-              shutil.which('spack', path=env.get('PATH')),
-              *(str(home / 'bin' / 'spack') for home in (root / '.spack', fetch.spack()))]
-    yield from dict.fromkeys(place for place in places if place and os.access(place, os.X_OK))
+    homes = [root / '.spack', fetch.spack()]
+    places = [str(home / 'bin' / 'spack') for home in homes]
+    on_path = shutil.which('spack', path=env.get('PATH'))
+    if on_path:
+        places.insert(0, on_path)
+    if env.get('SPACK_ROOT'):
+        places.insert(0, str(Path(env['SPACK_ROOT'], 'bin', 'spack')))
+    yield from dict.fromkeys(place for place in places if os.access(place, os.X_OK))
 
 
 def find(root: Path, env: Mapping[str, str]) -> tuple[SpackFound | None, list[str]]:
@@ -65,18 +68,51 @@ def find(root: Path, env: Mapping[str, str]) -> tuple[SpackFound | None, list[st
     if stated and not Path(stated, 'bin', 'spack').exists():
         notes.append(f'SPACK_ROOT={stated} holds no bin/spack')
     for path in candidates(root, env):
-        said = attempt([path, '--version'], env, _TIMEOUT)
-        version = re.search(r'^(\d+\.\d[\w.]*)', said.out, re.MULTILINE) if said.ok else None
+        asked = attempt([path, '--version'], env, _TIMEOUT)
+        version = re.search(r'^(\d+\.\d[\w.]*)', asked.out, re.MULTILINE) if asked.ok else None
         if version:
             return SpackFound(path=path, version=version[1]), notes
-        notes.append(f'Spack at {path} does not start: {said.why or "it prints no version"}')
+        notes.append(f'Spack at {path} does not start: {asked.why or "it prints no version"}')
     return None, notes
 
 
 #: Lines of Spack's: a package is begun, or built (with its hash); a source is fetched.
-_BEGUN, _BUILT, _SOURCE = map(re.compile, (
-    r'==> Installing \S+-(\w{32})\b', r'==> \S+ Successfully installed \S+-(\w{32})\b',
-    r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror'))
+_BEGUN = re.compile(r'==> Installing \S+-(\w{32})\b')
+_BUILT = re.compile(r'==> \S+ Successfully installed \S+-(\w{32})\b')
+_SOURCE = re.compile(r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror')
+
+
+class _Following:
+    """What Spack prints while it runs, followed line by line."""
+
+    def __init__(self, what: str, steps: Steps | None):
+        self._what = what
+        self._steps = steps
+        self._began = time.monotonic()
+        self.last_lines: list[str] = []
+
+    def read(self, line: str) -> str:
+        """Take notice of a line. Return what has begun with it; '' for any other line."""
+        self.last_lines = [*self.last_lines[-60:], line.rstrip()]
+        source = _SOURCE.search(line)
+        if source:
+            package, version = source.groups()
+            return f'source of {package} {version}'
+        begun = _BEGUN.search(line)
+        if self._steps and begun:
+            return self._steps.begin(begun[1])
+        built = _BUILT.search(line)
+        if self._steps and built:
+            self._steps.end(built[1])
+        return ''
+
+    def state(self) -> tuple[int, int, str]:
+        """Return how many packages are built, of how many, and a line on what runs since when."""
+        seconds = duration(time.monotonic() - self._began)
+        if not self._steps:
+            return 0, 0, f'{self._what}, {seconds} so far'
+        now = self._steps.line() or self._what
+        return self._steps.done, self._steps.total, f'{now}, {seconds} so far'
 
 
 class Spack(NamedTuple):
@@ -90,30 +126,18 @@ class Spack(NamedTuple):
         """Run `spack -e PLACE ...`, with its output in PLACE/build.log. Raise InfrastructureError if it fails."""
         log = place / 'build.log'
         from parity.base import console  # it loads Rich, which the settings of a run need not
-        print(f'parity: spack {arguments[0]} ({log})', flush=True)
-        said: list[str] = []
-        began = time.monotonic()
+        what = f'spack {arguments[0]}'
+        print(f'parity: {what} ({log})', flush=True)
+        following = _Following(what, steps)
         command = [self.program, '-e', str(place), *arguments]
-
-        def state() -> tuple[int, int, str]:
-            now = steps and steps.line() or f'spack {arguments[0]}'
-            at, total = (steps.done, steps.total) if steps else (0, 0)
-            return at, total, f'{now}, {duration(time.monotonic() - began)} so far'
-
         try:
             with log.open('a') as out, subprocess.Popen(
                     command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, console.progress(state) as say:
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, \
+                    console.progress(following.state) as say:
                 for line in process.stdout:
                     out.write(line)
-                    said = [*said[-60:], line.rstrip()]
-                    now = ''
-                    if source := _SOURCE.search(line):
-                        now = 'source of {} {}'.format(*source.groups())
-                    elif steps and (begun := _BEGUN.search(line)):
-                        now = steps.begin(begun[1])
-                    elif steps and (built := _BUILT.search(line)):
-                        steps.end(built[1])
+                    now = following.read(line)
                     if now:
                         say(f'parity: {visible(now)}')
         except OSError as err:
@@ -121,9 +145,9 @@ class Spack(NamedTuple):
                 raise
             raise InfrastructureError(f'{log}: {err.strerror}: {fetch.advice(str(err), place)}') from None
         if process.returncode:
-            todo = fetch.advice('\n'.join(said), place)
-            raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})'
-                                      f'{todo and f": {todo}"}')
+            failure = f'{what} fails: {_error(following.last_lines)} (see {log})'
+            todo = fetch.advice('\n'.join(following.last_lines), place)
+            raise InfrastructureError(f'{failure}: {todo}' if todo else failure)
 
     def ask(self, place: Path, *arguments: str) -> str:
         """Return what `spack -e PLACE ...` prints. Raise InfrastructureError where it fails."""
@@ -146,30 +170,40 @@ class Spack(NamedTuple):
     def tree(self, place: Path) -> str:
         """Return the folder that Spack installs into."""
         config, _ = yamlfile.parse(Path('spack config get config'), self.ask(place, 'config', 'get', 'config'))
-        tree = config['config']['install_tree']            # it may be the folder alone
-        return (tree if isinstance(tree, str) else tree['root']).replace('$spack', str(self.home))
+        tree = config['config']['install_tree']
+        if not isinstance(tree, str):       # it may be the folder alone
+            tree = tree['root']
+        return tree.replace('$spack', str(self.home))
 
     def given(self) -> Any:
         """Return the builtin recipes that user, site or bundle configured; None where Spack is as released."""
-        configured = _builtin(Path('spack config get repos'), self.say('--no-env', 'config', 'get', 'repos'))
-        defaults = (self.home / 'etc' / 'spack' / 'defaults').rglob('repos.yaml')
-        return None if configured in [_builtin(f, f.read_text()) for f in defaults] else configured
+        printed = self.say('--no-env', 'config', 'get', 'repos')
+        configured = _builtin(Path('spack config get repos'), printed)
+        for file in (self.home / 'etc' / 'spack' / 'defaults').rglob('repos.yaml'):
+            if configured == _builtin(file, file.read_text()):
+                return None
+        return configured
 
     def tools(self, place: Path) -> dict[str, str]:
         """Return the versions of Spack and of its builtin recipes, as the environment at ``place`` uses them."""
         release, _, commit = self.say('--version').partition(' ')
-        said = {'spack': f'{release} {commit[:11]})' if commit.startswith('(') else release}
+        if commit.startswith('('):
+            release = f'{release} {commit[:11]})'
         try:
             where = self.ask(place, 'location', '--repo', BUILTIN)
         except InfrastructureError:         # no such recipes: everything is parity's own
-            return said
-        return said | {'recipes': self.recipes.get(BUILTIN) or version(Path(where)) or where}
+            return {'spack': release}
+        recipes = self.recipes.get(BUILTIN) or version(Path(where)) or where
+        return {'spack': release, 'recipes': recipes}
 
 
-def _error(said: list[str]) -> str:
+def _error(lines: list[str]) -> str:
     """Return Spack's first error and the line after it, which often names the package; else its last line."""
-    at = next((i for i, line in enumerate(said) if line.startswith('==> Error')), len(said) - 1)
-    return ' '.join(line.removeprefix('==> Error:').strip() for line in said[max(at, 0):at + 2])
+    for index, line in enumerate(lines):
+        if line.startswith('==> Error'):
+            words = [told.removeprefix('==> Error:').strip() for told in lines[index:index + 2]]
+            return ' '.join(words)
+    return lines[-1].strip() if lines else ''
 
 
 def _builtin(file: Path, text: str) -> Any:
@@ -183,21 +217,25 @@ def version(repository: Path) -> str:
     def git(*arguments: str) -> str:
         return attempt(['git', '-C', str(repository), *arguments]).out.strip()
 
-    # recipes that lie, untracked, in a clone of something else have no version
-    commit = git('ls-files', 'repo.yaml') and git('rev-parse', 'HEAD')[:10]
-    tag = commit and git('describe', '--tags', '--exact-match')
+    if not git('ls-files', 'repo.yaml'):    # recipes that lie, untracked, in a clone of something else
+        return ''
+    commit = git('rev-parse', 'HEAD')[:10]
+    tag = git('describe', '--tags', '--exact-match') if commit else ''
     return f'{tag} ({commit})' if tag else commit
 
 
 def locked(folder: Path) -> dict[str, Any]:
     """Return Spack's lock in ``folder``. Raise UsageError, with the line, for a file that is none."""
-    file, line, why = folder / 'spack.lock', 1, 'has no concrete_specs'
+    file = folder / 'spack.lock'
+    line = 1
+    why = 'has no concrete_specs'
     try:
         lock = json.loads(file.read_text(encoding='utf-8'))
         if isinstance(lock, dict) and isinstance(lock.get('concrete_specs'), dict):
             return lock
     except (ValueError, RecursionError) as err:
-        line, why = getattr(err, 'lineno', 1), f'not JSON: {getattr(err, "msg", err)}'
+        line = getattr(err, 'lineno', 1)
+        why = f'not JSON: {getattr(err, "msg", err)}'
     raise UsageError(f'{file}:{line}: {why}; must be a lock that Spack made')
 
 
@@ -206,19 +244,22 @@ def chosen() -> Spack:
 
     Raises as `fetch.clone` does; UsageError for a Spack that does not start."""
     home = paths.results() / 'software' / 'spack'
-    if named := os.environ.get(VARIABLE):
-        return unpack(Path(named), home)
+    bundle = os.environ.get(VARIABLE)
+    if bundle:
+        return unpack(Path(bundle), home)
     found, notes = find(paths.root(), os.environ)
-    if not found and (before := unpacked(home)):
-        return before
+    unpacked_before = None if found else unpacked(home)
+    if unpacked_before:
+        return unpacked_before
     if not found and not notes:
         fetch.clone('Spack', fetch.URL, fetch.RELEASE, fetch.spack())
         found, notes = find(paths.root(), os.environ)
     if not found:
         raise UsageError('; '.join([*notes, 'correct it, or take it away (unset SPACK_ROOT, or remove the '
                                     'folder): where no Spack is, parity fetches one']))
-    return Spack(found.path, {**os.environ, 'SPACK_PYTHON': os.environ.get('SPACK_PYTHON', sys.executable),
-                              'SPACK_COLOR': 'never', 'GIT_TERMINAL_PROMPT': '0'})      # nobody is there to answer
+    environ = {**os.environ, 'SPACK_COLOR': 'never', 'GIT_TERMINAL_PROMPT': '0'}       # nobody is there to answer
+    environ.setdefault('SPACK_PYTHON', sys.executable)
+    return Spack(found.path, environ)
 
 
 #: The parts of a Spack installation that a bundle takes: no configuration, nothing built.
@@ -240,36 +281,54 @@ class Bundle(Strict):
 def bundle(spack: Spack, system: str, places: Sequence[Path], target: Path, only: Collection[str] = ()) -> Bundle:
     """Make the bundle for the locked environments at ``places``: of all their packages, or of those named ``only``
     and what they need. Raise InfrastructureError for an absent source."""
-    ours = any((target / name).exists() for name in ('bundle.json', 'sources'))
-    if target.exists() and not ours and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f'{target}: holds files that are no bundle; name a new or an empty folder')
+    _demand_free(target)
     (target / 'sources').mkdir(parents=True, exist_ok=True)
     (target / 'bundle.json').unlink(missing_ok=True)
-    place = places[0]
-    needed: dict[str, dict[str, Any]] = {}
-    for each in places:
-        roots = _roots(each, only)
-        which = ['-D', *(f'/{number}' for number in roots)] if only else ['-a']
-        if roots:
-            spack.run(each, 'mirror', 'create', '-d', str(target / 'sources'), *which)
-        needed |= _below(each, roots)
-    lock = needed.values()
+    specs = _mirror(spack, places, target, only)
     _wheels(target / 'wheels')
     print('parity: packing Spack and its recipes', flush=True)
-    top = Path(spack.ask(place, 'location', '--spack-root'))
+    top = Path(spack.ask(places[0], 'location', '--spack-root'))
     _pack(target / 'spack.tar.gz', top, [name for name in _OF_SPACK if (top / name).exists()])
-    packed = {}
-    for namespace in sorted({BUILTIN, *(spec['namespace'] for spec in lock)} - {'parity'}):
-        repository = Path(spack.ask(place, 'location', '--repo', namespace))
+    recipes = {}
+    for namespace in sorted({BUILTIN, *(spec['namespace'] for spec in specs)} - {'parity'}):
+        repository = Path(spack.ask(places[0], 'location', '--repo', namespace))
         _pack(target / f'recipes-{namespace}.tar.gz', repository.parent, [repository.name])
-        packed[namespace] = version(repository)
-    names = {external: sorted({f'{spec["name"]}@{spec["version"]}' for spec in lock
-                               if bool(spec.get('external')) == external}) for external in (False, True)}
-    held = {str(f.relative_to(target)): files.sha256(f) for f in sorted(target.rglob('*')) if f.is_file()}
-    made = Bundle(system=system, spack=spack.ask(place, '--version').split()[0], recipes=packed,
-                  sources=names[False], externals=names[True], files=held)
+        recipes[namespace] = version(repository)
+    contents = [file for file in sorted(target.rglob('*')) if file.is_file()]
+    made = Bundle(
+        system=system,
+        spack=spack.ask(places[0], '--version').split()[0],
+        recipes=recipes,
+        sources=_names(spec for spec in specs if not spec.get('external')),
+        externals=_names(spec for spec in specs if spec.get('external')),
+        files={str(file.relative_to(target)): files.sha256(file) for file in contents})
     (target / 'bundle.json').write_text(made.model_dump_json(indent=1))
     return made
+
+
+def _demand_free(target: Path) -> None:
+    """Refuse a folder with files that are no bundle, whole or begun."""
+    is_ours = (target / 'bundle.json').exists() or (target / 'sources').exists()
+    if not target.exists() or is_ours:
+        return
+    if not target.is_dir() or any(target.iterdir()):
+        raise UsageError(f'{target}: holds files that are no bundle; name a new or an empty folder')
+
+
+def _mirror(spack: Spack, places: Sequence[Path], target: Path, only: Collection[str]) -> list[dict[str, Any]]:
+    """Fetch the sources of the locked environments into the bundle, and return the specs that they need."""
+    specs: dict[str, dict[str, Any]] = {}
+    for place in places:
+        roots = _roots(place, only)
+        which = ['-D', *(f'/{number}' for number in roots)] if only else ['-a']
+        if roots:
+            spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), *which)
+        specs |= below(locked(place), roots)
+    return list(specs.values())
+
+
+def _names(specs: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted({f'{spec["name"]}@{spec["version"]}' for spec in specs})
 
 
 def _roots(place: Path, only: Collection[str]) -> list[str]:
@@ -277,17 +336,6 @@ def _roots(place: Path, only: Collection[str]) -> list[str]:
     lock = locked(place)
     numbers = [root['hash'] for root in lock['roots']]
     return [number for number in numbers if not only or lock['concrete_specs'][number]['name'] in only]
-
-
-def _below(place: Path, roots: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the specs of a lock that these roots need, and their own, by their hashes."""
-    specs, found, waiting = locked(place)['concrete_specs'], {}, [*roots]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found[number] = specs[number]
-            waiting += [dependency['hash'] for dependency in specs[number].get('dependencies', ())]
-    return found
 
 
 def _wheels(folder: Path) -> None:
@@ -310,7 +358,8 @@ def _pack(archive: Path, folder: Path, names: list[str]) -> None:
 def _demand(what: str, *command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise InfrastructureError(f'{what} fails: {(done.stderr.strip().splitlines() or [""])[-1]}')
+        lines = done.stderr.strip().splitlines()
+        raise InfrastructureError(f'{what} fails: {lines[-1] if lines else ""}')
 
 
 def _read(folder: Path) -> Bundle:
@@ -330,21 +379,28 @@ def unpack(folder: Path, home: Path) -> Spack:
     """Return the bundle's Spack, unpacked in ``home`` unless it already is, with a configuration of its own. Raise
     InfrastructureError for the first file that is not as it was made."""
     folder = folder.resolve()
-    held, said = _read(folder), (folder / 'bundle.json').read_text()
+    contents = _read(folder)
+    text = (folder / 'bundle.json').read_text()
     kept = home / 'bundle.json'
-    if not kept.exists() or kept.read_text() != said:
-        print(f'parity: unpacking Spack {held.spack} from {folder}', flush=True)
-        for name, digest in held.files.items():
-            if not (folder / name).is_file() or files.sha256(folder / name) != digest:
-                raise InfrastructureError(f'{folder / name}: damaged or missing: copy the bundle again')
-        shutil.rmtree(home, ignore_errors=True)
-        for archive in ('spack', *(f'recipes-{namespace}' for namespace in held.recipes)):
-            target = home / ('program' if archive == 'spack' else 'recipes/spack_repo')
-            target.mkdir(parents=True, exist_ok=True)
-            _demand('tar', 'tar', '-xzf', str(folder / f'{archive}.tar.gz'), '-C', str(target), '--no-same-owner')
-    _configure(home, folder, held)           # the bundle may lie elsewhere today
-    files.update(kept, said)                 # last: whoever finds it finds all the rest
+    if not kept.exists() or kept.read_text() != text:
+        print(f'parity: unpacking Spack {contents.spack} from {folder}', flush=True)
+        _unpack_archives(folder, home, contents)
+    _configure(home, folder, contents)       # the bundle may lie elsewhere today
+    files.update(kept, text)                 # last: whoever finds it finds all the rest
     return unpacked(home)
+
+
+def _unpack_archives(folder: Path, home: Path, contents: Bundle) -> None:
+    for name, digest in contents.files.items():
+        if not (folder / name).is_file() or files.sha256(folder / name) != digest:
+            raise InfrastructureError(f'{folder / name}: damaged or missing: copy the bundle again')
+    shutil.rmtree(home, ignore_errors=True)
+    targets = {'spack': home / 'program'}
+    for namespace in contents.recipes:
+        targets[f'recipes-{namespace}'] = home / 'recipes' / 'spack_repo'
+    for archive, target in targets.items():
+        target.mkdir(parents=True, exist_ok=True)
+        _demand('tar', 'tar', '-xzf', str(folder / f'{archive}.tar.gz'), '-C', str(target), '--no-same-owner')
 
 
 def unpacked(home: Path) -> Spack | None:
@@ -352,24 +408,30 @@ def unpacked(home: Path) -> Spack | None:
     if not (home / 'bundle.json').exists():
         return None
     # Spack reads its own configuration only
-    kept = {k: v for k, v in os.environ.items()
-            if k not in ('SPACK_ROOT', 'SPACK_ENV', 'SPACK_DISABLE_LOCAL_CONFIG')}
-    environ = {**kept, 'SPACK_PYTHON': sys.executable, 'SPACK_COLOR': 'never',
-               'SPACK_USER_CONFIG_PATH': str(home / 'scope'), 'SPACK_USER_CACHE_PATH': str(home / 'cache'),
-               'SPACK_SYSTEM_CONFIG_PATH': str(home / 'none')}
+    environ = {name: value for name, value in os.environ.items()
+               if name not in ('SPACK_ROOT', 'SPACK_ENV', 'SPACK_DISABLE_LOCAL_CONFIG')}
+    environ |= {
+        'SPACK_PYTHON': sys.executable,
+        'SPACK_COLOR': 'never',
+        'SPACK_USER_CONFIG_PATH': str(home / 'scope'),
+        'SPACK_USER_CACHE_PATH': str(home / 'cache'),
+        'SPACK_SYSTEM_CONFIG_PATH': str(home / 'none'),
+    }
     return Spack(str(home / 'program' / 'bin' / 'spack'), environ, _read(home).recipes)
 
 
-def _configure(home: Path, folder: Path, held: Bundle) -> None:
+def _configure(home: Path, folder: Path, contents: Bundle) -> None:
     """Write a configuration for this Spack alone: nothing of the user's, and nowhere else to look for sources."""
-    scope = {
+    recipes = home / 'recipes' / 'spack_repo'
+    mirror = {'url': (folder / 'sources').as_uri(), 'source': True, 'binary': False}
+    sections = {
         'config': {'install_tree': {'root': str(home.parent / 'opt')}},
         'bootstrap': {'enable': False},
         'concretizer': {'concretization_cache': {'enable': True}},
-        'repos': {n: str(home / 'recipes' / 'spack_repo' / n) for n in held.recipes},
+        'repos': {namespace: str(recipes / namespace) for namespace in contents.recipes},
         # the double colon replaces what Spack would ask otherwise
-        'mirrors:': {'sources': {'url': (folder / 'sources').as_uri(), 'source': True, 'binary': False}},
+        'mirrors:': {'sources': mirror},
     }
     (home / 'none').mkdir(exist_ok=True)
-    for name, values in scope.items():
+    for name, values in sections.items():
         files.update(home / 'scope' / f'{name.rstrip(":")}.yaml', yaml.safe_dump({name: values}))

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
-def packages(lock: dict[str, Any], roots: list[str]) -> dict[str, str]:
-    """Return hash -> 'name version' of what Spack builds for these roots of a lock: no externals."""
-    specs, found, waiting = lock['concrete_specs'], {}, list(roots)
+def below(lock: dict[str, Any], roots: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the specs of a lock that these roots need, and their own, by their hashes."""
+    specs = lock['concrete_specs']
+    needed = {}
+    waiting = [*roots]
     while waiting:
-        spec = specs[number := waiting.pop()]
-        if number not in found and not spec.get('external'):
-            found[number] = f'{spec["name"]} {spec["version"].rpartition("=")[2]}'
-            waiting += [dependency['hash'] for dependency in spec.get('dependencies', [])]
-    return found
+        number = waiting.pop()
+        if number not in needed:
+            needed[number] = specs[number]
+            waiting += [dependency['hash'] for dependency in specs[number].get('dependencies', ())]
+    return needed
+
+
+def packages(lock: dict[str, Any], roots: Iterable[str]) -> dict[str, str]:
+    """Return hash -> 'name version' of what Spack builds for these roots of a lock: no externals."""
+    names = {}
+    for number, spec in below(lock, roots).items():
+        if not spec.get('external'):
+            names[number] = f'{spec["name"]} {spec["version"].rpartition("=")[2]}'
+    return names
 
 
 class Steps:

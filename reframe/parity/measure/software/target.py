@@ -27,20 +27,25 @@ def features(name: str) -> list[str]:
     if name not in cpu.TARGETS:
         return []
     target = cpu.TARGETS[name]
-    aliases = TARGETS_JSON['feature_aliases']       # Linux lists these by another name, or not at all
-    shown = {feature for feature in target.features
-             if feature not in aliases or target.family.name not in aliases[feature].get('families', ())
-             and 'any_of' not in aliases[feature]}
+    shown = {feature for feature in target.features if _is_shown(feature, target.family.name)}
     return sorted(shown - _NEVER_NEEDED)
+
+
+def _is_shown(feature: str, family: str) -> bool:
+    """Return whether Linux lists a feature by this name: archspec's aliases it lists by another, or not at all."""
+    alias = TARGETS_JSON['feature_aliases'].get(feature)
+    if alias is None:
+        return True
+    return 'any_of' not in alias and family not in alias.get('families', ())
 
 
 def refusal(name: str, flags: Collection[str]) -> str:
     """Return why a processor with these ``flags`` runs no program for the target ``name``; '' where it does."""
     if not flags or name not in cpu.TARGETS:
         return ''
-    family = cpu.TARGETS[name].family.name
-    if family != platform.machine():
-        return f'built for {name}, this machine is {platform.machine()}'
+    here = platform.machine()
+    if cpu.TARGETS[name].family.name != here:
+        return f'built for {name}, this machine is {here}'
     lacking = [feature for feature in features(name) if feature not in flags]
     return f'built for {name}, this processor lacks {" ".join(lacking[:4])}' if lacking else ''
 
