@@ -380,6 +380,7 @@ def pbs_nodes(text: str, queues: str) -> list[Node]:
     shown = records(queues, 'Queue: ')
     queues_of: dict[str, list[str]] = {host.name: [] for host in all_hosts}
     for queue, record in shown.items():
+        # a routing queue serves whatever its destinations serve
         for name in _destinations(record) or [queue]:
             for host in _serving(all_hosts, name, shown.get(name, {})):
                 if queue not in queues_of[host.name]:
@@ -526,6 +527,10 @@ def link(root: Tree) -> tuple[float, str] | None:
     return max([*_infiniband(root), *_slingshot(root)], default=None)
 
 
+#: MB/s in one Gb/s.
+_MEGABYTES = 125
+
+
 def _infiniband(root: Tree) -> Iterator[tuple[float, str]]:
     devices = 'sys/class/infiniband'
     for device in root.listing(devices):
@@ -537,7 +542,7 @@ def _infiniband(root: Tree) -> Iterator[tuple[float, str]]:
             gigabits = re.match(r'([\d.]+) Gb/sec', rate)
             if gigabits and 'ACTIVE' in state:
                 words = f'{rate}, {layer}' if layer else rate
-                yield float(gigabits[1]) * 125, f'{device} port {port}: {words}'
+                yield float(gigabits[1]) * _MEGABYTES, f'{device} port {port}: {words}'
 
 
 def _slingshot(root: Tree) -> Iterator[tuple[float, str]]:

@@ -306,6 +306,7 @@ def left(nodes: list[PbsNode], queue: str, wanted: dict[str, str]) -> list[PbsNo
 
 
 def _offers_all(node: PbsNode, wanted: dict[str, str]) -> bool:
+    """Return whether a node has all that a job asks of each of its nodes."""
     for name, value in wanted.items():
         if name not in _OF_THE_JOB and not _offers(node.resources.get(name, ''), value):
             return False

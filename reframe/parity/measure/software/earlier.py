@@ -28,11 +28,14 @@ def restored(environs: Iterable[Environ]) -> list[Environ]:
         return [*environs]
     try:
         earlier = TypeAdapter(dict[str, dict[str, Any]]).validate_json(Path(name).read_bytes())
-        return [_restored(environ, earlier[environ.name]) if environ.name in earlier else environ
-                for environ in environs]
     except (OSError, ValueError) as err:
         why = str(err).splitlines()[0]
         raise UsageError(f'{VARIABLE}={name}: {why}; must be a file that parity cause wrote') from None
+    before = []
+    for environ in environs:
+        software = earlier.get(environ.name)
+        before.append(environ if software is None else _restored(environ, software))
+    return before
 
 
 def _restored(environ: Environ, software: dict[str, Any]) -> Environ:

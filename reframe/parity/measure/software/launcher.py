@@ -75,8 +75,9 @@ def here(env: Mapping[str, str]) -> str:
     mpirun = shutil.which('mpirun', path=env.get('PATH'))
     if not mpirun:
         return ''
-    said = attempt([mpirun, '--version'], env)
-    return name_and_version(said.out + said.err)[0]
+    asked = attempt([mpirun, '--version'], env)
+    name, _ = name_and_version(asked.out + asked.err)
+    return name
 
 
 def starts_alone(linked: str, mpirun: str) -> bool:
