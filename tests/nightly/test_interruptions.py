@@ -151,19 +151,6 @@ def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     assert code == 2 and verdict['cells'] and any('checks/x.py' in w for w in verdict['warnings'])
 
 
-def test_every_finished_case_of_a_killed_run_is_recovered_whatever_its_result(results):
-    def line(ended: int, result: str, phase: str, journal: str = 'ours') -> str:
-        return (f'{ended}|{result}|local|default|distro|Toy|Toy|Toy|17|{phase}|hpl=95.5 [Gflop/s] ref=100.0,-0.05,None|'
-                f'{{"journal": "{journal}"}}')
-    log = results / 'perflogs' / 'local' / 'default' / 'Toy.log'
-    log.parent.mkdir(parents=True)
-    log.write_text('\n'.join(['job_completion_time_unix|result', line(20, 'fail', 'performance'), line(10, 'pass', 'None'),
-                              line(15, 'pass', 'None', 'theirs'), line(30, 'fail', 'sanity'), line(40, 'pass', 'None')[:-9]]))
-    found = recovery.cases_of('ours')
-    assert [(case['job_completion_time_unix'], case['result']) for case in found] == [(10, 'pass'), (20, 'fail'), (30, 'fail')]
-    assert found[0]['perfvalues'] == {'local:default:hpl': [95.5, 100.0, -0.05, None, 'Gflop/s', None]}
-
-
 @pytest.mark.parametrize('content', ['[]', '3', '{', '{"id": "x"}', ''])
 def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     journal = results / 'running' / 'x.json'
@@ -204,14 +191,6 @@ def test_the_jobs_that_a_killed_run_left_in_the_queue_are_cancelled(results, mon
     assert not list((results / 'running').iterdir())
 
 
-def test_a_recovered_case_names_its_nodes(results):
-    log = results / 'perflogs' / 'onebox' / 'physical' / 'Toy.log'
-    log.parent.mkdir(parents=True)
-    log.write_text('20|pass|onebox|physical|distro|Toy|Toy|Toy|17|None||{"journal": "ours", "nodes": ["p1", "p2"]}\n')
-    case, = recovery.cases_of('ours')
-    assert case['job_nodelist'] == ['p1', 'p2']
-
-
 def test_a_run_of_another_host_is_left_alone_until_it_is_taken(results, stored):
     """Where locks work between the hosts they tell that it runs."""
     stored('a', sessions.ran())
@@ -226,12 +205,6 @@ def test_a_run_of_another_host_is_left_alone_until_it_is_taken(results, stored):
         assert subprocess.check_output(read, text=True) == '[]\n' and journals.warnings()
     taken = parity('merge', '--recover', session_id)
     assert taken.returncode == 0 and 'recovered 0 finished cases' in taken.stdout and not list((results / 'running').iterdir()), taken.stderr
-
-
-def test_only_processes_of_this_pid_namespace_are_ended(monkeypatch, tmp_path):
-    (tmp_path / 'self').symlink_to('1')
-    monkeypatch.setattr(recovery, 'PROC', tmp_path)
-    assert recovery.processes_of('x') == []
 
 
 @pytest.mark.parametrize('name', ['nosuch', '../../x', '*'])

@@ -6,6 +6,8 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,3 +172,13 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
     for uuid in 'ab':
         done = parity('verdict', '--session', uuid)
         assert done.returncode == 4 and f'session {uuid} cannot be read' in done.stderr, done.stderr
+
+
+def test_each_environment_keeps_builds_of_its_own(monkeypatch):
+    def night(*builds: str):
+        software = {f'e{i}': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'} for i, build in enumerate(builds)}
+        return SimpleNamespace(rerun_of='', facts={'software': software})
+
+    monkeypatch.setattr(retain.database, 'sessions', lambda system: [night('a', 'x'), night('b', 'x'), night('c', 'y')])
+    assert {*retain.builds('local', 2)} == {Path(f'/builds/{name}') for name in 'bcxy'}
+    assert retain.builds('local', 1) == [Path('/builds/c'), Path('/builds/y')]

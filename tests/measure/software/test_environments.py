@@ -329,16 +329,3 @@ def test_a_case_whose_program_a_folder_lacks_is_skipped_and_the_others_run(tmp_p
     assert skipped == [('mine has no bt.A.x', Kind.NO_PROGRAM)]
     environ.extras['software']['view'] = '/only/nodes/have/this'
     assert Workload.program(check, 'bt.A.x') == '/only/nodes/have/this/bt.A.x' and len(skipped) == 1
-
-
-def test_each_environment_keeps_builds_of_its_own(monkeypatch):
-    from types import SimpleNamespace
-
-    from parity.measure.session import retain
-
-    def night(*builds: str):
-        software = {f'e{i}': {'packages': {'hpl': {}}, 'view': f'/builds/{build}/view/bin'} for i, build in enumerate(builds)}
-        return SimpleNamespace(rerun_of='', facts={'software': software})
-
-    monkeypatch.setattr(retain.database, 'sessions', lambda system: [night('a', 'x'), night('b', 'x'), night('c', 'y')])
-    assert {*retain.builds('local', 2)} == {Path(f'/builds/{name}') for name in 'bcxy'}
