@@ -114,6 +114,24 @@ def test_words_of_slurm():
     assert (node.cores, node.memory_bytes) == (32, 176_000 << 20), 'without what the site keeps for itself'
 
 
+@pytest.mark.parametrize('stated, memory', [
+    ('DefMemPerCPU=UNLIMITED', ''), ('DefMemPerNode=0', ''), ('DefMemPerCPU=0 DefMemPerNode=4000', 'DefMemPerNode=4000'), ('DefMemPerCPU=512', 'DefMemPerCPU=512')])
+def test_a_partition_that_gives_a_job_a_part_of_the_memory_is_told(stated, memory):
+    queue, = login.slurm_queues(f'PartitionName=a State=UP {stated}', set(), {})
+    assert queue.memory == memory
+
+
+@pytest.mark.parametrize('counts, taken', [((4, 6), 'own'), ((4, 9), 'all')])
+def test_a_queue_of_like_nodes_is_taken_unless_another_has_more_than_twice_as_many(counts, taken):
+    """`all` has the nodes of `own`, others like them, and nodes with more cores."""
+    own, more = counts
+    nodes = [login.Node(f'n{i}', ('all', 'own') if i < own else ('all',), 8, 1, 1 << 34, labels=('thin',), state='idle')
+             for i in range(more)]
+    nodes += [login.Node(f'f{i}', ('all',), 16, 1, 1 << 34, labels=('fat',), state='idle') for i in range(2)]
+    found, _ = write.like_nodes(BatchSystem('slurm', 'Slurm', 'x', tuple(nodes), (Queue('all'), Queue('own'))))
+    assert ('own' in [like.name for like in found]) is (taken == 'own')
+
+
 def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
     cluster = thousand()
     assert len(cluster.nodes) == 1000 and sum(n.up for n in cluster.nodes) == 988
