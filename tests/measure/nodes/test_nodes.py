@@ -44,7 +44,8 @@ def test_the_word_of_the_scheduler_on_its_nodes():
         site = {node.name: node for node in slurm.nodes((RECORDED / 'slurm' / f'site-nodes-{version}.txt').read_text())}
         assert (site['old1'].takes, site['old1'].reason, site['old1'].by) == (False, 'fan is broken, RMA 12', ''), 'slurm.conf gave it'
     told = 'n1\n     state = offline,down\n     comment = node down: communication closed\n     resources_available.host = n1\n'
-    node, = pbs.nodes(told)
+    host, = pbs.hosts(told)
+    node = host.as_state()
     assert (node.name, node.takes, node.state, node.reason) == ('n1', False, 'down,offline', 'node down: communication closed')
 
 

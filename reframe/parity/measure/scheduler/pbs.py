@@ -281,10 +281,10 @@ def _host(vnode: str, facts: dict[str, str]) -> PbsNode:
         reserved=tuple(reserved))
 
 
-def nodes(text: str = '') -> list[NodeState]:
-    """Read the hosts of `pbsnodes -a`, which is asked for where no text is given."""
-    found = hosts(text or answer(['pbsnodes', '-a']))
-    return [node.as_state() for node in found]
+def nodes() -> list[NodeState]:
+    """Ask for all hosts."""
+    printed = answer(['pbsnodes', '-a'])
+    return [node.as_state() for node in hosts(printed)]
 
 
 def down(text: str) -> dict[str, str]:
