@@ -213,7 +213,7 @@ def test_folders_and_links_of_this_node():
     found, unknown = login.filesystems(MOUNTS, env, {'/lustre/fs1/users/me', '/home/me'}.__contains__)
     assert found == {'scratch': ('/lustre/fs1/users/me', '$SCRATCH, lustre at /lustre/fs1'), 'home': ('/home/me', '$HOME, nfs4 at /home')}
     assert unknown == ['lustre at /lustre/fs2', 'gpfs at /gpfs/my data']
-    text, parts = written(thousand(), HERE._replace(filesystems=found, unknown=unknown, link=(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)")))
+    text, parts = written(thousand(), HERE._replace(filesystems=found, unknown=unknown, link=login.Link(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)")))
     assert parts['batch']['extras']['filesystems'] == {'scratch': '/lustre/fs1/users/me'} and 'known on lustre at /lustre/fs2, gpfs' in text
     assert parts['gpu-h100']['extras']['limits']['link_bandwidth'] == {
         'value': 25000, 'unit': 'MB/s', 'certain': False, 'source': 'login node, mlx5_0 port 1: 200 Gb/sec (4X HDR)'}

@@ -137,8 +137,8 @@ class Adopted(rfm.RegressionTestPlugin):
             source = "the check's own" if metric.name in with_reference else ''
             self.parity.metrics[metric.name] = MetricRecord(metric.unit, metric.better, source)
         case = identity.case_name(self.display_name)
-        key = case, self.current_partition.name, self.current_environ.name
-        current.add_metrics(key, [vars(metric) for metric in metrics])
+        stated = [vars(metric) for metric in metrics]
+        current.add_metrics(case, self.current_partition.name, self.current_environ.name, stated)
 
     @run_before('run', always_last=True)
     def parity_queue(self):

@@ -73,13 +73,27 @@ class BatchSystem(NamedTuple):
         return [node for node in self.nodes if queue.name in node.queues]
 
 
+class Folder(NamedTuple):
+    """A folder of this user's on a shared file system. ``source``: what names it, and where the system is."""
+
+    path: str
+    source: str
+
+
+class Link(NamedTuple):
+    """A port for MPI traffic: its rate one way, in MB/s."""
+
+    rate: float
+    source: str
+
+
 class Host(NamedTuple):
     """The login node itself."""
 
     name: str
-    filesystems: dict[str, tuple[str, str]]     # by our name for a folder of this user's: the folder, its source
+    filesystems: dict[str, Folder]              # by our name for the folder
     unknown: list[str]                          # file systems on which no folder of this user's is known
-    link: tuple[float, str] | None = None       # the rate of its fastest port in MB/s, one way, and its source
+    link: Link | None = None                    # of its fastest port
     codes: tuple[str, ...] = ()                 # that start on this node, from its own packages
     modules: tuple[tuple[str, str], ...] = ()   # that bring codes: the module, the code
 
@@ -495,18 +509,19 @@ _VARIABLES = {'SCRATCH': 'scratch', 'WORK': 'work', 'HOME': 'home'}
 
 
 def filesystems(mounts: str, env: Mapping[str, str],
-                writable: Callable[[str], bool]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+                writable: Callable[[str], bool]) -> tuple[dict[str, Folder], list[str]]:
     """Return this user's folders on the shared file systems of /proc/mounts, and the mount points without one."""
     shared = dict(_shared(mounts))
-    found, taken = {}, set()
+    folders = {}
+    taken = set()
     for variable, name in _VARIABLES.items():
         path = os.path.normpath(env.get(variable, ''))
         points = [point for point in shared if PurePath(path).is_relative_to(point)]
         if points and writable(path):
             point = max(points, key=len)
-            found[name] = path, f'${variable}, {shared[point]} at {point}'
+            folders[name] = Folder(path, f'${variable}, {shared[point]} at {point}')
             taken.add(point)
-    return found, [f'{kind} at {point}' for point, kind in shared.items() if point not in taken]
+    return folders, [f'{kind} at {point}' for point, kind in shared.items() if point not in taken]
 
 
 def _shared(mounts: str) -> Iterator[tuple[str, str]]:
@@ -522,7 +537,7 @@ def _octal(match: re.Match) -> str:
     return chr(int(match[1], 8))
 
 
-def link(root: Tree) -> tuple[float, str] | None:
+def link(root: Tree) -> Link | None:
     """Return the rate of the fastest active port for MPI traffic on this node in MB/s, and its source."""
     return max([*_infiniband(root), *_slingshot(root)], default=None)
 
@@ -531,7 +546,7 @@ def link(root: Tree) -> tuple[float, str] | None:
 _MEGABYTES = 125
 
 
-def _infiniband(root: Tree) -> Iterator[tuple[float, str]]:
+def _infiniband(root: Tree) -> Iterator[Link]:
     devices = 'sys/class/infiniband'
     for device in root.listing(devices):
         for port in root.names(f'{devices}/{device}/ports'):
@@ -542,12 +557,12 @@ def _infiniband(root: Tree) -> Iterator[tuple[float, str]]:
             gigabits = re.match(r'([\d.]+) Gb/sec', rate)
             if gigabits and 'ACTIVE' in state:
                 words = f'{rate}, {layer}' if layer else rate
-                yield float(gigabits[1]) * _MEGABYTES, f'{device} port {port}: {words}'
+                yield Link(float(gigabits[1]) * _MEGABYTES, f'{device} port {port}: {words}')
 
 
-def _slingshot(root: Tree) -> Iterator[tuple[float, str]]:
+def _slingshot(root: Tree) -> Iterator[Link]:
     """Yield the ports of HPE Slingshot."""
     for name in root.names('sys/class/net', 'hsn'):
         speed = root.number(f'sys/class/net/{name}/speed') or 0
         if speed > 0:
-            yield speed / 8, f'{name}: {speed} Mb/s'
+            yield Link(speed / 8, f'{name}: {speed} Mb/s')

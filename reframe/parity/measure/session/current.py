@@ -172,10 +172,10 @@ def enter() -> Current:
     return _current
 
 
-def add_metrics(case: tuple[str, str, str], metrics: list[dict[str, str]]) -> None:
-    """Add metrics to the plan of a case (name, partition, environment) that only its run makes known."""
+def add_metrics(case: str, partition: str, environ: str, metrics: list[dict[str, str]]) -> None:
+    """Add metrics to the plan of a case that only its run makes known."""
     for planned in _current.contents['plan']['cases']:
-        if (planned['case'], planned['partition'], planned['environ']) != case:
+        if (planned['case'], planned['partition'], planned['environ']) != (case, partition, environ):
             continue
         names = {metric['name'] for metric in planned['metrics']}
         more = [{**metric, 'left_out': ''} for metric in metrics if metric['name'] not in names]
