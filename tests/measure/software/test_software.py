@@ -105,6 +105,13 @@ def test_a_program_is_known_by_name_and_version_and_refused_where_broken_or_too_
     assert (found.ok, found.name, found.version) == (not why, name, version) and why in found.why
 
 
+@pytest.mark.parametrize('lying, starts, why', [
+    ([], False, 'no mpirun'), (['mpirun'], False, 'mpirun does not start'), (['mpirun'], True, 'no hpcc'), (['mpirun', 'hpcc'], True, None)])
+def test_a_tool_that_several_codes_need_is_named_before_the_program_of_one(lying, starts, why):
+    tried = programs._Tried(dict.fromkeys(lying, '/bin/x'), {name: programs.Probed(starts) for name in lying}, {})
+    assert programs._absent({'hpcc': ['hpcc', 'mpirun']}, tried).get('hpcc') == why
+
+
 # ---- the MPI
 
 LIBRARIES = {'Open MPI': ['libmpi.so.40', 'libopen-rte.so.40', 'libc.so.6'], 'Open MPI 1.10': ['libmpi.so.12', 'libopen-pal.so.13'],
