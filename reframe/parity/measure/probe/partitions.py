@@ -164,7 +164,7 @@ def _refusal(part: Partition) -> str:
 
 
 class Problem(NamedTuple):
-    """What a partition states and can never have, and what mends that."""
+    """A statement of a partition that its jobs can never have, and what mends it."""
 
     what: str
     fix: str

@@ -291,14 +291,14 @@ def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
 
 
 class Sign(NamedTuple):
-    """What tells nodes from the others of their queue: a word for it, and the options that ask for such nodes."""
+    """A sign that some nodes of a queue have alone: a word for it, and the options that ask for such nodes."""
 
     word: str
     options: tuple[str, ...] = ()
 
 
 def _sign(members: list[Node], others: list[Node], slurm: bool) -> Sign | None:
-    """Return what tells ``members`` from the others: their GPUs, which a job asks for anyway, or else a label."""
+    """Return a sign of the ``members``: their GPUs, which a job asks for anyway, or a label; None for neither."""
     gpus = members[0].gpus
     if gpus and set(gpus).isdisjoint(chain(*(node.gpus for node in others))):
         kind, _ = gpus[0]

@@ -35,7 +35,7 @@ class Software(Strict):
 
 
 class Stamp(NamedTuple):
-    """What shows that a file has changed."""
+    """The facts of a file that differ once it has changed."""
 
     path: str
     real_path: str

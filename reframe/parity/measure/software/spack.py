@@ -83,7 +83,7 @@ _SOURCE = re.compile(r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror')
 
 
 class _Following:
-    """What Spack prints while it runs, followed line by line."""
+    """The output of a running Spack, followed line by line."""
 
     def __init__(self, what: str, steps: Steps | None):
         self._what = what
