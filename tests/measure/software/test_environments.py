@@ -18,7 +18,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
 from parity.measure.machine import procfs
 from parity.measure.session import assemble
-from parity.measure.software import build, discover, environment, launcher, manifest, spack, target
+from parity.measure.software import build, discover, environment, launcher, manifest, spack, steps, target
 from parity.site import systems
 
 ENTRIES = '''spack:
@@ -296,7 +296,7 @@ def test_a_bundle_of_named_codes_has_their_sources_alone(stated, tmp_path, monke
         'b': {'name': 'ior', 'version': '4.0.0', 'namespace': 'parity'}, 'c': {'name': 'gmake', 'version': '4', 'namespace': 'parity'}}}
     (tmp_path / 'spack.lock').write_text(json.dumps(lock))
     assert spack._roots(tmp_path, ()) == ['a', 'b'] and spack._roots(tmp_path, {'hpl'}) == ['a']
-    assert [spec['name'] for spec in spack._below(tmp_path, ['a']).values()] == ['hpl', 'gmake']
+    assert [spec['name'] for spec in steps.below(spack.locked(tmp_path), ['a']).values()] == ['hpl', 'gmake']
     entries = stated().builds
     assert build.named_packages('local', ['npb', 'hpl'], entries) == {'npb', 'hpl'}
     with pytest.raises(UsageError, match="unknown package 'nbp'"):
