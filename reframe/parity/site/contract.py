@@ -49,7 +49,7 @@ class Clause(Strict):
     #: `each node`, `median of nodes`, a share such as `95 % of nodes`, or `all together`: one job's figure.
     holds: Annotated[str, AfterValidator(_place)] = 'each node'
     nodes: list[NodeName] = []                  # these alone; none: all nodes of the partition
-    runs: Annotated[int, Field(ge=2, le=1000)] = 5      # of each node, each in a session of its own
+    runs: Annotated[int, Field(ge=2, le=1000)] = 5      # of each node at its first look
 
     @model_validator(mode='after')
     def _one_bound(self) -> 'Clause':

@@ -12,19 +12,29 @@ from dev import contract as simulated
 from parity.judge.stats import promise
 
 
-def test_the_interval_of_one_node_is_students():
-    """Five logarithms 0.01 apart: s = 0.0158114; one of 8 clauses spends 0.005 in its first look, t(4) = 4.6041."""
-    logs = np.array([[-.02, -.01, 0, .01, .02]])
-    low, high = promise.interval_at(0, logs.mean(1), logs.var(1, ddof=1), 5, promise.demand(1, 1.0), 8)
-    half = 4.604095 * 0.0158114 / math.sqrt(5)
-    assert (low, high) == (pytest.approx(-half, rel=1e-5), pytest.approx(half, rel=1e-5))
-    assert half == pytest.approx(0.032556, rel=1e-4)
+def test_a_node_is_decided_by_exact_binomials():
+    """One clause of 8 spends 0.005 in its first look: 8 runs of a coin are all heads with 1/256 = 0.0039."""
+    of_clause = promise.rule(1, 1.0, 5, 8)
+    assert of_clause.runs[:4] == (8, 16, 32, 64), 'five runs decide nothing'
+    spent = scipy.stats.binom.cdf(of_clause.good[:4], of_clause.runs[:4], 0.5)
+    allowed = [0.005, 0.006, 0.0062, 0.00624]
+    assert (np.cumsum(spent) <= allowed).all(), spent
+    one_more = scipy.stats.binom.cdf(np.array(of_clause.good[:4]) + 1, of_clause.runs[:4], 0.5)
+    assert (np.cumsum(spent) - spent + one_more > allowed).all(), 'no look could allow one more'
+    assert of_clause.good[:4] == (0, 2, 5, 17) == of_clause.bad[:4]
 
 
-def test_later_looks_spend_what_is_left():
-    spent = [promise.level_of_look(look, 8) for look in range(3)]
-    assert spent == pytest.approx([0.005, 0.001, 0.0002]) and sum(spent) < 0.05 / 8
-    assert [promise.runs_of_look(look, 5) for look in range(3)] == [5, 10, 20]
+def test_all_looks_spend_no_more_than_the_level_of_a_node():
+    for nodes, share, clauses in ((1, 1.0, 1), (4, 0.5, 3), (1000, 1.0, 8)):
+        of_clause = promise.rule(nodes, share, 5, clauses)
+        levels = promise.node_levels(of_clause.demand, promise.LEVEL / clauses)
+        for level, allowed in zip(levels, (of_clause.good, of_clause.bad), strict=True):
+            assert sum(scipy.stats.binom.cdf(most, runs, 0.5) for most, runs in zip(allowed, of_clause.runs, strict=True)) <= level
+
+
+def test_more_runs_than_can_decide_are_taken_as_stated():
+    assert [promise.rule(1, 1.0, 5, clauses).runs[0] for clauses in (1, 2, 8, 40)] == [5, 6, 8, 10]
+    assert promise.rule(1, 1.0, 20, 8).runs[:2] == (20, 40)
 
 
 @pytest.mark.parametrize('nodes, share, good, bad, spare', [
@@ -57,33 +67,33 @@ def test_the_interval_is_of_the_node_that_decides():
     assert (low, high) == (48, 52), 'the 952nd best lower limit, and 53 nodes below the upper one'
 
 
+def test_the_limits_of_a_node_are_order_statistics():
+    runs = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
+    assert promise.limits(runs, 0, 1) == (1.0, 4.0)
+    assert promise.limits(runs, 1, -1) == (2.0, math.inf), 'no number of these runs is enough to call it bad'
+
+
 def test_no_interval_is_narrower_than_a_benchmark_repeats():
-    low, high = promise.interval_at(0, np.zeros(1), np.zeros(1), 5, promise.demand(1, 1.0), 1)
-    assert (low, high) == (-0.001, 0.001)
+    assert promise.limits(np.full(5, 100.0), 0, 0) == (99.9, 100.1)
 
 
-def test_a_node_whose_runs_lie_together_by_chance_has_the_limit_of_the_median_node():
-    """t(4) of 0.005 is 4.6041, and t(12), of three nodes with five runs each, is 3.0545."""
-    halves = promise.half(np.array([0.0, 0.0004, 0.0009]), 5, 0.005)
-    expected = np.array([3.054540 * 0.02, 4.604095 * 0.02, 4.604095 * 0.03]) / math.sqrt(5)
-    assert halves == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_runs_that_would_decide():
-    means, variances = np.array([math.log(1.03)]), np.array([0.02 ** 2])
-    one = promise.demand(1, 1.0)
-    assert promise.deciding_look(0, 0.0, means, variances, 5, one, 8) == 1
-    assert promise.deciding_look(0, 0.0, np.zeros(1), variances, 5, one, 8) is None
-
-
+@pytest.mark.parametrize('family', simulated.FAMILIES)
 @pytest.mark.parametrize('situation', simulated.SITUATIONS, ids=lambda s: s.name)
-def test_a_figure_at_its_bound_is_called_met_in_at_most_5_percent(situation):
-    trials = 2000 if situation.nodes == 1 else 100
-    shares = simulated.wrong(situation, 'normal', trials)
-    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
+def test_a_figure_at_its_bound_is_called_met_in_at_most_5_percent(situation, family):
+    trials = 1000 if situation.nodes == 1 else 30
+    shares = simulated.wrong(situation, family, trials)
+    allowed = 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / trials)
     assert shares.met <= allowed and shares.not_met <= allowed
 
 
+def test_the_families_of_noise_have_half_of_their_runs_below_the_bound():
+    draw = np.random.default_rng(1)
+    for noise in simulated.FAMILIES.values():
+        assert abs((noise(draw, (200_000,)) < 0).mean() - 0.5) < 0.005
+
+
 def test_a_good_machine_is_accepted():
-    assert simulated.power(1, 0.01, 5, 300) > 0.99
-    assert simulated.power(1000, 0.01, 10, 20) > 0.9
+    assert simulated.cost(1, 0.05, 0.01, 300, clauses=8).met[0] > 0.99
+    of_thousand = simulated.cost(1000, 0.05, 0.02, 20, clauses=8)
+    assert of_thousand.met[2] > 0.9 and of_thousand.runs < 9, 'only nodes that are not decided have more than 8 runs'
+    assert simulated.cost(1, 0.05, 0.02, 300, family='slow outliers (10 % of the runs)').met[2] > 0.9

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
+from statistics import median
 
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED
 from parity.base.figures import counted, several
 from parity.judge.contract import evidence
+from parity.judge.contract import look as looks
 from parity.judge.contract.evidence import Measured, Outcome
-from parity.judge.contract.look import Look, Scale, look_at
+from parity.judge.contract.look import Look
 from parity.judge.contract.model import ClauseVerdict, NodeFigure
 from parity.judge.stats import promise
+from parity.judge.stats.promise import Rule
 from parity.site.contract import Clause, Contract
+
+#: Nodes that a reason names.
+_NAMED = 3
 
 
 def of_contract(system: str, contract: Contract, runs: Mapping[str, Sequence[Measured]],
@@ -50,23 +54,23 @@ def of_clause(clause: Clause, measured: Sequence[Measured], known: Sequence[str]
     """Return how a clause of so many ``clauses`` stands. ``known``: the nodes of its partition."""
     outcomes = evidence.by_node(measured, clause)
     names = _names(clause, outcomes, known)
-    values = [outcome.value for name in names for outcome in outcomes.get(name, ()) if not outcome.word]
-    scale = Scale.of_clause(clause, values)
-    nodes = [_node(name, outcomes.get(name, ()), scale) for name in names]
-    verdict = ClauseVerdict(clause, measured=tuple(measured), nodes=tuple(nodes))
+    rule = promise.rule(max(1, len(names)), clause.share, clause.runs, clauses)
+    nodes = [_node(name, outcomes.get(name, ())) for name in names]
+    nodes = [replace(node, target=rule.runs[0]) for node in nodes]
+    verdict = ClauseVerdict(clause, measured=tuple(measured), nodes=tuple(nodes), first=rule.runs[0])
     if not nodes:
-        return replace(verdict, further=clause.runs, reason='never measured')
+        return replace(verdict, further=rule.runs[0], reason='never measured')
     counted_runs = min(len(node.values) for node in nodes)
-    verdict = replace(verdict, runs=counted_runs, further=clause.runs - counted_runs)
-    last = _deciding(nodes, clause, scale, clauses)
-    if last:
-        verdict = _looked(verdict, last, scale)
+    verdict = replace(verdict, runs=counted_runs, further=rule.runs[0] - counted_runs)
+    look = looks.of_clause(nodes, clause, rule)
+    if look:
+        verdict = _looked(verdict, look, rule)
     failed = [node for node in verdict.nodes if node.fails]
     if failed:
         failing = [*failed, *(node for node in verdict.failing if not node.fails)]
         verdict = replace(verdict, word='not met', further=None, failing=tuple(failing))
-    verdict = replace(verdict, nodes=_worst_first(verdict.nodes, scale))
-    return replace(verdict, failing=_worst_first(verdict.failing, scale), reason=_reason(verdict))
+    verdict = replace(verdict, nodes=_worst_first(verdict.nodes, clause))
+    return replace(verdict, failing=_worst_first(verdict.failing, clause), reason=_reason(verdict))
 
 
 def _names(clause: Clause, outcomes: Mapping[str, object], known: Sequence[str]) -> list[str]:
@@ -77,12 +81,11 @@ def _names(clause: Clause, outcomes: Mapping[str, object], known: Sequence[str])
     return named or [*outcomes]
 
 
-def _node(name: str, outcomes: Sequence[Outcome], scale: Scale) -> NodeFigure:
+def _node(name: str, outcomes: Sequence[Outcome]) -> NodeFigure:
     values = tuple(outcome.value for outcome in outcomes if not outcome.word)
     node = NodeFigure(name, values)
     if values:
-        mean = np.mean([scale.place(value) for value in values])
-        node = replace(node, value=scale.value(float(mean)))
+        node = replace(node, value=median(values))
     failing = next((outcome for outcome in outcomes if outcome.fails), None)
     if failing:
         value = failing.value if failing.value is not None else node.value
@@ -92,58 +95,40 @@ def _node(name: str, outcomes: Sequence[Outcome], scale: Scale) -> NodeFigure:
     return node
 
 
-def _deciding(nodes: Sequence[NodeFigure], clause: Clause, scale: Scale, clauses: int) -> Look | None:
-    """Return the first look that decides: later runs change no word. Else the last one that every node has."""
-    last = None
-    for number in range(promise.LOOKS):
-        look = look_at(nodes, clause, scale, number, clauses)
-        if look is None:
-            break
-        if look.word != 'open':
-            return look
-        if look.complete or last is None:
-            last = look
-    return last
-
-
-def _looked(verdict: ClauseVerdict, look: Look, scale: Scale) -> ClauseVerdict:
-    """Return the verdict with the word and the limits of a look."""
+def _looked(verdict: ClauseVerdict, look: Look, rule: Rule) -> ClauseVerdict:
+    """Return the verdict with the word and the limits of its nodes' looks."""
+    clause = verdict.clause
     nodes = []
-    for place, node in enumerate(verdict.nodes):
-        if math.isfinite(look.lows[place]):
-            low, high = scale.span(look.lows[place], look.highs[place])
-            node = replace(node, low=low, high=high)
-        nodes.append(node)
     failing: list[NodeFigure] = []
-    # nodes of a clause that is met or open are not named: that would be one more word that may be wrong
-    if look.word == 'not met':
-        failing = [node for node, is_bad in zip(nodes, look.surely_bad, strict=True) if is_bad]
-    is_over = look.complete or look.word != 'open'
-    low, high = scale.span(look.low, look.high)
-    verdict = replace(verdict, word=look.word, value=scale.value(look.value), low=low, high=high)
-    verdict = replace(verdict, looked=look.count if is_over else 0, further=_further(verdict, look))
-    return replace(verdict, nodes=tuple(nodes), failing=tuple(failing))
+    for node, of_node in zip(verdict.nodes, look.nodes, strict=True):
+        node = replace(node, looked=of_node.runs, target=of_node.target)
+        if of_node.value is not None:
+            low, high = _span(clause, of_node.low, of_node.high)
+            value = node.value if node.fails else looks.sign(clause) * of_node.value
+            node = replace(node, value=value, low=low, high=high)
+        nodes.append(node)
+        # nodes of a clause that is met or open are not named: that would be one more word that may be wrong
+        if look.word == 'not met' and of_node.is_named:
+            failing.append(node)
+    low, high = _span(clause, look.low, look.high)
+    further = None
+    if look.word == 'open':
+        further = looks.further(look, rule) if look.is_complete else rule.runs[0] - verdict.runs
+    return replace(verdict, word=look.word, value=looks.sign(clause) * look.value, low=low, high=high,
+                   further=further, nodes=tuple(nodes), failing=tuple(failing))
 
 
-def _further(verdict: ClauseVerdict, look: Look) -> int | None:
-    """Return the runs of each node that would decide an open clause; None where that is not known."""
-    if look.word != 'open':
-        return None
-    if not look.complete:
-        return look.count - verdict.runs
-    if look.decides is None:
-        return None
-    return max(1, promise.runs_of_look(look.decides, verdict.clause.runs) - verdict.runs)
+def _span(clause: Clause, low: float, high: float) -> tuple[float, float]:
+    """Return the figures at two places, the smaller one first."""
+    ends = looks.sign(clause) * low, looks.sign(clause) * high
+    return min(ends), max(ends)
 
 
-def _worst_first(nodes: Sequence[NodeFigure], scale: Scale) -> tuple[NodeFigure, ...]:
+def _worst_first(nodes: Sequence[NodeFigure], clause: Clause) -> tuple[NodeFigure, ...]:
     """Return the nodes: those that fail, then by their figures, those without any last."""
     def order(node: NodeFigure) -> tuple[bool, float]:
-        if node.value is None:
-            return not node.fails, math.inf
-        if scale.is_log and node.value <= 0:
-            return not node.fails, -math.inf
-        return not node.fails, scale.place(node.value)
+        place = math.inf if node.value is None else looks.sign(clause) * node.value
+        return not node.fails, place
     return tuple(sorted(nodes, key=order))
 
 
@@ -157,14 +142,23 @@ def _reason(verdict: ClauseVerdict) -> str:
         return ''
     reasons = []
     if not verdict.looked:
-        reasons.append(f'{verdict.runs} of {counted(verdict.clause.runs, "run")}')
+        reasons.append(f'{verdict.runs} of {counted(verdict.first, "run")}')
     lacking = [node for node in verdict.nodes if node.word]
     if lacking:
         names = several([node.name for node in lacking if node.name])
         first = lacking[0]
         reasons.append(f'{names + ": " if names else ""}{first.word}: {first.reason}')
     if verdict.looked:
-        more = f'{counted(verdict.further, "more run")} would decide it' if verdict.further else \
-            'so near to the bound that no number of runs decides it soon'
-        reasons.append(more)
+        reasons.append(_what_decides(verdict))
     return '; '.join(reasons)
+
+
+def _what_decides(verdict: ClauseVerdict) -> str:
+    """Return how many more runs of which nodes would decide an open clause."""
+    if not verdict.further:
+        return 'so near to the bound that no number of runs decides it soon'
+    runs = counted(verdict.further, 'more run')
+    waiting = [node.name for node in verdict.nodes if node.target and node.name]
+    if len(waiting) > _NAMED:
+        return f'{runs} of each of {counted(len(waiting), "node")} would decide it'
+    return f'{runs}{" of " + several(waiting) if waiting else ""} would decide it'

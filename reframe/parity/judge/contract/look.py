@@ -1,4 +1,4 @@
-"""A look at the nodes of a clause: the interval that their first runs give, and whether it decides."""
+"""The looks at the nodes of a clause: the limits that their runs give, and whether they decide."""
 
 from __future__ import annotations
 
@@ -11,58 +11,73 @@ import numpy as np
 from parity.judge.contract.model import NodeFigure, Word
 from parity.judge.stats import promise
 from parity.judge.stats.interval import FLOOR
-from parity.judge.stats.promise import Demand
+from parity.judge.stats.promise import Rule
 from parity.site.contract import Clause
 
-#: The logarithm of the largest float, rounded down.
-_LARGEST = 709.0
+
+def sign(clause: Clause) -> int:
+    """Return what turns figures round where lower is better: places, of which a higher one is better."""
+    return 1 if clause.better == 'higher' else -1
 
 
 @dataclass(frozen=True)
-class Scale:
-    """The scale on which runs are averaged: the logarithm, turned round where lower is better."""
+class NodeLook:
+    """A node at the look that decides it, else at its last one. ``value``, ``low`` and ``high`` are places.
 
-    sign: int
-    is_log: bool
+    ``runs`` is 0 and its limits are endless before its first look. ``kept``: the share of the runs that keep the
+    promise. ``target``: the runs that its next look needs; 0 where none is to come."""
 
-    @classmethod
-    def of_clause(cls, clause: Clause, values: Sequence[float]) -> Scale:
-        sign = 1 if clause.better == 'higher' else -1
-        return cls(sign, is_log=min([clause.bound, *values]) > 0)
+    runs: int = 0
+    value: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    kept: float = 0.0
+    is_good: bool = False
+    is_bad: bool = False
+    is_named: bool = False
+    target: int = 0
 
-    def place(self, value: float) -> float:
-        return self.sign * (math.log(value) if self.is_log else value)
+    @property
+    def is_open(self) -> bool:
+        return not (self.is_good or self.is_bad)
 
-    def value(self, place: float) -> float:
-        """Return the value at a place of the scale; an endless one beyond all numbers."""
-        turned = self.sign * place
-        if not self.is_log:
-            return turned
-        return math.exp(turned) if turned < _LARGEST else math.inf
 
-    def span(self, low: float, high: float) -> tuple[float, float]:
-        """Return the values at two places, the smaller one first."""
-        ends = self.value(low), self.value(high)
-        return min(ends), max(ends)
+def at_node(values: Sequence[float], clause: Clause, rule: Rule) -> NodeLook:
+    """Return the look at a node that decides it: later runs change no word. Else return its last one."""
+    last = NodeLook(target=rule.runs[0])
+    for number, count in enumerate(rule.runs):
+        if len(values) < count:
+            break
+        last = _look(np.array(values[:count]), clause, rule, number)
+        if not last.is_open:
+            break
+    return last
+
+
+def _look(values: np.ndarray, clause: Clause, rule: Rule, number: int) -> NodeLook:
+    places = sign(clause) * values
+    bound = sign(clause) * clause.bound
+    low, high = promise.limits(places, rule.good[number], rule.bad[number])
+    _, high_at_once = promise.limits(places, -1, rule.named[number])
+    is_good = bool(low >= bound)
+    is_bad = bool(high < bound)
+    is_last = number + 1 == len(rule.runs)
+    return NodeLook(
+        runs=len(places), value=float(np.median(places)), low=float(low), high=float(high),
+        kept=float((places >= bound).mean()), is_good=is_good, is_bad=is_bad,
+        is_named=bool(high_at_once < bound),
+        target=0 if is_good or is_bad or is_last else rule.runs[number + 1])
 
 
 @dataclass(frozen=True)
 class Look:
-    """A look by the first ``count`` runs of each node; its arrays are [nodes], places on the scale.
+    """A clause by the looks at its nodes. ``value``, ``low`` and ``high`` are places, of the node that decides."""
 
-    A node that has fewer runs has endless limits: the interval knows nothing about it."""
-
-    number: int
-    count: int
+    nodes: tuple[NodeLook, ...]
     bound: float
+    value: float
     low: float
     high: float
-    value: float
-    lows: np.ndarray
-    highs: np.ndarray
-    surely_bad: np.ndarray
-    complete: bool
-    decides: int | None                 # the look that would decide, if the nodes stay as they are
 
     @property
     def word(self) -> Word:
@@ -70,65 +85,41 @@ class Look:
             return 'met'
         return 'not met' if self.high < self.bound else 'open'
 
-
-def look_at(nodes: Sequence[NodeFigure], clause: Clause, scale: Scale, number: int, clauses: int) -> Look | None:
-    """Return a look, the first being 0, at a clause of so many ``clauses``; None while no node has the runs."""
-    count = promise.runs_of_look(number, clause.runs)
-    if not any(len(node.values) >= count for node in nodes):
-        return None
-    sample = _Sample.of(nodes, count, scale)
-    demanded = promise.demand(len(nodes), clause.share)
-    level = promise.level_of_look(number, clauses)
-    lower, upper = promise.node_levels(demanded, level)
-    lows = sample.limits(-1, lower)
-    highs = sample.limits(1, upper)
-    low, high = promise.interval(lows, highs, demanded)
-    bound = scale.place(clause.bound)
-    # a node is named by a limit that holds for all nodes at once
-    surely_bad = sample.limits(1, level / len(nodes)) < bound
-    decides = None
-    if sample.is_complete:
-        decides = promise.deciding_look(number, bound, sample.means, sample.variances, clause.runs, demanded,
-                                        clauses, sample.floor)
-    return Look(
-        number=number, count=count, bound=bound, low=float(low), high=float(high), value=sample.middle(demanded),
-        lows=lows, highs=highs, surely_bad=surely_bad, complete=sample.is_complete, decides=decides)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """The first ``count`` runs of each node; ``whole`` [nodes] says which nodes have them."""
-
-    count: int
-    whole: np.ndarray
-    means: np.ndarray                   # of the whole ones, as all below
-    variances: np.ndarray
-    floor: np.ndarray | float
-
-    @classmethod
-    def of(cls, nodes: Sequence[NodeFigure], count: int, scale: Scale) -> _Sample:
-        whole = np.array([len(node.values) >= count for node in nodes])
-        places = []
-        for node in nodes:
-            if len(node.values) >= count:
-                places.append([scale.place(value) for value in node.values[:count]])
-        means = np.mean(places, 1)
-        variances = np.var(places, 1, ddof=1)
-        floor = FLOOR if scale.is_log else FLOOR * np.abs(means)
-        return cls(count, whole, means, variances, floor)
-
     @property
     def is_complete(self) -> bool:
-        return bool(self.whole.all())
+        """Return whether each node had its first look."""
+        return all(node.runs for node in self.nodes)
 
-    def limits(self, sign: int, level: float) -> np.ndarray:
-        """Return the lower (-1) or upper (1) limit of each node; endless where it is not whole."""
-        limits = np.full(len(self.whole), sign * math.inf)
-        halves = promise.half(self.variances, self.count, level, self.floor)
-        limits[self.whole] = self.means + sign * halves
-        return limits
 
-    def middle(self, demanded: Demand) -> float:
-        """Return the level of the node that decides, of those that have one."""
-        place = min(demanded.nodes - demanded.good, len(self.means) - 1)
-        return float(np.sort(self.means)[place])
+def of_clause(nodes: Sequence[NodeFigure], clause: Clause, rule: Rule) -> Look | None:
+    """Return a clause by the looks at its nodes; None while no node had its first one."""
+    looks = [at_node(node.values, clause, rule) for node in nodes]
+    values = sorted(look.value for look in looks if look.value is not None)
+    if not values:
+        return None
+    low, high = promise.interval(np.array([look.low for look in looks]), np.array([look.high for look in looks]),
+                                 rule.demand)
+    deciding = min(rule.demand.nodes - rule.demand.good, len(values) - 1)
+    return Look(tuple(looks), sign(clause) * clause.bound, values[deciding], float(low), float(high))
+
+
+def further(look: Look, rule: Rule) -> int | None:
+    """Return how many more runs of each open node decide an open clause; None where no look does.
+
+    The share of a node's runs that keep the promise is taken to stay. A node at the bound stays open."""
+    waiting = [node for node in look.nodes if node.is_open]
+    fewest = min(node.runs for node in waiting)
+    for number, count in enumerate(rule.runs):
+        if count <= fewest:
+            continue
+        good = sum(node.is_good for node in look.nodes)
+        bad = sum(node.is_bad for node in look.nodes)
+        for node in waiting:
+            if abs(node.value - look.bound) <= FLOOR * abs(node.value):
+                continue
+            kept = round(node.kept * count)
+            good += count - kept <= rule.good[number]
+            bad += kept <= rule.bad[number]
+        if good >= rule.demand.good + rule.demand.spare or bad >= rule.demand.bad + rule.demand.spare:
+            return count - fewest
+    return None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from parity.judge.contract.evidence import Measured
-from parity.judge.stats import promise
 from parity.site.contract import Clause
 
 Word = Literal['met', 'not met', 'open', 'missing']
@@ -18,13 +17,16 @@ WORDS: tuple[Word, ...] = ('not met', 'open', 'missing', 'met')
 class NodeFigure:
     """A node and its figure, in the unit of the clause. ``low`` and ``high`` are None before its first look.
 
+    ``looked``: the runs that they are made of. ``target``: those that its next look needs; 0 where it is decided.
     ``word`` and ``reason`` are of the run that fails it, or of its last run where that does not count."""
 
     name: str
     values: tuple[float, ...] = ()      # of the runs that count, oldest first
-    value: float | None = None          # their mean: of logarithms where all are above 0
+    value: float | None = None          # their median
     low: float | None = None
     high: float | None = None
+    looked: int = 0
+    target: int = 0
     word: str = ''
     reason: str = ''
 
@@ -45,19 +47,28 @@ class ClauseVerdict:
     low: float | None = None
     high: float | None = None
     runs: int = 0                       # that count and that every node has
-    looked: int = 0                     # runs of each node that the interval is made of
-    further: int | None = None          # runs of each node that would decide it; None: not known
+    first: int = 0                      # runs of each node that its first look needs
+    further: int | None = None          # runs of each open node that would decide it; None: not known
     nodes: tuple[NodeFigure, ...] = ()          # the worst first
     failing: tuple[NodeFigure, ...] = ()        # those that surely break the promise, the worst first
     measured: tuple[Measured, ...] = ()
 
     @property
-    def target(self) -> int:
-        """Return the runs of each node that the next look needs; 0 where none is to come."""
+    def looked(self) -> int:
+        """Return the runs that each node was looked at by, at least."""
+        return min((node.looked for node in self.nodes), default=0)
+
+    @property
+    def most_looked(self) -> int:
+        return max((node.looked for node in self.nodes), default=0)
+
+    def target(self, node: str) -> int:
+        """Return the runs that the next look at a node needs; 0 where none is to come.
+
+        '' is whichever node takes the job. A node without any figure has its first look to come."""
         if self.word != 'open':
             return 0
-        for look in range(promise.LOOKS):
-            count = promise.runs_of_look(look, self.clause.runs)
-            if count > self.looked:
-                return count
-        return 0
+        targets = {figure.name: figure.target for figure in self.nodes}
+        if node in targets:
+            return targets[node]
+        return max(targets.values(), default=self.first) if not node else self.first

@@ -68,8 +68,10 @@ def _finite(end: float) -> float | None:
 
 
 def extent(verdict: ClauseVerdict) -> str:
-    """Return how much was measured: '4 nodes, 5 runs'."""
+    """Return how much was measured: '4 nodes, 5 runs', or '4 nodes, 5 to 20 runs' where some needed more."""
     runs = counted(verdict.looked or verdict.runs, 'run')
+    if verdict.looked < verdict.most_looked:
+        runs = f'{verdict.looked or verdict.runs} to {verdict.most_looked} runs'
     if verdict.clause.is_together:
         return runs
     return f'{counted(len(verdict.nodes), "node")}, {runs}'

@@ -1,32 +1,38 @@
-"""Limits of a promise that holds for a share of the nodes.
+"""The test of a promise that holds for a share of the nodes.
 
-Each node has a level: the mean of its runs, with Student's limits (1908). A promise holds if ``good`` nodes keep
-it. So the level of one node decides: of each node the worst one, of the median the middle one. Its interval is
-made of order statistics of the nodes' limits.
+A node keeps a promise if at least half of its runs do: the median of its runs lies on the right side of the bound.
+Of a node exactly at the bound, each run is a throw of a coin. So the sign test (Arbuthnott, 1710) has exact
+binomial limits for noise of any kind. No such test of the mean exists (Bahadur and Savage, 1956, Annals of
+Mathematical Statistics 27): a few slow outliers move a mean as far as one likes.
 
-A clause is called met by mistake if too many of ``bad`` nodes at the bound have a lower limit above it. Their
-number is binomial, and Clopper and Pearson's limit (1934) is the level of one node's limits. For each node, one
-wrong limit is enough, and nothing is corrected: the intersection-union test of acceptance sampling (Berger, 1982,
-Technometrics 24). A clause is called not met by mistake in the same way, with the sides exchanged.
+The level of one node decides a clause: of each node the worst one, of the median the middle one. Its interval is
+made of order statistics of the nodes' limits, which are order statistics of their runs.
 
-The clauses of a contract share the level (Bonferroni). An open clause is looked at again with twice the runs. The
-first look spends four fifths of the clause's level, each later one four fifths of the rest."""
+A clause is called met by mistake if too many of ``bad`` nodes at the bound are called good. Their number is
+binomial, and Clopper and Pearson's limit (1934) is the level of one node. For each node, one wrong word is enough,
+and nothing is corrected: the intersection-union test of acceptance sampling (Berger, 1982, Technometrics 24). A
+clause is called not met by mistake in the same way, with the sides exchanged.
+
+The clauses of a contract share the level (Bonferroni). A node that is not decided is looked at again with twice
+the runs, and a decided one needs no more. The first look may spend four fifths of the node's level, each later one
+four fifths of the rest, and what earlier ones left over."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import scipy
 
-from parity.judge.stats.interval import FLOOR, half_width
+from parity.judge.stats.interval import FLOOR
 
 #: Wrong words for either party, over all clauses, nodes and looks of a contract.
 LEVEL = 0.05
-#: The share of what is left of a clause's level that a look spends.
+#: The share of what is left of a node's level that a look spends.
 SPENT = 0.8
-#: Looks at most: after the last one a clause has 512 times the runs of the first.
+#: Looks at most: at the last one a node has 512 times the runs of the first.
 LOOKS = 10
 #: So many nodes need one more than the promise asks for: the limits of all are narrower then.
 _SPARED = 20
@@ -46,6 +52,20 @@ class Demand:
         return self.nodes - self.good + 1
 
 
+@dataclass(frozen=True)
+class Rule:
+    """The looks at each node of a clause: so many ``runs`` in each.
+
+    A node is good if at most ``good`` runs break the promise, bad if at most ``bad`` keep it. It can be named as
+    bad, for all nodes at once, if at most ``named`` keep it. With -1, so few runs decide nothing."""
+
+    demand: Demand
+    runs: tuple[int, ...]
+    good: tuple[int, ...]
+    bad: tuple[int, ...]
+    named: tuple[int, ...]
+
+
 def demand(nodes: int, share: float) -> Demand:
     """Return how many nodes must keep a promise that this share must keep."""
     good = max(1, math.ceil(share * nodes - 1e-9))
@@ -53,37 +73,76 @@ def demand(nodes: int, share: float) -> Demand:
     return Demand(nodes, good, spare)
 
 
-def level_of_look(look: int, clauses: int) -> float:
-    """Return the level that a clause of so many may spend in a look, the first being 0."""
-    return LEVEL / clauses * SPENT * (1 - SPENT) ** look
-
-
-def runs_of_look(look: int, runs: int) -> int:
-    return runs * 2 ** look
+@lru_cache(1000)
+def rule(nodes: int, share: float, runs: int, clauses: int) -> Rule:
+    """Return the rule of a clause of so many ``clauses``. ``runs``: of the first look, or more where those decide
+    nothing."""
+    demanded = demand(nodes, share)
+    lower, upper = node_levels(demanded, LEVEL / clauses)
+    first = max(runs, fewest(lower))
+    counts = tuple(first * 2 ** look for look in range(LOOKS))
+    at_once = 1 - (1 - LEVEL / clauses) ** (1 / nodes)
+    return Rule(demanded, counts, _allowed(counts, lower), _allowed(counts, upper), _allowed(counts, at_once))
 
 
 def node_levels(demanded: Demand, level: float) -> tuple[float, float]:
-    """Return the levels of one node's lower and upper limit.
+    """Return how often one node at the bound may be called good, and bad, in all looks.
 
-    Of ``bad`` nodes at the bound more than ``spare`` have a wrong lower limit with the probability ``level``, of
-    ``good`` ones a wrong upper limit."""
+    Of ``bad`` nodes at the bound more than ``spare`` are called good with the probability ``level``, of ``good``
+    ones bad."""
     needed = demanded.spare + 1
     lower = scipy.special.betaincinv(needed, demanded.bad - demanded.spare, level)
     upper = scipy.special.betaincinv(needed, demanded.good - demanded.spare, level)
     return float(lower), float(upper)
 
 
-def half(variances: np.ndarray, runs: int, level: float, floor: np.ndarray | float = FLOOR) -> np.ndarray:
-    """Return how far Student's limit of a level is from the mean of so many runs. ``variances`` [..., nodes]: of
-    one run.
+def fewest(level: float) -> int:
+    """Return the runs of the first look at which a node can be decided: all lie on one side of the bound."""
+    return math.ceil(-math.log2(SPENT * level))
 
-    A few runs of a node may lie together by chance. So its limit is no nearer than one by the median node's
-    variance, which has the degrees of freedom of all nodes."""
-    confidence = 1 - 2 * level
-    of_node = half_width([(variances, 1 / runs, runs - 1)], confidence)
-    usual = np.median(variances, -1, keepdims=True)
-    of_usual = half_width([(usual, 1 / runs, variances.shape[-1] * (runs - 1))], confidence)
-    return np.maximum(np.maximum(of_node, of_usual), floor)
+
+def _allowed(counts: tuple[int, ...], level: float) -> tuple[int, ...]:
+    """Return for each look how many runs may lie on the wrong side.
+
+    At the bound, the node is decided in any look with the probability ``level`` at most."""
+    allowed = []
+    budget = 0.0
+    for look, runs in enumerate(counts):
+        budget += level * SPENT * (1 - SPENT) ** look
+        most = _most(runs, budget)
+        allowed.append(most)
+        if most >= 0:
+            budget -= scipy.special.bdtr(most, runs, 0.5)
+    return tuple(allowed)
+
+
+def _most(runs: int, probability: float) -> int:
+    """Return the largest number of heads that so many throws do not exceed with this probability; -1 for none."""
+    if 0.5 ** runs > probability:
+        return -1
+    most = math.floor(scipy.special.bdtrik(probability, runs, 0.5))
+    # the inverse is a rounded number: the probability itself decides
+    while scipy.special.bdtr(most + 1, runs, 0.5) <= probability:
+        most += 1
+    while scipy.special.bdtr(most, runs, 0.5) > probability:
+        most -= 1
+    return most
+
+
+def limits(runs: np.ndarray, good: int, bad: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and upper limit of nodes, endless where so few runs decide nothing.
+
+    ``runs`` [..., runs], where higher is better. No limit is nearer to the median than a benchmark repeats."""
+    ordered = np.sort(runs, -1)
+    middle = np.median(ordered, -1)
+    floor = FLOOR * np.abs(middle)
+    low = np.full(middle.shape, -math.inf)
+    high = np.full(middle.shape, math.inf)
+    if good >= 0:
+        low = np.minimum(ordered[..., good], middle - floor)
+    if bad >= 0:
+        high = np.maximum(ordered[..., -1 - bad], middle + floor)
+    return low, high
 
 
 def interval(lows: np.ndarray, highs: np.ndarray, demanded: Demand) -> tuple[np.ndarray, np.ndarray]:
@@ -91,24 +150,3 @@ def interval(lows: np.ndarray, highs: np.ndarray, demanded: Demand) -> tuple[np.
     lower_place = demanded.nodes - demanded.good - demanded.spare
     upper_place = demanded.nodes - demanded.good + demanded.spare
     return np.sort(lows, -1)[..., lower_place], np.sort(highs, -1)[..., upper_place]
-
-
-def interval_at(look: int, means: np.ndarray, variances: np.ndarray, runs: int, demanded: Demand, clauses: int,
-                floor: np.ndarray | float = FLOOR) -> tuple[np.ndarray, np.ndarray]:
-    """Return the interval of a promise in a look. ``means`` and ``variances`` [..., nodes]; ``runs``: of the first
-    look."""
-    count = runs_of_look(look, runs)
-    lower, upper = node_levels(demanded, level_of_look(look, clauses))
-    lows = means - half(variances, count, lower, floor)
-    highs = means + half(variances, count, upper, floor)
-    return interval(lows, highs, demanded)
-
-
-def deciding_look(after: int, bound: float, means: np.ndarray, variances: np.ndarray, runs: int,
-                  demanded: Demand, clauses: int, floor: np.ndarray | float = FLOOR) -> int | None:
-    """Return the first look ``after`` this one that decides, if means and variances stay; None if none does."""
-    for look in range(after + 1, LOOKS):
-        low, high = interval_at(look, means, variances, runs, demanded, clauses, floor)
-        if low >= bound or high < bound:
-            return look
-    return None

@@ -27,14 +27,14 @@ _TRIES = 3
 
 @dataclass
 class Step:
-    """A case that clauses share. ``targets``: by clause, so many runs of each node.
+    """A case that clauses share. ``targets``: by clause and node, so many runs.
 
     ``left``: clauses and nodes with a run that failed, was wrong or impossible now. They have no more turns."""
 
     key: str
     nodes: list[str]                    # [''] where ReFrame takes whichever nodes
     clauses: list[Clause] = field(default_factory=list)
-    targets: dict[str, int] = field(default_factory=dict)
+    targets: dict[tuple[str, str], int] = field(default_factory=dict)
     left: set[tuple[str, str]] = field(default_factory=set)
 
     @property
@@ -56,13 +56,16 @@ def steps(survey: Survey) -> list[Step]:
     by_key: dict[str, Step] = {}
     for verdict in survey.verdicts():
         clause = verdict.clause
-        if not verdict.target:
+        targets = {}
+        for node in _nodes(survey, clause):
+            targets[clause.id, node] = verdict.target(node)
+        nodes = [node for (_, node), target in targets.items() if target]
+        if not nodes:
             continue
         key = clause.key(survey.system.name)
-        nodes = _nodes(survey, clause)
         step = by_key.setdefault(key, Step(key, nodes))
         step.clauses.append(clause)
-        step.targets[clause.id] = verdict.target
+        step.targets.update(targets)
         step.nodes = list(dict.fromkeys([*step.nodes, *nodes]))
     return [step for step in by_key.values() if _lacking(survey, step, step.target)]
 
@@ -86,10 +89,9 @@ def _missing(survey: Survey, step: Step, node: str, wanted: int) -> int:
     of_node = [one.run for one in measured if node in ('', one.node)]
     most = 0
     for clause in step.clauses:
-        asked = node in ('', *(clause.nodes or [node]))
-        if asked and (clause.id, node) not in step.left:
+        if (clause.id, node) in step.targets and (clause.id, node) not in step.left:
             count = sum(not evidence.outcome(run, clause).word for run in of_node)
-            most = max(most, min(wanted, step.targets[clause.id]) - count)
+            most = max(most, min(wanted, step.targets[clause.id, node]) - count)
     return most
 
 
