@@ -119,8 +119,8 @@ def test_merge_takes_the_plans_along_and_refuses_a_session_without_and_prune_rem
     assert plan_file.of_report(database.report('bbbbbbbb'))['plan']['cases']
     new, old = moved(results, 'aaaaaaaa-0', 'aaaaaaaa'), results / 'sessions' / '0123456789ab.json'
     until = database.starts()['aaaaaaaa-0'] - DAY
-    assert retain.prune(until, dry_run=True) == 1 and old.exists()
-    assert retain.prune(until, dry_run=False) == 1 and not old.exists() and new.exists()
+    assert retain.prune(until, dry_run=True).gone == 1 and old.exists()
+    assert retain.prune(until, dry_run=False).gone == 1 and not old.exists() and new.exists()
 
 
 def test_a_report_of_another_machine_brings_its_plan_or_says_what_is_not_told(results, tmp_path):

@@ -18,7 +18,7 @@ _DAY = 86400
 
 
 def run(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bool = DRY_RUN) -> None:
-    """Remove old files of results/; the newest session of each system stays."""
+    """Remove old files of results/; the newest session of each system stays, and those of contracts."""
     from parity.base import paths
     from parity.base.files import Lock, lock_of
     from parity.measure.session import recovery, retain
@@ -30,12 +30,15 @@ def run(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bool
             lock.acquire()
             held.callback(lock.release)
         done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
-        gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
+        pruned = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else retain.Pruned(0)
     verb = 'would be removed' if dry_run else 'removed'
     print(f'parity: {verb}, older than {counted(keep_days, "day")}: {counted(done.folders, "folder")} of '
           f'cases, {counted(done.reports, "run report")}, {counted(done.lines, "line")} of perflogs '
           f'({done.size / 1e6:.1f} MB)')
     if sessions_days:
-        print(f'parity: {verb}, older than {counted(sessions_days, "day")}: {counted(gone, "session")}')
+        print(f'parity: {verb}, older than {counted(sessions_days, "day")}: {counted(pruned.gone, "session")}')
+        if pruned.of_contracts:
+            print(f'parity: {counted(pruned.of_contracts, "older session")} of contracts stay: '
+                  'systems/*/contract.yaml is judged by them (parity contract status)')
     else:
         print('parity: all sessions are kept: they are the history (--sessions-days)')

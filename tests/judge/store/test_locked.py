@@ -40,7 +40,7 @@ def held(stored, monkeypatch):
 
 
 @pytest.mark.parametrize('use', [
-    lambda: len(database.uuids()) == 1, lambda: not incidents.unrecorded('local'), lambda: retain.prune(0.0, False) == 0,
+    lambda: len(database.uuids()) == 1, lambda: not incidents.unrecorded('local'), lambda: retain.prune(0.0, False).gone == 0,
     lambda: states.write('local', {'a': pl.DataFrame(schema=states.SCHEMA)}, {'a': start(0)}) is None], ids=['read', 'incidents', 'prune', 'states'])
 def test_whoever_needs_a_database_that_is_held_waits_and_names_the_holder_once(held, use, capsys):
     pid = held(1.5)

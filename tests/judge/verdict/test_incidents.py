@@ -291,7 +291,7 @@ def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results
     slow()
     before = table.of_system('local')
     stored.database.execute('PRAGMA user_version')
-    assert retain.prune(float('inf'), dry_run=False) == 0 and slow().incidents and retain.prune(float('inf'), dry_run=False) == 1
+    assert retain.prune(float('inf'), dry_run=False).gone == 0 and slow().incidents and retain.prune(float('inf'), dry_run=False).gone == 1
     assert [each.number for each in table.of_system('local')] == [1] and table.of_system('local')[0].events == before[0].events
     threads = [threading.Thread(target=table.change, args=({1: lambda now: {'notified': now.notified + 1}},)) for _ in range(8)]
     [thread.start() for thread in threads]

@@ -10,6 +10,7 @@ from commands import parity
 from contracts import Machine, clause
 from parity.base import paths
 from parity.judge.store import database
+from sessions import case
 
 DISTURBED = {'parity': {'disturbed': 'make took 0.8 CPUs'}}
 WRONG = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad residual'}
@@ -217,3 +218,24 @@ def test_the_page_has_all_that_somebody_signs(machine, tmp_path):
 def test_a_name_that_no_session_can_hold_is_refused(machine):
     done = parity('contract', 'run', '--system', 'local', '--yes', '--by', 'a,b')
     assert done.returncode == 2 and "--by 'a,b': must be letters" in done.stderr and not machine.ran
+
+
+def test_prune_keeps_what_a_contract_is_judged_by_and_says_so(machine, stored):
+    """The contract is of days 0 to 4; a later night is the newest of its system."""
+    run(code=0)
+    answer = parity('contract', 'status', '--system', 'local').stdout
+    night = stored.add(case())
+    for rehearsed in (['--dry-run'], []):
+        done = parity('prune', '--keep-days', '30', '--sessions-days', '1', *rehearsed)
+        assert 'older than 1 day: 0 sessions' in done.stdout and '5 older sessions of contracts stay' in done.stdout, done.stdout
+    assert parity('contract', 'status', '--system', 'local').stdout == answer
+    machine.write(clause(size='nightly'))
+    assert '5 sessions' in parity('prune', '--keep-days', '30', '--sessions-days', '1').stdout, 'no contract needs them now'
+    assert database.uuids() == [night]
+
+
+def test_prune_keeps_the_evidence_of_a_contract_that_cannot_be_read(machine, stored):
+    run(code=0)
+    stored.add(case())
+    machine.write(clause(unit=None))
+    assert '5 older sessions of contracts stay' in parity('prune', '--keep-days', '30', '--sessions-days', '1').stdout

@@ -68,15 +68,15 @@ def test_old_lines_of_perflogs_go_and_the_header_stays_once_killed_sessions_are_
 
 def test_old_sessions_go_but_the_newest_of_each_system(results):
     paths.database().touch()
-    assert retain.prune(NOW, dry_run=False) == 0, 'there are no tables yet'
+    assert retain.prune(NOW, dry_run=False) == (0, 0), 'there are no tables yet'
     paths.database().unlink()
     for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('future', -900, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
         store(paths.database(), uuid, days, system)
     assert {s.uuid for name in ('one', 'two') for s in database.sessions(name)} == {*'abcde', 'future'}
-    assert retain.prune(NOW - 100 * DAY, dry_run=True) == 4 and len(database.uuids()) == 6
-    assert retain.prune(NOW - 100 * DAY, dry_run=False) == 4, 'one from the future goes with its neighbours'
+    assert retain.prune(NOW - 100 * DAY, dry_run=True).gone == 4 and len(database.uuids()) == 6
+    assert retain.prune(NOW - 100 * DAY, dry_run=False).gone == 4, 'one from the future goes with its neighbours'
     assert {file.stem for file in (results / 'cache').rglob('*.json')} == {'c', 'e'}
-    assert database.uuids() == ['e', 'c'] and retain.prune(NOW - 100 * DAY, dry_run=False) == 0
+    assert database.uuids() == ['e', 'c'] and retain.prune(NOW - 100 * DAY, dry_run=False).gone == 0
     with closing(sqlite3.connect(paths.database())) as conn:
         assert conn.execute('SELECT COUNT(*) FROM testcases').fetchone() == (2,)
 
@@ -85,8 +85,8 @@ def test_a_night_goes_and_stays_with_its_reruns(stored):
     first, again = stored.add(stored_case()), stored.add(stored_case(), parity_rerun_of='00000000-0')
     newest, rerun = stored.add(stored_case()), stored.add(stored_case(), parity_rerun_of='00000002-0')
     starts = database.starts()
-    assert retain.prune(starts[again], dry_run=False) == 2 and database.uuids() == [newest, rerun], first
-    assert retain.prune(starts[rerun] + DAY, dry_run=False) == 0 and database.uuids() == [newest, rerun]
+    assert retain.prune(starts[again], dry_run=False).gone == 2 and database.uuids() == [newest, rerun], first
+    assert retain.prune(starts[rerun] + DAY, dry_run=False).gone == 0 and database.uuids() == [newest, rerun]
 
 
 def test_the_command_keeps_sessions_unless_it_is_told(results):

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from parity.base.errors import UsageError
 from parity.base.figures import figure
 from parity.base.limits import Limit
 from parity.base.text import node_name
 from parity.judge.store import database
 from parity.judge.store.plan_file import RERUN_OF
 from parity.judge.store.record import Run, Session
+from parity.site import contract as contracts
+from parity.site import systems
 from parity.site.contract import Clause, Contract, factor
 from parity.site.identity import undistributed
 from parity.site.plan import COUNTED_LABELS
@@ -69,6 +72,27 @@ _SESSIONS = ("SELECT uuid FROM sessions WHERE json_valid(json_blob) "
 
 
 _BY = "SELECT json_extract(json_blob, '$.session_info.by') FROM sessions WHERE uuid = ?"
+
+
+_ALL = ("SELECT uuid FROM sessions WHERE json_valid(json_blob) "
+        "AND json_extract(json_blob, '$.session_info.contract') IS NOT NULL")
+
+
+def needed() -> set[str]:
+    """Return the sessions that the contracts of all systems are judged by.
+
+    Where a contract cannot be read, these are the sessions of all: nobody knows which it needs."""
+    sessions = set()
+    for name in systems.names():
+        if not contracts.file_of(name).exists():
+            continue
+        try:
+            contract = contracts.read(systems.read(name))
+        except UsageError:
+            return {uuid for uuid, in database.query(_ALL)}
+        for clause in contract.clauses:
+            sessions.update(uuid for uuid, in database.query(_SESSIONS, clause.key(name)))
+    return sessions
 
 
 def of_key(key: str) -> list[Measured]:

@@ -10,20 +10,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from parity.base import files, paths
+from parity.judge.contract import evidence
 from parity.judge.store import database, plan_file
 from parity.judge.store.database import MALFORMED
 from parity.measure.software import earlier
 
 
-def prune(before: float, dry_run: bool) -> int:
+class Pruned(NamedTuple):
+    """How many sessions went, and how many old ones stay because a contract is judged by them."""
+
+    gone: int
+    of_contracts: int = 0
+
+
+def prune(before: float, dry_run: bool) -> Pruned:
     """Remove the nights begun before ``before`` (Unix time, s; judge.store.database.starts), but the newest of
-    each system, with their reruns, their plans and their cache. Return how many sessions."""
+    each system and the evidence of contracts, with their reruns, their plans and their cache."""
     if not database.uuids():
-        return 0
+        return Pruned(0)
+    of_contracts = evidence.needed()
     with database.changing() as conn:
-        old = _old_sessions(conn, before)
+        every_old = _old_sessions(conn, before)
+        old = [uuid for uuid in every_old if uuid not in of_contracts]
         if old and not dry_run:
             plans = [_plan(conn, uuid) for uuid in old]
             _delete(conn, old)
@@ -33,7 +44,7 @@ def prune(before: float, dry_run: bool) -> int:
             for uuid in old:
                 for file in database.files_of(uuid):
                     file.unlink(missing_ok=True)
-    return len(old)
+    return Pruned(len(old), len(every_old) - len(old))
 
 
 def _old_sessions(conn: sqlite3.Connection, before: float) -> list[str]:
