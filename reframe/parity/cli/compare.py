@@ -41,8 +41,8 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
         raise UsageError('--json and --csv: give only one')
     from parity.judge.compare import join, pairs, resolve, sentence
     one, other = resolve.sides(baseline, candidate)
-    compared = join.compare(one, other, margin / 100, label, declared=pairs.between(one.name, other.name))
-    compared = compared.model_copy(update={'answer': sentence.answer(compared)})
+    declared = pairs.between(one.name, other.name)
+    compared = sentence.answered(join.compare(one, other, margin / 100, label, declared=declared))
     if as_json:
         print(compared.model_dump_json(indent=1))
     elif csv:

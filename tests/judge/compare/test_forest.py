@@ -123,7 +123,7 @@ def lines(c: Comparison, width: int, ascii: bool = False) -> list[str]:
     from parity.judge.compare.terminal import Paper, rendered
     console = Console(highlight=False, emoji=False, width=width)
     with console.capture() as printed:
-        console.print(rendered(c, Paper(width, ascii)))
+        console.print(rendered(sentence.answered(c), Paper(width, ascii)))
     return printed.get().splitlines()
 
 
@@ -161,7 +161,7 @@ def test_sides_that_share_nothing_or_no_unit_have_no_bar(tmp_path):
     assert lines(units, 120)[0] == 'B and A are not like for like, so nothing was compared.'
     for c in (apart, units):
         assert 'bars:' not in '\n'.join(lines(c, 120))
-        assert 'without a ratio' in comparison.page(c.model_copy(update={'answer': sentence.answer(c)}))
+        assert 'without a ratio' in comparison.page(sentence.answered(c))
 
 
 # ---- the command
@@ -214,6 +214,13 @@ def test_the_page_is_written_beside_what_is_printed(onebox, tmp_path):
     assert page.count('class="interval"') == len(FIGURES) and page.count('class="bound"') == 3 and page.count('class="broken"') == 3
     assert 'latency</strong>' in page, 'the curve over message sizes'
     assert '<script' not in page and 'http' not in page.replace('http-equiv', '')
+
+
+def test_the_answer_is_worked_out_once_and_the_terminal_has_it(onebox, monkeypatch):
+    nights(5)
+    calls = []
+    monkeypatch.setattr(sentence, '_speeds', lambda c: calls.append(c) or 'worked out')
+    assert parity('compare', PHYSICAL, VIRTUAL).stdout.startswith('worked out') and len(calls) == 1
 
 
 def test_the_plot_of_pairs_has_the_worst_first_and_a_place_for_each_mark():

@@ -10,7 +10,7 @@ import pytest
 from commands import parity
 from conftest import TOP
 from parity.base.colours import Console
-from parity.judge.compare import join, pairs, resolve
+from parity.judge.compare import join, pairs, resolve, sentence
 from parity.judge.compare.terminal import Paper, rendered
 from parity.judge.verdict import incidents, judge
 from sides import PHYSICAL, VIRTUAL, nights, site
@@ -53,5 +53,6 @@ def terminal(width: int) -> list[str]:
     one, other = resolve.sides(PHYSICAL, VIRTUAL)
     console = Console(highlight=False, emoji=False, width=width)
     with console.capture() as printed:
-        console.print(rendered(join.compare(one, other, declared=pairs.between(one.name, other.name)), Paper(width)))
+        compared = join.compare(one, other, declared=pairs.between(one.name, other.name))
+        console.print(rendered(sentence.answered(compared), Paper(width)))
     return printed.get().splitlines()

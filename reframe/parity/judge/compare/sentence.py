@@ -15,6 +15,11 @@ _NAME = 60
 _TIMES = 2.0
 
 
+def answered(c: Comparison) -> Comparison:
+    """Return the comparison with its answer."""
+    return c.model_copy(update={'answer': answer(c)})
+
+
 def answer(c: Comparison) -> str:
     """Return the answer: 'virtual is 5 % slower in memory and like physical in all else; the expectation holds'"""
     clauses = [_speeds(c), _outliers(c), _expectations(c)]

@@ -56,7 +56,7 @@ class Paper:
 def rendered(c: Comparison, paper: Paper) -> RenderableType:
     """Render the answer, what was compared, how far it is alike, rows, means and notes."""
     title = f'{_with_virtualisation(c.baseline)} against {_with_virtualisation(c.candidate)}'
-    answer = [paper.line(sentence.answer(c), 'bold'), paper.line(title)]
+    answer = [paper.line(c.answer, 'bold'), paper.line(title)]
     parts: list[RenderableType] = [*answer, *map(paper.line, head(c))]
     with_ratio = [row for row in c.rows if row.ratio is not None]
     like = [row for row in with_ratio if not row.against]
