@@ -146,7 +146,7 @@ def _wrong_rows(trials: int, seed: int) -> Iterator[tuple[list[str], bool]]:
     """Yield the row of each situation and noise, and whether its rates are as promised."""
     for situation in SITUATIONS:
         for family in FAMILIES:
-            many = trials if situation.nodes == 1 else max(200, trials // 20)
+            many = trials if situation.nodes == 1 else max(200, trials // 5)
             shares = wrong(situation, family, many, seed)
             error = math.sqrt(promise.LEVEL * (1 - promise.LEVEL) / many)
             is_well = max(shares) <= promise.LEVEL + 2 * error
