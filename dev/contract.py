@@ -72,7 +72,7 @@ class Counted(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Good nodes on their way to be called met. ``met``: the share of trials, by look. ``runs``: of a node, mean."""
+    """Good nodes on their way to be called met. ``met``: the share of trials, by look. ``runs``: mean."""
 
     met: list[float]
     runs: float

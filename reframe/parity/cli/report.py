@@ -23,7 +23,7 @@ def run(folders: list[Path] = RESULTS, session: str = SESSION, system: str = SYS
     parity report --all                         results/report/all.html: a row a system
     parity report --all /a/results /b/results   of several sites, read only
 
-    Exit code: 0 written, 2 usage, 3 nothing is stored."""
+    Exit code: 0 written, 2 usage, 3 nothing is stored; of --all 4 if a results.db cannot be read."""
     from parity.base import paths
     from parity.judge import report
     from parity.judge.verdict import judge
@@ -41,4 +41,4 @@ def run(folders: list[Path] = RESULTS, session: str = SESSION, system: str = SYS
     directory = paths.results() / 'report'
     rows = overview.rows(folders, seconds('--max-age', max_age), nodes.of_system, directory)
     typer.echo(overview.write(rows, directory))
-    return 0
+    return overview.unread(rows)

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from commands import parity
 from conftest import TOP
+from parity.judge.report import answer
 from stored import case
 
 DAY = 86400.0
@@ -115,6 +117,53 @@ def test_what_is_slower_on_one_system_only_is_stated(stored, site, results, tmp_
     slow, sound = json.loads(done.stdout)['systems']
     assert done.returncode == 1 and slow['results'] == str(results) and sound['alone'] == []
     assert slow['alone'] == ['Toy: hpl: slower here only; with the same software as before on local']
+
+
+def damaged(site, tmp_path) -> Path:
+    """Return the results folder of another site of two systems, whose results.db is damaged."""
+    other = tmp_path / 'damaged'
+    shutil.copytree(site.parents[1], other / 'systems')
+    shutil.copytree(other / 'systems' / 'local', other / 'systems' / 'second')
+    for name in ('local', 'second'):
+        file = other / 'systems' / name / 'system.yaml'
+        file.write_text(f'name: {name}\nhostnames: [x]\nrequires: []\npartitions:\n  - {{name: cpu, scheduler: squeue, launcher: local, '
+                        'extras: {cores: 4, memory_bytes: 8589934592}}\n')
+    (other / 'results').mkdir()
+    (other / 'results' / 'results.db').write_bytes(b'no database' * 1000)
+    return other / 'results'
+
+
+def test_a_damaged_database_has_a_row_with_the_reason_and_the_others_are_shown(stored, site, results, tmp_path):
+    nights(stored, 4, 0.0)
+    other = damaged(site, tmp_path)
+    code, found = rows('--results', str(results), '--results', str(other))
+    assert code == 4 and found['second']['code'] == 4 and 'results.db: ' in found['second']['sentence'], found
+    done = parity('verdict', '--all-systems', '--results', str(results), '--results', str(other))
+    assert done.returncode == 4 and len([line for line in done.stdout.splitlines() if line[2] != ' ']) == 3, done.stdout
+    done = parity('report', '--all', str(results), str(other))
+    assert done.returncode == 4 and 'file is not a database' in (results / 'report' / 'all.html').read_text(), done
+    assert (results / 'report' / 'systems' / 'local' / 'index.html').is_file()
+
+
+def test_a_wrong_answer_comes_before_a_damaged_database_in_the_exit_code(stored, site, results, tmp_path):
+    nights(stored, 3, 0.0, case(result='fail', fail_phase='sanity', fail_reason='bad residual'))
+    code, found = rows('--results', str(results), '--results', str(damaged(site, tmp_path)))
+    assert code == 1 and found['second']['code'] == 4
+
+
+def test_the_only_database_may_be_the_damaged_one(site, results):
+    results.mkdir(exist_ok=True)
+    (results / 'results.db').write_bytes(b'no database' * 1000)
+    done = parity('verdict', '--all-systems')
+    assert done.returncode == 4 and 'results.db: ' in done.stdout, done
+
+
+def test_an_answer_is_worked_out_once(stored, site, results, monkeypatch):
+    nights(stored, 4, 0.0)
+    calls = []
+    work_out = answer.of
+    monkeypatch.setattr(answer, 'of', lambda verdict: calls.append(verdict) or work_out(verdict))
+    assert parity('report', '--all').returncode == 0 and len(calls) == 1
 
 
 @pytest.mark.parametrize('words, code, why', [

@@ -7,25 +7,30 @@ from typing import TYPE_CHECKING
 
 from parity.base import files, paths
 from parity.judge.report import answer
+from parity.judge.report.answer import Answered
 from parity.judge.verdict.model import Verdict
 
 if TYPE_CHECKING:
     from parity.judge.report.previous import Previous
 
 
-def of_session(verdict: Verdict, directory: Path | None = None) -> list[Path]:
-    """Write the report of a stored session into ``directory``, results/report by default; return its files."""
+def of_session(verdict: Verdict, directory: Path | None = None, answered: Answered | None = None) -> list[Path]:
+    """Write the report of a stored session into ``directory``, results/report by default; return its files.
+
+    ``answered``: the verdict with its answer, where that is worked out already."""
     from parity.judge.report import previous
-    return write(verdict, directory or paths.results() / 'report', paths.site(), previous.of_session(verdict))
+    where = directory or paths.results() / 'report'
+    return write(verdict, where, paths.site(), previous.of_session(verdict), answered)
 
 
-def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | None = None) -> list[Path]:
+def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | None = None,
+          answered: Answered | None = None) -> list[Path]:
     """Write the report into ``directory`` and return its files; the page links outputs below ``root``.
 
     Raises OSError and leaves the old report as it was where a file cannot be written."""
     # Here and not above: Jinja2 and XML are loaded only where a page is asked for.
     from parity.judge.report import documents, page
-    full = answer.answered(verdict)
+    full = answered or answer.answered(verdict)
     pages = page.render(full, directory, root, previous)
     contents = {'index.html': pages.pop('index.html').encode(),
                 'verdict.json': documents.as_json(full).encode() + b'\n',

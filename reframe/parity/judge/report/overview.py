@@ -19,6 +19,7 @@ from parity.base.text import columns, visible
 from parity.judge import report
 from parity.judge.nodes import listing
 from parity.judge.report import answer, curves
+from parity.judge.report.answer import Answered
 from parity.judge.report.curves import Curve, Scale
 from parity.judge.report.export import measured
 from parity.judge.report.templates import template
@@ -76,6 +77,13 @@ class SystemRow(NamedTuple):
         return '' if self.age is None else duration(self.age)
 
 
+class _Night(NamedTuple):
+    """A system's last night: its verdict, and the same with its answer."""
+
+    verdict: Verdict
+    answered: Answered
+
+
 #: Tells the nodes of a system now.
 Scheduler = Callable[[systems.System], Scheduled]
 
@@ -91,42 +99,64 @@ def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Pa
         with paths.of_results(folder):
             if folders and not paths.database().is_file():
                 raise UsageError(f'{folder}: no results.db is here; name a results folder of parity')
-            for row, verdict in _of_folder(folder, oldest, scheduled):
-                if pages and verdict:
+            for row, night in _of_folder(folder, oldest, scheduled):
+                if pages and night:
                     number = sum(other.system == row.system for other in found)
                     row = row._replace(page=f'systems/{row.system}{f"-{number + 1}" if number else ""}/index.html')
-                    report.of_session(verdict, (pages / row.page).parent)
+                    report.of_session(night.verdict, (pages / row.page).parent, night.answered)
                 found.append(row)
-    if all(row.age is None for row in found):
+    if all(row.age is None and not row.code for row in found):
         names = ', '.join(map(str, folders)) or paths.database()
         raise NothingMeasured(f'{names}: no session of any system is stored; run: {paths.nightly()}')
     found = [row._replace(alone=list(_alone(row, found))) for row in found]
     return sorted(found, key=lambda row: (errors.PRECEDENCE.index(row.code), row.age is None, row.system))
 
 
-def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tuple[SystemRow, Verdict | None]]:
-    """Yield a row for each system that the site of a results folder describes, and its verdict.
+def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tuple[SystemRow, _Night | None]]:
+    """Yield a row for each system that the site of a results folder describes, and its last night.
 
     A system that cannot be judged has the reason in its row: the others are judged all the same."""
-    stored = measured()
+    try:
+        stored = measured()
+    except ParityError as err:
+        for name in _expected(folder):
+            yield SystemRow(name, str(folder), str(err).splitlines()[0], err.exit_code), None
+        return
     for name in systems.names():
         try:
             if name in stored:
                 verdict = judge.newest(system=name)
-                yield _row(name, folder, verdict, oldest, scheduled), verdict
+                night = _Night(verdict, answer.answered(verdict))
+                yield _row(name, folder, night, oldest, scheduled), night
             elif not systems.read(name).detect:
                 yield SystemRow(name, str(folder), 'no session is stored', errors.OK), None
         except ParityError as err:
             yield SystemRow(name, str(folder), str(err).splitlines()[0], err.exit_code), None
 
 
-def _row(name: str, folder: Path, verdict: Verdict, oldest: float, scheduled: Scheduler) -> SystemRow:
+def _expected(folder: Path) -> list[str]:
+    """Return the systems that a results folder is of, by its site; the folder's name where it lies in none."""
+    if folder != paths.results() and not (folder.absolute().parent / 'systems').is_dir():
+        return [folder.name]
+    expected = []
+    for name in systems.names():
+        try:
+            is_any_machine = systems.read(name).detect
+        except ParityError:
+            is_any_machine = False
+        if not is_any_machine:
+            expected.append(name)
+    return expected or [folder.name]
+
+
+def _row(name: str, folder: Path, night: _Night, oldest: float, scheduled: Scheduler) -> SystemRow:
+    verdict = night.verdict
     last = database.newest(name)
     aged = judge.not_older(verdict, oldest, duration(oldest))
     return SystemRow(
         system=name,
         results=str(folder),
-        sentence=answer.answered(verdict).answer.sentence,
+        sentence=night.answered.answer.sentence,
         code=aged.exit_code,
         began=times.minute(last.start),
         age=time.time() - last.end,
@@ -213,6 +243,11 @@ def _parts(name: str) -> Iterator[PartSpeed]:
 def exit_code(found: Iterable[SystemRow]) -> int:
     """Return the code of the worst system, in the precedence of a verdict."""
     return errors.first(row.code for row in found)
+
+
+def unread(found: Iterable[SystemRow]) -> int:
+    """Return the code of the worst system that could not be read."""
+    return errors.first(row.code for row in found if row.age is None)
 
 
 def lines(found: Sequence[SystemRow]) -> Iterator[Line]:
