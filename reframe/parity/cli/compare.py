@@ -14,8 +14,8 @@ from parity.cli.common import JSON
 
 #: The width of lines that go to no terminal.
 _WIDE = 200
-BASELINE = typer.Argument(help='system:partition (its last 14 days), system:partition+environment, a session, '
-                               'or a file (.json, .csv).')
+BASELINE = typer.Argument(help='A system or system:partition (its last 14 days), system:partition+environment, a '
+                               'session, or a file (.json, .csv). FOLDER@SYSTEM is of another results folder.')
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 LABEL = typer.Option(False, '--label', help='Compare also what is not like for like, and print what differs.')
 MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='Ratios so near to 1 are equivalent.')
@@ -26,10 +26,11 @@ CSV = typer.Option('', '--csv', metavar='FILE', help="Write the rows as CSV inst
 
 def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON, label: bool = LABEL,
         margin: float = MARGIN, page: str = PAGE, csv: str = CSV) -> int:
-    """Compare two partitions, sessions or files: ratios with intervals, like for like.
+    """Compare two systems, partitions, sessions or files: ratios with intervals, like for like.
 
     \b
     parity compare onebox:physical onebox:virtual --page virtual.html
+    parity compare alpha /other/site/results@beta
     parity compare local:default+gcc local:default+oneapi
     parity compare before.json after.csv --margin 5
 

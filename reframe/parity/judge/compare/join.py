@@ -46,6 +46,9 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     neither = [(one, other) for one, other in every if not (one.values or other.values)]
     rows = [row(one, other, never) for one, other in joined]
     means = _means(zip(rows, joined, strict=True), confidence)      # before the rows are sorted
+    if _have_several_places(baseline, candidate):
+        partitions = [one.place.partition(':')[2] for one, _ in joined]
+        rows = [row.model_copy(update={'partition': name}) for row, name in zip(rows, partitions, strict=True)]
     rows.sort(key=lambda row: _rank(row.subsystem))
     differs = _differences(rows)
     alike, unknown = _shared([(one.facts, other.facts) for one, other in joined if one.values and other.values])
@@ -116,18 +119,23 @@ def alone(side: Side) -> Comparison:
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
     """Yield cells of the same case and metric, first in the same environment, then in the only one each side has.
 
-    The partition counts only where a side has several: otherwise it is compared."""
-    by_place = len(baseline.places) > 1 or len(candidate.places) > 1
+    The partition's name counts only where a side has several: otherwise it is compared."""
+    by_place = _have_several_places(baseline, candidate)
     ones, others = _by_metric(baseline, by_place), _by_metric(candidate, by_place)
     for metric in ones | others:
         yield from _pairs(ones.get(metric, {}), others.get(metric, {}))
+
+
+def _have_several_places(*both: Side) -> bool:
+    return any(len(side.places) > 1 for side in both)
 
 
 def _by_metric(side: Side, by_place: bool) -> dict[tuple[str, str, str], dict[str, Measured]]:
     """Return the cells by case, metric and, where it counts, place; then by environment."""
     cells: dict[tuple[str, str, str], dict[str, Measured]] = {}
     for cell in side.cells:
-        metric = cell.case, cell.metric, cell.place if by_place else ''
+        partition = cell.place.partition(':')[2]
+        metric = cell.case, cell.metric, partition if by_place else ''
         cells.setdefault(metric, {})[cell.environ] = cell
     return cells
 

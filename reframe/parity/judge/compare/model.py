@@ -1,11 +1,14 @@
 """The model of a comparison, from the runs of its sides to the rows that the terminal, JSON and the page
 render."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from parity.base import paths
 from parity.base.reasons import Kind
 from parity.base.strict import Strict
 from parity.judge.compare.pairs import PairState, State
@@ -32,6 +35,7 @@ class Row(Strict):
     check: str
     benchmark: str                   # the case: the check with its parameters
     metric: str
+    partition: str = ''              # its name, where a side has several
     against: str = ''                # the baseline's figure where another program made it: pairs.SPEEDUP
     unit: str
     better: Literal['higher', 'lower', '']      # '': the direction is not known
@@ -62,6 +66,11 @@ class Row(Strict):
     differs: list[Difference] = Field(default_factory=list)
     expected: str = ''               # of the declared pair (systems/<name>/pairs.yaml): 'at least 0.97'
     state: State | Literal[''] = ''  # how that stands
+
+    @property
+    def title(self) -> str:
+        """Return the case, with its partition where a side has several."""
+        return f'{self.benchmark} ({self.partition})' if self.partition else self.benchmark
 
     @property
     def with_left_out(self) -> str:
@@ -140,6 +149,15 @@ class Side:
     sessions: list[str] = field(default_factory=list)
     facts: dict[str, list[str]] = field(default_factory=dict)       # virtualisation, kernel, file system ...
     notes: Annotated[list[str], Field(exclude=True)] = field(default_factory=list)
+    results: Annotated[Path | None, Field(exclude=True)] = None     # another folder than this checkout's
+
+    def where(self) -> AbstractContextManager:
+        """Return a context in which its results folder is the one that is read."""
+        return paths.of_results(self.results) if self.results else nullcontext()
+
+    @property
+    def systems(self) -> list[str]:
+        return sorted({place.partition(':')[0] for place in self.places})
 
     @property
     def places(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The meaning of a word on the command line: a partition, a session, or a file with results."""
+"""The meaning of a word on the command line: a system, a partition, a session, or a file with results."""
 
 from __future__ import annotations
 
@@ -47,11 +47,15 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
                          'session or file')
     if one.name == other.name:
         one.name, other.name = baseline, candidate
-    systems_named = {side.name.partition(':')[0] for side in (one, other) if side.kind == 'partition'}
-    slow: list[NamedNode] = []
-    for system in sorted(systems_named):
-        slow += named.of_system(system)
-    return settled(one, other, slow=slow)
+    compared = {session for side in (one, other) for session in side.sessions}
+    for side in (one, other):
+        with side.where():
+            slow: list[NamedNode] = []
+            if side.kind == 'partition':
+                for system in side.systems:
+                    slow += named.of_system(system)
+            _settle(side, slow, compared)
+    return one, other
 
 
 def _runs(side: Side) -> set[tuple]:
@@ -64,24 +68,26 @@ def _runs(side: Side) -> set[tuple]:
 
 
 def settled(*sides: Side, slow: Sequence[NamedNode] = ()) -> tuple[Side, ...]:
+    """Settle sides of one results folder, with the nodes that incidents name, ``slow``."""
+    compared = {session for side in sides for session in side.sessions}
+    for side in sides:
+        _settle(side, slow, compared)
+    return sides
+
+
+def _settle(side: Side, slow: Sequence[NamedNode], compared: set[str]) -> None:
     """Keep of every cell the runs that are like its newest one: a window of nights may hold an upgrade. Leave out
     a partition's runs on the nodes that incidents name, ``slow``. Give each cell of one session its runs of
-    earlier nights, which tell how far nights differ."""
-    for side in sides:
-        _keep_alike(side)
-    starts = database.starts() if slow else {}
-    for side in sides:
-        if side.kind == 'partition':
-            for cell in side.cells:
-                named.leave_out(cell, slow, starts)
-    of_one_session = []
-    for side in sides:
-        if side.kind in ('partition', 'session'):
-            of_one_session += [cell for cell in side.cells if len({run.session for run in cell.values}) == 1]
-    if of_one_session:
-        compared = {session for side in sides for session in side.sessions}
-        _give_past(of_one_session, compared)
-    return sides
+    earlier nights, which tell how far nights differ; ``compared``: the sessions of both sides."""
+    _keep_alike(side)
+    if side.kind == 'partition':
+        starts = database.starts() if slow else {}
+        for cell in side.cells:
+            named.leave_out(cell, slow, starts)
+    if side.kind in ('partition', 'session'):
+        of_one_session = [cell for cell in side.cells if len({run.session for run in cell.values}) == 1]
+        if of_one_session:
+            _give_past(of_one_session, compared)
 
 
 def _keep_alike(side: Side) -> None:
@@ -118,15 +124,57 @@ def _without_reruns(uuids: Iterable[str]) -> pl.LazyFrame:
 
 
 def _side(word: str) -> Side:
+    """Return what a word means; FOLDER@WORD means it in another results folder."""
+    before, _, stored = word.rpartition('@')
+    if before and Path(before).is_dir():
+        return _elsewhere(Path(before), stored)
+    if (Path(word) / 'results.db').is_file():
+        return _elsewhere(Path(word), '')
+    return _here(word)
+
+
+def _elsewhere(folder: Path, word: str) -> Side:
+    """Return the side that a word means in a results folder; '' is its only system."""
+    with paths.of_results(folder):
+        if not paths.database().is_file():
+            raise UsageError(f'{folder}: no results.db is here; name a results folder of parity')
+        stored = _systems_stored()
+        if not word and len(stored) != 1:
+            raise UsageError(f'{folder}: must be {folder}@SYSTEM; it has {", ".join(stored) or "no system"}')
+        side = _here(word or stored[0])
+    side.results = folder
+    return side
+
+
+def _systems_stored() -> list[str]:
+    return sorted({place.partition(':')[0] for place in database.partitions()})
+
+
+def _here(word: str) -> Side:
     if word.endswith(('.json', '.csv')) or '/' in word or Path(word).is_file():
         return of_file(word)
     if _PLACE.fullmatch(word):
         return partition(word)
+    if word in _systems_stored() or word in systems.names():
+        return of_system(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
-        raise UsageError(f'{word!r} is none of these: must be system:partition, a session (parity verdict names '
-                         'it), or a file with results: a report of ReFrame (.json) or a .csv')
+        raise UsageError(f'{word!r} is none of these: must be system:partition, a system, a session (parity '
+                         'verdict names it), a results folder, or a file with results: a report of ReFrame '
+                         '(.json) or a .csv')
     session = database.read(database.uuid(word))
     return of_rows(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
+
+
+def of_system(system: str) -> Side:
+    """Return the runs of a system's partitions, of each in the last ``DAYS`` days before its newest session."""
+    names = [place for place in database.partitions() if place.partition(':')[0] == system]
+    if not names:
+        raise NothingMeasured(f'{system}: nothing is stored for it; run: {paths.nightly(system)}')
+    nights: set[str] = set()
+    for name in names:
+        nights.update(database.sessions_of(system, name.partition(':')[2], days=DAYS))
+    in_order = [uuid for uuid in database.starts() if uuid in nights]
+    return of_rows(system, 'partition', _without_reruns(in_order).filter(system=system))
 
 
 def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side:
@@ -167,12 +215,13 @@ def _nothing_stored(word: str, place: str) -> Exception:
 def _narrow(side: Side, against: Side) -> None:
     """Keep one partition of several, as the other side has; leave its runs out of a window of nights."""
     if len(against.places) == 1 < len(side.places):
-        wanted, = against.places
-        if wanted not in side.places:
+        name = against.places[0].partition(':')[2]
+        kept = [place for place in side.places if place.partition(':')[2] == name]
+        if not kept:
             raise UsageError(f'{side.name} holds several partitions ({", ".join(side.places)}), {against.name} '
-                             f'another one: {wanted}; name a partition as system:partition')
-        side.cells = [cell for cell in side.cells if cell.place == wanted]
-        side.notes.append(f'its runs on {wanted} only')
+                             f'another one: {against.places[0]}; name a partition as system:partition')
+        side.cells = [cell for cell in side.cells if cell.place in kept]
+        side.notes.append(f'its runs on {", ".join(kept)} only')
     shared = set(against.sessions) & set(side.sessions)
     if side.kind != 'partition' or against.kind == 'partition' or not shared:
         return

@@ -6,8 +6,8 @@ from parity.base import csvfile
 from parity.judge.compare.model import Comparison
 
 #: Fields of a row, in the order of the columns.
-_COLUMNS = ('subsystem', 'check', 'benchmark', 'metric', 'against', 'unit', 'better', 'n_baseline', 'n_candidate',
-            'sessions_baseline', 'sessions_candidate', 'baseline', 'candidate', 'spread_baseline',
+_COLUMNS = ('subsystem', 'check', 'benchmark', 'metric', 'partition', 'against', 'unit', 'better', 'n_baseline',
+            'n_candidate', 'sessions_baseline', 'sessions_candidate', 'baseline', 'candidate', 'spread_baseline',
             'spread_candidate', 'ratio', 'low', 'high', 'verdict', 'expected', 'state', 'refused', 'label',
             'reason')
 

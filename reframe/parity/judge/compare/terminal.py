@@ -151,7 +151,7 @@ def _table(c: Comparison, rows: list[Row], paper: Paper) -> list[RenderableType]
     for subsystem, of_subsystem in groupby(rows, attrgetter('subsystem')):
         if subsystem:
             table.add_row(paper.line(subsystem.upper(), 'bold'))
-        for case, of_case in groupby(of_subsystem, attrgetter('benchmark')):
+        for case, of_case in groupby(of_subsystem, attrgetter('title')):
             metrics = list(of_case)
             together = f'  {case}: {_metric(metrics[0])}'
             if len(metrics) == 1 and len(together) <= _SHORT:
@@ -301,6 +301,6 @@ def footnotes(c: Comparison) -> list[str]:
 
 def _name_of(rows: list[Row]) -> str:
     if len(rows) == 1:
-        return f'{rows[0].benchmark}: {rows[0].metric}'
+        return f'{rows[0].title}: {rows[0].metric}'
     checks = dict.fromkeys(row.check for row in rows)
     return f'{counted(len(rows), "metric")} ({", ".join(checks)})'

@@ -104,7 +104,8 @@ def _curves(side: Side) -> dict[Plot, PlotLine]:
     if side.kind not in ('partition', 'session') or not side.sessions:
         return {}
     places = {place.partition(':')[2] for place in side.places}
-    plots = drawings.of_sessions(database.read(side.sessions[-1]), None)
+    with side.where():
+        plots = drawings.of_sessions(database.read(side.sessions[-1]), None)
     curves = {}
     for plot, lines in plots.items():
         own = [line for line in lines if line.name.partition('+')[0] in places]

@@ -110,7 +110,7 @@ def _row(c: Comparison, row: Row, bar: Bar | None, scale: Scale) -> ForestRow:
     label = row.label.partition(':')[0]
     expected = f'{row.expected}: {row.state}' if row.expected else ''
     style = 'regressed' if row.state == 'regressed' else row.verdict
-    name = f'{row.benchmark}: {metric}{lower}'
+    name = f'{row.title}: {metric}{lower}'
     return ForestRow(
         name, f'{row.verdict} ({label})' if label else row.verdict, style,
         figures.number(row.ratio, pad=True), _limits(row),
