@@ -20,7 +20,7 @@ from parity.measure.software import earlier
 
 
 class Pruned(NamedTuple):
-    """How many sessions went, and how many old ones stay because a contract is judged by them."""
+    """The number of sessions that went, and of old ones that stay because a contract is judged by them."""
 
     gone: int
     of_contracts: int = 0
