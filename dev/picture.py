@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dev.bench.browser import Browser, browser_program
+from parity.judge.verdict.model import Verdict
 
 DAY, FIRST = 86400.0, 1790000000.0
 SYSTEM, PARTITION = 'example-slurm', 'cpu'
@@ -118,13 +119,17 @@ def _session() -> dict[str, Any]:
     return {'id': 'picture', 'announcement': 'made up', 'facts': {'machine': {'hostname': 'login'}}, 'plan': plan}
 
 
+def judged() -> Verdict:
+    """Judge the last night, and record its incident as a night does."""
+    from parity.judge.verdict import incidents, judge
+    incidents.record(judge.newest(), SYSTEM)
+    return judge.newest()
+
+
 def draw(file: Path) -> None:
     """Write the picture of the last night's page."""
     from parity.judge import report
-    from parity.judge.verdict import incidents, judge
-    verdict = judge.newest()
-    incidents.record(verdict, SYSTEM)
-    page = report.of_session(judge.newest())[0]
+    page = report.of_session(judged())[0]
     with Browser(browser_program()) as browser:
         browser.look(WIDTH, HEIGHT)
         browser.open(page)
