@@ -12,13 +12,15 @@ SYSTEM = 'example-slurm'
 _SOFTWARE = {'provider': 'spack', 'identity': 'made up'}
 
 
-def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 0.02) -> None:
+def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 0.02, first: int = 0,
+           zero: float = FIRST) -> None:
     """Store nights below PARITY_RESULTS: each partition has its number of cases, one run each, with all metrics.
 
-    In the last two nights the share ``slow`` of the cases is 10 % slower.
-    """
+    ``first``: the number of the first of these nights. ``zero``: when night 0 began (Unix time). From the last but
+    one on, the share ``slow`` of the cases is 10 % slower; of later nights, in all."""
     from parity.judge.store import writing
-    rng = random.Random(1)
+    rng = random.Random(1 + first)
+    slow_from = first if first else nights - 2
     names = [(p, f'Stream %node=n{i:04}') for p, count in partitions.items() for i in range(count)]
     noted = {f'metric_{m:02}': {'unit': 'GB/s', 'better': 'higher', 'limit': None, 'ceiling': None}
              for m in range(metrics)}
@@ -26,9 +28,9 @@ def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 
     session = {'id': 'bench', 'announcement': 'made up', 'facts': {'machine': {'hostname': 'head'}},
                'plan': {'system': SYSTEM, 'providers': ['spack'], 'checks': [], 'problems': [],
                         'cases': [_planned(*place, listed) for place in names]}}
-    for night in range(nights):
-        began = FIRST + night * DAY
-        factors = [0.9 if night >= nights - 2 and i < slow * len(names) else 1.0 for i in range(len(names))]
+    for night in range(first, first + nights):
+        began = zero + night * DAY
+        factors = [0.9 if night >= slow_from and i < slow * len(names) else 1.0 for i in range(len(names))]
         cases = [_ran(*place, noted, factor, rng, began) for place, factor in zip(names, factors, strict=True)]
         cases[0]['parity_session'] = session
         writing.store(writing.as_report({}, cases, began, began + 3600, cmdline='reframe -c checks/ -r'))
