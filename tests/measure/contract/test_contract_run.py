@@ -107,7 +107,7 @@ def test_a_wrong_answer_and_an_impossible_figure_fail_a_clause(machine, what, sa
 def test_a_disturbed_run_is_measured_again_and_not_judged(machine):
     machine.levels['p1'] = 101
     machine.broken['p1', 2] = {**DISTURBED, 'hpl': 1.0}
-    run(code=0)
+    assert 'run 2 of 5 on p1, again: disturbed' in run(code=0).stdout
     assert machine.ran == [('p1', 'p2', 'p3'), ('p1', 'p2', 'p3'), ('p1',), *[('p1', 'p2', 'p3')] * 3]
 
 
@@ -181,7 +181,8 @@ def test_runs_of_other_software_do_not_count(machine):
     for number in range(6, 30):
         for node in machine.levels:
             machine.broken[node, number] = {'hpl': 120.0, 'parity': {'software': {'provider': 'distro', 'identity': 'new'}}}
-    run(code=3)
+    said = run(code=3).stdout
+    assert 'again: runs of other software do not count' in said and 'disturbed' not in said, said
     run(code=0)
     assert re.search(r'met +speed +120.0 ', parity('contract', 'status', '--system', 'local').stdout)
 

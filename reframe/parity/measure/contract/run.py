@@ -155,17 +155,19 @@ def measure(survey: Survey, todo: Sequence[Step], by: str) -> None:
 
 def _round(survey: Survey, step: Step, wanted: int, by: str) -> None:
     """Give each node of a step so many runs that count. Disturbed ones are measured again."""
-    for attempt in range(_TRIES):
+    again = ''
+    for _ in range(_TRIES):
         nodes = _lacking(survey, step, wanted)
         if not nodes:
             return
-        again = ', again: disturbed' if attempt else ''
         where = several([node for node in nodes if node]) or step.clause.partition
         title = f'{step.clause.id}, run {wanted} of {step.target} on {where}{again}'
         console.say(f'parity: {title}')
         new = _session(survey, step, nodes, title, by)
         survey.runs[step.key] = [*survey.runs.get(step.key, ()), *new]
         step.left |= _given_up(step, nodes, new)
+        is_disturbed = any(one.run.disturbed for one in new)
+        again = ', again: disturbed' if is_disturbed else ', again: runs of other software do not count'
 
 
 def _given_up(step: Step, nodes: Sequence[str], new: Sequence[Measured]) -> set[tuple[str, str]]:
