@@ -233,6 +233,19 @@ def test_an_acknowledgement_covers_what_joins_its_incident_by_place_part_and_beg
 DAY = 86400.0
 
 
+def test_an_acknowledgement_of_a_young_level_covers_no_drop_of_the_settled_one(top):
+    """Acknowledged on its second night at 26 %, the level settles at 20 %. A drop to 45 % is less than twice the acknowledged one."""
+    now = datetime.datetime.now().timestamp()
+    written(top, {'incident': 7, 'value': 74.0, 'expected': 100.0})
+    incident = stored_incident(HPL)
+    settled = incident.faults[HPL].model_copy(update={'since': now - 2 * DAY, 'detected': now - DAY, 'measured': now + 9 * DAY, 'loss': 0.2})
+    incident = incident.model_copy(update={'faults': {HPL: settled}})
+    drop = tonight(7, begin=now - 2 * DAY, detected=now + 10 * DAY, level=55.0, value=55.0, usual=100.0, usual_low=97.0, better='higher')
+    same = drop.model_copy(update={'level': 79.9, 'value': 79.9})
+    known = [acks.applied([cell], 'local', TODAY, {7: OVER}, [incident])[0][0].acknowledged for cell in (drop, same)]
+    assert [*map(bool, known)] == [False, True]
+
+
 @pytest.mark.parametrize('level, detected, known', [(80.0, 20 * DAY, False), (89.5, 20 * DAY, True), (80.0, 9 * DAY, True)],
                          ids=['a further drop', 'the same level', 'no drop since it joined'])
 def test_an_acknowledgement_covers_no_further_drop_of_a_cell_that_joined(top, level, detected, known):

@@ -157,21 +157,22 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
 
     ``named``: those that name the cell. ``joined``: those of its incident. ``stored``: numbers of incidents."""
     reasons = [cell.reason]
+    incident = incidents.get(cell.incident)
+    fell = bool(incident) and _fell(cell, name, incident)
     for ack in named:
         if ack.incident in stored and cell.incident != ack.incident:
             reasons.append(f'acknowledged in incident {ack.incident} only ({ack})')
         elif ack.word not in (None, cell.verdict):
             reasons.append(f'acknowledged as {ack.word} only ({ack})')
-        elif _dropped(cell, ack, joined):
+        elif _dropped(cell, ack, joined, fell):
             reasons.append(f'worse than acknowledged: a drop was found since {ack.since} ({ack})')
         else:
             return _acknowledged(cell, ack)
     alike = [ack for ack in joined if ack.word in (None, cell.verdict)]
-    incident = incidents.get(cell.incident)
     if not named and alike and incident:
         cells = {ack.cell for ack in joined if ack.cell}
         covered = joining.covered(cell, name, incident, cells)
-        if covered and not _fell_after_joining(cell, name, incident):
+        if covered and not fell:
             return _acknowledged(cell, alike[0])
         if covered:
             reasons.append('worse than acknowledged: a drop was found after it joined '
@@ -179,8 +180,9 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     return cell.model_copy(update={'reason': '; '.join(dict.fromkeys(filter(None, reasons)))})
 
 
-def _fell_after_joining(cell: Cell, name: str, incident: Incident) -> bool:
-    """Return whether a further drop of a cell was found since it joined its incident; ``name``: of the cell."""
+def _fell(cell: Cell, name: str, incident: Incident) -> bool:
+    """Return whether a further drop of an acknowledged cell was found, as its incident knows its level of last
+    night; ``name``: of the cell."""
     for fault in incident.faults.values():
         if fault.cell == name and fault.word == cell.verdict and not fault.well:
             now = fault.model_copy(update={'detected': cell.detected, 'since': cell.begin or fault.since})
@@ -193,13 +195,18 @@ def _acknowledged(cell: Cell, ack: Ack) -> Cell:
     return cell.model_copy(update={'acknowledged': str(ack), 'reason': reason})
 
 
-def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack]) -> bool:
+def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack], fell: bool) -> bool:
     """Return whether a further drop of a cell was found since it was acknowledged. A level that is some nights old
-    is still settling: then it counts beside those of the whole incident."""
+    is still settling: then it counts beside those of the whole incident. ``fell``: below the level of last night,
+    which settled since."""
     if not cell.detected:
         return False
     day = datetime.date.fromtimestamp(cell.detected)
-    if day <= ack.since or not _worse(cell, [ack], True):
+    if day <= ack.since:
+        return False
+    if fell:
+        return True
+    if not _worse(cell, [ack], True):
         return False
     return day > ack.since + BEGAN_WITHIN or _worse(cell, joined, False)
 
