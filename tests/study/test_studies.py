@@ -932,6 +932,12 @@ def test_ratios_are_like_within_a_margin_that_their_intervals_show(apart, spread
     assert join.like(*rows, .05) == word and join.like(rows[0], None, .05) == ''
 
 
+def test_an_interval_that_reaches_0_tells_nothing_of_another():
+    """Lustre small_copy of 3 clients in print: [-0.01, 100.4]."""
+    rows = [types.SimpleNamespace(ratio=1.2, low=low, high=100.4, label='') for low in (1.1, -.01, 0.0)]
+    assert {join.like(*pair, .05) for pair in itertools.permutations(rows, 2)} == {'cannot tell'}
+
+
 def test_runs_that_depend_on_the_one_before_widen_an_interval():
     walk = [100.0, 101, 102, 101, 100, 99, 98, 97, 98, 99, 100, 101]
     cells = [figures.StudyCell('one', 'rate', {'side': side}, 's', 'higher', apart(of)) for side, of in (('a', walk), ('b', [v * 1.02 for v in sorted(walk, key=lambda v: hash((v, 'x')) % 7)]))]

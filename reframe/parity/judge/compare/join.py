@@ -338,7 +338,7 @@ def like(one: Row | None, other: Row | None, margin: float, several: int = 1) ->
     several rows are as wide as lets all hold at once with 95 %."""
     if not one or not other or one.ratio is None or other.ratio is None:
         return ''
-    if not (one.low and one.high and other.low and other.high) or other.label.startswith('disturbed'):
+    if other.label.startswith('disturbed') or any(row.low is None or row.low <= 0 for row in (one, other)):
         return 'cannot tell'
     halves = [math.log(row.high / row.low) / 2 for row in (one, other)]
     half = math.hypot(*halves) * interval.at_once(several)
