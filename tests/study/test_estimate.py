@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_a_spread_of_heavy_tails_is_covered():
     missed = 0
     for _ in range(200):
         above, below = (cell(name, 1 + .02 * rng.standard_t(3, 35)) for name in 'ab')
-        found = estimated(ratio(above, below)._replace(of='spread'))
+        found = estimated(replace(ratio(above, below), of='spread'))
         missed += not found.low <= 1 <= found.high
     assert missed / 200 <= .07
 

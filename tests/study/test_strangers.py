@@ -116,8 +116,9 @@ NESTED = ', '.join([f'"f{i}(x)": {f"f{i - 1}(x)" if i else "x"}' for i in range(
     ('', 'group_size(1, 1, a, a)', 12, 'groups are of lists of at most 2000 points'), ('', '(0-a)**0.5', 12, 'is no real number'),
     ('', 'lu_receives(1e30, 1e30, 67280421310721**2)', 12, 'each must be at most 1000000000'), ('', 'lu_receives(all, 1, 1)', 12, 'numbers.0.formula'),
     ('', 'a / (a - a)', 12, 'numbers.0.formula'), ('', 'sum(all / (all - all))', 12, 'numbers.0.formula'), ('', 'a * 1e308 * 1e308', 12, 'is not finite'),
-    ('', 'a + ' * 300 + 'a', 12, 'characters; must have at most 1000'), ('', '-' * 300 + 'a', 12, 'nests 302 deep'),
-    (DOUBLED, 'f59(a)', 10, 'steps, with the functions that it calls; must be at most 2000'), (NESTED, 'f59(a)', 10, 'deep, with the functions that it calls; must be at most 50'),
+    ('', 'a + ' * 300 + 'a', 12, 'characters; must have at most 1000'), ('', '-' * 300 + 'a', 12, 'nests deeper, with the functions that it calls: must be at most 50 deep'),
+    (DOUBLED, 'f59(a)', 12, 'nests deeper, with the functions that it calls: must be at most 50'), (DOUBLED, 'f20(a)', 12, 'takes more steps, with the functions that it calls: must be at most 2000'), (NESTED, 'f59(a)', 12, 'nests deeper'),
+    ('', 'a + 9**9**9**9', 12, 'has no value: Numerical result out of range'), ('', 'a + 1 / (2 - 2)', 12, 'numbers.0.formula'),
     ('"f(x)": x +', 'f(a)', 10, 'is no formula')])
 def test_a_formula_without_a_value_or_an_end_is_refused_with_file_and_line(stranger, functions, text, line, said):
     done = stranger('compare', WITH % (functions, text))

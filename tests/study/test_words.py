@@ -119,4 +119,4 @@ def test_the_page_counts_what_was_measured_before_what_could_be():
 
 def test_another_quantity_makes_an_experiment_part():
     for name, experiment in (('tessera', 'transforms'), ('liu2017', 'gpu_kinds'), ('murphy2007', 'transfer')):
-        assert published.read(name).experiments[experiment].extent[0] == 'in part'
+        assert published.read(name).experiments[experiment].extent == 'in part'

@@ -15,17 +15,25 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple
 
 from parity.base.groups import grouped
 from parity.study.published.model import Case, Study
 
 AS, OF, ONE = 'as.', 'of.', 'one'
-#: A case of a campaign: side, repeat, experiment, and the values of its axes.
-Key = tuple[str, ...]
 
 
-class Status(NamedTuple):
+@dataclass(frozen=True)
+class Key:
+    """A case of a campaign. ``point`` has the values of its axes."""
+
+    side: str
+    repeat: int
+    experiment: str
+    point: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Status:
     """The status of a run without a figure, and its reason; both are '' of a run with one."""
 
     word: str = ''
@@ -43,75 +51,122 @@ class Step:
     repeat: int
     cases: Sequence[Case]
 
+    def keys(self) -> list[Key]:
+        return [key(self.side, self.repeat, case) for case in self.cases]
+
 
 def key(side: str, repeat: int | str, case: Case) -> Key:
-    return side, str(repeat), case.experiment, *case.point.values()
+    return Key(side, int(repeat), case.experiment, tuple(case.point.values()))
 
 
 def digests(cases: Iterable[Case]) -> dict[str, str]:
     """Return a digest of each experiment: of its cases, as study.yaml states them."""
-    stated = {name: json.dumps([[c.check, c.point, c.parameters, c.variables, *([c.environ] if c.environ else [])]
-                                for c in of], sort_keys=True)
-              for name, of in grouped(cases, attrgetter('experiment')).items()}
-    return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in stated.items()}
+    found = {}
+    for name, alike in grouped(cases, attrgetter('experiment')).items():
+        stated = []
+        for case in alike:
+            environ = [case.environ] if case.environ else []
+            stated.append([case.check, case.point, case.parameters, case.variables, *environ])
+        text = json.dumps(stated, sort_keys=True)
+        found[name] = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return found
 
+
+# ---- the sessions, in their order
 
 def steps(study: Study, cases: Sequence[Case], quick: bool, done: Collection[Key] = ()) -> list[Step]:
     """Return the sessions that measure the cases, but for those that are done."""
-    found = []
     repeats = {name: experiment.taken(quick).repeats for name, experiment in study.experiments.items()}
-    for repeat in range(1, max((repeats[c.experiment] for c in cases), default=0) + 1):
+    most = max((repeats[case.experiment] for case in cases), default=0)
+    found = []
+    for repeat in range(1, most + 1):
         sides = list(study.axes[study.contrast].values)
-        turns = [[Step(side, repeat, group) for of in grouped(
-            (c for c in cases if study.side(c) == side and key(side, repeat, c) not in done
-             and repeat <= repeats[c.experiment]), attrgetter('environ')).values() for group in _sessions(of)]
-            for side in (sides if repeat % 2 else sides[::-1])]
-        found += [step for pair in itertools.zip_longest(*turns) for step in pair if step]
+        if repeat % 2 == 0:
+            sides.reverse()
+        turns = []
+        for side in sides:
+            left = [case for case in cases if study.side(case) == side and repeat <= repeats[case.experiment]
+                    and key(side, repeat, case) not in done]
+            turns.append([Step(side, repeat, session) for session in _sessions(left)])
+        for turn in itertools.zip_longest(*turns):
+            found += [step for step in turn if step]
     return found
 
 
 def _sessions(cases: Iterable[Case]) -> list[list[Case]]:
-    """Divide cases into those that one session can run: a check's plain variables have one value there, and -P
-    runs its selected cases with each combination of the swept ones."""
-    found: dict[tuple, dict[tuple, list[Case]]] = {}
-    for case in cases:
-        plain = tuple(sorted((k, v) for k, v in case.variables.items() if k not in case.swept))
-        swept = tuple((k, case.variables[k]) for k in sorted(case.swept))
-        found.setdefault((case.check, plain, *(k for k, _ in swept)), {}).setdefault(swept, []).append(case)
+    """Divide cases into those that one session can run: of one environment, and with one value of each plain
+    variable of a check. -P runs its selected cases with each combination of the swept ones."""
+    sessions = []
+    for alike in grouped(cases, attrgetter('environ')).values():
+        sessions += _of_one_environment(alike)
+    return sessions
+
+
+def _of_one_environment(cases: Iterable[Case]) -> list[list[Case]]:
+    """Put the parts of different checks into one session, those of one check into sessions of their own."""
     sessions: list[list[Case]] = []
     used: Counter[str] = Counter()
-    for (check, *_), swept in found.items():
-        alike = len({frozenset(tuple(c.parameters.items()) for c in of) for of in swept.values()}) == 1
-        whole = alike and len(swept) == math.prod(len(set(values)) for values in zip(*swept, strict=True))
-        for part in [sum(swept.values(), [])] if whole else swept.values():
-            sessions += [[]] if used[check] == len(sessions) else []
+    for alike in grouped(cases, _plain).values():
+        check = alike[0].check
+        for part in _parts(alike):
+            if used[check] == len(sessions):
+                sessions.append([])
             sessions[used[check]] += part
             used[check] += 1
     return sessions
 
 
+def _plain(case: Case) -> tuple:
+    """Return what all cases of a check have in common within a session."""
+    plain = sorted((name, value) for name, value in case.variables.items() if name not in case.swept)
+    return case.check, *plain, *sorted(case.swept)
+
+
+def _swept(case: Case) -> tuple[str, ...]:
+    return tuple(case.variables[name] for name in sorted(case.swept))
+
+
+def _parts(cases: Sequence[Case]) -> list[list[Case]]:
+    """Return the cases as one part where they are each combination of swept values; else one a combination."""
+    by_values = grouped(cases, _swept)
+    selections = {frozenset(tuple(case.parameters.items()) for case in alike) for alike in by_values.values()}
+    combinations = math.prod(len(set(values)) for values in zip(*by_values, strict=True))
+    if len(selections) == 1 and len(by_values) == combinations:
+        return [list(itertools.chain.from_iterable(by_values.values()))]
+    return list(by_values.values())
+
+
+# ---- the command line of a session
+
 def arguments(step: Step, files: Mapping[str, str], system: str, extras: Mapping[str, str],
               stated: Mapping[str, str]) -> list[str]:
     """Return ReFrame's arguments for a session on the partition of its cases. ``files``: of the checks;
     ``extras``: of all sessions of the campaign; ``stated``: `digests` of all cases of this side."""
-    selected, plain, swept = [], [], {}
+    first = step.cases[0]           # all have its partition and environment
+    info: dict[str, object] = {**extras, 'side': step.side, 'repeat': step.repeat}
+    plain: list[str] = []
+    swept: dict[str, dict[str, None]] = {}
     for case in step.cases:
-        # -P makes parameters after -n has selected: a selection does not name them
-        having = ''.join(f'(?=.*%{name}={_selecting(value)}(%|$))' for name, value in case.parameters.items())
-        selected.append(f'^{case.check}{having}(%|$)')
+        info[f'{OF}{case.experiment}'] = stated[case.experiment]
         for name, value in case.variables.items():
+            variable = f'{case.check}.{name}'
             if name in case.swept:
-                swept.setdefault(f'{case.check}.{name}', {})[value] = True
+                swept.setdefault(variable, {})[value] = None
             else:
-                plain.append(f'{case.check}.{name}={value}')
-    info = {**extras, 'side': step.side, 'repeat': step.repeat,
-            **{f'{OF}{case.experiment}': stated[case.experiment] for case in step.cases}}
-    environ, place = step.cases[0].environ, f'{system}:{step.cases[0].partition}'     # of all its cases
-    return [*_options('-c', (files[case.check] for case in step.cases)), '-r', '--system', place,
-            *(['-p', f'^{re.escape(environ)}$'] if environ else []),
-            '-n', '|'.join(dict.fromkeys(selected)), *_options('-S', plain),
-            *_options('-P', (f'{name}={",".join(values)}' for name, values in swept.items())),
-            '--session-extras', ','.join(f'{k}={v}' for k, v in info.items())]
+                plain.append(f'{variable}={value}')
+    words = [*_options('-c', [files[case.check] for case in step.cases]), '-r', '--system',
+             f'{system}:{first.partition}']
+    if first.environ:
+        words += ['-p', f'^{re.escape(first.environ)}$']
+    words += ['-n', '|'.join(dict.fromkeys(_selection(case) for case in step.cases)), *_options('-S', plain)]
+    words += _options('-P', [f'{name}={",".join(values)}' for name, values in swept.items()])
+    return [*words, '--session-extras', ','.join(f'{name}={value}' for name, value in info.items())]
+
+
+def _selection(case: Case) -> str:
+    """Return the pattern of a case for -n. -P makes parameters after -n has selected: it does not name them."""
+    having = [f'(?=.*%{name}={_selecting(value)}(%|$))' for name, value in case.parameters.items()]
+    return f'^{case.check}{"".join(having)}(%|$)'
 
 
 def _selecting(value: str) -> str:
@@ -120,4 +175,6 @@ def _selecting(value: str) -> str:
 
 
 def _options(option: str, values: Iterable[str]) -> list[str]:
-    return [word for value in dict.fromkeys(values) for word in (option, value)]
+    """Return the option before each value; one that is given twice stands once."""
+    pairs = [(option, value) for value in dict.fromkeys(values)]
+    return list(itertools.chain.from_iterable(pairs))

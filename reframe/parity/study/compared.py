@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,8 +19,9 @@ from parity.study.measured import Campaign
 from parity.study.published import figures, findings, refuse
 from parity.study.published import rows as published_rows
 from parity.study.published.derived import FitRow, NoValue, NumberRow
+from parity.study.published.figures import StudyCell, labelled, spelled
 from parity.study.published.findings import Analysis, Judged
-from parity.study.published.model import Study
+from parity.study.published.model import Experiment, Study
 
 #: Ratios in print and here that differ by no more are like.
 MARGIN = 0.05
@@ -32,28 +33,55 @@ class Compared:
 
     name: str
     study: Study
-    cells: list[figures.StudyCell]
+    cells: list[StudyCell]
     published: Comparison
     analysis: Analysis
     ran: Campaign | None = None
     measured: Comparison | None = None
 
+    @property
+    def here(self) -> list[StudyCell]:
+        """Return the cells that were measured."""
+        return self.ran.cells if self.ran else []
+
+    @property
+    def quick(self) -> bool:
+        return self.ran is not None and self.ran.quick
+
+    @property
+    def rows_here(self) -> list[Row]:
+        return self.measured.rows if self.measured else []
+
+    @property
+    def places(self) -> dict[str, bool]:
+        """Return where findings are judged: in print and, with a campaign, here."""
+        return {'in print': False, 'here': True} if self.ran else {'in print': False}
+
     def as_json(self) -> dict[str, Any]:
         """Return the comparison in print with fits, numbers and findings; `here`: rows measured."""
-        found = {**self.published.model_dump(exclude={'answer', 'expectations'}), **self.analysis.model_dump()}
+        answer = {**self.published.model_dump(exclude={'answer', 'expectations'}), **self.analysis.model_dump()}
         if self.ran and self.measured:
-            found['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
-                             'labels': self.ran.labels,
-                             **self.measured.model_dump(include={'rows', 'means', 'differs'})}
-        return found
+            answer['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
+                              'labels': self.ran.labels,
+                              **self.measured.model_dump(include={'rows', 'means', 'differs'})}
+        return answer
 
     @property
     def title(self) -> str:
         """Return the study's name and what ran: `jungels2012, quick on onebox: User-mode Linux`."""
+        return f'{self.name}, {self.what_ran}' if self.ran else f'{self.name}, as published'
+
+    @property
+    def what_ran(self) -> str:
         if not self.ran:
-            return f'{self.name}, as published'
-        what = '; '.join(self.ran.labels)
-        return f'{self.name}, {self.ran.mode} on {self.ran.system or NOTHING}' + (f': {what}' if what else '')
+            return ''
+        labels = '; '.join(self.ran.labels)
+        place = f'{self.ran.mode} on {self.ran.system or NOTHING}'
+        return f'{place}: {labels}' if labels else place
+
+    def words(self, here: bool) -> Counter[str]:
+        """Return how many findings have each word, in print or here."""
+        return Counter(judged(finding, here).word for finding in self.analysis.findings)
 
 
 def of_study(name: str, session: str = '') -> Compared:
@@ -70,102 +98,153 @@ def of_study(name: str, session: str = '') -> Compared:
     if not ran:
         return Compared(name, study, cells, published, _analysed(study, name, cells))
     figures.in_units_of_print(cells, ran.cells)
-    rows = {_row_of(study, cell) for cell in (*cells, *(cell for cell in ran.cells if cell.values))}
-    ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
-                 if _row_of(study, cell) in rows or cell.status != 'skipped']
+    ran.cells = _with_figures(study, cells, ran.cells)
     of_here = published_rows.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
-    calm = [replace(cell, values=[]) if cell.label.startswith('disturbed') else cell
-            for cell in ran.cells]
-    analysis = _analysed(study, name, cells, calm, ran)
-    return Compared(name, study, cells, published, analysis, ran, of_here)
+    return Compared(name, study, cells, published, _analysed(study, name, cells, ran), ran, of_here)
 
 
-def _analysed(study: Study, name: str, cells: Sequence[figures.StudyCell],
-              here: Sequence[figures.StudyCell] | None = None, ran: Campaign | None = None) -> Analysis:
+def _with_figures(study: Study, printed: Sequence[StudyCell], here: Sequence[StudyCell]) -> list[StudyCell]:
+    """Return what was measured: what a check leaves out on all sides is no figure, unless print has it."""
+    def row(cell: StudyCell) -> str:
+        return figures.named(cell.experiment, cell.metric, cell.without(study.contrast))
+
+    rows = {row(cell) for cell in printed} | {row(cell) for cell in here if cell.values}
+    return [cell for cell in here if row(cell) in rows or cell.status != 'skipped']
+
+
+def _analysed(study: Study, name: str, cells: Sequence[StudyCell], ran: Campaign | None = None) -> Analysis:
     """Judge the findings. UsageError with file and line for a formula without a value for the figures in print."""
     try:
-        return findings.analysed(study, cells, here, bool(ran and ran.mode == 'quick'), ran.one if ran else '')
+        if not ran:
+            return findings.analysed(study, cells)
+        calm = [replace(cell, values=[]) if cell.disturbed else cell for cell in ran.cells]
+        return findings.analysed(study, cells, calm, ran.quick, ran.one)
     except NoValue as err:
         refuse(name, [(err.keys, str(err))])
         raise
 
 
-def _row_of(study: Study, cell: figures.StudyCell) -> str:
-    return replace(cell, point={k: v for k, v in cell.point.items() if k != study.contrast}).name
+# ---- rows, in print and here
+
+@dataclass(frozen=True)
+class Pair:
+    """A row in print and the same one here, and whether both are alike. One of both is there."""
+
+    printed: Row | None
+    here: Row | None
+    like: str = ''
+
+    @property
+    def row(self) -> Row:
+        """Return the row here, or that in print where there is none."""
+        return self.here or self.printed
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for row in (self.printed, self.here) if row]
 
 
-def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
-    """Return each row in print and here, and whether both are alike.
+def pairs(of: Compared) -> list[Pair]:
+    """Return each row in print and here.
 
     Beside a cached figure in print stands a cached one only."""
-    ours = grouped(of.measured.rows if of.measured else (),
-                   lambda row: (row.benchmark, row.metric.partition(' (')[0]))
-    both: list[tuple[Row | None, Row | None]] = []
+    ours = grouped(of.rows_here, lambda row: (row.benchmark, row.metric.partition(' (')[0]))
+    both = []
     for row in of.published.rows:
         for other in ours.pop((row.benchmark, row.metric), [None]):
-            apart = other and row.label.startswith('cached') and other.n and not other.label.startswith('cached')
-            both += [(row, None), (None, other)] if apart else [(row, other)]
-    both += [(None, row) for rows in ours.values() for row in rows if of.study.candidate or row.n]
-    several = sum(bool(one and other and one.low and other.low) for one, other in both)
-    return [(one, other, join.like(one, other, MARGIN, several) if of.study.candidate else '')
-            for one, other in both]
+            if other and other.n and _cached(row) and not _cached(other):
+                both += [Pair(row, None), Pair(None, other)]
+            else:
+                both.append(Pair(row, other))
+    for row in itertools.chain.from_iterable(ours.values()):
+        if of.study.candidate or row.n:
+            both.append(Pair(None, row))
+    if not of.study.candidate:
+        return both
+    several = sum(len([row for row in pair.rows if row.low]) == 2 for pair in both)
+    return [replace(pair, like=join.like(pair.printed, pair.here, MARGIN, several)) for pair in both]
+
+
+def _cached(row: Row) -> bool:
+    return row.label.startswith('cached')
 
 
 # ---- as text, for the terminal and the page
 
-class Texts(NamedTuple):
-    """A row of the comparison, ``both`` in print and here: its figures as texts. ``cells`` are of both."""
+@dataclass(frozen=True)
+class Texts:
+    """A row of the comparison: its figures as texts. ``cells`` are of both, in print and here."""
 
     name: str
-    both: tuple[Row | None, Row | None]
-    cells: list[figures.StudyCell]
+    cells: list[StudyCell]
     published: list[str]
     here: list[str]
-    like: str
-    reason: str
+    pair: Pair = Pair(None, None)
+    reason: str = ''
+
+    @property
+    def like(self) -> str:
+        return self.pair.like
 
 
 def rows(of: Compared) -> Iterator[Texts]:
     """Yield the rows of a comparison."""
-    study, texts = of.study, _sides if of.study.candidate else _figure
-    cells = grouped((*of.cells, *(of.ran.cells if of.ran else ())), lambda c: figures.labelled(
-        study.experiments[c.experiment], c.experiment, c.metric, c.point, study))
-    printed = {(*row, c.point.get(study.contrast) == study.candidate): c.text
-               for row, mine in cells.items() for c in mine if c.values and c.text}
-    for one, other, like in pairs(of):
-        row = (other if of.ran else one) or other or one
-        stated = [printed.get((row.benchmark, row.metric, side), '') for side in (False, True)]
-        unit = ''.join(stated) and next(filter(None, stated)).partition(' ')[2]
-        name = f'{(other or one).benchmark}: {(other or one).metric}'
-        mine = [c for r in filter(None, (one, other)) for c in cells[r.benchmark, r.metric]]
-        yield Texts(name, (one, other), mine, texts(one, unit, stated), texts(other, unit), like, row.reason)
+    cells = grouped([*of.cells, *of.here], lambda cell: labelled(of.study, cell))
+    texts = _sides if of.study.candidate else _figure
+    for pair in pairs(of):
+        row = pair.row
+        mine = [cell for row in pair.rows for cell in cells[row.benchmark, row.metric]]
+        printed = _printed(of.study, cells[row.benchmark, row.metric])
+        stated = [text for text in printed if text]
+        unit = stated[0].partition(' ')[2] if stated else ''
+        yield Texts(f'{row.benchmark}: {row.metric}', mine, texts(pair.printed, unit, printed),
+                    texts(pair.here, unit), pair, row.reason)
+
+
+def _printed(study: Study, cells: Sequence[StudyCell]) -> list[str]:
+    """Return how baseline and candidate stand in print; '' of several runs."""
+    texts = ['', '']
+    for cell in cells:
+        if cell.values and cell.text:
+            texts[cell.point.get(study.contrast) == study.candidate] = cell.text
+    return texts
 
 
 def caption(of: Compared) -> str:
     """Return what the figures of the table are."""
+    text = 'several runs: their geometric mean; printed once: as printed'
     to_make = figures.to_make(of.study, of.name)
-    several = sum(row.low is not None for of_one in (of.published, of.measured) if of_one for row in of_one.rows)
-    misses = f': of {several} about {round(several / 20)} may miss' if round(several / 20) else ''
-    return (f'no figures in print: {to_make}; ' if to_make else '') + \
-        'several runs: their geometric mean; printed once: as printed' + (
-            f'; [95 % interval], each by itself{misses}' if several else '')
+    if to_make:
+        text = f'no figures in print: {to_make}; {text}'
+    several = sum(row.low is not None for row in [*of.published.rows, *of.rows_here])
+    missing = round(several / 20)
+    if several:
+        text += '; [95 % interval], each by itself'
+    if missing:
+        text += f': of {several} about {missing} may miss'
+    return text
 
 
 def _sides(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> list[str]:
     """Return baseline, candidate, and ratio with its interval."""
     if not row:
         return [NOTHING] * 3
-    one, two = (text or _text(value, row.unit, unit)
-                for value, text in zip((row.baseline, row.candidate), printed, strict=True))
-    return [one, two, number(row.ratio) + _interval(row) + _label(row)]
+    baseline = printed[0] or _text(row.baseline, row.unit, unit)
+    candidate = printed[1] or _text(row.candidate, row.unit, unit)
+    return [baseline, candidate, number(row.ratio) + _interval(row) + _label(row)]
 
 
 def _figure(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> list[str]:
     """Return the figure of a study of one side, with its interval and what it can be used for."""
-    if not row or (row.baseline is None and row.ratio is None):
-        return [row.reason if row and row.kind is Kind.FLAGGED else NOTHING]
-    figure = [] if row.baseline is None else [printed[0] or _text(row.baseline, row.unit, unit)]
-    figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
+    if not row:
+        return [NOTHING]
+    figure = []
+    if row.baseline is not None:
+        figure.append(printed[0] or _text(row.baseline, row.unit, unit))
+    if row.ratio is not None:
+        figure.append(f'{number(row.ratio)} of the first')
+    if not figure:
+        return [row.reason if row.kind is Kind.FLAGGED else NOTHING]
     return [', '.join(figure) + _interval(row) + _label(row)]
 
 
@@ -174,7 +253,9 @@ def _text(value: float | None, unit: str, wanted: str) -> str:
     if value is None:
         return NOTHING
     factor = units.factor(unit, wanted) if wanted else None
-    return f'{number(value * (factor or 1))} {wanted if factor else unit}'.strip()
+    if factor:
+        value, unit = value * factor, wanted
+    return f'{number(value)} {unit}'.strip()
 
 
 def _label(row: Row) -> str:
@@ -186,57 +267,87 @@ def _interval(row: Row | NumberRow | FitRow) -> str:
     return '' if row.low is None else f' [{number(row.low)}, {number(row.high)}]'
 
 
-def tables(of: Compared) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the fits and the numbers, each with its heading."""
+def tables(of: Compared) -> dict[str, list[list[str]]]:
+    """Return the fits and the numbers, each by its heading."""
     where = {'published': '', 'here': ' here'}
-    yield 'fits', [[f'{fit.name}{where[fit.of]}', law(fit), fit.reason] for fit in of.analysis.fits]
-    yield 'numbers', [[f'{n.name}{where[n.of]}', f'{number(n.value)}{_interval(n)} {n.unit}'.strip(),
-                       n.text and f'in print {n.text}', n.note]
-                      for n in of.analysis.numbers]
+    fits = [[f'{fit.name}{where[fit.of]}', law(fit), fit.reason] for fit in of.analysis.fits]
+    numbers = []
+    for row in of.analysis.numbers:
+        value = f'{number(row.value)}{_interval(row)} {row.unit}'.strip()
+        printed = f'in print {row.text}' if row.text else ''
+        numbers.append([f'{row.name}{where[row.of]}', value, printed, row.note])
+    return {'fits': fits, 'numbers': numbers}
 
 
 def law(fit: FitRow) -> str:
     """Return a fitted law as text; along which axis it is, where there is none."""
     if fit.a is None:
         return f'by {fit.along}'
+    if fit.law == 'inverse':
+        text = f'{number(fit.a) if fit.points else format(fit.a, ".10g")} / {fit.along}'
+    else:
+        text = f'{number(fit.a)} {fit.along}^{number(fit.b)}'
     r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
-    text = f'{number(fit.a) if fit.points else format(fit.a, ".10g")} / {fit.along}' if fit.law == 'inverse' else \
-        f'{number(fit.a)} {fit.along}^{number(fit.b)}'
     return f'{text}{_interval(fit)}{r2}, {counted(fit.points, "point")}'
 
 
-def judged(finding: Judged, here: bool = False) -> tuple[str, str]:
-    """Return a finding's word, in print or here, and the figures that it rests on beside its bounds."""
-    word, why = (finding.here, finding.why_here) if here else (finding.published, finding.why_published)
-    if here and word in ('not testable', ''):
+class Judgement(NamedTuple):
+    """A finding's word, and the figures that it rests on beside its bounds."""
+
+    word: str
+    why: str
+
+
+def judged(finding: Judged, here: bool = False) -> Judgement:
+    """Return the judgement of a finding, in print or here."""
+    needs = f'needs {finding.needs}'
+    if not here:
+        return Judgement(finding.published, ', '.join(filter(None, (finding.why_published, needs))))
+    word: str = finding.here
+    if word in ('not testable', ''):
         word = 'not testable here'
-    elif here and finding.one:
+    elif finding.one:
         word = f'{word} ({finding.one})'
-    return word, ', '.join(filter(None, (why, f'needs {finding.needs}')))
+    return Judgement(word, ', '.join(filter(None, (finding.why_here, needs))))
 
 
-def experiments(study: Study, here: Sequence[figures.StudyCell] | None = None) -> tuple[str, list[list[str]]]:
-    """Return how many printed experiments study.yaml has whole, in part and not, and a row for each, with what it
-    lacks. ``here``: the cells of a campaign; how many experiments have figures comes first."""
-    rows, measured_here = [], 0
-    for key, of in study.experiments.items():
-        each = [[f'%{axis}={value}' for value in (study.axes[axis].values if values == 'all' else values)]
-                for axis, values in of.printed_by.items()]
-        extent, lacks = of.extent
-        for point in itertools.product(*each) if of.where != 'not printed' else ():
-            rows.append([' '.join([key, *point]), extent, '; '.join(lacks) or of.here])
+# ---- how much of print is here
+
+class Extents(NamedTuple):
+    """The printed experiments: a summary, and of each its name, its extent here and why."""
+
+    summary: str
+    rows: list[list[str]]
+
+
+def experiments(study: Study, here: Sequence[StudyCell] | None = None) -> Extents:
+    """Return which printed experiments study.yaml has whole, in part and not, with what each lacks.
+
+    ``here``: the cells of a campaign; how many experiments have figures comes first."""
+    extents, measured_here = [], 0
+    for key, experiment in study.experiments.items():
+        why = '; '.join(experiment.lacking) or experiment.here
+        for point in _in_print(study, experiment):
+            extents.append([spelled(key, point), experiment.extent, why])
             measured_here += any(_is_of(cell, key, point) for cell in here or ())
-    counts = Counter(extent for _, extent, _ in rows)
-    before = ''
+    counts, total = Counter(extent for _, extent, _ in extents), len(extents)
+    summary = f'{counts["whole"]} of {total} whole, {counts["in part"]} in part, {counts["missing"]} missing'
     if here is not None:
-        before = f'measured here {measured_here} of {len(rows)}; a system that has all can run '
-    return (f'{before}{counts["whole"]} of {len(rows)} whole, {counts["in part"]} in part, '
-            f'{counts["missing"]} missing'), rows
+        summary = f'measured here {measured_here} of {total}; a system that has all can run {summary}'
+    return Extents(summary, extents)
 
 
-def _is_of(cell: figures.StudyCell, experiment: str, point: Sequence[str]) -> bool:
+def _in_print(study: Study, experiment: Experiment) -> Iterator[dict[str, str]]:
+    """Yield the points of an experiment that print has apart."""
+    if experiment.where == 'not printed':
+        return
+    values = [study.stated(axis, stated) for axis, stated in experiment.printed_by.items()]
+    for point in itertools.product(*values):
+        yield dict(zip(experiment.printed_by, point, strict=True))
+
+
+def _is_of(cell: StudyCell, experiment: str, point: Mapping[str, str]) -> bool:
     """Return whether a cell has figures of this printed experiment."""
     if cell.experiment != experiment or not cell.values:
         return False
-    stated = dict(text.removeprefix('%').split('=', 1) for text in point)
-    return all(cell.point.get(axis, value) == value for axis, value in stated.items())
+    return all(cell.point.get(axis, value) == value for axis, value in point.items())

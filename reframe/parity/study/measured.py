@@ -67,6 +67,10 @@ class Campaign:
     machine: dict[str, str] = field(default_factory=dict)   # processor, memory, network, ...
     one: str = ''                   # 'one device' or 'one host', where both sides are on it
 
+    @property
+    def quick(self) -> bool:
+        return self.mode == 'quick'
+
 
 def of_session(study: Study, name: str, word: str) -> Campaign:
     """Return what the session ``word`` (a uuid's beginning, or `last`) and the others of its campaign measured.

@@ -7,9 +7,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from parity.base import csvfile, files, paths
 from parity.base.figures import amount
@@ -21,6 +20,7 @@ from parity.study import compared, tables
 from parity.study.compared import Compared
 from parity.study.published import derived, estimate
 from parity.study.published import rows as published_rows
+from parity.study.published.derived import FitRow
 from parity.study.published.figures import FIGURE, StudyCell
 from parity.study.published.findings import Judged
 
@@ -38,28 +38,29 @@ _ACROSS = 6
 
 def write(of: Compared) -> list[Path]:
     """Write the files of a study, and return them."""
-    file = _folder() / f'{of.name}.html'
-    contents = {file: page(of), file.with_suffix('.csv'): _rows(of),
-                file.with_name(f'{of.name}-findings.csv'): _findings(of),
-                file.with_suffix('.json'): json.dumps(of.as_json(), indent=1) + '\n'}
-    files.write_all({path: content.encode() for path, content in contents.items()})
-    return list(contents)
+    contents = {
+        f'{of.name}.html': page(of), f'{of.name}.csv': _rows(of), f'{of.name}-findings.csv': _findings(of),
+        f'{of.name}.json': json.dumps(of.as_json(), indent=1) + '\n'}
+    encoded = {_folder() / name: content.encode() for name, content in contents.items()}
+    files.write_all(encoded)
+    return list(encoded)
 
 
 def write_index(studies: Sequence[Compared]) -> Path:
     """Write the index of these studies, and return it: what ran of each, and how many findings have each word."""
-    def counted(words: Sequence[str]) -> str:
-        order = dict.fromkeys(('holds', 'does not hold', *words))
-        return ', '.join(f'{word} {words.count(word)}' for word in order if word in words)
-
-    lines = [(of.name, of.study.title, of.title.partition(', ')[2],
-              counted([f.published for f in of.analysis.findings]),
-              counted([compared.judged(f, here=True)[0] for f in of.analysis.findings]) if of.ran
-              else 'nothing measured')
-             for of in studies]
+    lines = []
+    for of in studies:
+        here = _counted(of.words(here=True)) if of.ran else 'nothing measured'
+        printed = _counted(of.words(here=False))
+        lines.append((of.name, of.study.title, of.what_ran or 'as published', printed, here))
     file = _folder() / 'index.html'
     files.write_all({file: template('studies.html.j2', _HERE).render(lines=lines).encode()})
     return file
+
+
+def _counted(words: Counter[str]) -> str:
+    order = dict.fromkeys(('holds', 'does not hold', *words))
+    return ', '.join(f'{word} {words[word]}' for word in order if words[word])
 
 
 def _folder() -> Path:
@@ -68,145 +69,220 @@ def _folder() -> Path:
 
 def page(of: Compared) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    counts, experiments = compared.experiments(of.study, of.ran.cells if of.ran else None)
-    rest = [*((heading.capitalize(), rows) for heading, rows in compared.tables(of)),
-            ('What else differs between the sides', [(c.what, c.why) for c in of.study.confounders]),
-            ('Repairs', [(text,) for text in of.study.repairs]),
-            ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    shown = tables.of_study(of)
-    plots = {key: list(_plots(of, key)) for key in of.study.experiments}
+    study = of.study
+    extents = compared.experiments(study, of.here if of.ran else None)
+    plots = {key: list(_plots(of, key)) for key in study.experiments}
     return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(
-        c=of, title=of.title, across=_ACROSS, counts=counts, experiments=experiments, tables=shown, rest=rest,
-        plots=plots, lead=_lead(of, plots), words=list(_words(of)), again=_again(of), cut=_cut(of),
-        machines=list(_machines(of)),
-        version=paths.version(), today=f'{datetime.date.today()}')
+        c=of, title=of.title, across=_ACROSS, counts=extents.summary, experiments=extents.rows,
+        tables=tables.of_study(of), rest=_rest(of), plots=plots, lead=_lead(of, plots), words=list(_words(of)),
+        again=_again(of), cut=_cut(of), machines=list(_machines(of)), version=paths.version(),
+        today=f'{datetime.date.today()}')
+
+
+def _rest(of: Compared) -> list[tuple[str, Sequence[Sequence[str]]]]:
+    """Return the tables at the end of the page, each with its heading."""
+    rest = [(heading.capitalize(), rows) for heading, rows in compared.tables(of).items()]
+    confounders = [(entry.what, entry.why) for entry in of.study.confounders]
+    dropped = [(entry.what, entry.why) for entry in of.study.dropped]
+    return [*rest, ('What else differs between the sides', confounders),
+            ('Repairs', [(text,) for text in of.study.repairs]), ('Left out', dropped)]
 
 
 def _lead(of: Compared, plots: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
     """Return the picture of the head: the first one of what was measured, else the first one in print."""
-    measured = {cell.experiment for cell in of.ran.cells if cell.values} if of.ran else set()
-    order = sorted(plots, key=lambda key: key not in measured)
-    return next(([*plots[key][:1]] for key in order if plots[key]), [])
+    measured = {cell.experiment for cell in of.here if cell.values}
+    drawn = [key for key in plots if plots[key]]
+    drawn.sort(key=lambda key: key not in measured)
+    return list(plots[drawn[0]][:1]) if drawn else []
 
 
 def _words(of: Compared) -> Iterator[tuple[str, str]]:
     """Yield how many findings have each word, in print and here."""
-    for place, here in (('in print', False), *([('here', True)] if of.ran else [])):
-        counts = Counter(compared.judged(finding, here)[0] for finding in of.analysis.findings)
+    for place, here in of.places.items():
+        counts = [f'{count} {word}' for word, count in of.words(here).items()]
         if counts:
-            yield place, ', '.join(f'{count} {word}' for word, count in counts.items())
+            yield place, ', '.join(counts)
 
 
 def _again(of: Compared) -> str:
     """Return the command that measures it again."""
     if not of.ran:
         return f'parity study run {of.name} --system NAME'
-    quick = ' --quick' if of.ran.mode == 'quick' else ''
+    quick = ' --quick' if of.quick else ''
     return f'parity study run {of.name} --system {of.ran.system}{quick} --again'
 
 
 def _cut(of: Compared) -> list[str]:
     """Return what --quick cut of each experiment, where it was taken."""
-    if not of.ran or of.ran.mode != 'quick':
+    if not of.quick:
         return []
-    lines = []
-    for key, experiment in of.study.experiments.items():
-        if experiment.check:
-            lines.append(f'{key}: {experiment.cut}' if experiment.quick else f'{key}: left out')
-    return lines
+    checked = {key: experiment for key, experiment in of.study.experiments.items() if experiment.check}
+    return [f'{key}: {experiment.cut if experiment.quick else "left out"}' for key, experiment in checked.items()]
 
 
 def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
     """Yield what is known of print's machine and of the measured one, side by side."""
-    printed, here = of.study.machine, of.ran.machine if of.ran else {}
-    for key in dict.fromkeys((*_MACHINE, *printed, *here)):
-        yield key, printed.get(key, 'not printed' if key in _MACHINE else ''), here.get(key, '')
+    printed = {**dict.fromkeys(_MACHINE, 'not printed'), **of.study.machine}
+    here = of.ran.machine if of.ran else {}
+    for key in dict.fromkeys([*printed, *here]):
+        yield key, printed.get(key, ''), here.get(key, '')
 
 
 # ---- plots
 
 def _plots(of: Compared, key: str) -> Iterator[Drawing]:
     """Yield the plots of an experiment: each metric along its numbers, with a line for each side or value."""
-    found: dict[tuple, list[StudyCell]] = {}
-    firsts = published_rows.tables(of.cells)
-    for cells in (of.cells, of.ran.cells if of.ran else []):
-        mine = [c for c in cells if c.experiment == key and c.values and c.better and not (
-            c.metric.endswith('_sd') or c.label.startswith('disturbed'))]
-        for row, alike in grouped(mine, lambda c: (c.metric, c.unit, c.label.startswith('cached'))).items():
-            first = next((c.mean for c in alike if c.point == firsts.get((key, c.metric))), 0.0)
-            found.setdefault(row, []).extend(replace(c, unit='of the first', values=[
-                replace(v, value=v.value / first) for v in c.values]) if first else c for c in alike)
-    for cells in found.values():
-        count = {axis: len({c.point.get(axis) for c in cells}) for axis in tables.varying(of, cells)}
-        along = max(count, default='', key=lambda axis: (
-            axis != FIGURE, axis != of.study.contrast, bool(_numbers(cells, axis)), count[axis]))
-        lines = {axis: n for axis, n in count.items() if axis != along and n <= _MOST_LINES}
-        named = of.study.contrast if of.study.contrast in lines else max(lines, key=lines.get, default='')
-        for point, alike in derived.by_point(cells, [along, named]).items() if along else ():
-            title = ' '.join([key, *(f'{axis} {value}' for axis, value in point if axis in count)])
-            if drawn := _plot(of, along, named, title, alike):
+    for cells in _drawable(of, key):
+        varying = tables.varying(of, cells)
+        along = _along(of, cells, varying)
+        if not along:
+            continue
+        named = _named(of, cells, [axis for axis in varying if axis != along])
+        for point, alike in derived.by_point(cells, [along, named]).items():
+            title = ' '.join([key, *(f'{axis} {value}' for axis, value in point if axis in varying)])
+            drawn = _Places(of, along, named, alike).drawn(title)
+            if drawn:
                 yield drawn
+
+
+def _drawable(of: Compared, key: str) -> list[list[StudyCell]]:
+    """Return the figures of an experiment that one plot can have: of one metric, unit and label."""
+    firsts = published_rows.tables(of.cells)
+    found: list[StudyCell] = []
+    for source in (of.cells, of.here):
+        first = published_rows.first(source, firsts)
+        for cell in source:
+            deviation = cell.metric.endswith('_sd')
+            if cell.experiment == key and cell.values and cell.better and not (deviation or cell.disturbed):
+                found.append(_divided(cell, first.get((key, cell.metric))))
+    return list(grouped(found, lambda cell: (cell.metric, cell.unit, cell.cached)).values())
+
+
+def _divided(cell: StudyCell, first: StudyCell | None) -> StudyCell:
+    """Return a figure that no table shows by itself as its ratio to the first one."""
+    if not first or not first.values or not first.mean:
+        return cell
+    runs = [replace(run, value=run.value / first.mean) for run in cell.values]
+    return replace(cell, unit='of the first', values=runs)
+
+
+def _along(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str:
+    """Return the axis that a plot goes along: rather one of numbers, and of many values; '' for none."""
+    def rank(axis: str) -> tuple:
+        return axis != FIGURE, axis != of.study.contrast, bool(_numbers(cells, axis)), _count(cells, axis)
+
+    return max(axes, key=rank, default='')
+
+
+def _named(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str:
+    """Return the axis whose values name the lines: that of the sides, or one of many values; '' for none."""
+    few = [axis for axis in axes if _count(cells, axis) <= _MOST_LINES]
+    if of.study.contrast in few:
+        return of.study.contrast
+    return max(few, key=lambda axis: _count(cells, axis), default='')
+
+
+def _count(cells: Sequence[StudyCell], axis: str) -> int:
+    return len({cell.point.get(axis) for cell in cells})
 
 
 def _numbers(cells: Sequence[StudyCell], axis: str) -> dict[str, float]:
     """Return the values of an axis as numbers; nothing where one is none."""
-    found = {c.point.get(axis, ''): amount(c.point.get(axis, '')) for c in cells}
-    return {value: of[0] for value, of in found.items() if of} if all(found.values()) else {}
+    numbers = {}
+    for cell in cells:
+        value = cell.point.get(axis, '')
+        size = amount(value)
+        if not size:
+            return {}
+        numbers[value] = size[0]
+    return numbers
 
 
-def _plot(of: Compared, along: str, named: str, title: str, cells: Sequence[StudyCell]) -> Drawing | None:
-    """Return the plot of these figures; None where they are at one place."""
-    def values(axis: str) -> list[str]:
-        there = dict.fromkeys(c.point.get(axis, '') for c in cells)
-        return [value for value in getattr(of.study.axes.get(axis), 'values', there) if value in there]
+@dataclass(frozen=True)
+class _Places:
+    """Figures of one plot ``along`` an axis, with a line for each value of the axis ``named``."""
 
-    places, numbers, one = values(along), _numbers(cells, along), cells[0]
-    if len(places) < 2:
+    of: Compared
+    along: str
+    named: str
+    cells: Sequence[StudyCell]
+
+    def drawn(self, title: str) -> Drawing | None:
+        """Return the plot of these figures; None where they are at one place."""
+        places = self._values(self.along)
+        if len(places) < 2:
+            return None
+        numbers, first = _numbers(self.cells, self.along), self.cells[0]
+        size = amount(places[0]) if numbers else None
+        plot = Plot('', title, self.along, size[1] if size else '',
+                    f'{first.metric} (cached)' if first.cached else first.metric, first.unit, first.better,
+                    () if numbers else tuple(places))
+        at = numbers or {value: float(number) for number, value in enumerate(places)}
+        lines = grouped(self.cells, lambda cell: (self._name(cell), bool(cell.line)))
+        order = [*self._values(self.named), 'in print', 'here']
+        names = sorted(lines, key=lambda line: order.index(line[0]))
+        return drawings.draw(plot, [self._line(*line, lines[line], at) for line in names])
+
+    def _values(self, axis: str) -> list[str]:
+        """Return the values of an axis that these figures have, in the order of print."""
+        there = dict.fromkeys(cell.point.get(axis, '') for cell in self.cells)
+        stated = self.of.study.axes[axis].values if axis in self.of.study.axes else there
+        return [value for value in stated if value in there]
+
+    def _name(self, cell: StudyCell) -> str:
+        return cell.point.get(self.named) or ('in print' if cell.line else 'here')
+
+    def _line(self, name: str, printed: bool, cells: Sequence[StudyCell], at: Mapping[str, float]) -> PlotLine:
+        means, limits, runs = {}, {}, {}
+        for cell in cells:
+            place = at[cell.point.get(self.along, '')]
+            means[place] = cell.mean
+            interval = _limits(cell)
+            if interval:
+                limits[place] = interval
+            if len(cell.values) > 1:
+                runs[place] = [run.value for run in cell.values]
+        return PlotLine(name, means, printed, limits, self._curve(cells), runs)
+
+    def _curve(self, cells: Sequence[StudyCell]) -> Callable[[float], float] | None:
+        """Return the law that study.yaml fits to these figures; None without one."""
+        for fit in self.of.study.fits:
+            if fit.along == self.along and derived.chosen(cells, self.of.study.series(fit.series)):
+                return _curve(derived.fitted(self.of.study, 'here', '', fit.law, cells, self.along))
         return None
-    size = amount(places[0]) if numbers else None
-    metric = one.metric + ' (cached)' * one.label.startswith('cached')
-    plot = Plot('', title, along, size[1] if size else '', metric, one.unit, one.better,
-                () if numbers else tuple(places))
-    at = numbers or {value: float(i) for i, value in enumerate(places)}
-    lines = grouped(cells, lambda c: (c.point.get(named) or ('in print' if c.line else 'here'), bool(c.line)))
-    order = [*values(named), 'in print', 'here']
-    return drawings.draw(plot, [_line(of, along, at, name, printed, lines[name, printed])
-                                for name, printed in sorted(lines, key=lambda line: order.index(line[0]))])
 
 
-def _line(of: Compared, along: str, at: dict[str, float], name: str, printed: bool,
-          cells: list[StudyCell]) -> PlotLine:
-    def placed(value: Callable[[StudyCell], Any]) -> dict[float, Any]:
-        return {at[c.point.get(along, '')]: found for c in cells if (found := value(c))}
-
-    law = next((fit.law for fit in of.study.fits if fit.along == along and derived.chosen(
-        cells, of.study.series(fit.series))), '')
-    row = derived.fitted(of.study, 'here', '', law, cells, along) if law else None
-    return PlotLine(name, placed(lambda c: c.mean), printed, placed(_limits),
-                (lambda x: row.a * x ** row.b if x > 0 else 0.0) if row and row.a and row.b else None,
-                placed(lambda c: c.values[1:] and [v.value for v in c.values]))
+def _curve(fit: FitRow) -> Callable[[float], float] | None:
+    if not fit.a or not fit.b:
+        return None
+    return lambda x: fit.a * x ** fit.b if x > 0 else 0.0
 
 
 def _limits(cell: StudyCell) -> tuple[float, float] | None:
     """Return the interval of several runs, or that of a printed standard deviation."""
     low, high = estimate.mean_limits(cell)
-    if low is None or high is None:
-        factor = math.exp(1.96 * cell.deviation)
-        return (cell.mean / factor, cell.mean * factor) if cell.deviation else None
-    return low, high
+    if low is not None and high is not None:
+        return low, high
+    if not cell.deviation:
+        return None
+    factor = math.exp(1.96 * cell.deviation)
+    return cell.mean / factor, cell.mean * factor
 
 
 # ---- files beside the page
 
 def _findings(of: Compared) -> str:
     """Return the findings as CSV."""
-    return csvfile.written([*Judged.model_fields], (list(finding.model_dump().values())
-                                                    for finding in of.analysis.findings))
+    rows = [list(finding.model_dump().values()) for finding in of.analysis.findings]
+    return csvfile.written([*Judged.model_fields], rows)
 
 
 def _rows(of: Compared) -> str:
     """Return the rows in print and here as CSV."""
-    rows = ({**row.model_dump(), 'of': source, 'like': texts.like, 'where': tables.where(texts.cells)}
-            for texts in compared.rows(of)
-            for row, source in zip(texts.both, ('published', 'here'), strict=True) if row)
-    return csvfile.written(_COLUMNS, ([row[name] for name in _COLUMNS] for row in rows))
+    rows = []
+    for texts in compared.rows(of):
+        for source, row in (('published', texts.pair.printed), ('here', texts.pair.here)):
+            if row:
+                fields = {**row.model_dump(), 'of': source, 'like': texts.like, 'where': tables.where(texts.cells)}
+                rows.append([fields[column] for column in _COLUMNS])
+    return csvfile.written(_COLUMNS, rows)

@@ -5,111 +5,203 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
-from operator import itemgetter
 from typing import NamedTuple
 
-from parity.base.figures import NOTHING, number
+from parity.base.figures import NOTHING
 from parity.base.groups import grouped
-from parity.base.text import brief
+from parity.base.text import brief, columns
 from parity.study import compared
 from parity.study.compared import Compared, Texts
-from parity.study.published.figures import FIGURE, StudyCell
+from parity.study.published.figures import FIGURE, StudyCell, spelled
 
 #: Values of an axis that become columns of a table, at most.
 _MOST_COLUMNS = 16
+#: Behind a figure: why it is flagged, or its label in brackets.
+_LABEL = re.compile(r'(, flagged .*| \([^()]*\))?$')
+
+
+class TableRow(NamedTuple):
+    """A row of a table: its name, a note such as its place in print, and the texts of each column."""
+
+    name: str
+    note: str
+    figures: list[list[str]]
 
 
 class Table(NamedTuple):
-    """The figures of an experiment. A row has its name, its place in print, and texts of each column."""
+    """The figures of an experiment."""
 
     head: list[str]
-    rows: list[tuple[str, str, list[list[str]]]]
+    rows: list[TableRow]
     notes: list[str]
+
+    def lines(self) -> list[str]:
+        """Return the table as lines of text."""
+        rows = [['', *self.head]]
+        for row in self.rows:
+            rows.append([row.name, *(' | '.join(texts) for texts in row.figures)])
+        return columns(rows, range(1, len(self.head) + 1))
 
 
 def of_study(of: Compared) -> dict[str, Table]:
     """Return the table of each experiment that has figures."""
-    sides = grouped(compared.rows(of), lambda row: row.cells[0].experiment)
-    return {key: _table(of, rows, bool(of.study.candidate and key in sides)) for key in of.study.experiments
-            if (rows := sides.get(key) or list(_uncompared(of, key)))}
+    of_sides = grouped(compared.rows(of), lambda row: row.cells[0].experiment)
+    tables = {}
+    for key in of.study.experiments:
+        rows = of_sides.get(key) or list(_uncompared(of, key))
+        if rows:
+            tables[key] = _Experiment(of, rows, bool(of.study.candidate and key in of_sides)).table()
+    return tables
 
 
 def _uncompared(of: Compared, key: str) -> Iterator[Texts]:
     """Yield the figures of an experiment that has no row in the comparison: its sides are not compared."""
-    def text(cells: Sequence[StudyCell]) -> list[str]:
-        return [', '.join(c.text or f'{number(c.figure)} {c.unit}'.strip() for c in cells) + ''.join(
-            f', flagged {why}' for c in cells for _, why in c.flagged) or NOTHING]
-
-    mine = (c for c in (*of.cells, *(of.ran.cells if of.ran else ())) if c.experiment == key)
-    for (metric, *point), cells in grouped(mine, lambda c: (c.metric, *c.point.items())).items():
-        if cells := [c for c in cells if c.values or c.flagged]:
-            name = ' '.join([key, *(f'%{axis}={value}' for axis, value in point)])
-            yield Texts(f'{name}: {metric}', (None, None), cells, text([c for c in cells if c.line]),
-                        text([c for c in cells if not c.line]), '', '')
+    mine = [cell for cell in [*of.cells, *of.here] if cell.experiment == key and (cell.values or cell.flagged)]
+    for cells in grouped(mine, lambda cell: cell.name).values():
+        printed = [cell for cell in cells if cell.line]
+        here = [cell for cell in cells if not cell.line]
+        name = f'{spelled(key, cells[0].point)}: {cells[0].metric}'
+        yield Texts(name, cells, [_text(printed)], [_text(here)])
 
 
-def _table(of: Compared, rows: Sequence[Texts], sides: bool) -> Table:
-    """Return the table of an experiment: each side and their ratio; without, two axes as rows by columns."""
-    every = [c for row in rows for c in row.cells]
-    printed, axes = where(every), [axis for axis in varying(of, every) if not sides or axis != of.study.contrast]
-    several = any(where(row.cells) != printed for row in rows)
-    ways = grouped(dict.fromkeys((c.better, c.metric) for c in every if c.better), itemgetter(0))
-    notes = [f'{better} is better: {", ".join(metric for _, metric in of_way)}' + (
-        f'; {of.study.candidate} is better {"above" if better == "higher" else "below"} 1' if sides else '')
-        for better, of_way in ways.items()]
-    notes += [] if several or not printed else [f'from {printed}']
-    few = [axis for axis in axes if all(axis in c.point for c in every)
-           and len({c.point[axis] for c in every}) <= _MOST_COLUMNS]
-    names = [of.study.baseline, of.study.candidate, 'ratio'] if sides else ['']
-    measured = of.ran and any(text != NOTHING for row in rows for text in row.here)
-    sources = ['in print', *(['here'] if measured else [])]
-    head = [f'{source} {side}'.strip() for source in sources for side in names]
-    if few and len({*axes, *(c.metric for c in every)}) > 2 and (not sides or len(rows) > _MOST_COLUMNS):
-        notes += [f'a cell has {", ".join(head)}'] if head[1:] else []
-        across = max(few[::-1], key=lambda axis: len({c.point[axis] for c in every if c.line}))
-        return _crossed(of, rows, axes, across, notes, several)
-    return Table([*head, *([''] if measured and sides else [])], [
-        (row.name, '; '.join(filter(None, (where(row.cells) if several else '',
-                                           row.reason if row.reason not in row.published else ''))),
-         [[text] for text in (*row.published, *(row.here if measured else ()),
-                              *([row.like] if measured and sides else []))]) for row in rows], notes)
+def _text(cells: Sequence[StudyCell]) -> str:
+    flags = [f', flagged {why}' for cell in cells for _, why in cell.flagged]
+    return ', '.join(cell.shown(cell.figure) for cell in cells) + ''.join(flags) or NOTHING
 
 
 def where(cells: Iterable[StudyCell]) -> str:
     """Return where these figures stand in print."""
-    return ', '.join(dict.fromkeys(c.where for c in cells if c.where))
+    return ', '.join(dict.fromkeys(cell.where for cell in cells if cell.where))
 
 
 def varying(of: Compared, cells: Sequence[StudyCell]) -> list[str]:
     """Return the axes of which these figures have several values."""
-    return [axis for axis in (*of.study.axes, FIGURE) if len({c.point.get(axis) for c in cells}) > 1]
+    return [axis for axis in (*of.study.axes, FIGURE) if _several(cells, axis) > 1]
 
 
-def _crossed(of: Compared, rows: Sequence[Texts], axes: list[str], across: str, notes: list[str],
-             several: bool) -> Table:
-    """Return a table with a column for each value of an axis."""
-    cells = [c for row in rows for c in row.cells]
-    order = of.study.axes[across].values if across in of.study.axes else {c.point[across]: '' for c in cells}
-    columns = [value for value in order if any(c.point[across] == value for c in cells)]
-    axes, found = [axis for axis in axes if axis != across], []
-    lines: dict[tuple, dict[str, Texts]] = {}
-    for row in rows:            # beside a cached figure in print stands a cached one only: there are two rows
-        one = row.cells[0]
-        line = (one.metric, *(one.point.get(axis, '') for axis in axes))
-        nth = next(n for n in itertools.count() if one.point[across] not in lines.get((n, *line), ()))
-        lines.setdefault((nth, *line), {})[one.point[across]] = row
-    for (_, metric, *point), at in lines.items():
-        mine = list(at.values())
-        texts = [text for row in mine for text in (*row.published, *row.here) if text != NOTHING]
-        label = re.search(r'(, flagged .*| \([^()]*\))?$', texts[0] if texts else '')[0]
-        common = [part for part in (label, ' of the first', f' {mine[0].cells[0].unit}')
-                  if part.strip() and texts and all(part in text for text in texts)]
-        name = ' '.join([metric, *(f'{axis} {value}' for axis, value in zip(axes, point, strict=True) if value)])
-        found.append((
-            ', '.join([name, *(part.strip(' (),') for part in common[::-1])]),
-            brief(where(c for row in mine for c in row.cells), 80) if several else '',
-            [[reduce(lambda text, part: text.replace(part, '', 1), common, text)
-              for text in (*at[value].published, *(at[value].here if {*at[value].here} != {NOTHING} else ()))]
-             if value in at else [NOTHING] for value in columns]))
-    return Table([f'{across} {value}' for value in columns], found, notes)
+def _several(cells: Iterable[StudyCell], axis: str) -> int:
+    """Return how many values of an axis these figures have."""
+    return len({cell.point.get(axis) for cell in cells})
+
+
+class _Experiment:
+    """The figures of an experiment, as they become a table. ``sides``: they are compared."""
+
+    def __init__(self, of: Compared, rows: Sequence[Texts], sides: bool):
+        self.study, self.rows, self.sides = of.study, rows, sides
+        self.cells = [cell for row in rows for cell in row.cells]
+        self.axes = [axis for axis in varying(of, self.cells) if not sides or axis != self.study.contrast]
+        self.where = where(self.cells)
+        self.apart = any(where(row.cells) != self.where for row in rows)      # rows of several places in print
+        self.measured = any(text != NOTHING for row in rows for text in row.here) and of.ran is not None
+
+    def table(self) -> Table:
+        """Return each side and their ratio, or two axes as rows by columns."""
+        across = self._across()
+        return self._crossed(across) if across else self._plain()
+
+    def _head(self) -> list[str]:
+        names = [self.study.baseline, self.study.candidate, 'ratio'] if self.sides else ['']
+        sources = ['in print', 'here'] if self.measured else ['in print']
+        return [f'{source} {name}'.strip() for source in sources for name in names]
+
+    def _notes(self) -> list[str]:
+        notes = []
+        ways = dict.fromkeys((cell.better, cell.metric) for cell in self.cells if cell.better)
+        for better, metrics in grouped(ways, lambda way: way[0]).items():
+            note = f'{better} is better: {", ".join(metric for _, metric in metrics)}'
+            if self.sides:
+                note += f'; {self.study.candidate} is better {"above" if better == "higher" else "below"} 1'
+            notes.append(note)
+        if self.where and not self.apart:
+            notes.append(f'from {self.where}')
+        return notes
+
+    def _plain(self) -> Table:
+        """Return a table with a column for each side."""
+        head, rows = self._head(), []
+        compared_here = self.measured and self.sides
+        if compared_here:
+            head.append('')
+        for row in self.rows:
+            texts = [*row.published, *(row.here if self.measured else ())]
+            if compared_here:
+                texts.append(row.like)
+            notes = [where(row.cells) if self.apart else '', '' if row.reason in row.published else row.reason]
+            rows.append(TableRow(row.name, '; '.join(filter(None, notes)), [[text] for text in texts]))
+        return Table(head, rows, self._notes())
+
+    # ---- two axes as rows by columns
+
+    def _across(self) -> str:
+        """Return the axis whose values become columns; '' for none."""
+        if len({*self.axes, *(cell.metric for cell in self.cells)}) <= 2:
+            return ''
+        if self.sides and len(self.rows) <= _MOST_COLUMNS:
+            return ''
+        printed = [cell for cell in self.cells if cell.line]
+        few = [axis for axis in reversed(self.axes) if self._is_short(axis)]
+        return max(few, key=lambda axis: _several(printed, axis), default='')
+
+    def _is_short(self, axis: str) -> bool:
+        return all(axis in cell.point for cell in self.cells) and _several(self.cells, axis) <= _MOST_COLUMNS
+
+    def _crossed(self, across: str) -> Table:
+        """Return a table with a column for each value of an axis."""
+        there = dict.fromkeys(cell.point[across] for cell in self.cells)
+        order = self.study.axes[across].values if across in self.study.axes else there
+        values = [value for value in order if value in there]
+        notes, head = self._notes(), self._head()
+        if head[1:]:
+            notes.append(f'a cell has {", ".join(head)}')
+        rows = [self._line(name, rows, values) for name, rows in self._lines(across)]
+        return Table([f'{across} {value}' for value in values], rows, notes)
+
+    def _lines(self, across: str) -> Iterator[tuple[str, dict[str, Texts]]]:
+        """Yield the name of each line, and its rows by the value across.
+
+        Beside a cached figure in print stands a cached one only: they are two lines."""
+        axes = [axis for axis in self.axes if axis != across]
+        lines: dict[tuple[int, str], dict[str, Texts]] = {}
+        for row in self.rows:
+            cell = row.cells[0]
+            named = [f'{axis} {cell.point[axis]}' for axis in axes if cell.point.get(axis)]
+            name = ' '.join([cell.metric, *named])
+            for nth in itertools.count():
+                line = lines.setdefault((nth, name), {})
+                if cell.point[across] not in line:
+                    break
+            line[cell.point[across]] = row
+        for (_, name), line in lines.items():
+            yield name, line
+
+    def _line(self, name: str, rows: dict[str, Texts], values: Sequence[str]) -> TableRow:
+        """Return a row of the table. What all its figures share stands in its name."""
+        cells = [cell for row in rows.values() for cell in row.cells]
+        shared = _shared(list(rows.values()), cells[0].unit)
+        figures = []
+        for value in values:
+            texts = _texts(rows[value]) if value in rows else [NOTHING]
+            figures.append([_without(text, shared) for text in texts])
+        names = [name, *(part.strip(' (),') for part in reversed(shared))]
+        return TableRow(', '.join(names), brief(where(cells), 80) if self.apart else '', figures)
+
+
+def _texts(row: Texts) -> list[str]:
+    """Return the figures in print and, where there are any, here."""
+    return row.published if set(row.here) == {NOTHING} else row.published + row.here
+
+
+def _shared(rows: Iterable[Texts], unit: str) -> list[str]:
+    """Return what all figures end in: a label, `of the first`, a unit."""
+    texts = [text for row in rows for text in row.published + row.here if text != NOTHING]
+    if not texts:
+        return []
+    endings = [_LABEL.search(texts[0])[0], ' of the first', f' {unit}']
+    return [ending for ending in endings if ending.strip() and all(ending in text for text in texts)]
+
+
+def _without(text: str, parts: Iterable[str]) -> str:
+    for part in parts:
+        text = text.replace(part, '', 1)
+    return text

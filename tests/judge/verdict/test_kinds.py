@@ -221,8 +221,7 @@ def one_side(site):
 def test_no_word_of_a_reason_decides_what_a_study_shows(one_side, reworded):
     def shown() -> list[Any]:
         of = [compared.of_study('trial', session) for session in ('', 'xnode', 'alone')]
-        pairs = [(one and one.model_dump(exclude={'reason'}), other and other.model_dump(exclude={'reason'}), like)
-                 for each in of for one, other, like in compared.pairs(each)]
+        pairs = [([row.model_dump(exclude={'reason'}) for row in pair.rows], pair.like) for each in of for pair in compared.pairs(each)]
         lost = [sum(row.baseline is None for row in each.measured.rows) for each in of if each.measured]
         judged = [(finding.id, finding.published, finding.here) for each in of for finding in each.analysis.findings]
         return [pairs, judged, lost, [(row.name, row.published, row.here) for each in of for row in compared.rows(each)]]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from pydantic import Field
 
 from parity.base.figures import amount
 from parity.base.groups import grouped
 from parity.base.strict import Strict
+from parity.study.published import fits as laws
 from parity.study.published import formula
 from parity.study.published.estimate import Estimate, Level, Quantity, estimated
-from parity.study.published.figures import StudyCell, named
+from parity.study.published.figures import StudyCell, named, spelled
+from parity.study.published.fits import FittedLaw
 from parity.study.published.model import FigureSeries, Study, filled
 from parity.study.published.statements import Derived, Formula
-
-if TYPE_CHECKING:
-    from parity.study.published.fits import FittedLaw
 
 Of = Literal['published', 'here']
 
@@ -64,31 +63,33 @@ class NumberRow(Strict):
 
 def chosen(cells: Sequence[StudyCell], series: FigureSeries) -> list[StudyCell]:
     """Return the cells of a series."""
-    return [cell for cell in cells if (cell.experiment, cell.metric) == (series.experiment, series.metric)
+    return [cell for cell in cells if cell.experiment == series.experiment and cell.metric == series.metric
             and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
 
 
 def by_point(cells: Sequence[StudyCell], axes: Sequence[str]) -> dict[tuple, list[StudyCell]]:
     """Return the cells by their point without ``axes``."""
-    return grouped(cells, lambda cell: tuple((a, v) for a, v in cell.point.items() if a not in axes))
+    return grouped(cells, lambda cell: tuple(cell.without(*axes).items()))
 
 
 def along(study: Study, cells: Sequence[StudyCell], axis: str) -> list[StudyCell]:
     """Return the cells that have values, in the order of an axis."""
     order = list(study.axes[axis].values)
-    return sorted((c for c in cells if c.values), key=lambda c: order.index(c.point[axis]))
+    there = [cell for cell in cells if cell.values]
+    return sorted(there, key=lambda cell: order.index(cell.point[axis]))
 
 
 def numeric(cell: StudyCell, axis: str) -> float:
     """Return the value of an axis as a number, bytes for a size. ValueError where it is none."""
-    if not (found := amount(cell.point[axis])):
+    size = amount(cell.point[axis])
+    if not size:
         raise ValueError(f'{axis} {cell.point[axis]} is no number, such as 4 or 64KiB')
-    return found[0]
+    return size[0]
 
 
 def labels(cells: Sequence[StudyCell]) -> str:
     """Return how the figures are labelled, as `cached figures`; '' where none is."""
-    words = dict.fromkeys(c.label.partition(':')[0] for c in cells if c.label)
+    words = dict.fromkeys(cell.label.partition(':')[0] for cell in cells if cell.label)
     return f'{", ".join(words)} figures' if words else ''
 
 
@@ -98,17 +99,18 @@ def fits(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[FitRow]:
     """Yield the study's fits to these figures."""
     for fit in study.fits:
         series = study.series(fit.series)
-        of_series = chosen(cells, series)
-        if of == 'published' and not (of_series or fit.printed):
+        mine = chosen(cells, series)
+        if of == 'published' and not (mine or fit.printed):
             yield FitRow(of=of, name=fit.series, law=fit.law, along=fit.along, points=0, reason='not printed')
-        for point, group in by_point(of_series, [fit.along]).items():
-            if of == 'published' or any(c.values for c in group):
+        for point, group in by_point(mine, [fit.along]).items():
+            if of == 'published' or any(cell.values for cell in group):
                 name = named(series.experiment, series.metric, dict(point))
                 yield fitted(study, of, name, fit.law, group, fit.along)
-        for cell in chosen(cells, study.series(fit.printed)) if fit.printed else ():
-            yield FitRow(of=of, name=named(series.experiment, series.metric, cell.point), law=fit.law,
-                         along=fit.along, points=0, a=cell.mean, b=-1 if fit.law == 'inverse' else None,
-                         reason='the law is printed, its points are not')
+        if fit.printed:
+            for cell in chosen(cells, study.series(fit.printed)):
+                yield FitRow(of=of, name=named(series.experiment, series.metric, cell.point), law=fit.law,
+                             along=fit.along, points=0, a=cell.mean, b=-1 if fit.law == 'inverse' else None,
+                             reason='the law is printed, its points are not')
 
 
 def fitted(study: Study, of: Of, name: str, law_name: str, cells: Sequence[StudyCell], axis: str) -> FitRow:
@@ -117,22 +119,21 @@ def fitted(study: Study, of: Of, name: str, law_name: str, cells: Sequence[Study
     row = FitRow(of=of, name=name, law=law_name, along=axis, points=len(points))
     try:
         fit = law(law_name, points, axis)([cell.mean for cell in points])
-        found = estimated(coefficient(law_name, points, axis))
+        estimate = estimated(coefficient(law_name, points, axis))
         exponent = estimated(coefficient('power', points, axis))
     except ValueError as err:
         return row.model_copy(update={'reason': str(err)})
     reasons = [fit.reason] if fit.reason else []
     if law_name == 'inverse' and exponent.low is not None and not exponent.low <= -1 <= exponent.high:
         reasons.append('a free exponent is not -1')
-    return row.model_copy(update={'a': fit.a, 'b': fit.b, 'r2': fit.r2, 'low': found.low, 'high': found.high,
-                                  'reason': '; '.join(reasons)})
+    return row.model_copy(update={'a': fit.a, 'b': fit.b, 'r2': fit.r2, 'low': estimate.low,
+                                  'high': estimate.high, 'reason': '; '.join(reasons)})
 
 
 def law(name: str, points: Sequence[StudyCell], axis: str) -> Callable[[Sequence[float]], FittedLaw]:
     """Return what fits a law to figures at these points. ValueError where the axis has no numbers."""
-    from parity.study.published import fits
     sizes = [numeric(cell, axis) for cell in points]
-    fit = getattr(fits, name)
+    fit = laws.power if name == 'power' else laws.inverse
     return lambda figures: fit(sizes, figures)
 
 
@@ -141,8 +142,8 @@ def coefficient(name: str, points: Sequence[StudyCell], axis: str) -> Quantity:
     fit = law(name, points, axis)
 
     def value(level: Level) -> float:
-        found = fit([level(cell) for cell in points])
-        return found.b if name == 'power' else found.a
+        fit_of_levels = fit([level(cell) for cell in points])
+        return fit_of_levels.b if name == 'power' else fit_of_levels.a
 
     return Quantity('', points, value, linear=name == 'power')
 
@@ -151,82 +152,118 @@ def coefficient(name: str, points: Sequence[StudyCell], axis: str) -> Quantity:
 
 def numbers(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[NumberRow]:
     """Yield the study's numbers of these figures. NoValue for a formula that has none for those in print."""
+    functions = formula.functions(study.functions)
     for place, derived in enumerate(study.numbers):
-        worked = derived.here if of == 'here' and derived.here else derived
-        if not worked.formula or of == 'here' and not worked.let:    # of no figures: it is among those in print
+        worked = derived.worked(of == 'here')
+        if not worked.formula or (of == 'here' and not worked.let):    # of no figures: it is among those in print
             continue
-        for values in itertools.product(*derived.over.values()):
-            over = dict(zip(derived.over, values, strict=True))
-            quantity, flags = _quantity(study, worked, over, cells)
+        for over in derived.points():
+            quantity = _quantity(study, worked, over, cells, functions)
             if quantity is None:
                 continue
             try:
-                found = estimated(quantity)
+                estimate = estimated(quantity)
             except (ArithmeticError, ValueError) as err:
                 if of == 'published':
                     raise NoValue(('numbers', place, 'formula'), str(err)) from None
                 continue
-            yield _number(study, of, derived, worked, over, cells, found, flags, quantity.label)
+            printed = _printed(study, derived, over, cells) if of == 'published' else None
+            yield _number(of, derived, over, quantity, estimate, printed)
 
 
-def _number(study: Study, of: Of, derived: Derived, worked: Formula, over: dict[str, str],
-            cells: Sequence[StudyCell], estimate: Estimate, flags: str, label: str) -> NumberRow:
-    """Return the row of a number for these values of its axes."""
-    cell = _printed(study, derived, over, cells) if of == 'published' else None
-    printed = derived.published.get(' '.join(over.values()), cell and cell.figure)
-    flag = f'in print: {cell.flagged[0][1]}' if cell and not cell.values else ''
-    exact = estimate.low == estimate.high
-    notes = [label, derived.note, flags, flag, '' if exact else estimate.why, estimate.few]
-    return NumberRow(
-        of=of, name=derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items()), value=estimate.value,
-        low=None if exact else estimate.low, high=None if exact else estimate.high, unit=derived.unit,
-        estimate=estimate, formula=worked.formula, label=label, published=printed,
-        note='; '.join(filter(None, notes)),
-        text=cell.text if cell else '' if printed is None else f'{printed:.10g}')
+def _number(of: Of, derived: Derived, over: Mapping[str, str], quantity: Quantity, estimate: Estimate,
+            cell: StudyCell | None) -> NumberRow:
+    """Return the row of a number for these values of its axes. ``cell``: the same as it stands in print."""
+    printed = derived.published.get(' '.join(over.values()))
+    text = '' if printed is None else f'{printed:.10g}'
+    notes = [quantity.label, derived.note]
+    notes += [f'{used.name} is flagged: {used.flagged[0].why}' for used in quantity.cells if not used.values]
+    if cell:
+        text = cell.text
+        printed = cell.figure if printed is None else printed
+        if not cell.values:
+            notes.append(f'in print: {cell.flagged[0].why}')
+    interval = {}
+    if estimate.low != estimate.high:
+        interval = {'low': estimate.low, 'high': estimate.high}
+        notes.append(estimate.why)
+    notes.append(estimate.few)
+    return NumberRow(of=of, name=spelled(derived.name, over), value=estimate.value, unit=derived.unit,
+                     estimate=estimate, formula=derived.worked(of == 'here').formula, label=quantity.label,
+                     published=printed, note='; '.join(filter(None, notes)), text=text, **interval)
 
 
-def _printed(study: Study, derived: Derived, over: dict[str, str],
+def _printed(study: Study, derived: Derived, over: Mapping[str, str],
              cells: Sequence[StudyCell]) -> StudyCell | None:
     """Return the figure that is a number as it stands in print."""
-    series = study.series(filled(derived.printed, over)) if derived.printed else None
-    return next((c for c in chosen(cells, series) if c.values or c.flagged), None) if series else None
+    if not derived.printed:
+        return None
+    series = study.series(filled(derived.printed, over))
+    return next((cell for cell in chosen(cells, series) if cell.values or cell.flagged), None)
 
 
-def _quantity(study: Study, worked: Formula, over: dict[str, str],
-              cells: Sequence[StudyCell]) -> tuple[Quantity | None, str]:
-    """Return a number as a function of its cells, None where some are absent, and which figures are flagged.
+@dataclass(frozen=True)
+class _Operand:
+    """The figures that a name of a formula stands for. ``open``: axes of which its series names no one value."""
 
-    A list has no flagged figure. Of several lists over the same axes, only the points that all have count."""
-    figures: dict[str, list[StudyCell]] = {}
-    axes: dict[str, list[str]] = {}
+    cells: Sequence[StudyCell]
+    open: tuple[str, ...]
+
+    def place(self, cell: StudyCell) -> tuple[str, ...]:
+        return tuple(cell.point[axis] for axis in self.open)
+
+
+def _operand(study: Study, series: FigureSeries, cells: Sequence[StudyCell]) -> _Operand:
+    """Return the figures of a series. A list has no flagged one."""
+    single = {axis for axis, values in series.fixed.items() if len(values) == 1}
+    whole = single >= study.experiments[series.experiment].axes.keys()
+    mine = [cell for cell in chosen(cells, series) if cell.values or (whole and cell.flagged)]
+    axes = mine[0].point if mine else ()
+    return _Operand(mine, tuple(axis for axis in axes if axis not in single))
+
+
+def _with_shared_points(operands: Mapping[str, _Operand]) -> dict[str, _Operand]:
+    """Return the operands with the points that all lists over the same axes have."""
+    places: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for operand in operands.values():
+        mine = {operand.place(cell) for cell in operand.cells}
+        places[operand.open] = places.get(operand.open, mine) & mine
+    shared = {}
+    for name, operand in operands.items():
+        cells = [cell for cell in operand.cells if operand.place(cell) in places[operand.open]]
+        shared[name] = replace(operand, cells=cells)
+    return shared
+
+
+def _quantity(study: Study, worked: Formula, over: Mapping[str, str], cells: Sequence[StudyCell],
+              functions: formula.Functions) -> Quantity | None:
+    """Return a number as a function of its cells; None where some are absent."""
+    operands = {}
     for name, text in worked.let.items():
-        series = study.series(filled(text, over))
-        own = study.experiments[series.experiment].axes
-        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in own)
-        figures[name] = [c for c in chosen(cells, series) if c.values or whole and c.flagged]
-        if not figures[name]:
-            return None, ''
-        axes[name] = [axis for axis in figures[name][0].point if len(series.fixed.get(axis, ())) != 1]
-
-    def at(cell: StudyCell, name: str) -> tuple:
-        return tuple(cell.point[axis] for axis in axes[name])
-
-    points = {name: {at(cell, name) for cell in mine} for name, mine in figures.items()}
-    for name, mine in figures.items():
-        alike = [points[other] for other in figures if axes[other] == axes[name]]
-        both = set.intersection(*alike)
-        figures[name] = [cell for cell in mine if at(cell, name) in both]
-    numbers = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
-               if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
-    functions = formula.functions(study.functions)
+        operands[name] = _operand(study, study.series(filled(text, over)), cells)
+        if not operands[name].cells:
+            return None
+    operands = _with_shared_points(operands)
+    settings = _settings(over)
 
     def value(level: Level) -> float:
-        names: dict[str, object] = dict(numbers)
-        for name, mine in figures.items():
-            levels = [level(cell) for cell in mine]
-            names[name] = levels if axes[name] else levels[0]
+        names: dict[str, object] = dict(settings)
+        for name, operand in operands.items():
+            levels = [level(cell) for cell in operand.cells]
+            names[name] = levels if operand.open else levels[0]
         return formula.value(worked.formula, names, functions)
 
-    used = list({id(cell): cell for mine in figures.values() for cell in mine}.values())
-    flags = [f'{c.name} is flagged: {c.flagged[0][1]}' for c in used if not c.values]
-    return Quantity('', used, value, label=labels(used), linear='-' in worked.formula), '; '.join(flags)
+    by_id = {id(cell): cell for operand in operands.values() for cell in operand.cells}
+    used = list(by_id.values())
+    return Quantity('', used, value, label=labels(used), linear='-' in worked.formula)
+
+
+def _settings(over: Mapping[str, str]) -> dict[str, float]:
+    """Return the values of axes that are numbers: yes is 1, no is 0."""
+    settings = {}
+    for axis, value in over.items():
+        if value in ('yes', 'no'):
+            settings[axis] = float(value == 'yes')
+        elif value.replace('.', '', 1).isdigit():
+            settings[axis] = float(value)
+    return settings

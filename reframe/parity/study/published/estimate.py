@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from scipy.special import stdtrit
@@ -38,7 +38,8 @@ Level = Callable[[StudyCell], float]
 Of = Literal['mean', 'spread']
 
 
-class Quantity(NamedTuple):
+@dataclass(frozen=True)
+class Quantity:
     """A function of cells. ``of``: whether it takes their means or their spreads."""
 
     name: str
@@ -49,7 +50,8 @@ class Quantity(NamedTuple):
     linear: bool = False            # it may cross 0: its interval is not that of a logarithm
 
 
-class Estimate(NamedTuple):
+@dataclass(frozen=True)
+class Estimate:
     """A value with its 95 % interval; ``freedom`` are the interval's degrees of freedom.
 
     Of freedom 0 it is certain: what printed digits leave open. ``few`` says why it decides nothing."""
@@ -76,46 +78,56 @@ class _Sample:
     deviation: float = 0.0
 
     @property
-    def figure(self) -> float:
-        return math.exp(self.level) if self.logarithmic else self.level
+    def sampled(self) -> bool:
+        """Return whether it has runs enough for an interval."""
+        return len(self.deviations) >= LEAST
+
+    def figure(self, by: float = 0.0) -> float:
+        """Return the level, moved, as a figure."""
+        moved = self.level + by
+        return math.exp(moved) if self.logarithmic else moved
 
     @property
     def step(self) -> float:
         """Return how far a derivative looks: to the ends of what is known of the level."""
-        runs = len(self.deviations)
-        error = self.deviations.std(ddof=1) / math.sqrt(runs) if runs >= LEAST else 0.0
-        return _NORMAL * (error or self.deviation) or self.rounding or 1e-6 * max(1.0, abs(self.level))
+        error = self.deviation
+        if self.sampled:
+            error = self.deviations.std(ddof=1) / math.sqrt(len(self.deviations)) or error
+        return _NORMAL * error or self.rounding or 1e-6 * max(1.0, abs(self.level))
 
 
 def estimated(quantity: Quantity) -> Estimate:
     """Return the value of a quantity and its interval. ValueError where it has no value."""
-    samples = {id(cell): _sample(cell, quantity.of) for cell in quantity.cells}
-    value, positive = _value(quantity, samples), False
+    function = _Function(quantity)
+    value = function.value()
     try:
-        slopes, positive = _slopes(quantity, samples, value)
+        gradient = function.gradient(value)
     except (ArithmeticError, ValueError):
         return Estimate(value, why='no interval: it has no value near by')
-    printed = math.hypot(*(_NORMAL * slope * samples[key].deviation for key, slope in slopes.items()))
-    sampled = {key: sample for key, sample in samples.items() if len(sample.deviations) >= LEAST}
-    alone = [cell for cell in quantity.cells if id(cell) not in sampled]
-    if any(cell.line == '' or len(cell.values) > 1 for cell in alone if cell.better):
-        return Estimate(value, why=f'no interval: {LEAST} repeats are the least')
-    half, freedom = _half_width([(slopes[key], sample) for key, sample in sampled.items()])
-    if sampled and half:
-        half = max(half, FLOOR * (1.0 if positive else abs(value)))
-    low, high = _ends(value, half + printed, positive)
-    below, above = _rounded(quantity, samples, value)
+    for cell, sample in zip(quantity.cells, function.in_order, strict=True):
+        repeated = cell.line == '' or len(cell.values) > 1
+        if repeated and cell.better and not sample.sampled:
+            return Estimate(value, why=f'no interval: {LEAST} repeats are the least')
+    printed = math.hypot(*(_NORMAL * part.slope * part.sample.deviation for part in gradient.parts))
+    sampled = [part for part in gradient.parts if part.sample.sampled]
+    half, freedom = _half_width(sampled)
+    if half:
+        half = max(half, FLOOR * (1.0 if gradient.logarithmic else abs(value)))
+    low, high = _ends(value, half + printed, gradient.logarithmic)
+    below, above = function.rounding(value)
     low, high = low - below, high + above
     if sampled:
-        return Estimate(value, low, high, freedom, _noted(samples.values()), _few(quantity, sampled.values()))
-    why = 'printed once: by its standard deviation' if printed else \
-        'printed once: rounding only' if below or above else 'exact'
-    return Estimate(value, low, high, math.inf if printed else 0.0, why)
+        samples = [part.sample for part in sampled]
+        return Estimate(value, low, high, freedom, _noted(samples), _few(quantity.of, samples))
+    if printed:
+        return Estimate(value, low, high, why='printed once: by its standard deviation')
+    why = 'printed once: rounding only' if below or above else 'exact'
+    return Estimate(value, low, high, 0.0, why)
 
 
 def mean_limits(cell: StudyCell) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of a cell's mean; None of fewer than 3 runs, and of runs at 0 or below."""
-    if len(cell.values) < LEAST or min(v.value for v in cell.values) <= 0:
+    if len(cell.values) < LEAST or min(run.value for run in cell.values) <= 0:
         return None, None
     found = estimated(Quantity('', [cell], lambda level: level(cell)))
     return found.low, found.high
@@ -124,117 +136,139 @@ def mean_limits(cell: StudyCell) -> tuple[float, float] | tuple[None, None]:
 # ---- samples
 
 def _sample(cell: StudyCell, of: Of) -> _Sample:
-    values = np.array([v.value for v in cell.values] or [cell.figure], dtype=float)
-    turns = tuple(cell.turns.get(v.session, '') for v in cell.values)
+    values = np.array([run.value for run in cell.values] or [cell.figure], dtype=float)
+    turns = tuple(cell.turns.get(run.session, '') for run in cell.values)
+    if not all(turns):
+        turns = ()
     if of == 'spread':
-        return _Sample(*_spread(values), turns if all(turns) else ())
+        level, deviations = _spread(values)
+        return _Sample(level, True, deviations, turns)
     logarithmic = bool(values.min() > 0)
     runs = np.log(values) if logarithmic else values
     level = float(runs.mean())
-    scale = abs(cell.figure) if logarithmic else 1.0
-    if len(values) == 1:
-        rounding = cell.rounding if logarithmic else cell.rounding * abs(cell.figure)
-        return _Sample(level, logarithmic, rounding=rounding, deviation=cell.deviation if logarithmic else 0.0)
-    rounding = (cell.step or 0.0) / 2 / scale
-    return _Sample(level, logarithmic, runs - level, turns if all(turns) else (), rounding)
+    scale = abs(cell.figure)
+    if len(values) > 1:
+        step = (cell.step or 0.0) / 2
+        return _Sample(level, logarithmic, runs - level, turns, step / scale if logarithmic else step)
+    if logarithmic:
+        return _Sample(level, True, rounding=cell.rounding, deviation=cell.deviation)
+    return _Sample(level, False, rounding=cell.rounding * scale)
 
 
-def _spread(values: np.ndarray) -> tuple[float, bool, np.ndarray]:
+def _spread(values: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the logarithm of the mean deviation from the median over the mean, and the deviations of its runs.
 
     They are pseudo-values of the jackknife. With heavy tails, a standard deviation has no variance."""
     runs = len(values)
     if runs < LEAST:
         raise ValueError(f'{counted(runs, "run")}: no spread, {LEAST} are needed')
-
-    def statistic(part: np.ndarray) -> float:
-        deviation = float(np.abs(part - np.median(part)).mean())
-        if not deviation or part.mean() <= 0:
-            raise ValueError('a mean or a spread of 0 has no ratio')
-        return math.log(deviation / part.mean())
-
-    whole = statistic(values)
-    without = np.array([statistic(np.delete(values, run)) for run in range(runs)])
+    whole = _logarithm_of_spread(values)
+    without = np.array([_logarithm_of_spread(np.delete(values, run)) for run in range(runs)])
     pseudo = runs * whole - (runs - 1) * without
-    return whole, True, pseudo - pseudo.mean()
+    return whole, pseudo - pseudo.mean()
+
+
+def _logarithm_of_spread(values: np.ndarray) -> float:
+    deviation = float(np.abs(values - np.median(values)).mean())
+    if not deviation or values.mean() <= 0:
+        raise ValueError('a mean or a spread of 0 has no ratio')
+    return math.log(deviation / values.mean())
 
 
 # ---- the function and its derivatives
 
-def _value(quantity: Quantity, samples: dict[int, _Sample], moved: int = 0, by: float = 0.0) -> float:
-    """Return the value with one level moved."""
-    def level(cell: StudyCell) -> float:
-        sample = samples[id(cell)]
-        if id(cell) != moved:
-            return float(f'{sample.figure:.12g}')
-        return math.exp(sample.level + by) if sample.logarithmic else sample.level + by
+@dataclass(frozen=True)
+class _Part:
+    """A sample, and by how much the value moves with its level."""
 
-    value = float(f'{quantity.function(level):.12g}')
-    if not math.isfinite(value):
-        raise ValueError('the value is not finite')
-    return value
+    slope: float
+    sample: _Sample
 
 
-def _slopes(quantity: Quantity, samples: dict[int, _Sample], value: float) -> tuple[dict[int, float], bool]:
-    """Return the derivative by each level, and whether they are those of the logarithm.
+@dataclass(frozen=True)
+class _Gradient:
+    """The derivatives by each level; where ``logarithmic``, those of the logarithm."""
 
-    It is the steeper of the two sides: so a maximum of several cells counts each that may be the largest."""
-    ends: dict[int, tuple[float, float]] = {}
-    for key, sample in samples.items():
-        ends[key] = tuple(_value(quantity, samples, key, sign * sample.step) for sign in (-1, 1))
-    positive = not quantity.linear and value > 0 and all(min(pair) > 0 for pair in ends.values())
-
-    def scaled(number: float) -> float:
-        return math.log(number) if positive else number
-
-    slopes: dict[int, float] = {}
-    for key, (below, above) in ends.items():
-        sides = [(scaled(above) - scaled(value)), (scaled(value) - scaled(below))]
-        slopes[key] = max(sides, key=abs) / samples[key].step
-    return slopes, positive
+    parts: Sequence[_Part]
+    logarithmic: bool
 
 
-def _rounded(quantity: Quantity, samples: dict[int, _Sample], value: float) -> tuple[float, float]:
-    """Return by how much less and by how much more the value may be, by half of a step of each cell."""
-    below, above = 0.0, 0.0
-    for key, sample in samples.items():
-        if not sample.rounding:
-            continue
-        ends = [sample.rounding, -sample.rounding]
-        if sample.logarithmic:
-            ends = [math.log1p(sample.rounding), math.log1p(-min(sample.rounding, 0.999))]
-        moved = [_value(quantity, samples, key, by) for by in ends]
-        below += max(0.0, value - min(moved))
-        above += max(0.0, max(moved) - value)
-    return below, above
+class _Function:
+    """A quantity as a function of the levels of its cells."""
+
+    def __init__(self, quantity: Quantity):
+        self.quantity = quantity
+        self.samples = {id(cell): _sample(cell, quantity.of) for cell in quantity.cells}
+        self.in_order = [self.samples[id(cell)] for cell in quantity.cells]
+
+    def value(self, moved: int = 0, by: float = 0.0) -> float:
+        """Return the value with one level moved."""
+        def level(cell: StudyCell) -> float:
+            sample = self.samples[id(cell)]
+            return sample.figure(by) if id(cell) == moved else _digits(sample.figure())
+
+        value = _digits(self.quantity.function(level))
+        if not math.isfinite(value):
+            raise ValueError('the value is not finite')
+        return value
+
+    def gradient(self, value: float) -> _Gradient:
+        """Return the derivative by each level.
+
+        It is the steeper of the two sides: so a maximum of several cells counts each that may be the largest."""
+        below = [self.value(key, -sample.step) for key, sample in self.samples.items()]
+        above = [self.value(key, sample.step) for key, sample in self.samples.items()]
+        logarithmic = not self.quantity.linear and min([value, *below, *above]) > 0
+        scaled = math.log if logarithmic else float
+        parts = []
+        for sample, less, more in zip(self.samples.values(), below, above, strict=True):
+            steeper = max(scaled(more) - scaled(value), scaled(value) - scaled(less), key=abs)
+            parts.append(_Part(steeper / sample.step, sample))
+        return _Gradient(parts, logarithmic)
+
+    def rounding(self, value: float) -> tuple[float, float]:
+        """Return by how much less and by how much more the value may be, by half of a step of each cell."""
+        below, above = 0.0, 0.0
+        for key, sample in self.samples.items():
+            if not sample.rounding:
+                continue
+            more, less = sample.rounding, -sample.rounding
+            if sample.logarithmic:
+                more, less = math.log1p(more), math.log1p(max(less, -0.999))
+            moved = self.value(key, more), self.value(key, less)
+            below += max(0.0, value - min(moved))
+            above += max(0.0, max(moved) - value)
+        return below, above
 
 
-def _half_width(weighted: Sequence[tuple[float, _Sample]]) -> tuple[float, float]:
+def _digits(value: float) -> float:
+    return float(f'{value:.12g}')
+
+
+def _half_width(parts: Sequence[_Part]) -> tuple[float, float]:
     """Return half the width of Student's interval, of independent groups of runs, and its degrees of freedom."""
-    parts = [_variance(series) for series in _series(weighted)]
-    parts = [(variance, freedom) for variance, freedom in parts if variance > 0]
-    total = math.fsum(variance for variance, _ in parts)
+    variances = [_variance(series) for series in _series(parts)]
+    total = math.fsum(variance for variance, _ in variances)
     if not total:
         return 0.0, math.inf
-    freedom = total ** 2 / math.fsum(variance ** 2 / each for variance, each in parts)
+    freedom = total ** 2 / math.fsum(variance ** 2 / freedom for variance, freedom in variances)
     return float(stdtrit(freedom, 0.975)) * math.sqrt(total), freedom
 
 
-def _series(weighted: Sequence[tuple[float, _Sample]]) -> list[np.ndarray]:
+def _series(parts: Sequence[_Part]) -> list[np.ndarray]:
     """Return what moves the value, run by run: one series of all cells with the same turns, one a cell apart."""
-    apart = [slope * sample.deviations for slope, sample in weighted if not sample.turns]
-    paired = [(slope, sample) for slope, sample in weighted if sample.turns]
-    series = []
-    for turns, of_turns in grouped(paired, lambda pair: frozenset(pair[1].turns)).items():
-        by_turn = []
-        for turn in sorted(turns):
-            by_turn.append(math.fsum(slope * _of_turn(sample, turn) for slope, sample in of_turns))
+    series = [part.slope * part.sample.deviations for part in parts if not part.sample.turns]
+    paired = [part for part in parts if part.sample.turns]
+    for turns, alike in grouped(paired, lambda part: frozenset(part.sample.turns)).items():
+        by_turn = [math.fsum(_of_turn(part, turn) for part in alike) for turn in sorted(turns)]
         series.append(np.array(by_turn) - np.mean(by_turn))
-    return apart + series
+    return series
 
 
-def _of_turn(sample: _Sample, turn: str) -> float:
-    return float(np.mean([run for run, of in zip(sample.deviations, sample.turns, strict=True) if of == turn]))
+def _of_turn(part: _Part, turn: str) -> float:
+    """Return by how much the runs of a turn move the value."""
+    of_turn = np.array(part.sample.turns) == turn
+    return part.slope * float(part.sample.deviations[of_turn].mean())
 
 
 def _variance(series: np.ndarray) -> tuple[float, float]:
@@ -255,16 +289,19 @@ def correlation(series: np.ndarray) -> float:
     total = float(series @ series)
     if runs < 5 or not total:
         return 0.0
-    corrected = (float(series[1:] @ series[:-1]) / total + 1 / runs) / (1 - 3 / runs)
-    return min(corrected, _STRONGEST) if corrected > _NOTICED / math.sqrt(runs) else 0.0
+    of_neighbours = float(series[1:] @ series[:-1]) / total
+    corrected = (of_neighbours + 1 / runs) / (1 - 3 / runs)
+    if corrected <= _NOTICED / math.sqrt(runs):
+        return 0.0
+    return min(corrected, _STRONGEST)
 
 
 def _stretch(r: float) -> float:
     return (1 + r) / (1 - r)
 
 
-def _ends(value: float, half: float, positive: bool) -> tuple[float, float]:
-    if not positive:
+def _ends(value: float, half: float, logarithmic: bool) -> tuple[float, float]:
+    if not logarithmic:
         return value - half, value + half
     factor = math.exp(min(half, _FARTHEST))
     return value / factor, value * factor
@@ -274,21 +311,21 @@ def _ends(value: float, half: float, positive: bool) -> tuple[float, float]:
 
 def _noted(samples: Sequence[_Sample]) -> str:
     """Say how much neighbours in time correlate, where they do."""
-    apart = [sample for sample in samples if len(sample.deviations) and not sample.turns]
-    strongest = max((correlation(sample.deviations) for sample in apart), default=0.0)
+    strongest = max([0.0, *(correlation(sample.deviations) for sample in samples if not sample.turns)])
     if not strongest:
         return ''
     wider = math.sqrt(_stretch(strongest))
     return f'neighbours in time correlate by {strongest:.2f}: interval {wider:.1f} times as wide'
 
 
-def _few(quantity: Quantity, samples: Sequence[_Sample]) -> str:
+def _few(of: Of, samples: Sequence[_Sample]) -> str:
     """Say why so few runs decide nothing; '' where they do."""
-    paired = all(sample.turns for sample in samples) and len({frozenset(s.turns) for s in samples}) == 1
-    fewest = min(len(set(sample.turns)) if paired else len(sample.deviations) for sample in samples)
-    least = (PAIRED if paired else APART)[quantity.of]
-    if fewest >= least:
+    turns = {frozenset(sample.turns) for sample in samples}
+    paired = len(turns) == 1 and frozenset() not in turns
+    runs = [len(set(sample.turns)) if paired else len(sample.deviations) for sample in samples]
+    least = (PAIRED if paired else APART)[of]
+    if min(runs) >= least:
         return ''
     kind = 'in pairs' if paired else 'that are no pairs'
-    of = 'of a spread ' if quantity.of == 'spread' else ''
-    return f'{counted(fewest, "run")} {of}{kind}: {least} are the least'
+    spread = 'of a spread ' if of == 'spread' else ''
+    return f'{counted(min(runs), "run")} {spread}{kind}: {least} are the least'

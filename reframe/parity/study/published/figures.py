@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from statistics import fmean, geometric_mean
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from parity.base import csvfile, files, units
 from parity.base.csvfile import CsvTable
 from parity.base.errors import UsageError, unknown
+from parity.base.figures import number
 from parity.base.groups import grouped
 from parity.judge.compare.model import Value
 from parity.study.published import file_of, folder
-from parity.study.published.model import Experiment, Study, filled
+from parity.study.published.model import Study, filled
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'
@@ -25,6 +26,13 @@ _UNITS = ('s', 'ms', 'B', 'MiB', 'MB/s', 'Mb/s', 'Gflop/s', '%')
 #: The column `use`: how far a figure in print can be used -> the label that it has.
 USES = {'': '', 'ratio_only': 'ratio_only', 'ratio_only derived': 'ratio_only: derived',
         'page_cache': 'cached: by the page cache', 'derived': 'derived'}
+
+
+class Flagged(NamedTuple):
+    """A figure that is shown, and used for nothing."""
+
+    value: float
+    why: str
 
 
 @dataclass
@@ -37,7 +45,7 @@ class StudyCell:
     unit: str
     better: Literal['higher', 'lower', '']
     values: list[Value] = field(default_factory=list)
-    flagged: list[tuple[float, str]] = field(default_factory=list)
+    flagged: list[Flagged] = field(default_factory=list)
     status: str = ''                # without values: missing, skipped, failed, wrong or disturbed
     reason: str = ''                # why it has no values
     step: float | None = None       # what the timer resolves
@@ -51,13 +59,17 @@ class StudyCell:
     @property
     def mean(self) -> float:
         """Return the geometric mean of the runs; of 0 and below, the arithmetic one."""
-        values = [v.value for v in self.values]
-        return float(f'{geometric_mean(values):.12g}') if len(values) > 1 and min(values) > 0 else fmean(values)
+        values = [run.value for run in self.values]
+        if len(values) == 1 or min(values) <= 0:
+            return fmean(values)
+        return float(f'{geometric_mean(values):.12g}')
 
     @property
     def figure(self) -> float:
         """Return the mean, or the flagged figure where there is no other."""
-        return self.mean if self.values else self.flagged[0][0] if self.flagged else 0.0
+        if self.values:
+            return self.mean
+        return self.flagged[0].value if self.flagged else 0.0
 
     @property
     def rounding(self) -> float:
@@ -65,24 +77,67 @@ class StudyCell:
 
         The last zeros of a whole number are no digits. A setting or a count, which has no direction, is exact."""
         digits = self.text.partition(' ')[0]
-        if not digits or not self.better or not (figure := Decimal(digits)):
+        figure = Decimal(digits or 0)
+        if not self.better or not figure:
             return 0.0
-        place = (figure if '.' in digits else figure.normalize()).as_tuple().exponent
-        return abs(0.5 * 10.0 ** int(place) / float(figure))
+        last = figure if '.' in digits else figure.normalize()
+        place = int(last.as_tuple().exponent)
+        return abs(0.5 * 10.0 ** place / float(figure))
 
     @property
     def name(self) -> str:
         return named(self.experiment, self.metric, self.point)
 
+    @property
+    def disturbed(self) -> bool:
+        return self.label.startswith('disturbed')
 
-def named(experiment: str, metric: str, point: dict[str, str]) -> str:
+    @property
+    def cached(self) -> bool:
+        return self.label.startswith('cached')
+
+    def without(self, *axes: str) -> dict[str, str]:
+        """Return its point without these axes."""
+        return {axis: value for axis, value in self.point.items() if axis not in axes}
+
+    def shown(self, value: float) -> str:
+        """Return one of its figures as it stands in print, or with its unit."""
+        return self.text or f'{number(value)} {self.unit}'.strip()
+
+
+def spelled(name: str, point: Mapping[str, str]) -> str:
+    """Return `name %axis=value ...`."""
+    return name + ''.join(f' %{axis}={value}' for axis, value in point.items())
+
+
+def named(experiment: str, metric: str, point: Mapping[str, str]) -> str:
     """Return `experiment.metric %axis=value ...`."""
-    return f'{experiment}.{metric}' + ''.join(f' %{axis}={value}' for axis, value in point.items())
+    return spelled(f'{experiment}.{metric}', point)
 
+
+class RowName(NamedTuple):
+    """The name of a row of a study's tables."""
+
+    case: str
+    metric: str
+
+
+def labelled(study: Study, cell: StudyCell) -> RowName:
+    """Return the name of a cell's row; behind the metric which of several figures it is."""
+    figure = f' ({cell.point[FIGURE]})' if FIGURE in cell.point else ''
+    row = study.experiments[cell.experiment].row
+    if row:
+        case, _, metric = filled(row, cell.point).partition(': ')
+        return RowName(case, metric + figure)
+    return RowName(spelled(cell.experiment, cell.without(study.contrast, FIGURE)), cell.metric + figure)
+
+
+# ---- figures in print
 
 def to_make(study: Study, name: str) -> str:
     """Return how the figures in print are made, where they are not here; '' where they are."""
-    return study.data if study.data and not os.path.lexists(folder(name) / 'published.csv') else ''
+    there = os.path.lexists(folder(name) / 'published.csv')
+    return '' if there else study.data
 
 
 def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
@@ -90,108 +145,160 @@ def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
     if to_make(study, name):
         return [], []
     file = file_of(name, 'published.csv')
-    cells: dict[tuple, tuple[StudyCell, dict[str, Value]]] = {}
-    seen: set[tuple] = set()
-    stated: dict[tuple, tuple[str, str]] = {}
     axes = [axis for axis in study.axes if axis != 'unit' and (axis != study.contrast or study.candidate)]
-    header = [*_COLUMNS[0], *axes, *_COLUMNS[1]]
-    for line, row in CsvTable(files.read(file), str(file), header, ('use',)).rows():
-        where = f'{file}:{line}'
-        if why := _wrong(study, row):
-            raise UsageError(f'{where}: {why}')
-        experiment = study.experiments[row['experiment']]
+    table = CsvTable(files.read(file), str(file), [*_COLUMNS[0], *axes, *_COLUMNS[1]], ('use',))
+    printed = _Printed(study)
+    for line, row in table.rows():
+        try:
+            printed.add(row, f'{file}:{line}')
+        except (UsageError, ValueError) as err:
+            raise UsageError(f'{file}:{line}: {err}') from None
+    cells, notes = _joined(study, list(printed.cells.values()))
+    deviations = {cell.name: cell.figure for cell in cells if cell.metric.endswith('_sd')}
+    for cell in cells:
+        of_cell = named(cell.experiment, f'{cell.metric.removesuffix("_mean")}_sd', cell.point)
+        cell.deviation = deviations.get(of_cell, 0.0) / (cell.figure or 1.0)
+    return cells, notes
+
+
+class _Printed:
+    """The cells of published.csv, as its rows are read."""
+
+    def __init__(self, study: Study):
+        self.study = study
+        self.cells: dict[str, StudyCell] = {}
+        self.first: dict[tuple, StudyCell] = {}         # of an experiment, metric and unit
+        self.runs: set[str] = set()
+
+    def add(self, row: dict[str, str], where: str) -> None:
+        """Add a row. ValueError says what is wrong with it."""
+        _demand_names(self.study, row)
+        experiment = self.study.experiments[row['experiment']]
         point = {axis: row[axis] for axis in experiment.axes}
-        cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (StudyCell(
-            row['experiment'], row['metric'], point, row['unit'], row['better'],
-            step=experiment.step, label=USES[row.get('use', '')], line=where, where=row['where']), {}))
-        unit, better = stated.setdefault((cell.experiment, cell.metric, point.get('unit')),
-                                         (cell.unit, cell.better))
-        if units.stem(unit) != units.stem(row['unit']) or better != row['better'] or \
-                not (factor := units.factor(row['unit'], unit)):
-            raise UsageError(f'{where}: {cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
-                             f'{unit!r}, {better!r}: all its rows must be alike')
-        cell.unit, cell.text = unit, '' if runs or cell.flagged else f'{row["value"]} {row["unit"]}'.strip()
-        if (run := (cell.name, row['run'])) in seen:
-            raise UsageError(f'{where}: {cell.name} has a run {row["run"]} above: number each run once')
-        seen.add(run)
-        value, _ = csvfile.number(row['value'], f'{where}: value'), csvfile.number(row['run'], f'{where}: run')
-        value = value if factor == 1 else float(f'{value * factor:.12g}')
+        made = StudyCell(row['experiment'], row['metric'], point, row['unit'], row['better'], step=experiment.step,
+                         label=USES[row.get('use', '')], line=where, where=row['where'])
+        cell = self.cells.setdefault(made.name, made)
+        first = self.first.setdefault(_of_unit(cell), cell)
+        factor = units.factor(row['unit'], first.unit)
+        alike = units.stem(first.unit) == units.stem(row['unit']) and first.better == row['better']
+        if not alike or not factor:
+            raise ValueError(f'{cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
+                             f'{first.unit!r}, {first.better!r}: all its rows must be alike')
+        cell.text = '' if cell.values or cell.flagged else f'{row["value"]} {row["unit"]}'.strip()
+        cell.unit = first.unit
+        self._add_run(cell, row, factor)
+
+    def _add_run(self, cell: StudyCell, row: dict[str, str], factor: float) -> None:
+        session = f'{cell.name} {row["run"]}'       # no run shares another's; `_number` reads it
+        if session in self.runs:
+            raise ValueError(f'{cell.name} has a run {row["run"]} above: number each run once')
+        self.runs.add(session)
+        csvfile.number(row['run'], 'run')
+        value = in_unit(csvfile.number(row['value'], 'value'), factor)
         if row['flag']:
-            cell.flagged.append((value, row['flag']))
+            cell.flagged.append(Flagged(value, row['flag']))
         else:
-            runs[row['run']] = Value(value, session=f'{cell.name} {row["run"]}')      # no run shares another's
-    found, notes = _joined(study, cells.values())
-    deviations = {cell.name: cell.figure for cell in found if cell.metric.endswith('_sd')}
-    for cell in found:
-        of = named(cell.experiment, f'{cell.metric.removesuffix("_mean")}_sd', cell.point)
-        cell.deviation = deviations.get(of, 0.0) / (cell.figure or 1.0)
-    return found, notes
+            cell.values.append(Value(value, session=session))
 
 
-def _wrong(study: Study, row: dict[str, str]) -> str:
-    """Return what is wrong with a row's names, and what is valid; '' for nothing."""
-    experiment = study.experiments.get(row['experiment'])
-    for kind, name, valid in (('experiment', row['experiment'], study.experiments),
-                              ('metric', row['metric'], experiment.metrics if experiment else ()),
-                              ('direction', row['better'], ('higher', 'lower', '')),
-                              ('unit', row['unit'], {'', *_UNITS, units.stem(row['unit']) and row['unit']}),
-                              ('use', row.get('use', ''), USES)):
-        if name not in valid:
-            return unknown(kind, name, [known or 'nothing' for known in valid])
-    for axis in (axis for axis in study.axes if axis in row and (axis != 'unit' or axis in experiment.axes)):
-        valid = study.values(row['experiment'], axis) if axis in experiment.axes else ['']
-        if row[axis] not in valid and not (axis not in experiment.axes and not row[axis]):
-            return f'{axis} {row[axis]!r}: ' + (f'valid: {", ".join(valid)}' if valid != [''] else
-                                                f'{row["experiment"]} has no such axis: leave it empty')
-    return ''
+def _demand_names(study: Study, row: Mapping[str, str]) -> None:
+    """Raise ValueError for a name in a row that means nothing, with what is valid."""
+    _demand('experiment', row['experiment'], study.experiments)
+    experiment = study.experiments[row['experiment']]
+    _demand('metric', row['metric'], experiment.metrics)
+    _demand('direction', row['better'], ('higher', 'lower', ''))
+    if row['unit'] and not units.stem(row['unit']):
+        _demand('unit', row['unit'], ('', *sorted(_UNITS)))
+    _demand('use', row.get('use', ''), USES)
+    for axis in study.axes:
+        value = row.get(axis, '')
+        if axis in experiment.axes:
+            valid = study.values(row['experiment'], axis)
+            if value not in valid:
+                raise ValueError(f'{axis} {value!r}: valid: {", ".join(valid)}')
+        elif value and axis != 'unit':
+            raise ValueError(f'{axis} {value!r}: {row["experiment"]} has no such axis: leave it empty')
 
 
-def in_units_of_print(printed: Iterable[StudyCell], here: Iterable[StudyCell]) -> None:
-    """Bring what was measured to the units of print, where both are of one kind."""
-    wanted = {(c.experiment, c.metric, c.point.get('unit')): c.unit for c in printed}
-    for cell in here:
-        unit = wanted.get((cell.experiment, cell.metric, cell.point.get('unit')), cell.unit)
-        if cell.values and unit != cell.unit and (factor := units.factor(cell.unit, unit)):
-            shown = min(0, *(Decimal(repr(v.value)).normalize().as_tuple().exponent for v in cell.values))
-            cell.step, cell.unit = (cell.step or 10.0 ** shown) * factor, unit
-            cell.values = [replace(v, value=float(f'{v.value * factor:.12g}')) for v in cell.values]
+def _demand(kind: str, name: str, valid: Iterable[str]) -> None:
+    if name not in valid:
+        raise ValueError(unknown(kind, name, [word or 'nothing' for word in valid]))
 
 
-def _joined(study: Study,
-            cells: Iterable[tuple[StudyCell, dict[str, Value]]]) -> tuple[list[StudyCell], list[str]]:
+# ---- series that ran at the same time
+
+def _joined(study: Study, cells: list[StudyCell]) -> tuple[list[StudyCell], list[str]]:
     """Make one cell of series that ran together: a run is their mean, over those that all sides have."""
     joint = [name for name, axis in study.axes.items() if axis.simultaneous]
+    if not joint:
+        return cells, []
 
-    def axes(cell: StudyCell, *without: str) -> tuple:
-        return cell.experiment, cell.metric, *((a, value) for a, value in cell.point.items() if a not in without)
+    def place(cell: StudyCell, *without: str) -> tuple:
+        return cell.experiment, cell.metric, *cell.without(*without, *joint).items()
 
     def part(cell: StudyCell) -> tuple:
         return tuple((axis, cell.point[axis]) for axis in joint if axis in cell.point)
 
-    found, notes, out = grouped(cells, lambda each: axes(each[0], *joint)), [], []
-    sides = grouped(found.values(), lambda of: axes(of[0][0], study.contrast, *joint))
-    for (experiment, metric, *point), of in found.items():
-        both = set.intersection(*({part(cell) for cell, _ in side}
-                                  for side in sides[axes(of[0][0], study.contrast, *joint)]))
-        if alone := [part(cell) for cell, _ in of if part(cell) not in both]:
-            row, _ = labelled(study.experiments[experiment], experiment, metric, dict(point), study)
-            lacking = ', '.join(f'{axis} {value}' for values in alone for axis, value in values)
-            notes.append(f'{row} {metric}: {lacking} is on {dict(point)[study.contrast]} only, and left out')
-        kept = [each for each in of if part(each[0]) in both]
-        runs = [run for run in kept[0][1] if all(run in values for _, values in kept)] if kept else []
-        out.append(replace(
-            (kept or of)[0][0], point=dict(point), text=of[0][0].text if len(of) == 1 else '',
-            flagged=[flag for cell, _ in kept for flag in cell.flagged],
-            values=[replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs]))
-    return out, notes
+    rows = grouped(cells, place)
+    sides = grouped(rows.values(), lambda row: place(row[0], study.contrast))
+    joined, notes = [], []
+    for row in rows.values():
+        parts = [{part(cell) for cell in side} for side in sides[place(row[0], study.contrast)]]
+        shared = set.intersection(*parts)
+        kept = [cell for cell in row if part(cell) in shared]
+        made = replace((kept or row)[0], point=row[0].without(*joint), text='' if row[1:] else row[0].text,
+                       flagged=[flag for cell in kept for flag in cell.flagged], values=_means(kept))
+        joined.append(made)
+        alone = [value for cell in row if part(cell) not in shared for value in part(cell)]
+        if alone:
+            lacking = ', '.join(f'{axis} {value}' for axis, value in alone)
+            notes.append(f'{" ".join(labelled(study, made))}: {lacking} is on {made.point[study.contrast]} only, '
+                         'and left out')
+    return joined, notes
 
 
-def labelled(experiment: Experiment, name: str, metric: str, point: dict[str, str],
-             study: Study) -> tuple[str, str]:
-    """Return the name and the metric that a row of the table has; behind it which of several figures it is."""
-    figure = f' ({point[FIGURE]})' if FIGURE in point else ''
-    if experiment.row:
-        case, _, shown = filled(experiment.row, point).partition(': ')
-        return case, shown + figure
-    rest = {axis: value for axis, value in point.items() if axis not in (study.contrast, FIGURE)}
-    return named(name, '', rest).replace('.', '', 1), metric + figure
+def _means(cells: Sequence[StudyCell]) -> list[Value]:
+    """Return the mean of each run that all cells have."""
+    by_number = [{_number(run): run for run in cell.values} for cell in cells]
+    means = []
+    for number_of_run, run in by_number[0].items() if by_number else ():
+        alike = [runs[number_of_run].value for runs in by_number if number_of_run in runs]
+        if len(alike) == len(cells):
+            means.append(replace(run, value=fmean(alike)))
+    return means
+
+
+def _number(run: Value) -> str:
+    """Return the number of a run in published.csv."""
+    return run.session.rpartition(' ')[2]
+
+
+# ---- figures that were measured
+
+def in_units_of_print(printed: Iterable[StudyCell], here: Iterable[StudyCell]) -> None:
+    """Bring what was measured to the units of print, where both are of one kind."""
+    units_of_print = {_of_unit(cell): cell.unit for cell in printed}
+    for cell in here:
+        unit = units_of_print.get(_of_unit(cell), cell.unit)
+        factor = units.factor(cell.unit, unit)
+        if not cell.values or unit == cell.unit or not factor:
+            continue
+        cell.step = (cell.step or _last_digit(cell)) * factor
+        cell.unit = unit
+        cell.values = [replace(run, value=in_unit(run.value, factor)) for run in cell.values]
+
+
+def _of_unit(cell: StudyCell) -> tuple:
+    """Return what figures share a unit by."""
+    return cell.experiment, cell.metric, cell.point.get('unit')
+
+
+def _last_digit(cell: StudyCell) -> float:
+    """Return the place of the last digit of its figures, at most 1."""
+    places = [Decimal(repr(run.value)).normalize().as_tuple().exponent for run in cell.values]
+    return 10.0 ** min(0, *places)
+
+
+def in_unit(value: float, factor: float) -> float:
+    """Return a figure in another unit."""
+    return value if factor == 1 else float(f'{value * factor:.12g}')

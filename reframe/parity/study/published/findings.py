@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from parity.base.figures import number
 from parity.base.strict import Strict
@@ -17,12 +18,16 @@ from parity.study.published import derived, quantities
 from parity.study.published.derived import FitRow, NumberRow, Of, chosen
 from parity.study.published.estimate import Estimate, Quantity, estimated
 from parity.study.published.figures import StudyCell
-from parity.study.published.model import Study, filled
+from parity.study.published.model import FigureSeries, Study, filled
 from parity.study.published.quantities import Missing
 from parity.study.published.statements import Finding
 
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
-_BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 'at_most': operator.le}
+_WORDS: dict[bool | None, Word] = {True: 'holds', False: 'does not hold', None: 'not testable'}
+#: Parts that the sentence of a word names; of the others it has the number.
+_NAMED = 3
+#: More repeats than this nobody measures.
+_MOST_REPEATS = 10_000
 
 
 class Judged(Strict):
@@ -52,7 +57,8 @@ class Analysis(Strict):
     findings: list[Judged]
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """One of the estimates that count together. Without one ``why`` says why. ``absent``: it was not measured."""
 
     name: str
@@ -66,13 +72,17 @@ class Part(NamedTuple):
         """Return whether it has an interval that other runs might miss."""
         return self.estimate is not None and self.estimate.low is not None and self.estimate.freedom > 0
 
+    @property
+    def decides(self) -> bool:
+        return self.estimate is not None and self.estimate.low is not None and not self.estimate.few
+
     def __str__(self) -> str:
         if self.estimate is None:
             return f'{self.name}: {self.why}'.removeprefix(': ')
-        reasons = [reason for reason in (self.estimate.why, self.estimate.few, self.why) if reason]
-        more = f', {", ".join(reasons)}' if reasons else ''
+        reasons = [self.estimate.why, self.estimate.few, self.why]
+        text = ', '.join([_figure(self.estimate), *filter(None, reasons)])
         label = f' ({self.label})' if self.label else ''
-        return f'{self.name} {_figure(self.estimate)}{more}{label}'.strip()
+        return f'{self.name} {text}{label}'.strip()
 
 
 def _figure(estimate: Estimate) -> str:
@@ -80,10 +90,36 @@ def _figure(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return number(estimate.value)
     if estimate.low == estimate.high:
-        return f'{estimate.value:.10g}' if estimate.value == round(estimate.value, 6) else f'{estimate.value:.6g}'
-    if number(estimate.low) != number(estimate.high):
-        return f'{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]'
+        digits = 10 if estimate.value == round(estimate.value, 6) else 6
+        return f'{estimate.value:.{digits}g}'
+    low, high = number(estimate.low), number(estimate.high)
+    if low != high:
+        return f'{number(estimate.value)} [{low}, {high}]'
     return f'{estimate.value:.6g} [{estimate.low:.6g}, {estimate.high:.6g}]'
+
+
+@dataclass(frozen=True)
+class Source:
+    """The figures that findings are judged by: those in print, or those measured here."""
+
+    of: Of
+    cells: Sequence[StudyCell]
+    numbers: Sequence[NumberRow]
+    quick: bool = False
+
+    @property
+    def printed(self) -> bool:
+        return self.of == 'published'
+
+    def of_number(self, text: str) -> list[Part]:
+        """Return the parts of a number, or of those with the values of `over` that the text names."""
+        wanted = set(text.split(' %'))
+        parts = []
+        for row in self.numbers:
+            _, *over = words = row.name.split(' %')
+            if row.estimate and wanted <= set(words):
+                parts.append(Part(' '.join(over).replace('=', ' '), row.estimate, label=row.label))
+        return parts
 
 
 def analysed(study: Study, published: Sequence[StudyCell], here: Sequence[StudyCell] | None = None,
@@ -91,51 +127,64 @@ def analysed(study: Study, published: Sequence[StudyCell], here: Sequence[StudyC
     """Return what follows from the figures in print and, where there are any, from those measured here.
 
     ``one``: what both sides here are on."""
-    sources: dict[Of, Sequence[StudyCell]] = {'published': published, **({} if here is None else {'here': here})}
-    numbers = [row for of, cells in sources.items() for row in derived.numbers(study, of, cells)]
-    judged = [_judged(study, finding, sources, numbers, quick) for finding in study.findings]
-    judged = [finding.model_copy(update={'one': one}) for finding in judged]
-    return Analysis(numbers=numbers, findings=sorted(judged, key=lambda f: f.published != 'does not hold'),
-                    fits=[row for of, cells in sources.items() for row in derived.fits(study, of, cells)])
+    sources = [Source('published', published, list(derived.numbers(study, 'published', published)))]
+    if here is not None:
+        sources.append(Source('here', here, list(derived.numbers(study, 'here', here)), quick))
+    fits, numbers = [], []
+    for source in sources:
+        fits += derived.fits(study, source.of, source.cells)
+        numbers += source.numbers
+    judged = [_judged(study, finding, sources, one) for finding in study.findings]
+    judged.sort(key=lambda finding: finding.published != 'does not hold')
+    return Analysis(fits=fits, numbers=numbers, findings=judged)
 
 
-def _judged(study: Study, finding: Finding, sources: dict[Of, Sequence[StudyCell]],
-            numbers: Sequence[NumberRow], quick: bool) -> Judged:
-    words: dict[Of, tuple[Word, str]] = {}
-    for of, cells in sources.items():
-        rows = [row for row in numbers if row.of == of]
-        parts = _parts(study, finding, of, cells, rows, quick and of == 'here')
-        word, why = _word(finding, of, parts)
-        words[of] = word, '; '.join(filter(None, (why, _partly(study, finding, parts))))
-    more = (finding.along and f'along {finding.along}', finding.goes, finding.law,
-            finding.rule if finding.rule != 'always' else '')
-    word, why = words.get('here', ('', ''))
+def _judged(study: Study, finding: Finding, sources: Sequence[Source], one: str) -> Judged:
+    statement = [finding.text]
+    if finding.along:
+        statement.append(f'along {finding.along}')
+    if finding.rule != 'always':
+        statement.append(finding.rule)
+    words: dict[str, str] = {}
+    for source in sources:
+        parts = _parts(study, finding, source)
+        word, why = _word(finding, source, parts)
+        reasons = [why, *_partly(study, finding, parts)]
+        words |= {source.of: word, f'why_{source.of}': '; '.join(filter(None, reasons))}
     return Judged(id=finding.id, says=finding.quote or finding.claim, quoted=bool(finding.quote),
-                  sentence=finding.sentence,
-                  where=finding.where, kind=finding.kind, needs=finding.needs,
-                  statement=' '.join(filter(None, (finding.text, *more))), published=words['published'][0],
-                  why_published=words['published'][1], here=word, why_here=why)
+                  sentence=finding.sentence, where=finding.where, kind=finding.kind, needs=finding.needs,
+                  statement=' '.join(statement), one=one, **words)
 
 
-def _parts(study: Study, finding: Finding, of: Of, cells: Sequence[StudyCell], rows: Sequence[NumberRow],
-           quick: bool) -> list[Part]:
+# ---- the parts of a finding
+
+def _parts(study: Study, finding: Finding, source: Source) -> list[Part]:
     """Return the estimates that decide a finding, or why there are none."""
-    if of == 'published' and finding.not_testable:
-        return [Part('', why=finding.not_testable)]
-    if of == 'here' and finding.kind == 'value':
-        return [Part('', why='an absolute figure, of the machine in print')]
+    why = _undecided(study, finding, source)
+    if why:
+        return [Part('', why=why)]
     if study.number(finding.text):
-        parts = list(_of_number(finding.text, rows))
+        parts = source.of_number(finding.text)
     else:
-        series = study.series(finding.text)
-        if quick and finding.kind == 'count' and (cut := study.experiments[series.experiment].cut):
-            return [Part('', why=f'--quick cuts what it counts: {cut}')]
-        parts = _estimated(finding, quantities.of_finding(study, finding, of, chosen(cells, series)))
-    if not parts and of == 'published' and finding.printed:
-        parts = [part._replace(name='printed') for part in _of_number(finding.printed, rows)]
-    if not parts and of == 'here':
-        parts = _unmeasured(study, finding, cells)
-    return parts
+        cells = chosen(source.cells, study.series(finding.text))
+        parts = _estimated(finding, quantities.of_finding(study, finding, source.of, cells))
+    if parts:
+        return parts
+    if not source.printed:
+        return [Part('', why=why) for why in _unmeasured(study, finding, source)]
+    return [replace(part, name='printed') for part in source.of_number(finding.printed)]
+
+
+def _undecided(study: Study, finding: Finding, source: Source) -> str:
+    """Return why these figures do not judge a finding, whatever they are; '' where they do."""
+    if source.printed:
+        return finding.not_testable
+    if finding.kind == 'value':
+        return 'an absolute figure, of the machine in print'
+    if finding.kind == 'count' and source.quick:
+        cut = study.experiments[study.series(finding.text).experiment].cut
+        return f'--quick cuts what it counts: {cut}' if cut else ''
+    return ''
 
 
 def _estimated(finding: Finding, functions: Iterable[Quantity | Missing]) -> list[Part]:
@@ -148,7 +197,7 @@ def _estimated(finding: Finding, functions: Iterable[Quantity | Missing]) -> lis
             there.append(function)
     if finding.rule == 'general' and len(there) > 1:
         there = [quantities.general(there)]
-    return [*map(_part, there), *missing]
+    return [_part(quantity) for quantity in there] + missing
 
 
 def _part(quantity: Quantity) -> Part:
@@ -158,50 +207,45 @@ def _part(quantity: Quantity) -> Part:
         return Part(quantity.name, why=str(err))
 
 
-def _of_number(text: str, rows: Iterable[NumberRow]) -> Iterator[Part]:
-    for row in rows:
-        if {*text.split(' %')} <= {*row.name.split(' %')} and row.estimate:
-            over = ' '.join(row.name.split(' %')[1:]).replace('=', ' ')
-            yield Part(over, row.estimate, label=row.label)
+def _unmeasured(study: Study, finding: Finding, source: Source) -> list[str]:
+    """Return why a finding has no figures here."""
+    reasons: dict[str, None] = {}
+    measurable = True
+    for series in _series(study, finding):
+        measurable = measurable and bool(study.experiments[series.experiment].check)
+        reasons |= dict.fromkeys(cell.reason for cell in chosen(source.cells, series) if cell.reason)
+    return list(reasons) or ['not measured' if measurable else 'nothing here measures it']
 
 
-def _unmeasured(study: Study, finding: Finding, cells: Sequence[StudyCell]) -> list[Part]:
-    """Say why a finding has no figures here."""
-    series = [study.series(text) for text in _series(study, finding)]
-    reasons = dict.fromkeys(c.reason for one in series for c in chosen(cells, one) if c.reason)
-    checks = [study.experiments[one.experiment].check for one in series]
-    return [Part('', why=why) for why in reasons or ['not measured' if all(checks or ['']) else
-                                                     'nothing here measures it']]
-
-
-def _partly(study: Study, finding: Finding, parts: Sequence[Part]) -> str:
-    """Say which of the values that a finding names its figures are of, where they are not of all."""
-    if study.number(finding.text):
-        return ''
-    there = [part.name.split() for part in parts if part.estimate]
-    fixed = study.series(finding.text).fixed
-    sentences = []
-    for axis, values in fixed.items():
-        have = [value for value in values if any(axis in words and value in words for words in there)]
-        if have and len(have) < len(values):
-            lacking = ', '.join(value for value in values if value not in have)
-            sentences.append(f'of {axis} {", ".join(have)} only, not of {lacking}')
-    return '; '.join(sentences)
-
-
-def _series(study: Study, finding: Finding) -> list[str]:
-    """Return the series of a finding, or of the number that it names, with the values of `over` that it names."""
-    if not (of := study.number(finding.text)):
-        return [finding.text]
+def _series(study: Study, finding: Finding) -> Iterator[FigureSeries]:
+    """Yield the series of a finding, or of the number that it names, with the values of `over` that it names."""
+    derived_number = study.number(finding.text)
+    if not derived_number:
+        yield study.series(finding.text)
+        return
     fixed = dict(text.split('=', 1) for text in finding.text.split(' %')[1:])
-    over = [[fixed[axis]] if axis in fixed else values for axis, values in of.over.items()]
-    return [filled(text, dict(zip(of.over, values, strict=True))) for values in itertools.product(*over)
-            for text in (of.here or of).let.values()]
+    for over in derived_number.points():
+        if fixed.items() <= over.items():
+            for text in derived_number.worked(here=True).let.values():
+                yield study.series(filled(text, over))
+
+
+def _partly(study: Study, finding: Finding, parts: Sequence[Part]) -> Iterator[str]:
+    """Yield which of the values that a finding names its figures are of, where they are not of all."""
+    if study.number(finding.text):
+        return
+    there = [part.name.split() for part in parts if part.estimate]
+    for axis, values in study.series(finding.text).fixed.items():
+        have = set(itertools.chain.from_iterable(words for words in there if axis in words)) & set(values)
+        if have and len(have) < len(values):
+            lacking = [value for value in values if value not in have]
+            named = [value for value in values if value in have]
+            yield f'of {axis} {", ".join(named)} only, not of {", ".join(lacking)}'
 
 
 # ---- the word of all parts
 
-def _word(finding: Finding, of: Of, parts: Sequence[Part]) -> tuple[Word, str]:
+def _word(finding: Finding, source: Source, parts: Sequence[Part]) -> tuple[Word, str]:
     """Return the word of all parts, as the finding's rule takes them together, and the parts that decide.
 
     The intervals of several are as wide as lets all hold at once with 95 % (Bonferroni)."""
@@ -210,13 +254,16 @@ def _word(finding: Finding, of: Of, parts: Sequence[Part]) -> tuple[Word, str]:
     there = [part for part in parts if not part.absent]
     lost = [part for part in parts if part.absent]
     several = sum(part.sampled for part in there)
-    states = [_state(finding, of, _at_once(part, several)) for part in there]
-    holds = _by_rule(finding.rule, [state for state, _ in states])
-    word: Word = 'not testable' if holds is None else 'holds' if holds else 'does not hold'
-    deciding = [text for state, text in states if state is holds]
-    why = '; '.join(deciding[:3])
-    if len(deciding) > 3:
-        why += f'; and {len(deciding) - 3} more'
+    widened = [_at_once(part, several) for part in there]
+    states = [_state(finding, part) for part in widened]
+    holds = _by_rule(finding.rule, states)
+    deciding = []
+    for part, state in zip(widened, states, strict=True):
+        if state is holds:
+            deciding.append(str(_straddling(finding, source, part) if state is None else part))
+    why = '; '.join(deciding[:_NAMED])
+    if len(deciding) > _NAMED:
+        why += f'; and {len(deciding) - _NAMED} more'
     if len(deciding) < len(there):
         why += f' ({len(deciding)} of {len(there)})'
     if several > 1:
@@ -224,60 +271,63 @@ def _word(finding: Finding, of: Of, parts: Sequence[Part]) -> tuple[Word, str]:
     if lost:
         more = f'; and {len(lost) - 1} more' if len(lost) > 1 else ''
         why += f'; not measured ({len(lost)} of {len(parts)}): {lost[0]}{more}'
-    return word, why.removeprefix('; ')
+    return _WORDS[holds], why.removeprefix('; ')
 
 
 def _by_rule(rule: str, states: Sequence[bool | None]) -> bool | None:
     """Return what the states of parts say together; None where that is open."""
-    if not states:
-        return None
+    count = Counter(states)
     if rule == 'most':
-        if 2 * states.count(True) > len(states):
+        if 2 * count[True] > len(states):
             return True
-        return False if 2 * states.count(False) >= len(states) else None
-    if False in states:
+        return False if states and 2 * count[False] >= len(states) else None
+    if count[False]:
         return False
-    return None if None in states else True
+    return True if states and not count[None] else None
 
 
-def _state(finding: Finding, of: Of, part: Part) -> tuple[bool | None, str]:
+def _state(finding: Finding, part: Part) -> bool | None:
     """Return whether an interval is wholly inside the bounds (True), wholly outside one (False), or straddles."""
-    found = part.estimate
-    if found is None or found.low is None or found.high is None or found.few:
-        return None, str(part)
-    bounds = finding.tested
-    met = [[_BOUNDS[name](end, bound) for end in (found.low, found.high)] for name, bound in bounds.items()]
-    if all(map(all, met)):
-        return True, str(part)
-    if not all(map(any, met)):
-        return False, str(part)
-    repeats = f'straddles: {_repeats(found, bounds)}' if of == 'here' else 'straddles'
-    return None, str(part._replace(why=repeats))
+    if not part.decides:
+        return None
+    low, high = finding.within(part.estimate.low), finding.within(part.estimate.high)
+    if all(low + high):
+        return True
+    met = [either or other for either, other in zip(low, high, strict=True)]
+    return None if all(met) else False
+
+
+def _straddling(finding: Finding, source: Source, part: Part) -> Part:
+    """Return a part that decides nothing with the reason: its own one, or that it straddles a bound."""
+    if not part.decides:
+        return part
+    why = 'straddles'
+    if not source.printed:
+        why += f': {_repeats(part.estimate, finding.tested)}'
+    return replace(part, why=why)
 
 
 def _at_once(part: Part, several: int) -> Part:
     """Widen a part's interval from 95 % by itself to 95 % for so many at once."""
-    found = part.estimate
     if several < 2 or not part.sampled:
         return part
-    factor = interval.at_once(several, found.freedom)
-    low, high = _widened(found.low, found.value, found.high, factor)
-    return part._replace(estimate=found._replace(low=low, high=high))
-
-
-def _widened(low: float, value: float, high: float, factor: float) -> tuple[float, float]:
-    """Return an interval so many times as wide: of logarithms where all is above 0."""
-    if low <= 0:
-        return value - factor * (value - low), value + factor * (high - value)
-    return value * (low / value) ** factor, value * (high / value) ** factor
+    low, value, high = part.estimate.low, part.estimate.value, part.estimate.high
+    factor = interval.at_once(several, part.estimate.freedom)
+    if low > 0:
+        low, high = value * (low / value) ** factor, value * (high / value) ** factor
+    else:
+        low, high = value - factor * (value - low), value + factor * (high - value)
+    return replace(part, estimate=replace(part.estimate, low=low, high=high))
 
 
 def _repeats(estimate: Estimate, bounds: dict[str, float]) -> str:
     """Say how many runs of a side would end the straddling: an interval's width falls with their root."""
-    positive = estimate.low > 0 and all(bound > 0 for bound in bounds.values())
-    far = min(abs(math.log(estimate.value / bound)) for bound in bounds.values()) if positive else 0
-    if not far or not math.isfinite(estimate.freedom):
-        return 'no number of repeats would tell'
+    none = 'no number of repeats would tell'
+    if estimate.low <= 0 or min(bounds.values()) <= 0 or not math.isfinite(estimate.freedom):
+        return none
+    far = min(abs(math.log(estimate.value / bound)) for bound in bounds.values())
+    if not far:
+        return none
     half = math.log(estimate.high / estimate.low) / 2
     needed = max(2, math.ceil((estimate.freedom / 2 + 1) * (half / far) ** 2))
-    return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
+    return f'about {needed} repeats would tell' if needed <= _MOST_REPEATS else none

@@ -42,10 +42,11 @@ def power(x: Sequence[float], y: Sequence[float]) -> FittedLaw:
     """Fit y = a x^b by least squares of the logarithms; ``a`` is y at x = 1. 3 or 4 different x are 'few points'.
 
     Raise ValueError for fewer, for lengths that differ, and for values not above 0."""
-    u, v, few = _logarithms(x, y)
+    u, v = _logarithms(x, y)
     du, dv = u - u.mean(), v - v.mean()
     b = float(du @ dv / (du @ du))
-    return FittedLaw('power', _exp(v.mean() - b * u.mean()), b, _r2(dv - b * du, dv), len(u), few)
+    a = _exp(v.mean() - b * u.mean())
+    return FittedLaw('power', a, b, _r2(dv - b * du, dv), len(u), _few_points(u))
 
 
 def inverse(p: Sequence[float], t: Sequence[float]) -> FittedLaw:
@@ -53,9 +54,10 @@ def inverse(p: Sequence[float], t: Sequence[float]) -> FittedLaw:
 
     a is the geometric mean of t p. Where ``r2`` is below 0, a constant t is nearer than the law. Raise
     ValueError as ``power`` does."""
-    u, v, few = _logarithms(p, t)
+    u, v = _logarithms(p, t)
     mean = float((u + v).mean())
-    return FittedLaw('inverse', _exp(mean), -1.0, _r2(u + v - mean, v - v.mean()), len(u), few)
+    r2 = _r2(u + v - mean, v - v.mean())
+    return FittedLaw('inverse', _exp(mean), -1.0, r2, len(u), _few_points(u))
 
 
 def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
@@ -68,39 +70,58 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
     x = finite(rows, 'rows', dimensions=2)
     if not x.size:
         raise ValueError('there are no rows')
-    spread = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 0)
-    whitened = ((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)).round(12)
+    whitened = _whitened(x)
     different = len(np.unique(whitened, axis=0))
     if not 1 <= k <= different:
         raise ValueError(f'{k} clusters of {different} different rows: 1 to {different} are possible')
-    rng, tried = np.random.default_rng(1), []
+    cluster_of = _nearest(whitened, k)
+    groups = [np.flatnonzero(cluster_of == number) for number in range(k)]
+    groups.sort(key=lambda group: (-len(group), group.tolist()))
+    return tuple(Cluster(len(group), tuple(x[group].mean(axis=0).tolist()), tuple(group.tolist()))
+                 for group in groups)
+
+
+def _whitened(x: np.ndarray) -> np.ndarray:
+    """Return the columns divided by their standard deviations; one whose rows are equal is 0."""
+    spread = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 0)
+    scale = np.where(spread > 0, spread, 1)
+    return ((x - x.mean(axis=0)) / scale).round(12)
+
+
+def _nearest(whitened: np.ndarray, k: int) -> np.ndarray:
+    """Return the cluster of each row, of the start whose sum of squared distances is least."""
+    rng = np.random.default_rng(1)
+    least, best = math.inf, None
     for _ in range(STARTS):
         with contextlib.suppress(ClusterError):        # a cluster lost its last row
-            centres, of = kmeans2(whitened, k, iter=100, minit='++', missing='raise', rng=rng)
-            tried.append((float(((whitened - centres[of]) ** 2).sum()), of))
-    if not tried:
+            centres, cluster_of = kmeans2(whitened, k, iter=100, minit='++', missing='raise', rng=rng)
+            squares = float(((whitened - centres[cluster_of]) ** 2).sum())
+            if squares < least:
+                least, best = squares, cluster_of
+    if best is None:
         raise ValueError(f'no start of {STARTS} kept {k} clusters: ask for fewer')
-    of = min(tried, key=lambda start: start[0])[1]
-    found = [(tuple(np.flatnonzero(of == c).tolist()), x[of == c]) for c in range(k)]
-    return tuple(Cluster(len(at), tuple(rows.mean(axis=0).tolist()), at)
-                 for at, rows in sorted(found, key=lambda group: (-len(group[0]), group[0])))
+    return best
 
 
-def _positive(values, name: str):
+def _positive(values: Sequence[float], name: str) -> np.ndarray:
     x = finite(values, name)
     if (x <= 0).any():
         raise ValueError(f'{name} must be above 0, and one is {x.min():g}')
     return x
 
 
-def _logarithms(x: Sequence[float], y: Sequence[float]):
-    """Return the logarithms of x and y, and what few points are called."""
+def _logarithms(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     u, v = np.log(_positive(x, 'x')), np.log(_positive(y, 'y'))
     if len(u) != len(v):
         raise ValueError(f'{len(u)} x and {len(v)} y: each x needs its y')
-    if (different := len(np.unique(u))) < 3:
+    different = len(np.unique(u))
+    if different < 3:
         raise ValueError(f'{different} different x: a law needs at least 3')
-    return u, v, 'few points' if different < 5 else ''
+    return u, v
+
+
+def _few_points(u: np.ndarray) -> str:
+    return 'few points' if len(np.unique(u)) < 5 else ''
 
 
 def _r2(rest, around_mean) -> float | None:

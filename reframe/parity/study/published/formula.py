@@ -7,13 +7,15 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from parity.base.errors import unknown
-from parity.judge.stats.laws import lu_messages
+from parity.judge.stats.laws import Messages, lu_messages
+from parity.study.published import fits
+from parity.study.published.fits import Cluster
 
 #: Steps of a formula, with those of the functions that it calls, and how deep they nest.
 STEPS, DEEPEST = 2000, 50
@@ -22,28 +24,53 @@ LONGEST, GROUPS, POINTS = 1000, 20, 2000
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
               ast.Pow: operator.pow}
+#: Nodes of a formula that are neither a name, a number nor a call.
+_SYNTAX = (ast.BinOp, ast.UnaryOp, ast.USub, ast.expr_context, *_OPERATORS)
+#: In `rtt_us(mtu, switch, rate)`: the name of a function, and of its parameters.
+NAME = re.compile(r'\w+')
 
 
-def _law(name: str) -> Callable[..., Any]:
-    """Return a function of `parity.study.published.fits`, which loads scipy only where it is called."""
-    def law(*given: Any) -> Any:
-        from parity.study.published import fits
-        return getattr(fits, name)(*given)
-    return law
+# ---- functions
+
+@dataclass(frozen=True)
+class Function:
+    """A function of formulas: how many numbers or lists it takes, and what gives its value."""
+
+    takes: int
+    call: Callable[..., Any]
 
 
-def _lu(which: str) -> Callable[[float, float, float], float]:
-    """Return a function of (points, iterations, ranks): what `lu_messages` calls ``which``."""
-    return lambda *sizes: getattr(lu_messages(*map(int, sizes)), which)
+@dataclass(frozen=True)
+class Declared:
+    """A function that a study declares: a formula of its parameters."""
+
+    parameters: Sequence[str]
+    body: ast.expr
+
+    @property
+    def takes(self) -> int:
+        return len(self.parameters)
 
 
-def _group(k: float, number: float, *lists: Any) -> Any:
-    """Return one of k groups of the points, the largest first (`parity.study.published.fits.clusters`)."""
+Functions = Mapping[str, Function | Declared]
+
+
+def _group(k: float, number: float, *lists: Any) -> Cluster:
+    """Return one of k groups of the points, the largest first."""
     if not 1 <= number <= k <= GROUPS:
         raise ValueError(f'group {number:g} of {k:g}: must be one of 1 to {GROUPS} groups')
-    if any(np.ndim(each) == 0 or len(each) > POINTS for each in lists):
+    if any(np.ndim(column) == 0 or len(column) > POINTS for column in lists):
         raise ValueError(f'groups are of lists of at most {POINTS} points')
-    return _law('clusters')(list(zip(*lists, strict=True)), int(k))[int(number) - 1]
+    groups = fits.clusters(list(zip(*lists, strict=True)), int(k))
+    return groups[int(number) - 1]
+
+
+def _group_size(*given: Any) -> int:
+    return _group(*given).size
+
+
+def _group_mean(*given: Any) -> float:
+    return _group(*given).centroid[0]
 
 
 def _geometric_mean(values: Any) -> float:
@@ -52,46 +79,77 @@ def _geometric_mean(values: Any) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-#: In `rtt_us(mtu, switch, rate)`: the name of a function, and of its parameters.
-NAME = re.compile(r'\w+')
+def _lu(points: float, iterations: float, ranks: float) -> Messages:
+    return lu_messages(int(points), int(iterations), int(ranks))
 
 
-class Function(NamedTuple):
-    """A function of formulas: how many arguments it takes, its steps, and how deep it nests."""
-
-    takes: int
-    call: Callable[..., Any]
-    steps: int = 1
-    depth: int = 1
+def _lu_receives(*sizes: float) -> float:
+    return _lu(*sizes).blocking
 
 
-Functions = Mapping[str, Function]
+def _lu_receive_bytes(*sizes: float) -> float:
+    return _lu(*sizes).blocking_bytes
+
+
+def _lu_nonblocking_bytes(*sizes: float) -> float:
+    return _lu(*sizes).nonblocking_bytes
+
+
 FUNCTIONS: Functions = {
     # of a list; ceil also of a number
     'sum': Function(1, np.sum), 'max': Function(1, np.max), 'ceil': Function(1, np.ceil),
     'geometric_mean': Function(1, _geometric_mean),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
-    'group_size': Function(4, lambda *given: _group(*given).size),
-    'group_mean': Function(4, lambda *given: _group(*given).centroid[0]),
+    'group_size': Function(4, _group_size), 'group_mean': Function(4, _group_mean),
     # of points a side, iterations and ranks: receives of a rank, and bytes
-    'lu_receives': Function(3, _lu('blocking')), 'lu_receive_bytes': Function(3, _lu('blocking_bytes')),
-    'lu_nonblocking_bytes': Function(3, _lu('nonblocking_bytes'))}
+    'lu_receives': Function(3, _lu_receives), 'lu_receive_bytes': Function(3, _lu_receive_bytes),
+    'lu_nonblocking_bytes': Function(3, _lu_nonblocking_bytes)}
 
 
 def functions(declared: Mapping[str, str]) -> Functions:
-    """Return FUNCTIONS and those that a study declares: formulas of their parameters and of functions above.
-
-    Raises ValueError for a formula that is none; `wrong` says why."""
-    found = dict(FUNCTIONS)
+    """Return FUNCTIONS and those that a study declares. ValueError for a formula that is none."""
+    every = dict(FUNCTIONS)
     for head, text in declared.items():
         name, *parameters = NAME.findall(head)
-        body = _body(text)
-        found[name] = Function(len(parameters), partial(_called, text, parameters, found),
-                               _steps(body, found), _depth(body, found))
-    return found
+        every[name] = Declared(parameters, _tree(text))
+    return every
 
 
-def _body(text: str) -> ast.expr:
+# ---- what is wrong with a formula
+
+def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -> str:
+    """Return what is wrong with a formula, and what is valid; '' for nothing."""
+    try:
+        nodes = list(ast.walk(_tree(text)))
+    except ValueError as err:
+        return str(err)
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    for node in nodes:
+        why = ''
+        if isinstance(node, ast.Call):
+            why = _wrong_call(node, functions)
+        elif isinstance(node, ast.Name):
+            if node not in called and node.id not in names:
+                why = unknown('name', node.id, list(names) or ['none'])
+        elif isinstance(node, ast.Constant):
+            if type(node.value) not in (int, float):
+                why = f'{node.value!r} is no number'
+        elif not isinstance(node, _SYNTAX):
+            why = f'{text!r}: only + - * / ** and {", ".join(functions)} are valid'
+        if why:
+            return why
+    return ''
+
+
+def _wrong_call(call: ast.Call, functions: Functions) -> str:
+    name = ast.unparse(call.func)
+    if name not in functions or call.keywords:
+        return unknown('function', name, list(functions))
+    needed = functions[name].takes
+    return '' if len(call.args) == needed else f'{name} takes {needed} numbers'
+
+
+def _tree(text: str) -> ast.expr:
     """Return a formula's tree. ValueError where it is no formula, or too long."""
     if len(text) > LONGEST:
         raise ValueError(f'{text[:40]!r}...: {len(text)} characters; must have at most {LONGEST}')
@@ -101,106 +159,60 @@ def _body(text: str) -> ast.expr:
         raise ValueError(f'{text!r} is no formula; valid is, for instance, a0 / ranks') from None
 
 
-def _steps(body: ast.expr, functions: Functions) -> int:
-    """Return the steps of a formula: its nodes, and those of the functions that it calls."""
-    nodes = list(ast.walk(body))
-    called = (functions[node.id] for node in nodes if isinstance(node, ast.Name) and node.id in functions)
-    return len(nodes) + sum(function.steps for function in called)
-
-
-def _depth(body: ast.AST, functions: Functions) -> int:
-    """Return how deep a formula nests, with the functions that it calls."""
-    deepest, left = 0, [(body, 1)]
-    while left:
-        node, depth = left.pop()
-        if isinstance(node, ast.Name) and node.id in functions:
-            depth += functions[node.id].depth
-        deepest = max(deepest, depth)
-        left += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
-    return deepest
-
-
-def _called(text: str, parameters: Sequence[str], known: Functions, *given: Any) -> float:
-    return value(text, dict(zip(parameters, given, strict=True)), known)
-
-
-def wrong(text: str, names: Collection[str], functions: Functions = FUNCTIONS) -> str:
-    """Return what is wrong with a formula, and what is valid; '' for nothing."""
-    try:
-        body = _body(text)
-    except ValueError as err:
-        return str(err)
-    if (depth := _depth(body, functions)) > DEEPEST:
-        return f'{text[:40]!r} nests {depth} deep, with the functions that it calls; must be at most {DEEPEST}'
-    if (steps := _steps(body, functions)) > STEPS:
-        return f'{text[:40]!r} takes {steps} steps, with the functions that it calls; must be at most {STEPS}'
-    nodes = list(ast.walk(body))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    for node in nodes:
-        match node:
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in functions:
-                if len(arguments) != (needed := functions[name].takes):
-                    return f'{name} takes {needed} numbers'
-            case ast.Call():
-                return unknown('function', ast.unparse(node.func), list(functions))
-            case ast.Name(id=name) if id(node) not in called and name not in names:
-                return unknown('name', name, list(names) or ['none'])
-            case ast.Constant(value=value) if isinstance(value, bool) or not isinstance(value, (int, float)):
-                return f'{value!r} is no number'
-            case ast.BinOp() if why := _no_constant(node):
-                return f'{text!r}: {why}'
-            case ast.Name() | ast.Constant() | ast.BinOp() | ast.UnaryOp() | ast.USub() | ast.expr_context():
-                pass
-            case _ if type(node) not in _OPERATORS:
-                return f'{text!r}: only + - * / ** and {", ".join(functions)} are valid'
-    return ''
-
-
-def _no_constant(node: ast.BinOp) -> str:
-    """Return why an operation on constants has no value, as 9**9**9**9 has none; '' of any other."""
-    if any(isinstance(part, (ast.Name, ast.Call)) for part in ast.walk(node)):
-        return ''
-    try:
-        value(ast.unparse(node), {})
-    except (ArithmeticError, ValueError, TypeError) as err:
-        return f'{ast.unparse(node)} has no value: {err.args[-1]}'
-    return ''
-
+# ---- its value
 
 def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS) -> float:
     """Return the value of a formula that `wrong` finds nothing in. ``names``: numbers and lists.
 
-    ArithmeticError and ValueError where it has none."""
-    known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
-
-    def of(node: ast.expr) -> Any:
-        match node:
-            case ast.BinOp():
-                return _OPERATORS[type(node.op)](of(node.left), of(node.right))
-            case ast.UnaryOp():
-                return -of(node.operand)
-            case ast.Call(func=ast.Name(id=name)):
-                return functions[name].call(*map(of, node.args))
-            case ast.Name(id=name):
-                return known[name]
-            case ast.Constant(value=number):
-                return float(number)
-        raise ValueError(ast.dump(node))
-
+    ValueError where it has none, or takes too many steps."""
+    arrays = {}
+    for name, given in names.items():
+        arrays[name] = np.asarray(given, float) if isinstance(given, list) else given
     try:
         with np.errstate(divide='raise', over='raise', invalid='raise'):
-            found = of(ast.parse(text, mode='eval').body)
-    except TypeError as err:
-        raise ValueError(f'{text!r} has no value: {err}') from None
-    if getattr(found, 'ndim', 0):
+            result = _Evaluation(text, functions).of(_tree(text), arrays, 1)
+    except (ArithmeticError, TypeError) as err:
+        raise ValueError(f'{text!r} has no value: {err.args[-1]}') from None
+    if np.ndim(result):
         raise ValueError(f'{text!r} is a list, not a number: use sum()')
-    number = _real(text, found)
-    if not math.isfinite(number):
-        raise ValueError(f'{text!r} is not finite')
-    return number
-
-
-def _real(text: str, found: Any) -> float:
-    if isinstance(found, complex):
+    if isinstance(result, complex):
         raise ValueError(f'{text!r} is no real number: a root of one below 0 is none')
-    return float(found)
+    if not math.isfinite(result):
+        raise ValueError(f'{text!r} is not finite')
+    return float(result)
+
+
+class _Evaluation:
+    """The evaluation of one formula, which counts its steps."""
+
+    def __init__(self, text: str, functions: Functions):
+        self.text, self.functions, self.steps = text, functions, 0
+
+    def of(self, node: ast.expr, names: Mapping[str, Any], depth: int) -> Any:
+        self.steps += 1
+        if self.steps > STEPS:
+            raise ValueError(f'{self.text[:40]!r} takes more steps, with the functions that it calls: '
+                             f'must be at most {STEPS}')
+        if depth > DEEPEST:
+            raise ValueError(f'{self.text[:40]!r} nests deeper, with the functions that it calls: '
+                             f'must be at most {DEEPEST} deep')
+        match node:
+            case ast.BinOp():
+                left, right = self.of(node.left, names, depth + 1), self.of(node.right, names, depth + 1)
+                return _OPERATORS[type(node.op)](left, right)
+            case ast.UnaryOp():
+                return -self.of(node.operand, names, depth + 1)
+            case ast.Call():
+                arguments = [self.of(argument, names, depth + 1) for argument in node.args]
+                return self._called(self.functions[node.func.id], arguments, depth)
+            case ast.Name():
+                return names[node.id]
+            case ast.Constant():
+                return float(node.value)
+        raise ValueError(ast.dump(node))
+
+    def _called(self, function: Function | Declared, arguments: list[Any], depth: int) -> Any:
+        if isinstance(function, Function):
+            return function.call(*arguments)
+        names = dict(zip(function.parameters, arguments, strict=True))
+        return self.of(function.body, names, depth + 1)

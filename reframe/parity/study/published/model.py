@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -31,7 +31,7 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 from parity.base.errors import unknown
 from parity.base.strict import Strict
 from parity.site.plan import Asked
-from parity.study.published.statements import Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
+from parity.study.published.statements import OTHERS, Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
 
 #: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
 SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
@@ -41,6 +41,8 @@ AXIS = re.compile(r'\{([A-Za-z]\w*)\}')
 NAMED = ('network', 'filesystem', 'environ')
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
+#: What --as gives: axis -> value in print -> name here.
+Names = Mapping[str, Mapping[str, str]]
 
 
 class Axis(Strict):
@@ -61,10 +63,14 @@ class Axis(Strict):
 
     def at(self, value: str, point: Point) -> str:
         """Return what a value is here, at a point of the axes that it depends on."""
-        if isinstance(stated := self.values[value], str):
-            return stated
-        (axis, texts), = stated.items()
-        return texts[point[axis]]
+        for axis, texts in self.dependent(value).items():
+            return texts[point[axis]]
+        return self.values[value]
+
+    def dependent(self, value: str) -> Mapping[str, Texts]:
+        """Return the axis that a value depends on, with the text at each value of that."""
+        stated = self.values[value]
+        return stated if isinstance(stated, dict) else {}
 
     @model_validator(mode='after')
     def _depends_where_it_may(self) -> Axis:
@@ -81,6 +87,11 @@ class Quick(Strict):
     axes: dict[Name, list[Text]] = {}
     repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     seconds: Annotated[float, Field(gt=0, le=1e6)] = 10
+
+    @property
+    def changes(self) -> list[str]:
+        values = [f'{name}={value}' for name, value in self.set.items()]
+        return values + [f'{axis} {" ".join(values)}' for axis, values in self.axes.items()]
 
 
 class Case(Asked):
@@ -102,9 +113,11 @@ class Case(Asked):
     def is_case(self, check: str, having: Mapping[str, str], environ: str = '') -> bool:
         """Return whether a stored case, with what stands in its name, is this one. A plain variable that is set
         to its default does not stand there."""
+        if check != self.check or self.environ not in ('', environ):
+            return False
         wanted = {**self.parameters, **self.variables}
-        return check == self.check and self.environ in ('', environ) and {**wanted, **having} == wanted \
-            and {*self.parameters, *self.swept} <= {*having}
+        named = {*self.parameters, *self.swept}
+        return having.items() <= wanted.items() and named <= having.keys()
 
 
 class Experiment(Strict):
@@ -134,39 +147,53 @@ class Experiment(Strict):
     compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
 
     @property
-    def extent(self) -> tuple[str, list[str]]:
-        """Return whether it is whole, in part or missing here, and what it lacks."""
-        unnamed = [metric for metric, names in self.metrics.items() if not (names and self.check)]
-        lacks = self.lacks
-        if unnamed and not (self.here or lacks):
-            lacks = [f'{", ".join(unnamed)}: nothing here measures it']
-        stands = self.here or len(unnamed) < len(self.metrics)
-        return 'in part' if lacks and stands else 'missing' if lacks else 'whole', lacks
+    def lacking(self) -> list[str]:
+        """Return what nothing here stands for, and why."""
+        unnamed = self._unnamed
+        if self.lacks or self.here or not unnamed:
+            return self.lacks
+        return [f'{", ".join(unnamed)}: nothing here measures it']
+
+    @property
+    def extent(self) -> Literal['whole', 'in part', 'missing']:
+        if not self.lacking:
+            return 'whole'
+        stands = self.here or len(self._unnamed) < len(self.metrics)
+        return 'in part' if stands else 'missing'
+
+    @property
+    def _unnamed(self) -> list[str]:
+        """Return the metrics that no check has."""
+        return [metric for metric, names in self.metrics.items() if not (names and self.check)]
 
     @property
     def cut(self) -> str:
         """Return what --quick cuts; '' for nothing."""
-        if not self.quick:
-            return ''
-        return ', '.join([f'{name}={value}' for name, value in self.quick.set.items()]
-                         + [f'{axis} {" ".join(values)}' for axis, values in self.quick.axes.items()])
+        return ', '.join(self.quick.changes) if self.quick else ''
 
     def taken(self, quick: bool) -> Experiment | Quick:
         """Return what has the repeats and seconds that are taken."""
         return self.quick if quick and self.quick else self
 
+    def set_of(self, quick: bool) -> Texts:
+        """Return the variables that are set."""
+        return {**self.set, **self.quick.set} if quick and self.quick else self.set
+
     @model_validator(mode='after')
     def _whole(self) -> Experiment:
-        texts = [*self.parameters.values(), *self.set.values(), self.row,
-                 *(name for names in self.metrics.values() for name in names),
-                 *(self.quick.set.values() if self.quick else ())]
-        if lost := sorted({name for text in texts for name in AXIS.findall(text)} - {*self.axes}):
-            raise ValueError(unknown('axis', lost[0], list(self.axes)))
+        for text in self._texts():
+            for axis in AXIS.findall(text):
+                _demand('axis', axis, self.axes)
         if self.row and ': ' not in self.row:
             raise ValueError(f'row {self.row!r}: must be NAME: METRIC')
         if not self.check and (self.quick or self.set or self.parameters):
             raise ValueError('parameters, set and quick need a check: name it, or remove them')
         return self
+
+    def _texts(self) -> list[str]:
+        """Return all texts that may hold an axis."""
+        names = itertools.chain.from_iterable(self.metrics.values())
+        return [self.row, *names, *self.parameters.values(), *self.set.values(), *self.set_of(True).values()]
 
 
 @dataclass(frozen=True)
@@ -212,14 +239,18 @@ class Study(Strict):
 
     def against(self, candidate: str) -> Study:
         """Return this study of one side with a second one, which is this partition."""
-        axis, own = self.axes[self.contrast], f' %{self.contrast}={self.baseline}'
-        both = axis.model_copy(update={'values': {**axis.values, candidate: ''}})
+        contrasted = self.axes[self.contrast]
+        both = contrasted.model_copy(update={'values': {**contrasted.values, candidate: ''}})
+        experiments = {}
+        for name, experiment in self.experiments.items():
+            axes = {self.contrast: 'all', **experiment.axes}
+            experiments[name] = experiment.model_copy(update={'axes': axes})
+        numbers = []
+        for number in self.numbers:
+            let = {name: f'{text} %{self.contrast}={self.baseline}' for name, text in number.let.items()}
+            numbers.append(number.model_copy(update={'let': let}))
         return self.model_copy(update={
-            'axes': {**self.axes, self.contrast: both},
-            'experiments': {name: of.model_copy(update={'axes': {self.contrast: 'all', **of.axes}})
-                            for name, of in self.experiments.items()},
-            'numbers': [of.model_copy(update={'let': {name: text + own for name, text in of.let.items()}})
-                        for of in self.numbers]})
+            'axes': {**self.axes, self.contrast: both}, 'experiments': experiments, 'numbers': numbers})
 
     def side(self, case: Case) -> str:
         """Return the side that measures a case: one without the contrasted axis is the baseline's."""
@@ -230,75 +261,97 @@ class Study(Strict):
         asked = self.experiments[experiment]
         if quick and asked.quick and axis in asked.quick.axes:
             return asked.quick.axes[axis]
-        stated = asked.axes[axis]
-        return list(self.axes[axis].values) if stated == 'all' else stated
+        return self.stated(axis, asked.axes[axis])
+
+    def stated(self, axis: str, values: list[str] | Literal['all']) -> list[str]:
+        """Return these values of an axis, where `all` stands for each."""
+        return list(self.axes[axis].values) if values == 'all' else values
 
     def series(self, text: str) -> FigureSeries:
         """Read `experiment.metric %axis=value ... VALUE / VALUE`. ValueError says what is wrong."""
-        if not (found := SERIES.fullmatch(text)):
+        match = SERIES.fullmatch(text)
+        if not match:
             raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, then perhaps %AXIS=VALUE')
-        name, metric, fixed, ends = found.groups()
-        if name not in self.experiments:
-            raise ValueError(unknown('experiment', name, list(self.experiments)))
-        experiment = self.experiments[name]
-        if metric not in experiment.metrics:
-            raise ValueError(unknown(f'metric of {name}', metric, list(experiment.metrics)))
-        chosen: dict[str, list[str]] = {}
-        for axis, values in (each.split('=', 1) for each in fixed.split(' %')[1:]):
-            if axis not in experiment.axes:
-                raise ValueError(unknown(f'axis of {name}', axis, list(experiment.axes)))
+        name, metric, fixed, ends = match.groups()
+        _demand('experiment', name, self.experiments)
+        _demand(f'metric of {name}', metric, self.experiments[name].metrics)
+        chosen = {}
+        for words in fixed.split(' %')[1:]:
+            axis, values = words.split('=', 1)
             chosen[axis] = values.split(',')
-            valid = list(dict.fromkeys([*self.values(name, axis), *self.values(name, axis, quick=True)]))
-            for value in chosen[axis]:
-                if value not in valid:
-                    raise ValueError(unknown(f'value of {axis}', value, valid))
-        points = [self._point(name, end, chosen) for end in re.split(' [/<] ', ends)] if ends else []
-        if len({tuple(sorted(point)) for point in points}) > 1:
+            self._demand_values(name, axis, chosen[axis])
+        points = []
+        for end in re.split(' [/<] ', ends) if ends else []:
+            points.append({} if end == OTHERS else self._point(name, end, chosen))
+        axes = {frozenset(point) for point in points if point}
+        if len(axes) > 1 or points.count({}) > 1:
             raise ValueError(f'{ends!r}: all must be values of the same axes')
         return FigureSeries(name, metric, chosen, points)
 
-    def _point(self, experiment: str, text: str, fixed: dict[str, list[str]]) -> dict[str, str]:
-        point = {}
+    def _demand_values(self, experiment: str, axis: str, values: list[str]) -> None:
+        _demand(f'axis of {experiment}', axis, self.experiments[experiment].axes)
+        valid = dict.fromkeys(self.values(experiment, axis) + self.values(experiment, axis, quick=True))
+        for value in values:
+            _demand(f'value of {axis}', value, valid)
+
+    def _point(self, experiment: str, text: str, fixed: Mapping[str, list[str]]) -> dict[str, str]:
+        """Read VALUE, AXIS=VALUE, or several joined by commas, of axes that are not fixed."""
+        free = {axis: self.values(experiment, axis) for axis in self.experiments[experiment].axes
+                if axis not in fixed and not self.axes[axis].simultaneous}
+        point: dict[str, str] = {}
         for word in text.split(','):
-            free = {axis: self.values(experiment, axis) for axis in self.experiments[experiment].axes
-                    if axis not in fixed and axis not in point and not self.axes[axis].simultaneous}
             stated, _, value = word.rpartition('=')
             having = [axis for axis, values in free.items() if value in values and stated in ('', axis)]
             if len(having) != 1:
                 valid = '; '.join(f'{axis}={",".join(values)}' for axis, values in free.items())
                 raise ValueError(f'{word!r} is a value of {len(having)} axes: must be of one; valid: {valid}')
             point[having[0]] = value
+            del free[having[0]]
         return point
 
     def number(self, text: str) -> Derived | None:
         """Return the number that a finding names: by its name, or with values of `over`."""
-        return next((n for n in self.numbers if n.name == text.partition(' %')[0]), None)
+        name = text.partition(' %')[0]
+        return next((number for number in self.numbers if number.name == name), None)
 
-    def cases(self, names: Mapping[str, Mapping[str, str]] | None = None, quick: bool = False) -> Iterator[Case]:
+    def cases(self, names: Names | None = None, quick: bool = False) -> Iterator[Case]:
         """Yield the cases that stand for the study's points, of all values of the contrasted axis.
 
-        ``names``: of --as, axis -> value in print -> name here."""
+        ``names``: of --as."""
         for name, experiment in self.experiments.items():
-            if not experiment.check or quick and not experiment.quick:
+            if not experiment.check or (quick and not experiment.quick):
                 continue
             axes = [axis for axis in experiment.axes if self.axes[axis].kind not in ('print', 'metric')]
-            texts = {**experiment.set, **(experiment.quick.set if quick and experiment.quick else {})}
             for values in itertools.product(*(self.values(name, axis, quick) for axis in axes)):
-                point = dict(zip(axes, values, strict=True))
-                here, reason, environ = {}, '', ''
-                for axis, value in point.items():
-                    kind = self.axes[axis].kind
-                    here[axis] = (names or {}).get(axis, {}).get(value) or self.axes[axis].at(value, point)
-                    if kind in NAMED and not here[axis]:
-                        reason = reason or f'{value}: no {kind} here stands for it (--as {axis}.{value}=NAME)'
-                    environ = here[axis] if kind == 'environ' else environ
-                yield Case(experiment=name, check=experiment.check, point=point, reason=reason, quick=quick,
-                           environ=environ,
-                           swept=[k for k, v in texts.items() if AXIS.search(v)],
-                           parameters={k: filled(v, here) for k, v in experiment.parameters.items()},
-                           variables={k: filled(v, here) for k, v in texts.items()})
+                yield self._case(name, dict(zip(axes, values, strict=True)), names or {}, quick)
+
+    def _case(self, name: str, point: dict[str, str], names: Names, quick: bool) -> Case:
+        """Return the case of a point. Without a name here for one of its values, it has the reason."""
+        experiment = self.experiments[name]
+        here, environ, reasons = {}, '', []
+        for axis, value in point.items():
+            kind = self.axes[axis].kind
+            here[axis] = names.get(axis, {}).get(value) or self.axes[axis].at(value, point)
+            if kind == 'environ':
+                environ = here[axis]
+            if kind in NAMED and not here[axis]:
+                reasons.append(f'{value}: no {kind} here stands for it (--as {axis}.{value}=NAME)')
+        variables = experiment.set_of(quick)
+        return Case(
+            experiment=name, check=experiment.check, point=point, reason=reasons[0] if reasons else '',
+            quick=quick, environ=environ, swept=[name for name, text in variables.items() if AXIS.search(text)],
+            parameters=_all_filled(experiment.parameters, here), variables=_all_filled(variables, here))
+
+
+def _all_filled(texts: Texts, values: Mapping[str, str]) -> Texts:
+    return {name: filled(text, values) for name, text in texts.items()}
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Return ``text`` with the values of the axes that it names in braces."""
-    return AXIS.sub(lambda found: values.get(found[1], found[0]), text)
+    return AXIS.sub(lambda match: values.get(match[1], match[0]), text)
+
+
+def _demand(kind: str, name: str, valid: Iterable[str]) -> None:
+    if name not in valid:
+        raise ValueError(unknown(kind, name, list(valid)))

@@ -2,143 +2,185 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
 
 from parity.base.errors import unknown
 from parity.study.published import formula
 from parity.study.published.model import NAMED, Study, filled
-from parity.study.published.statements import Derived, Formula
+from parity.study.published.statements import Derived, Finding, Formula
 
 #: Of published.csv, beside the axes; an axis `unit` is the column of this name.
 COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
-#: How a series must end, by the number of its ends.
-_ENDS = {0: 'be a series alone', 1: 'end in VALUE', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
+#: How many ends a series must have in each function of cells, at least and at most; elsewhere none.
+_ENDS = {'ratio': (2, 2), 'variation': (2, 2), 'order': (2, math.inf)}
+_FORMS = {'ratio': 'end in VALUE / VALUE', 'variation': 'end in VALUE / VALUE', 'order': 'end in VALUE < VALUE'}
 #: Points of all experiments, and of all numbers, of a study: the largest one here has some thousand.
 POINTS = 10_000
+#: Keys of study.yaml, and a sentence.
 Problem = tuple[tuple, str]
 
 
 def of_study(study: Study) -> Iterator[Problem]:
     """Yield (keys, sentence) for every name that means nothing."""
-    if taken := sorted({*study.axes} & COLUMNS):
-        yield ('axes', taken[0]), f'{taken[0]} is a column of published.csv: name the axis otherwise'
+    for axis in sorted(study.axes.keys() & COLUMNS):
+        yield ('axes', axis), f'{axis} is a column of published.csv: name the axis otherwise'
     if study.contrast not in study.axes:
         yield ('contrast',), unknown('axis', study.contrast, list(study.axes))
     yield from _of_axes(study)
-    if too_many := list(_too_many(study)):
+    too_many = [*_points_of_experiments(study), *_points_of_numbers(study)]
+    if too_many:
         yield from too_many
         return
-    yield from _of_experiments(study)
-    yield from _of_findings(study)
-    for i, fit in enumerate(study.fits):
-        yield from _of_series(study, ('fits', i, 'series'), fit.series)
+    for name in study.experiments:
+        yield from _of_experiment(study, name)
+    for place, finding in enumerate(study.findings):
+        yield from _of_finding(study, ('findings', place), finding)
+    yield from _of_ids(study)
+    for place, fit in enumerate(study.fits):
+        yield from _of_series(study, ('fits', place, 'series'), fit.series)
         if fit.printed:
-            yield from _of_series(study, ('fits', i, 'printed'), fit.printed)
-    known: dict[str, str] = {}
-    for head, text in study.functions.items():
-        if why := formula.wrong(text, formula.NAME.findall(head)[1:], formula.functions(known)):
-            yield ('functions', head), why
-            return
-        known[head] = text
-    for i, number in enumerate(study.numbers):
-        yield from _of_number(study, ('numbers', i), number)
+            yield from _of_series(study, ('fits', place, 'printed'), fit.printed)
+    wrong_functions = list(_of_functions(study))
+    if wrong_functions:
+        yield from wrong_functions
+        return
+    for place, number in enumerate(study.numbers):
+        yield from _of_number(study, ('numbers', place), number)
 
 
 def _of_axes(study: Study) -> Iterator[Problem]:
     """Yield each value that a session could not name among its extras, KEY=VALUE,KEY=VALUE."""
     for name, axis in study.axes.items():
-        for value in axis.values if name == study.contrast or axis.kind in NAMED else ():
+        if name != study.contrast and axis.kind not in NAMED:
+            continue
+        for value in axis.values:
             if ',' in value or '=' in value:
                 yield ('axes', name, 'values', value), f'{value!r}: must have no comma and no ='
 
 
-def _too_many(study: Study) -> Iterator[Problem]:
-    """Yield the first experiment and the first number that has, with those above, more points than POINTS."""
-    entries: list[list[tuple[tuple, int]]] = [[], []]
+def _points_of_experiments(study: Study) -> Iterator[Problem]:
+    points = {}
     for name, experiment in study.experiments.items():
-        sizes = [len(study.axes[axis].values) if values == 'all' else len(values)
-                 for axis, values in experiment.axes.items() if axis in study.axes]
-        entries[0].append((('experiments', name, 'axes'), math.prod(sizes)))
-    for i, number in enumerate(study.numbers):
-        entries[1].append((('numbers', i, 'over'), math.prod(len(values) for values in number.over.values())))
-    for kind in entries:
-        points = 0
-        for keys, more in kind:
-            points += more
-            if points > POINTS:
-                yield keys, f'{points} points with those above: must have at most {POINTS}'
-                break
+        sizes = [len(study.stated(axis, values)) for axis, values in experiment.axes.items() if axis in study.axes]
+        points['experiments', name, 'axes'] = math.prod(sizes)
+    yield from _too_many(points)
 
 
-def _of_experiments(study: Study) -> Iterator[Problem]:
-    for name, experiment in study.experiments.items():
-        if study.contrast in experiment.axes and not study.candidate:
-            yield ('experiments', name, 'axes'), f'{study.contrast} has one value: no experiment may name it'
-        quick = experiment.quick.axes if experiment.quick else {}
-        for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick),
-                            (('printed_by',), experiment.printed_by)):
-            for axis, values in axes.items():
-                keys = ('experiments', name, *where, axis)
-                if axis not in study.axes or axis not in experiment.axes and where != ('printed_by',):
-                    yield keys, unknown('axis', axis, list(study.axes))
-                    continue
-                valid = list(study.axes[axis].values)
-                for value in values if values != 'all' else ():
-                    if value not in valid:
-                        yield keys, unknown(f'value of {axis}', value, valid)
-                yield from _dependent(study, name, axis) if where == ('axes',) else ()
+def _points_of_numbers(study: Study) -> Iterator[Problem]:
+    points = {}
+    for place, number in enumerate(study.numbers):
+        points['numbers', place, 'over'] = math.prod(len(values) for values in number.over.values())
+    yield from _too_many(points)
+
+
+def _too_many(points: Mapping[tuple, int]) -> Iterator[Problem]:
+    """Yield the first keys that have, with those above, more points than POINTS."""
+    total = 0
+    for keys, more in points.items():
+        total += more
+        if total > POINTS:
+            yield keys, f'{total} points with those above: must have at most {POINTS}'
+            return
+
+
+def _of_experiment(study: Study, name: str) -> Iterator[Problem]:
+    experiment, keys = study.experiments[name], ('experiments', name)
+    if study.contrast in experiment.axes and not study.candidate:
+        yield (*keys, 'axes'), f'{study.contrast} has one value: no experiment may name it'
+    yield from _unknown_values(study, (*keys, 'axes'), experiment.axes, study.axes)
+    if experiment.quick:
+        yield from _unknown_values(study, (*keys, 'quick', 'axes'), experiment.quick.axes, experiment.axes)
+    yield from _unknown_values(study, (*keys, 'printed_by'), experiment.printed_by, study.axes)
+    for axis in experiment.axes:
+        if axis in study.axes:
+            yield from _dependent(study, name, axis)
+
+
+def _unknown_values(study: Study, keys: tuple, axes: Mapping[str, list[str] | Literal['all']],
+                    valid_axes: Collection[str]) -> Iterator[Problem]:
+    """Yield the axes, and the values of axes, that are none."""
+    for axis, values in axes.items():
+        if axis not in valid_axes or axis not in study.axes:
+            yield (*keys, axis), unknown('axis', axis, list(study.axes))
+            continue
+        valid = list(study.axes[axis].values)
+        for value in study.stated(axis, values):
+            if value not in valid:
+                yield (*keys, axis), unknown(f'value of {axis}', value, valid)
 
 
 def _dependent(study: Study, experiment: str, axis: str) -> Iterator[Problem]:
     """Yield each value of the axis that depends on one that the experiment lacks, or not on all of its values."""
     axes = [name for name in study.experiments[experiment].axes
             if name in study.axes and study.axes[name].kind not in ('print', 'metric')]
-    for value, stated in study.axes[axis].values.items():
-        for other, texts in stated.items() if isinstance(stated, dict) else ():
-            keys = ('axes', axis, 'values', value)
+    for value in study.axes[axis].values:
+        keys = ('axes', axis, 'values', value)
+        for other, texts in study.axes[axis].dependent(value).items():
             if other not in axes:
                 yield keys, unknown(f'axis of {experiment}', other, axes)
-            elif lost := [v for v in study.values(experiment, other) if v not in texts]:
+                continue
+            lost = [stated for stated in study.values(experiment, other) if stated not in texts]
+            if lost:
                 yield (*keys, other), f'must have {other} {lost[0]}, too'
 
 
-def _of_findings(study: Study) -> Iterator[Problem]:
-    ids = [finding.id for finding in study.findings]
-    for i, finding in enumerate(study.findings):
-        ends = {'ratio': 2, 'variation': 2, 'order': -1, 'best': 1}.get(finding.kind, 0)
-        if finding.printed and not study.number(finding.printed):
-            yield ('findings', i, 'printed'), unknown('number', finding.printed, [n.name for n in study.numbers])
-        if not (finding.kind in ('ratio', 'value') and study.number(finding.text)):
-            yield from _of_series(study, ('findings', i, finding.kind), finding.text, ends)
-        if finding.id in ids[:i]:
-            yield ('findings', i, 'id'), f'{finding.id!r} is given twice: each finding needs its own'
-        if finding.along and finding.along not in study.axes:
-            yield ('findings', i, 'along'), unknown('axis', finding.along, list(study.axes))
+def _of_finding(study: Study, keys: tuple, finding: Finding) -> Iterator[Problem]:
+    if finding.printed and not study.number(finding.printed):
+        yield (*keys, 'printed'), unknown('number', finding.printed, [number.name for number in study.numbers])
+    if finding.kind not in ('ratio', 'value') or not study.number(finding.text):
+        of_cells = '' if finding.along else finding.kind
+        yield from _of_series(study, (*keys, finding.kind), finding.text, of_cells)
+    if finding.along and finding.along not in study.axes:
+        yield (*keys, 'along'), unknown('axis', finding.along, list(study.axes))
+
+
+def _of_ids(study: Study) -> Iterator[Problem]:
+    ids: set[str] = set()
+    for place, finding in enumerate(study.findings):
+        if finding.id in ids:
+            yield ('findings', place, 'id'), f'{finding.id!r} is given twice: each finding needs its own'
+        ids.add(finding.id)
+
+
+def _of_functions(study: Study) -> Iterator[Problem]:
+    """Yield the first function that has no value: it may use those above."""
+    above: dict[str, str] = {}
+    for head, text in study.functions.items():
+        why = formula.wrong(text, formula.NAME.findall(head)[1:], formula.functions(above))
+        if why:
+            yield ('functions', head), why
+            return
+        above[head] = text
 
 
 def _of_number(study: Study, keys: tuple, number: Derived) -> Iterator[Problem]:
-    formulas: list[tuple[tuple, Formula]] = [(keys, number)] if number.formula or not number.here else []
-    formulas += [((*keys, 'here'), number.here)] if number.here else []
-    for at, of in formulas:
-        if why := formula.wrong(of.formula, {*of.let, *number.over}, formula.functions(study.functions)):
-            yield (*at, 'formula'), why
-    for values in itertools.product(*number.over.values()):
-        over = dict(zip(number.over, values, strict=True))
-        for at, of in formulas:
-            for name, text in of.let.items():
-                yield from _of_series(study, (*at, 'let', name), filled(text, over))
+    formulas: dict[tuple, Formula] = {}
+    if number.formula or not number.here:
+        formulas[keys] = number
+    if number.here:
+        formulas[(*keys, 'here')] = number.here
+    functions = formula.functions(study.functions)
+    for place, worked in formulas.items():
+        why = formula.wrong(worked.formula, {*worked.let, *number.over}, functions)
+        if why:
+            yield (*place, 'formula'), why
+    for over in number.points():
+        for place, worked in formulas.items():
+            for name, text in worked.let.items():
+                yield from _of_series(study, (*place, 'let', name), filled(text, over))
         if number.printed:
             yield from _of_series(study, (*keys, 'printed'), filled(number.printed, over))
 
 
-def _of_series(study: Study, keys: tuple, text: str, ends: int = 0) -> Iterator[Problem]:
-    """Yield what is wrong with a series; ``ends``: how many it must have, -1 for two or more."""
+def _of_series(study: Study, keys: tuple, text: str, function: str = '') -> Iterator[Problem]:
+    """Yield what is wrong with a series; ``function``: that takes it."""
     try:
-        found = len(study.series(text).ends)
+        ends = len(study.series(text).ends)
     except ValueError as err:
         yield keys, str(err)
         return
-    if found != ends and not (ends < 0 and found > 1):
-        yield keys, f'{text!r} must {_ENDS[ends]}'
+    least, most = _ENDS.get(function, (0, 0))
+    if not least <= ends <= most:
+        yield keys, f'{text!r} must {_FORMS.get(function, "be a series alone")}'

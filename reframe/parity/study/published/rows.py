@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from parity.base.figures import number
 from parity.base.groups import grouped
 from parity.base.reasons import Kind
 from parity.judge.compare import join
@@ -15,48 +14,60 @@ from parity.study.published.estimate import Quantity
 from parity.study.published.figures import StudyCell, labelled
 from parity.study.published.model import Point, Study
 
+#: The point of the first figure of an experiment and metric, where each is shown as its ratio to that.
+FirstPoints = Mapping[tuple[str, str], Point]
+Origin = Literal['published', 'session']
 
-def compared(study: Study, cells: Iterable[StudyCell], kind: Literal['published', 'session'],
-             notes: Sequence[str] = (), sessions: Sequence[str] = (),
-             tables: Mapping[tuple[str, str], Point] | None = None) -> Comparison:
+
+def compared(study: Study, cells: Iterable[StudyCell], kind: Origin, notes: Sequence[str] = (),
+             sessions: Sequence[str] = (), tables: FirstPoints | None = None) -> Comparison:
     """Compare the candidate with the baseline, point by point; figures without sides have no row. A study of one
     side has a row for each figure, and ``tables`` are those in which it is divided by the first one."""
-    sides: dict[str, list[Measured]] = {study.baseline: []} | ({study.candidate: []} if study.candidate else {})
-    shown = []
+    names = [side for side in (study.baseline, study.candidate) if side]
+    shown: dict[str, list[StudyCell]] = {side: [] for side in names}
     for cell in cells:
         side = cell.point.get(study.contrast) if study.candidate else study.baseline
-        experiment = study.experiments[cell.experiment]
-        if side in sides and experiment.compared and not (study.candidate and _is_ratio(cell)):
-            shown.append(cell)
-            case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
-            sides[side].append(Measured(
-                experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
-                step=cell.step, values=cell.values, label=cell.label,
-                reason=cell.reason or '; '.join(
-                    f'{cell.text or f"{number(value)} {cell.unit}".strip()}, flagged {why}'
-                    for value, why in cell.flagged),
-                kind=Kind.FLAGGED if cell.flagged and not cell.reason else Kind.NONE))
-    both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
-    found = join.alone(*both) if not study.candidate else \
-        join.compare(*both, label=study.axes[study.contrast].kind in ('value', 'environ'))     # unlike cases
-    by_row = grouped(shown, lambda c: labelled(study.experiments[c.experiment], c.experiment, c.metric, c.point,
-                                               study))
+        if side in shown and _has_row(study, cell):
+            shown[side].append(cell)
+    sides = [Side(side, kind, [_measured(study, cell) for cell in mine], list(sessions))
+             for side, mine in shown.items()]
+    if study.candidate:
+        unlike_cases = study.axes[study.contrast].kind in ('value', 'environ')
+        found = join.compare(*sides, label=unlike_cases)
+    else:
+        found = join.alone(*sides)
+    by_row = grouped([cell for mine in shown.values() for cell in mine], lambda cell: labelled(study, cell))
     rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]
     if tables and not study.candidate:
-        rows = list(_divided(rows, shown, tables))
+        rows = list(_divided(rows, shown[study.baseline], tables))
     return found.model_copy(update={'rows': rows, 'means': [], 'notes': [*head(study), *notes, *study.repairs]})
 
 
-def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: str) -> Row:
+def _has_row(study: Study, cell: StudyCell) -> bool:
+    return study.experiments[cell.experiment].compared and not (study.candidate and _is_ratio(cell))
+
+
+def _measured(study: Study, cell: StudyCell) -> Measured:
+    """Return a cell in the form of a night's comparison."""
+    case, metric = labelled(study, cell)
+    reason, kind = cell.reason, Kind.NONE
+    if cell.flagged and not reason:
+        kind = Kind.FLAGGED
+        reason = '; '.join(f'{cell.shown(value)}, flagged {why}' for value, why in cell.flagged)
+    return Measured(study.experiments[cell.experiment].subsystem, case.partition(' %')[0], case, metric, cell.unit,
+                    cell.better, step=cell.step, values=cell.values, label=cell.label, reason=reason, kind=kind)
+
+
+def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: Origin) -> Row:
     """Return a row whose sides are the means that its ratio is of, with the one interval that a study has."""
     sides = {}
     for cell in cells:
         if cell.values:
-            side = 'candidate' if study.candidate and cell.point[study.contrast] == study.candidate else 'baseline'
-            sides[side] = cell
-    update: dict[str, object] = {side: cell.mean for side, cell in sides.items()}
+            second = study.candidate and cell.point[study.contrast] == study.candidate
+            sides['candidate' if second else 'baseline'] = cell
+    update: dict[str, Any] = {side: cell.mean for side, cell in sides.items()}
     if not study.candidate and row.low is not None:
-        update['low'], update['high'] = estimate.mean_limits(cells[0])
+        update |= _limits(estimate.mean_limits(cells[0]))
     if row.ratio is not None:
         update |= _interval(ratio(sides['candidate'], sides['baseline']), row, kind)
     return row.model_copy(update=update)
@@ -67,55 +78,82 @@ def ratio(above: StudyCell, below: StudyCell, name: str = '') -> Quantity:
     return Quantity(name, [above, below], lambda level: level(above) / level(below))
 
 
-def _interval(quantity: Quantity, row: Row, kind: str) -> dict[str, object]:
+def _limits(limits: tuple[float | None, float | None]) -> dict[str, float | None]:
+    low, high = limits
+    return {'low': low, 'high': high}
+
+
+def _few(quantity: Quantity) -> bool:
+    """Return whether one of its cells has too few runs for an interval."""
+    return any(len(cell.values) < estimate.LEAST for cell in quantity.cells)
+
+
+def _interval(quantity: Quantity, row: Row, kind: Origin) -> dict[str, Any]:
     """Return what a row says of the interval of its ratio: none where a figure is printed once."""
-    reasons = [row.label] if row.label else []
-    if any(len(cell.values) < estimate.LEAST for cell in quantity.cells):
+    if _few(quantity):
         few = 'printed once: no interval' if kind == 'published' else f'{estimate.LEAST} repeats are the least'
-        reason = '; '.join([*reasons, few])
-        return {'low': None, 'high': None, 'notes': [], 'reason': reason, 'verdict': 'undecided'}
+        reason = f'{row.label}; {few}' if row.label else few
+        return {**_limits((None, None)), 'notes': [], 'reason': reason, 'verdict': 'undecided'}
     found = estimate.estimated(quantity)
-    word = 'undecided' if row.label or found.few else join.word(found.low, found.high, row.better, join.MARGIN)
+    word = 'undecided'
+    if not (row.label or found.few):
+        word = join.word(found.low, found.high, row.better, join.MARGIN)
     notes = [note for note in (found.why, found.few) if note]
-    return {'low': found.low, 'high': found.high, 'notes': notes, 'verdict': word}
+    return {**_limits((found.low, found.high)), 'notes': notes, 'verdict': word}
 
 
 def _is_ratio(cell: StudyCell) -> bool:
     return cell.label.startswith('ratio_only')
 
 
-def tables(cells: Sequence[StudyCell]) -> dict[tuple[str, str], Point]:
-    """Return the tables in print of which no figure stands by itself: experiment and metric, and the point of the
-    first figure."""
+def tables(cells: Sequence[StudyCell]) -> FirstPoints:
+    """Return the tables in print of which no figure stands by itself."""
     return {(cell.experiment, cell.metric): cell.point for cell in reversed(cells) if _is_ratio(cell)}
 
 
-def _divided(rows: Sequence[Row], cells: Sequence[StudyCell],
-             tables: Mapping[tuple[str, str], Point]) -> Iterator[Row]:
+def first(cells: Iterable[StudyCell], points: FirstPoints) -> dict[tuple[str, str], StudyCell]:
+    """Return the first figure of each of these tables, by experiment and metric."""
+    firsts = {}
+    for cell in cells:
+        table = cell.experiment, cell.metric
+        if points.get(table) == cell.point:
+            firsts[table] = cell
+    return firsts
+
+
+def _divided(rows: Sequence[Row], cells: Sequence[StudyCell], points: FirstPoints) -> Iterator[Row]:
     """Yield the rows; one of a table has its ratio to the first figure, and in print nothing else."""
-    firsts = {(c.experiment, c.metric): c for c in cells if tables.get((c.experiment, c.metric)) == c.point}
+    firsts = first(cells, points)
     for row, cell in zip(rows, cells, strict=True):
-        first = firsts.get((cell.experiment, cell.metric))
-        if not first or not first.values or not cell.values:
+        of_table = firsts.get((cell.experiment, cell.metric))
+        if not of_table or not of_table.values or not cell.values:
             yield row
             continue
-        divided = ratio(cell, first)
-        limits: tuple[float | None, float | None] = (None, None)
-        if cell is not first and min(len(of.values) for of in divided.cells) >= estimate.LEAST:
+        update: dict[str, Any] = {'ratio': float(f'{cell.mean / of_table.mean:.12g}'), 'low': None, 'high': None}
+        divided = ratio(cell, of_table)
+        if cell is not of_table and not _few(divided):
             found = estimate.estimated(divided)
-            limits = found.low, found.high
-        absolute = {'baseline': None, 'unit': ''} if _is_ratio(cell) else {}
-        quotient = float(f'{cell.mean / first.mean:.12g}')
-        yield row.model_copy(update={**absolute, 'ratio': quotient, 'low': limits[0], 'high': limits[1]})
+            update |= _limits((found.low, found.high))
+        if _is_ratio(cell):
+            update |= {'baseline': None, 'unit': ''}
+        yield row.model_copy(update=update)
 
 
-def unlike(above: StudyCell, below: StudyCell) -> tuple[str, str]:
-    """Return why two cells have no quotient ('': they have), and the label of their quotient."""
-    sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
-                                           label=c.label)])
-             for c in (below, above)]
+class Unlike(NamedTuple):
+    """The reason why two cells have no quotient ('': they have), and the label of their quotient."""
+
+    why: str
+    label: str
+
+
+def unlike(above: StudyCell, below: StudyCell) -> Unlike:
+    sides = []
+    for cell in (below, above):
+        alone = Measured('', '', '', '', cell.unit, cell.better, values=cell.values, step=cell.step,
+                         label=cell.label)
+        sides.append(Side('', 'session', [alone]))
     row = join.compare(*sides, label=True).rows[0]
-    return (row.reason if row.ratio is None else ''), row.label
+    return Unlike(row.reason if row.ratio is None else '', row.label)
 
 
 def head(study: Study) -> Iterator[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, StringConstraints, model_validator
@@ -26,55 +29,52 @@ class Confounder(Strict):
     why: str
 
 
-#: What a finding of each kind needs beside its series. A bound is one of above, below, at_least, at_most.
-KINDS: dict[str, tuple[str, ...]] = {
-    'ratio': ('bound',), 'order': (), 'best': (), 'trend': ('along', 'goes'), 'fit': ('along', 'law', 'bound'),
-    'knee': ('along', 'bound'), 'value': ('bound',), 'count': ('bound',), 'variation': ('bound',)}
+Number = Annotated[float, Field(allow_inf_nan=False)]
+#: The functions of cells that a finding may name, and what each needs beside its series.
+FUNCTIONS: dict[str, tuple[str, ...]] = {
+    'ratio': ('bound',), 'variation': ('bound',), 'slope': ('along', 'bound'), 'knee': ('along', 'bound'),
+    'count': ('bound',), 'value': ('bound',), 'order': ()}
+BOUNDS = {'above': operator.gt, 'below': operator.lt, 'at_least': operator.ge, 'at_most': operator.le}
+#: Stands in a ratio for each other value of its axes.
+OTHERS = 'others'
 #: What a point gains, at least, where a rate still rises.
 GAIN = 0.10
-Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Finding(Strict):
     """A statement that a program judges: a ``quote`` of the document, or a ``claim``: a sentence of ours. A claim
     whose bound is print's repeats the document in our words.
 
-    A series is `experiment.metric %axis=value ...`: of an axis that it does not name, all values count as ``rule``
-    says: each (always), more than half (most), or their geometric mean (general).
+    It names a function of cells. A series is `experiment.metric %axis=value ...`. Of an axis that it does not
+    name, all values count as ``rule`` says: each (always), more than half (most), their geometric mean (general).
 
-        ratio: SERIES VALUE / VALUE     quotient, `above` or `below` a bound; VALUE is of the contrasted axis,
-                                        or VALUE,VALUE of several axes
-        order: SERIES VALUE < VALUE < VALUE
-        best: SERIES VALUE              better than each other value of its axis
-        trend: SERIES                   `along` an axis it `goes` rising or falling
-        fit: SERIES                     `law` power: the bound is on b, inverse: on a
+        ratio: SERIES VALUE / VALUE     quotient; VALUE is of the contrasted axis, or VALUE,VALUE of several axes,
+                                        or `others`
+        variation: SERIES VALUE / VALUE quotient of the spreads: the mean deviation from the median, by the mean
+        order: SERIES VALUE < VALUE ... each below the next; without values, those of the axis `along`
+        slope: SERIES                   exponent of a power law `along` an axis
         knee: SERIES                    `along` an axis: at_most, no point above the bound gains 10 % on it; above,
                                         the last point does
-        value: SERIES                   the figure itself, of the machine in print
         count: SERIES                   of all its runs, the sum
-        variation: SERIES VALUE / VALUE quotient of the spreads: the mean deviation from the median, by the mean
+        value: SERIES                   the figure itself, of the machine in print
 
-    ``bound`` says whose the bounds are. ``printed`` names a number: what
-    print has in place of a ratio's figures."""
+    A ratio and a value may also be one of ``numbers``: a formula. ``bound`` says whose the bounds are. ``printed``
+    names a number: what print has in place of a ratio's figures."""
 
     id: Annotated[str, StringConstraints(pattern=r'^[a-z0-9][a-z0-9-]*$')]
     quote: str = ''
     claim: str = Field(default='', validation_alias=AliasChoices('claim', 'says'))      # before: says
     where: str
     ratio: str = ''
-    order: str = ''
-    best: str = ''
-    trend: str = ''
-    fit: str = ''
-    knee: str = ''
-    value: str = ''
-    count: str = ''
     variation: str = ''
+    order: str = ''
+    slope: str = ''
+    knee: str = ''
+    count: str = ''
+    value: str = ''
     rule: Literal['always', 'most', 'general'] = 'always'
     printed: str = ''
     along: str = ''
-    goes: Literal['rising', 'falling', ''] = ''
-    law: Literal['power', 'inverse', ''] = ''
     above: Number | None = None
     below: Number | None = None
     at_least: Number | None = None
@@ -83,8 +83,12 @@ class Finding(Strict):
     not_testable: str = ''              # why the figures in print do not judge it
 
     @property
+    def functions(self) -> list[str]:
+        return [name for name in FUNCTIONS if getattr(self, name)]
+
+    @property
     def kind(self) -> str:
-        return next(kind for kind in KINDS if getattr(self, kind))
+        return self.functions[0]
 
     @property
     def text(self) -> str:
@@ -100,52 +104,69 @@ class Finding(Strict):
 
     @property
     def bounds(self) -> dict[str, float]:
-        return {name: value for name in ('above', 'below', 'at_least', 'at_most')
-                if (value := getattr(self, name)) is not None}
+        stated = {name: getattr(self, name) for name in BOUNDS}
+        return {name: value for name, value in stated.items() if value is not None}
 
     @property
     def flat(self) -> bool:
         """Return whether a knee says that nothing is gained beyond the bound, and not that something is."""
-        return self.at_most is not None or self.below is not None
+        return self.at_most is not None
 
     @property
     def tested(self) -> dict[str, float]:
-        """Return the bounds of what is estimated: a quotient, but for a fit, a value and a count."""
+        """Return the bounds of what is estimated: of a knee, those of a gain."""
+        if self.kind == 'order':
+            return {'above': 1.0}
         if self.kind == 'knee':
-            return {'below': 1 + GAIN} if self.flat else {'at_least': 1 + GAIN}
-        if self.bounds:
-            return self.bounds
-        return {'above' if self.kind == 'best' or self.goes == 'rising' else 'below': 1.0}
+            return {'below' if self.flat else 'at_least': 1 + GAIN}
+        return self.bounds
+
+    def within(self, value: float) -> list[bool]:
+        """Return whether a value is within each of the bounds that are tested."""
+        return [BOUNDS[name](value, bound) for name, bound in self.tested.items()]
 
     @property
     def needs(self) -> str:
         """Return what the figures must be, and who says so: `at least 1.8 (ours: 'nearly doubles')`."""
-        if self.kind in ('order', 'best') or self.kind == 'trend' and not self.bounds:
-            needed = {'order': 'each below the next', 'best': 'better than each other'}.get(self.kind, self.goes)
-            return f'{needed} ({"print" if self.quote else "ours"})'
+        if self.kind == 'order':
+            return f'each below the next ({"print" if self.quote else "ours"})'
+        stated = [f'{name.replace("_", " ")} {value:g}' for name, value in self.bounds.items()]
+        needed = ' and '.join(stated)
         if self.kind == 'knee':
-            gain = f'each point above {max(self.bounds.values()):g} gains less' if self.flat else \
-                f'the last point above {max(self.bounds.values()):g} gains as much or more'
-            return f'a factor of {1 + GAIN:g}: {gain} ({self.bound})'
-        return ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in self.bounds.items()) \
-            + f' ({self.bound})'
+            size = f'{max(self.bounds.values()):g}'
+            gain = f'each point above {size} gains less' if self.flat else \
+                f'the last point above {size} gains as much or more'
+            needed = f'a factor of {1 + GAIN:g}: {gain}'
+        return f'{needed} ({self.bound})'
 
     @model_validator(mode='after')
-    def _one_kind(self) -> Finding:
+    def _one_sentence(self) -> Finding:
         if bool(self.quote) == bool(self.claim):
             raise ValueError('must have a quote of the document, or a claim of ours: one, not both')
-        if len(kinds := [kind for kind in KINDS if getattr(self, kind)]) != 1:
-            raise ValueError(f'has {len(kinds)} kinds; must have one of {", ".join(KINDS)}')
-        given = {name for name in ('along', 'goes', 'law') if getattr(self, name)}
-        given |= {'bound'} if self.bounds else set()
-        if given != {*(needed := KINDS[kinds[0]])}:
-            raise ValueError(f'{kinds[0]} needs {", ".join(needed) or "nothing"} beside its series, and has '
-                             f'{", ".join(sorted(given)) or "nothing"}')
-        if self.rule == 'general' and kinds[0] not in ('ratio', 'variation'):
-            raise ValueError(f'rule general: {kinds[0]} has no mean; valid: always, most')
-        lower, upper = ([v for name, v in self.bounds.items() if name in names]
-                        for names in (('above', 'at_least'), ('below', 'at_most')))
-        if lower and upper and (max(lower) > min(upper) or max(lower) == min(upper) in (self.above, self.below)):
+        return self
+
+    @model_validator(mode='after')
+    def _one_function(self) -> Finding:
+        if len(self.functions) != 1:
+            raise ValueError(f'has {len(self.functions)} functions; must have one of {", ".join(FUNCTIONS)}')
+        needed = FUNCTIONS[self.kind]
+        given = ['along'] if self.along else []
+        if self.bounds:
+            given.append('bound')
+        if given != list(needed) and not (self.kind == 'order' and given == ['along']):
+            raise ValueError(f'{self.kind} needs {", ".join(needed) or "nothing"} beside its series, and has '
+                             f'{", ".join(given) or "nothing"}')
+        if self.kind == 'knee' and list(self.bounds) not in (['above'], ['at_most']):
+            raise ValueError('the bound of a knee must be one of above, at_most')
+        if self.rule == 'general' and self.kind not in ('ratio', 'variation'):
+            raise ValueError(f'rule general: {self.kind} has no mean; valid: always, most')
+        return self
+
+    @model_validator(mode='after')
+    def _possible(self) -> Finding:
+        lower = [self.bounds[name] for name in ('above', 'at_least') if name in self.bounds]
+        upper = [self.bounds[name] for name in ('below', 'at_most') if name in self.bounds]
+        if lower and upper and not all(self.within((max(lower) + min(upper)) / 2)):
             raise ValueError(f'no figure can be {self.needs.rpartition(" (")[0]}')
         return self
 
@@ -180,3 +201,12 @@ class Derived(Formula):
     published: dict[Text, Number] = {}      # what print says, by the values of `over` joined by blanks
     printed: str = ''
     note: str = ''
+
+    def points(self) -> Iterator[dict[str, str]]:
+        """Yield the values of `over`, by axis, for which it is worked out."""
+        for values in itertools.product(*self.over.values()):
+            yield dict(zip(self.over, values, strict=True))
+
+    def worked(self, here: bool) -> Formula:
+        """Return what gives its value: of what is measured, `here` where it has that."""
+        return self.here if here and self.here else self
