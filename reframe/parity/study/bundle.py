@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from parity.base import csvfile, files, paths
+from parity.judge.compare.model import Value
 from parity.judge.store import database
 from parity.study import page
 from parity.study.compared import Compared
@@ -51,15 +52,20 @@ def _runs(of: Compared) -> str:
 
 
 def _rows(of: Compared, axes: list[str]) -> Iterator[list[object]]:
-    for cell in of.ran.cells if of.ran else ():
+    for cell in of.here:
         side = cell.point.get(of.study.contrast, of.study.baseline)
+        point = [cell.point.get(axis, '') for axis in axes]
         for run in cell.values:
-            when = ''
-            if run.when is not None:
-                when = datetime.datetime.fromtimestamp(run.when, datetime.timezone.utc).isoformat()
-            yield [cell.experiment, cell.metric, cell.unit, cell.better, side, cell.turns.get(run.session, ''),
-                   run.value, run.session, ' '.join(run.nodes), when, cell.label,
-                   *(cell.point.get(axis, '') for axis in axes)]
+            turn, nodes = cell.turns.get(run.session, ''), ' '.join(run.nodes)
+            yield [cell.experiment, cell.metric, cell.unit, cell.better, side, turn, run.value, run.session,
+                   nodes, _time(run), cell.label, *point]
+
+
+def _time(run: Value) -> str:
+    """Return when a run ended; '' where that is not known."""
+    if run.when is None:
+        return ''
+    return datetime.datetime.fromtimestamp(run.when, datetime.timezone.utc).isoformat()
 
 
 def _sessions(of: Compared) -> str:

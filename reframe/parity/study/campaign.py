@@ -43,6 +43,9 @@ class Status:
         return f'{self.word}: {self.reason}'
 
 
+Outcomes = Mapping[Key, Status]
+
+
 @dataclass(frozen=True)
 class Step:
     """A session of ReFrame: cases of one side in one repeat (from 1)."""

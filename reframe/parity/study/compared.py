@@ -19,7 +19,7 @@ from parity.study.measured import Campaign
 from parity.study.published import figures, findings, refuse
 from parity.study.published import rows as published_rows
 from parity.study.published.derived import FitRow, NoValue, NumberRow
-from parity.study.published.figures import StudyCell, labelled, spelled
+from parity.study.published.figures import RowName, StudyCell, labelled, spelled
 from parity.study.published.findings import Analysis, Judged
 from parity.study.published.model import Experiment, Study
 
@@ -59,11 +59,12 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison in print with fits, numbers and findings; `here`: rows measured."""
-        answer = {**self.published.model_dump(exclude={'answer', 'expectations'}), **self.analysis.model_dump()}
+        answer = self.published.model_dump(exclude={'answer', 'expectations'})
+        answer |= self.analysis.model_dump()
         if self.ran and self.measured:
             answer['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
-                              'labels': self.ran.labels,
-                              **self.measured.model_dump(include={'rows', 'means', 'differs'})}
+                              'labels': self.ran.labels}
+            answer['here'] |= self.measured.model_dump(include={'rows', 'means', 'differs'})
         return answer
 
     @property
@@ -108,8 +109,9 @@ def _with_figures(study: Study, printed: Sequence[StudyCell], here: Sequence[Stu
     def row(cell: StudyCell) -> str:
         return figures.named(cell.experiment, cell.metric, cell.without(study.contrast))
 
-    rows = {row(cell) for cell in printed} | {row(cell) for cell in here if cell.values}
-    return [cell for cell in here if row(cell) in rows or cell.status != 'skipped']
+    there = [*printed, *(cell for cell in here if cell.values)]
+    rows = set(map(row, there))
+    return [cell for cell in here if cell.status != 'skipped' or row(cell) in rows]
 
 
 def _analysed(study: Study, name: str, cells: Sequence[StudyCell], ran: Campaign | None = None) -> Analysis:
@@ -192,13 +194,15 @@ def rows(of: Compared) -> Iterator[Texts]:
     cells = grouped([*of.cells, *of.here], lambda cell: labelled(of.study, cell))
     texts = _sides if of.study.candidate else _figure
     for pair in pairs(of):
-        row = pair.row
-        mine = [cell for row in pair.rows for cell in cells[row.benchmark, row.metric]]
-        printed = _printed(of.study, cells[row.benchmark, row.metric])
-        stated = [text for text in printed if text]
-        unit = stated[0].partition(' ')[2] if stated else ''
-        yield Texts(f'{row.benchmark}: {row.metric}', mine, texts(pair.printed, unit, printed),
-                    texts(pair.here, unit), pair, row.reason)
+        name = RowName(pair.row.benchmark, pair.row.metric)
+        printed = _printed(of.study, cells[name])
+        stated = printed[0] or printed[1]
+        unit = stated.partition(' ')[2]
+        mine = []
+        for row in pair.rows:
+            mine += cells[row.benchmark, row.metric]
+        yield Texts(': '.join(name), mine, texts(pair.printed, unit, printed), texts(pair.here, unit), pair,
+                    pair.row.reason)
 
 
 def _printed(study: Study, cells: Sequence[StudyCell]) -> list[str]:

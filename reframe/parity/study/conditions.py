@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parity.base import paths, units
@@ -18,11 +18,13 @@ from parity.site.plan import CaseAnswer, LoadedCheck, Plan
 from parity.site.systems import System
 from parity.study import campaign, devices
 from parity.study.published import figures, refuse
-from parity.study.published.model import NAMED, Case, Study, filled
+from parity.study.published.model import NAMED, Case, Names, Study, filled
+from parity.study.published.problems import Problem
 
 MODES = ('full', 'quick')
 #: What --as takes.
 AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
+Checks = Mapping[str, LoadedCheck]
 
 
 @dataclass(frozen=True)
@@ -38,83 +40,7 @@ class Planned:
     session: float = costs.SESSION      # seconds that a session costs beside its cases
 
 
-def _refuse(study: Study, name: str, cases: Sequence[Case], loaded: Plan, answers: Sequence[CaseAnswer]) -> None:
-    checks = {check.check: check for check in loaded.checks}
-    metrics: dict[str, set[str]] = {}
-    for case, answer in zip(cases, answers, strict=True):
-        metrics.setdefault(case.experiment, set()).update(answer.metrics)
-    wrong = [(keys, why) for key, experiment in study.experiments.items() if experiment.check
-             for keys, why in _unknown(study, key, checks, metrics[key],
-                                       [case for case in cases if case.experiment == key])]
-    wrong += dict.fromkeys((stated(study, case, answer.wrong), answer.reason)
-                           for case, answer in zip(cases, answers, strict=True) if answer.wrong)
-    wrong += dict.fromkeys(_divided(study, cases))
-    refuse(name, wrong)
-    _demand_units(study, name, checks)
-    if faults := [str(problem) for problem in loaded.problems if problem.refuses]:
-        raise UsageError('\n'.join(faults))
-
-
-def _divided(study: Study, cases: Sequence[Case]) -> Iterator[tuple[tuple, str]]:
-    """Yield each variable that holds an axis whose value has a comma: -P divides it into several cases."""
-    for case in cases:
-        for name in case.swept:
-            text = case.variables[name]
-            if ',' in text:
-                yield stated(study, case, name), f'{text!r}: must have no comma where it holds an axis'
-
-
-def _demand_units(study: Study, name: str, checks: Mapping[str, LoadedCheck]) -> None:
-    """Raise UsageError, with file and line, for a unit in print that is not of the kind of its check's metric."""
-    units_of = {(check.check, shared(metric.name)): metric.unit for check in checks.values()
-                for metric in check.metrics}
-    for cell in figures.published(study, name)[0]:
-        experiment = study.experiments[cell.experiment]
-        for metric in experiment.metrics[cell.metric]:
-            of_check = filled(metric, {axis: study.axes[axis].at(value, cell.point)
-                                       for axis, value in cell.point.items()})
-            unit = units_of.get((experiment.check, shared(of_check)), cell.unit)
-            if units.factor(cell.unit, unit) is None:
-                raise UsageError(f'{cell.line}: {cell.name} is in {cell.unit!r}; must be of the kind of {unit!r}, '
-                                 f'the unit of {of_check} of {experiment.check}')
-
-
-def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
-    """Return the keys of study.yaml that give a case's variable its value."""
-    experiment = study.experiments[case.experiment]
-    where = case.quick and experiment.quick and variable in experiment.quick.set
-    return 'experiments', case.experiment, *(('quick',) if where else ()), 'set', variable
-
-
-def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck],
-             metrics: set[str], cases: Sequence[Case]) -> Iterator[tuple[tuple, str]]:
-    experiment, at = study.experiments[key], ('experiments', key)
-    if experiment.check not in checks:
-        yield (*at, 'check'), unknown('check', experiment.check, list(checks))
-        return
-    check = checks[experiment.check]
-    if lost := sorted({*check.parameters} - {*experiment.parameters}):
-        yield (*at, 'parameters'), f'must name {lost[0]}, one of {", ".join(check.parameters[lost[0]])}'
-    for parameter in experiment.parameters:
-        values = [case.parameters[parameter] for case in cases]
-        if parameter not in check.parameters:
-            yield (*at, 'parameters'), unknown('parameter', parameter, list(check.parameters))
-        elif lost := [v for v in values if v not in (valid := check.parameters[parameter])]:
-            yield (*at, 'parameters', parameter), unknown(f'value of {parameter}', lost[0], valid)
-    for metric, names in experiment.metrics.items() if metrics else ():
-        of_check = (name for _, of in named_metrics(study, key, names) for name in of)
-        if lost := [name for name in of_check if shared(name) not in metrics]:
-            yield (*at, 'metrics', metric), unknown('metric', lost[0], sorted(metrics))
-
-
-def named_metrics(study: Study, key: str, names: Sequence[str],
-                  quick: bool = False) -> Iterator[tuple[dict[str, str], list[str]]]:
-    """Yield the points of an experiment's axes that one case measures, and the check's metrics of each."""
-    axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
-    for values in itertools.product(*(study.values(key, axis, quick) for axis in axes)):
-        point = dict(zip(axes, values, strict=True))
-        here = {axis: study.axes[axis].at(value, point) for axis, value in point.items()}
-        yield point, [filled(name, here) for name in names]
+Modes = dict[str, list[Planned]]
 
 
 @dataclass(frozen=True)
@@ -131,89 +57,233 @@ class Wanted:
 
 
 def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
-           names: Mapping[str, Mapping[str, str]] | None = None) -> Wanted:
+           names: Names | None = None) -> Wanted:
     """Return a study's cases on a system. ``partitions``: baseline and candidate, by default by their features.
 
     UsageError for an unknown system or partition."""
-    sides, lacking = _sides(study, systems.read(system), partitions) if system else ({'': ''}, {})
     cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
     if not system:
-        cases = list(_each_value(cases))
-    directories = _directories(study, systems.read(system), sides.get('', ''), names or {}) if system else {}
-    if why := _one_directory(directories):
-        cases = [case.model_copy(update={'reason': case.reason or why})
-                 if len(study.values(case.experiment, study.contrast)) > 1 else case for case in cases]
-    return Wanted(name, study, system, [case.model_copy(update={
-        'partition': sides.get(study.side(case), sides.get('', ''))}) for case in cases], lacking)
+        return Wanted(name, study, '', list(_each_value(cases)), {})
+    site = systems.read(system)
+    sides = _sides(study, site, partitions)
+    one_directory = _one_directory(_directories(study, site, sides.partition(''), names or {}))
+    placed = []
+    for case in cases:
+        reason = case.reason
+        if study.contrast in case.point and len(study.values(case.experiment, study.contrast)) > 1:
+            reason = reason or one_directory
+        placed.append(case.model_copy(update={'partition': sides.partition(study.side(case)), 'reason': reason}))
+    return Wanted(name, study, system, placed, sides.lacking)
 
 
-def _each_value(cases: Sequence[Case]) -> Iterator[Case]:
+def _each_value(cases: Iterable[Case]) -> Iterator[Case]:
     """Yield cases that have each value of each axis of an experiment: enough to check names."""
     there: set[tuple] = set()
     for case in cases:
-        values = {(case.experiment, case.quick, *pair) for pair in (('', ''), *case.point.items())}
-        if values - there:
+        values = {(case.experiment, case.quick, axis, value) for axis, value in case.point.items()}
+        values.add((case.experiment, case.quick))
+        if not values <= there:
             there |= values
             yield case
 
 
-def planned(*each: Wanted) -> Iterator[dict[str, list[Planned]] | UsageError]:
+def planned(*each: Wanted) -> Iterator[Modes | UsageError]:
     """Yield the planned cases of each study on one system, by mode; or what is wrong with its files."""
-    asked = [case.model_copy(update={'partition': ''}) if case.reason else case
-             for of in each for case in of.cases]
+    asked = []
+    for case in itertools.chain.from_iterable(of.cases for of in each):
+        asked.append(case.model_copy(update={'partition': ''}) if case.reason else case)
     loaded = planning.of_cases(asked, each[0].system)
-    files, answers = {check.check: check.file for check in loaded.checks}, iter(loaded.answers)
+    answers = iter(loaded.answers)
     for of in each:
         here = list(itertools.islice(answers, len(of.cases)))
         try:
-            _refuse(of.study, of.name, of.cases, loaded, here)
+            _demand_sound(of, loaded, here)
         except UsageError as err:
             yield err
             continue
-        yield _of_modes(of, here, files) if of.system else {}
+        yield _by_mode(of, loaded, here) if of.system else {}
 
 
-def _of_modes(of: Wanted, answers: Sequence[CaseAnswer], files: Mapping[str, str]) -> dict[str, list[Planned]]:
+def of_one(one: Wanted) -> Modes:
+    """Return the planned cases of one study by mode; UsageError where its files are wrong."""
+    modes, = planned(one)
+    if isinstance(modes, UsageError):
+        raise modes
+    return modes
+
+
+def _by_mode(of: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> Modes:
+    files = {check.check: check.file for check in loaded.checks}
+    schedulers = {part.name: part.scheduler for part in systems.read(of.system).partitions}
     with paths.of_study(of.name):
         times = costs.Costs()
-    schedulers = {part.name: part.scheduler for part in systems.read(of.system).partitions}
-    found: dict[str, list[Planned]] = {mode: [] for mode in MODES}
+    modes: Modes = {mode: [] for mode in MODES}
     for case, answer in zip(of.cases, answers, strict=True):
-        place, guess = case.partition, of.study.experiments[case.experiment].taken(case.quick).seconds
-        reason = case.reason or answer.reason if place else of.lacking.get(of.study.side(case), '')
-        seconds, guessed = times.of_case(case.is_case, f'{of.system}:{place}', guess, schedulers[place]) \
-            if place else (0.0, True)
-        found['quick' if case.quick else 'full'].append(
+        place = case.partition
+        reason, seconds, guessed = of.lacking.get(of.study.side(case), ''), 0.0, True
+        if place:
+            guess = of.study.experiments[case.experiment].taken(case.quick).seconds
+            reason = case.reason or answer.reason
+            seconds, guessed = times.of_case(case.is_case, f'{of.system}:{place}', guess, schedulers[place])
+        modes['quick' if case.quick else 'full'].append(
             Planned(case, reason, seconds, guessed, answer.beyond, files[case.check], times.session))
-    return found
-
-
-def of_one(one: Wanted) -> dict[str, list[Planned]]:
-    """Return the planned cases of one study by mode; UsageError where its files are wrong."""
-    found, = planned(one)
-    if isinstance(found, UsageError):
-        raise found
-    return found
+    return modes
 
 
 def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
     """Return how long these sessions take. A case of several experiments runs once."""
-    by_case = {id(p.case): p.seconds for p in planned}
-    return sum(planned[0].session + sum({case.runs: by_case[id(case)] for case in step.cases}.values())
-               for step in steps)
+    by_case = {id(plan.case): plan.seconds for plan in planned}
+    total = 0.0
+    for step in steps:
+        of_runs = {case.runs: by_case[id(case)] for case in step.cases}
+        total += planned[0].session + sum(of_runs.values())
+    return total
 
 
-def _directories(study: Study, site: System, partition: str,
-                 names: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+# ---- names that the checks do not know
+
+def _demand_sound(of: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> None:
+    """Raise UsageError, with file and line, for names that the checks do not know."""
+    checks = {check.check: check for check in loaded.checks}
+    answered = list(zip(of.cases, answers, strict=True))
+    problems: list[Problem] = []
+    for key, experiment in of.study.experiments.items():
+        if experiment.check:
+            mine = [(case, answer) for case, answer in answered if case.experiment == key]
+            problems += _of_parameters(of.study, key, checks, [case for case, _ in mine])
+            metrics = set(itertools.chain.from_iterable(answer.metrics for _, answer in mine))
+            problems += _of_metrics(of.study, key, metrics) if experiment.check in checks else ()
+    for case, answer in answered:
+        if answer.wrong:
+            problems.append((stated(of.study, case, answer.wrong), answer.reason))
+    problems += _divided(of.study, of.cases)
+    refuse(of.name, list(dict.fromkeys(problems)))
+    _demand_units(of, checks)
+    faults = [str(problem) for problem in loaded.problems if problem.refuses]
+    if faults:
+        raise UsageError('\n'.join(faults))
+
+
+def _of_parameters(study: Study, key: str, checks: Checks, cases: Sequence[Case]) -> Iterator[Problem]:
+    experiment, keys = study.experiments[key], ('experiments', key)
+    if experiment.check not in checks:
+        yield (*keys, 'check'), unknown('check', experiment.check, list(checks))
+        return
+    parameters = checks[experiment.check].parameters
+    for unnamed in sorted(parameters.keys() - experiment.parameters.keys())[:1]:
+        yield (*keys, 'parameters'), f'must name {unnamed}, one of {", ".join(parameters[unnamed])}'
+    for parameter in experiment.parameters:
+        if parameter not in parameters:
+            yield (*keys, 'parameters'), unknown('parameter', parameter, list(parameters))
+            continue
+        valid = parameters[parameter]
+        values = [case.parameters[parameter] for case in cases]
+        for value in [value for value in values if value not in valid][:1]:
+            yield (*keys, 'parameters', parameter), unknown(f'value of {parameter}', value, valid)
+
+
+def _of_metrics(study: Study, key: str, metrics: set[str]) -> Iterator[Problem]:
+    """Yield the metrics of an experiment that none of its cases has. A case that cannot be set up has none."""
+    if not metrics:
+        return
+    for metric, names in study.experiments[key].metrics.items():
+        lost = [name for _, named in named_metrics(study, key, names) for name in named
+                if shared(name) not in metrics]
+        if lost:
+            yield ('experiments', key, 'metrics', metric), unknown('metric', lost[0], sorted(metrics))
+
+
+def named_metrics(study: Study, key: str, names: Sequence[str],
+                  quick: bool = False) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Yield the points of an experiment's axes that one case measures, and the check's metrics of each."""
+    axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
+    for values in itertools.product(*(study.values(key, axis, quick) for axis in axes)):
+        point = dict(zip(axes, values, strict=True))
+        here = study.here(point)
+        yield point, [filled(name, here) for name in names]
+
+
+def _divided(study: Study, cases: Iterable[Case]) -> Iterator[Problem]:
+    """Yield each variable that holds an axis whose value has a comma: -P divides it into several cases."""
+    for case in cases:
+        for name in case.swept:
+            text = case.variables[name]
+            if ',' in text:
+                yield stated(study, case, name), f'{text!r}: must have no comma where it holds an axis'
+
+
+def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
+    """Return the keys of study.yaml that give a case's variable its value."""
+    quick = study.experiments[case.experiment].quick
+    if case.quick and quick and variable in quick.set:
+        return 'experiments', case.experiment, 'quick', 'set', variable
+    return 'experiments', case.experiment, 'set', variable
+
+
+def _demand_units(of: Wanted, checks: Checks) -> None:
+    """Raise UsageError, with file and line, for a unit in print that is not of the kind of its check's metric."""
+    units_of = {}
+    for check in checks.values():
+        units_of |= {(check.check, shared(metric.name)): metric.unit for metric in check.metrics}
+    for cell in figures.published(of.study, of.name)[0]:
+        experiment, here = of.study.experiments[cell.experiment], of.study.here(cell.point)
+        for name in experiment.metrics[cell.metric]:
+            metric = filled(name, here)
+            unit = units_of.get((experiment.check, shared(metric)), cell.unit)
+            if units.factor(cell.unit, unit) is None:
+                raise UsageError(f'{cell.line}: {cell.name} is in {cell.unit!r}; must be of the kind of {unit!r}, '
+                                 f'the unit of {metric} of {experiment.check}')
+
+
+# ---- the sides, and where they are
+
+@dataclass(frozen=True)
+class _Sides:
+    """The partition of each value of the contrasted axis, of '' where it is not of partitions; and why not."""
+
+    partitions: Mapping[str, str]
+    lacking: Mapping[str, str]
+
+    def partition(self, side: str) -> str:
+        return self.partitions.get(side) or self.partitions.get('', '')
+
+
+def _sides(study: Study, site: System, named: Sequence[str]) -> _Sides:
+    names, axis = [part.name for part in site.partitions], study.axes[study.contrast]
+    for partition in named:
+        if partition not in names:
+            raise UsageError(unknown('partition', partition, names))
+        if named.count(partition) > 1:
+            raise UsageError(f'--partition {partition}: given twice; each side needs its own partition')
+    if axis.kind != 'partition':
+        if named[1:]:
+            raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition: '
+                             'name one')
+        return _Sides({'': [*named, *names][0]}, {})
+    if named:
+        if len(named) != len(axis.values):
+            valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'
+            raise UsageError(f'--partition: {len(named)} given; must be {valid}')
+        return _Sides(dict(zip(axis.values, named, strict=True)), {})
+    partitions, lacking = {}, {}
+    for value, feature in axis.values.items():
+        able = [part.name for part in site.partitions if feature in ('', *part.features)]
+        if able:
+            partitions[value] = able[0]
+        else:
+            lacking[value] = f'no partition of {site.name} has the feature {feature}'
+    return _Sides(partitions, lacking)
+
+
+def _directories(study: Study, site: System, partition: str, names: Names) -> dict[str, str]:
     """Return the directory of each side that is a file system, as system.yaml has it."""
     axis = study.axes[study.contrast]
+    if axis.kind != 'filesystem':
+        return {}
+    given = names.get(study.contrast, {})
     roles = {part.name: part.extras.filesystems for part in site.partitions}.get(partition, {})
-    found = {}
-    for value, role in axis.values.items() if axis.kind == 'filesystem' else ():
-        path = roles.get(names.get(study.contrast, {}).get(value) or role)
-        if path:
-            found[value] = path
-    return found
+    directories = {value: roles.get(given.get(value) or role) for value, role in axis.values.items()}
+    return {value: directory for value, directory in directories.items() if directory}
 
 
 def _one_directory(directories: Mapping[str, str]) -> str:
@@ -227,7 +297,7 @@ def _one_directory(directories: Mapping[str, str]) -> str:
     return ''
 
 
-def one_device(study: Study, site: System, partition: str, names: Mapping[str, Mapping[str, str]]) -> bool:
+def one_device(study: Study, site: System, partition: str, names: Names) -> bool:
     """Return whether two sides that are file systems are on one disk, or of one server."""
     directories = _directories(study, site, partition, names)
     places = [devices.of_directory(path) for path in directories.values()]
@@ -235,50 +305,46 @@ def one_device(study: Study, site: System, partition: str, names: Mapping[str, M
     return len(set(there)) < len(there)
 
 
-def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the partition of each value of the contrasted axis, '' where it is not of partitions; and why not."""
-    names, axis = [part.name for part in site.partitions], study.axes[study.contrast]
-    if strange := [partition for partition in named if partition not in names]:
-        raise UsageError(unknown('partition', strange[0], names))
-    if twice := [partition for partition in named if named.count(partition) > 1]:
-        raise UsageError(f'--partition {twice[0]}: given twice; each side needs its own partition')
-    if axis.kind != 'partition':
-        if named[1:]:
-            raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition: '
-                             'name one')
-        return {'': (*named, *names)[0]}, {}
-    if named and len(named) != len(axis.values):
-        valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'
-        raise UsageError(f'--partition: {len(named)} given; must be {valid}')
-    able = {value: [part.name for part in site.partitions if feature in ('', *part.features)]
-            for value, feature in axis.values.items()}
-    sides = dict(zip(axis.values, named, strict=True)) if named else {
-        value: parts[0] for value, parts in able.items() if parts}
-    return sides, {value: f'no partition of {site.name} has the feature {axis.values[value]}'
-                   for value in axis.values if value not in sides}
-
-
-def given_names(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return what --as says, axis -> value in print -> name here. UsageError, with what is valid."""
-    found: dict[str, dict[str, str]] = {}
-    partitions = (site := systems.read(system)).partitions
-    environs = systems.environs(site)
+def given_names(study: Study, system: str, given: Sequence[str]) -> Names:
+    """Return what --as says. UsageError, with what is valid."""
+    site = systems.read(system)
+    names: dict[str, dict[str, str]] = {}
     for text in given:
-        axis, value, name = match.groups() if (match := AXIS_VALUE.fullmatch(text)) else ('', '', '')
-        axes = [axis for axis, of in study.axes.items() if of.kind in NAMED]
-        if not axis:
-            raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes) or "none"}')
-        if axis not in axes:
-            raise UsageError(f'--as {text}: ' + (
-                'a job takes nodes of one partition; name one that has the nodes of both, by --partition '
-                '(docs/studies.md)' if name in (part.name for part in partitions)
-                else unknown('axis', axis, axes or ['none'])))
-        if value not in study.axes[axis].values:
-            raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
-        kind = study.axes[axis].kind
-        valid = sorted(environs if kind == 'environ' else {
-            name for part in partitions for name in getattr(part.extras, f'{kind}s', None) or ()})
-        if name not in valid:
-            raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
-        found.setdefault(axis, {})[value] = name
-    return found
+        try:
+            axis, value, name = _given_name(study, site, text)
+        except ValueError as err:
+            raise UsageError(f'--as {err}') from None
+        names.setdefault(axis, {})[value] = name
+    return names
+
+
+def _given_name(study: Study, site: System, text: str) -> tuple[str, str, str]:
+    """Return axis, value and name of AXIS.VALUE=NAME. ValueError says what is wrong, and what is valid."""
+    axes = [axis for axis, of in study.axes.items() if of.kind in NAMED] or ['none']
+    match = AXIS_VALUE.fullmatch(text)
+    if not match:
+        raise ValueError(f'{text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes)}')
+    axis, value, name = match.groups()
+    if axis not in axes:
+        if name in [part.name for part in site.partitions]:
+            raise ValueError(f'{text}: a job takes nodes of one partition; name one that has the nodes of both, '
+                             'by --partition (docs/studies.md)')
+        raise ValueError(f'{text}: {unknown("axis", axis, axes)}')
+    values = list(study.axes[axis].values)
+    if value not in values:
+        raise ValueError(f'{text}: {unknown(f"value of {axis}", value, values)}')
+    kind = study.axes[axis].kind
+    valid = _names_here(site, kind)
+    if name not in valid:
+        raise ValueError(f'{text}: {unknown(f"{kind} of {site.name}", name, valid or ["none"])}')
+    return axis, value, name
+
+
+def _names_here(site: System, kind: str) -> list[str]:
+    """Return the networks, file systems or environments that a system has."""
+    if kind == 'environ':
+        return sorted(systems.environs(site))
+    names: set[str] = set()
+    for part in site.partitions:
+        names.update(getattr(part.extras, f'{kind}s', None) or ())
+    return sorted(names)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from statistics import stdev
 from typing import Any
 
@@ -13,41 +12,50 @@ import polars as pl
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import NOTHING
+from parity.base.groups import grouped
 from parity.judge.compare import resolve
-from parity.judge.compare.model import Measured, Side, differing
+from parity.judge.compare.model import Measured, differing
 from parity.judge.store import changes, database, history, plan_file
 from parity.judge.store.record import Session
 from parity.measure.rfm import planning
 from parity.site import systems
 from parity.site.systems import Partition
 from parity.study import campaign, conditions
+from parity.study.campaign import Key, Status
 from parity.study.conditions import Planned
 from parity.study.published.estimate import LEAST
 from parity.study.published.figures import FIGURE, StudyCell
-from parity.study.published.model import Case, Study
+from parity.study.published.model import Case, Names, Study
 
-Infos = Sequence[tuple[str, dict[str, Any]]]
+#: Each session's uuid, and what it says of itself.
+Infos = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[campaign.Key, campaign.Status]:
+def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[Key, Status]:
     """Return what became of a campaign's cases in each repeat."""
-    found: dict[campaign.Key, campaign.Status] = {}
+    found: dict[Key, Status] = {}
     with paths.of_study(name):
         for uuid, info in database.infos():
-            if info.get('run') != run:
-                continue
-            side = [p for p in planned if study.side(p.case) == info['side']]
-            rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.case.partition for p in side}))
-            ran = [((check, plan_file.parameters(case), environ), value, campaign.Status(*why))
-                   for check, case, environ, value, *why in rows.select(
-                       'check', 'case', 'environ', 'value', 'status', 'reason').collect().iter_rows()]
-            for uuids, cases in _as_stated([(uuid, info)], [p.case for p in side]):
-                for case in cases if uuids else ():
-                    mine = [(value, why) for of, value, why in ran if case.is_case(*of)]
-                    key = campaign.key(info['side'], info['repeat'], case)
-                    if mine and (key not in found or found[key].word):
-                        found[key] = next((campaign.Status() for figure, _ in mine if figure is not None),
-                                          mine[0][1])
+            if info.get('run') == run:
+                cases = [plan.case for plan in planned if study.side(plan.case) == info['side']]
+                for key, status in _of_session(uuid, info, cases).items():
+                    if key not in found or found[key].word:
+                        found[key] = status
+    return found
+
+
+def _of_session(uuid: str, info: Mapping[str, Any], cases: Sequence[Case]) -> dict[Key, Status]:
+    """Return what became of cases in a session: '' where one of its figures is there."""
+    rows = history.rows([uuid]).filter(pl.col('partition').is_in({case.partition for case in cases}))
+    rows = rows.select('check', 'case', 'environ', 'value', 'status', 'reason').collect()
+    found: dict[Key, Status] = {}
+    for measured in _as_stated([(uuid, info)], cases):
+        for case in measured.cases if measured.uuids else ():
+            key = campaign.key(info['side'], info['repeat'], case)
+            for check, name, environ, value, word, reason in rows.iter_rows():
+                if case.is_case(check, plan_file.parameters(name), environ):
+                    status = Status(word, reason) if value is None else Status()
+                    found[key] = found.get(key, status) if status.word else status
     return found
 
 
@@ -60,7 +68,7 @@ class Campaign:
     system: str = ''
     cells: list[StudyCell] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
-    facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
+    facts: dict[str, list[str]] = field(default_factory=dict)        # values of each fact, on all sides
     candidate: str = ''             # the partition that stands beside the only side of a study
     changed: set[str] = field(default_factory=set)          # facts of checks that changed between its sessions
     places: dict[str, str] = field(default_factory=dict)    # the partition of each side
@@ -71,6 +79,27 @@ class Campaign:
     def quick(self) -> bool:
         return self.mode == 'quick'
 
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """Return the partitions of its system; none where it is no longer described."""
+        return systems.read(self.system).partitions if self.system in systems.names() else ()
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A case, and its measured figures."""
+
+    case: Case
+    figures: Sequence[Measured] = ()
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """The sessions that measured an experiment as study.yaml states it now, and its cases."""
+
+    uuids: list[str]
+    cases: list[Case]
+
 
 def of_session(study: Study, name: str, word: str) -> Campaign:
     """Return what the session ``word`` (a uuid's beginning, or `last`) and the others of its campaign measured.
@@ -78,29 +107,25 @@ def of_session(study: Study, name: str, word: str) -> Campaign:
     NothingMeasured where the study has none; UsageError for a session that is none of this study's."""
     with paths.of_study(name):
         sessions = _sessions(name, word)
-        first = sessions[0][1]
-        found = Campaign([u for u, _ in sessions], str(first.get('mode') or 'full'))
-        if not study.candidate:
-            found.candidate = next((str(info['side']) for _, info in sessions
-                                    if str(info.get('side')) != study.baseline), '')
-            study = study.against(found.candidate) if found.candidate else study
-        names = _names([info for _, info in sessions])
-        cases = [case for quick in {False, found.mode == 'quick'} for case in study.cases(names, quick)]
-        pairs = []
+        infos = [info for _, info in sessions]
+        found = Campaign([uuid for uuid, _ in sessions], str(infos[0].get('mode') or 'full'))
+        sides = [str(info.get('side')) for info in infos]
+        others = [side for side in sides if side != study.baseline]
+        if others and not study.candidate:
+            found.candidate = others[0]
+            study = study.against(found.candidate)
+        names = _names(infos)
+        full = list(study.cases(names))
+        cases = list(study.cases(names, quick=True)) if found.quick else full
+        ran = []
         for side in study.axes[study.contrast].values:
-            mine = [case for case in cases if study.side(case) == side and case.quick == (found.mode == 'quick')]
-            pairs += _read(found, side, mine, [(u, info) for u, info in sessions if str(info.get('side')) == side])
-        ran = {id(case) for case, cells in pairs if cells}
-        reasons = _reasons(study, found, [case for case in cases if id(case) not in ran and not case.reason])
+            of_side = [session for session, its_side in zip(sessions, sides, strict=True) if its_side == side]
+            ran += _read(found, side, [case for case in cases if study.side(case) == side], of_side)
         turns = {uuid: str(info['repeat']) for uuid, info in sessions if info.get('repeat')}
-        found.cells = [replace(cell, turns=turns) for cell in _cells(study, pairs, reasons)]
-        there = {cell.name for cell in found.cells}
-        quick = {id(case): reasons.get(id(case)) or '--quick leaves it out' for case in cases if not case.quick}
-        found.cells += [cell for cell in _cells(study, [(case, []) for case in cases if not case.quick], quick)
-                        if found.mode == 'quick' and cell.name not in there]
+        found.cells = [replace(cell, turns=turns) for cell in _all_cells(study, found, ran, full)]
         last = database.read(found.uuids[-1])
-        found.one = _one(study, found, [info for _, info in sessions])
-        found.labels = _labels(study, found, last)
+        found.one = _one(study, found, infos)
+        found.labels = list(_labels(study, found, last))
         found.machine = _machine(found, last)
         return found
 
@@ -111,125 +136,164 @@ def _sessions(name: str, word: str) -> Infos:
     if not stored:
         raise NothingMeasured(f'no session of the study {name} is stored; '
                               f'run: parity study run {name} --system NAME')
-    chosen = stored[-1][1] if word == 'last' else next((info for u, info in stored if u.startswith(word)), None)
-    if chosen is None:
-        raise UsageError(f'no session of the study {name} starts with {word!r}; valid: last, '
-                         + ', '.join(u[:8] for u, _ in stored[-5:]))
-    key = chosen.get('mode'), chosen.get('run')
-    return [(u, info) for u, info in stored if (info.get('mode'), info.get('run')) == key]
+    chosen = stored[-1:] if word == 'last' else [session for session in stored if session[0].startswith(word)]
+    if not chosen:
+        recent = ', '.join(uuid[:8] for uuid, _ in stored[-5:])
+        raise UsageError(f'no session of the study {name} starts with {word!r}; valid: last, {recent}')
+    return grouped(stored, _campaign)[_campaign(chosen[0])]
 
 
-def _read(found: Campaign, side: str, cases: Sequence[Case],
-          sessions: Infos) -> Iterator[tuple[Case, list[Measured]]]:
-    """Yield the cases of one side, each with its measured figures."""
-    of_sessions = cache(lambda *uuids: resolve.with_disturbed(side, history.rows(list(uuids)).lazy()) if uuids
-                        else Side(side, 'session', []))
-    for uuids, of_them in _as_stated(sessions, cases):
-        of = of_sessions(*uuids)
-        found.changed |= {f'{cell.check}: {fact}' for cell in of.cells for value in cell.values
-                          for fact in differing(value.facts, cell.facts)}
-        facts = found.facts.setdefault(side, {})
-        for fact, values in of.facts.items():
-            facts[fact] = [*dict.fromkeys([*facts.get(fact, ()), *values])]
-        for place in [c.place for c in sorted(of.cells, key=lambda c: not c.values)][:1]:
-            found.system, _, found.places[side] = place.partition(':')
-        stored = [(cell, plan_file.parameters(cell.case)) for cell in of.cells]
-        yield from ((case, [cell for cell, having in stored if case.is_case(cell.check, having, cell.environ)])
-                    for case in of_them)
+def _campaign(session: tuple[str, Mapping[str, Any]]) -> tuple:
+    _, info = session
+    return info.get('mode'), info.get('run')
 
 
-def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:
-    """Return why these cases cannot run where their side ran, by their id. A system may no longer be described."""
-    names = [part.name for part in _partitions(found.system)]
-    there = {id(case): case.model_copy(update={'partition': place}) for case in cases
-             if (place := found.places.get(study.side(case))) in names}
-    answers = planning.of_cases([*there.values()], found.system).answers if there else ()
-    return {number: answer.reason for number, answer in zip(there, answers, strict=True)}
-
-
-def _as_stated(sessions: Infos, cases: Sequence[Case]) -> Iterator[tuple[list[str], list[Case]]]:
-    """Yield the sessions that measured an experiment as study.yaml states it now, and its cases."""
-    digests = campaign.digests(cases)
-    for experiment, digest in digests.items():
-        yield ([u for u, info in sessions if info.get(f'{campaign.OF}{experiment}', digest) == digest],
-               [case for case in cases if case.experiment == experiment])
-
-
-def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return what --as gave, axis -> value -> name, of session extras as.AXIS.VALUE=NAME."""
-    found: dict[str, dict[str, str]] = {}
+def _names(infos: Iterable[Mapping[str, Any]]) -> Names:
+    """Return what --as gave, of session extras as.AXIS.VALUE=NAME."""
+    names: dict[str, dict[str, str]] = {}
     for info in infos:
         for key, name in info.items():
             if key.startswith(campaign.AS):
                 axis, _, value = key.removeprefix(campaign.AS).partition('.')
-                found.setdefault(axis, {})[value] = str(name)
-    return found
+                names.setdefault(axis, {})[value] = str(name)
+    return names
 
 
-def _cells(study: Study, pairs: Sequence[tuple[Case, list[Measured]]],
-           reasons: Mapping[int, str]) -> Iterator[StudyCell]:
-    """Yield the study's cells. Several metrics that stand for one in print are cells of their own."""
-    for case, measured in pairs:
-        experiment = study.experiments[case.experiment]
-        why = case.reason or reasons.get(id(case)) or 'not measured'
-        for metric, names in experiment.metrics.items():
-            for point, wanted in conditions.named_metrics(study, case.experiment, names, case.quick):
-                point = {**case.point, **point}
-                for name in wanted:
-                    cell = next((c for c in measured if c.metric == name),
-                                Measured('', '', '', name, '', '', reason=why))
-                    at = {axis: point[axis] for axis in experiment.axes if axis in point}
-                    at |= {FIGURE: name} if len(wanted) > 1 else {}
-                    found = StudyCell(case.experiment, metric, at, cell.unit, cell.better, list(cell.values),
+def _as_stated(sessions: Infos, cases: Sequence[Case]) -> Iterator[_Stated]:
+    """Yield the sessions and the cases of each experiment. An older session lacks its digest."""
+    for experiment, digest in campaign.digests(cases).items():
+        key = f'{campaign.OF}{experiment}'
+        uuids = [uuid for uuid, info in sessions if info.get(key, digest) == digest]
+        yield _Stated(uuids, [case for case in cases if case.experiment == experiment])
+
+
+# ---- the cells of a campaign
+
+def _read(found: Campaign, side: str, cases: Sequence[Case], sessions: Infos) -> Iterator[_Ran]:
+    """Yield the cases of one side, each with its measured figures; and note what they were measured on."""
+    sides: dict[tuple[str, ...], list[tuple[Measured, dict[str, str]]]] = {(): []}
+    for stated in _as_stated(sessions, cases):
+        uuids = tuple(stated.uuids)
+        if uuids not in sides:
+            sides[uuids] = _figures(found, side, uuids)
+        for case in stated.cases:
+            mine = [cell for cell, having in sides[uuids] if case.is_case(cell.check, having, cell.environ)]
+            yield _Ran(case, mine)
+
+
+def _figures(found: Campaign, side: str, uuids: Sequence[str]) -> list[tuple[Measured, dict[str, str]]]:
+    """Return the figures of these sessions, each with the parameters of its case."""
+    measured = resolve.with_disturbed(side, history.rows(list(uuids)).lazy())
+    for fact, values in measured.facts.items():
+        there = found.facts.setdefault(fact, [])
+        there += [value for value in values if value not in there]
+    for cell in measured.cells:
+        for run in cell.values:
+            found.changed.update(f'{cell.check}: {fact}' for fact in differing(run.facts, cell.facts))
+    places = sorted(measured.cells, key=lambda cell: not cell.values)
+    for cell in places[:1]:
+        found.system, _, found.places[side] = cell.place.partition(':')
+    return [(cell, plan_file.parameters(cell.case)) for cell in measured.cells]
+
+
+def _all_cells(study: Study, found: Campaign, ran: Sequence[_Ran], full: Sequence[Case]) -> list[StudyCell]:
+    """Return the cells of the cases that were asked for, and those that --quick leaves out, with the reason."""
+    left_out = full if found.quick else []
+    without = [of.case for of in ran if not of.figures] + list(left_out)
+    reasons = _reasons(study, found, [case for case in without if not case.reason])
+    cells: list[StudyCell] = []
+    for of in ran:
+        cells += _cells(study, of, reasons.get(id(of.case)) or 'not measured')
+    there = {cell.name for cell in cells}
+    for case in left_out:
+        why = reasons.get(id(case)) or '--quick leaves it out'
+        cells += [cell for cell in _cells(study, _Ran(case), why) if cell.name not in there]
+    return cells
+
+
+def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:
+    """Return why these cases cannot run where their side ran, by their id. A system may no longer be described."""
+    names = [part.name for part in found.partitions]
+    asked = {}
+    for case in cases:
+        place = found.places.get(study.side(case))
+        if place in names:
+            asked[id(case)] = case.model_copy(update={'partition': place})
+    answers = planning.of_cases([*asked.values()], found.system).answers if asked else ()
+    return {number: answer.reason for number, answer in zip(asked, answers, strict=True)}
+
+
+def _cells(study: Study, ran: _Ran, why: str) -> Iterator[StudyCell]:
+    """Yield the cells of a case; ``why``: it has no figures. Several metrics that stand for one in print are cells
+    of their own."""
+    case = ran.case
+    experiment = study.experiments[case.experiment]
+    absent = Measured('', '', '', '', '', '', reason=case.reason or why)
+    for metric, names in experiment.metrics.items():
+        for of_metric, wanted in conditions.named_metrics(study, case.experiment, names, case.quick):
+            values = {**case.point, **of_metric}
+            point = {axis: values[axis] for axis in experiment.axes if axis in values}
+            for name in wanted:
+                cell = next((cell for cell in ran.figures if cell.metric == name), absent)
+                place = {**point, FIGURE: name} if len(wanted) > 1 else point
+                made = StudyCell(case.experiment, metric, place, cell.unit, cell.better, list(cell.values),
                                  label=cell.label, status=cell.status, reason=cell.reason)
-                    yield _deviation(found) if found.values and metric.endswith('_sd') else found
+                yield _deviation(made) if made.values and metric.endswith('_sd') else made
 
 
 def _deviation(cell: StudyCell) -> StudyCell:
     """Return the standard deviation of a cell's runs; of fewer than 3 there is none."""
-    values = [v.value for v in cell.values]
-    if len(values) < LEAST:
+    if len(cell.values) < LEAST:
         return replace(cell, values=[], reason=f'{LEAST} repeats are the least')
-    return replace(cell, better='lower', values=[replace(cell.values[0], value=stdev(values))])
+    deviation = stdev(run.value for run in cell.values)
+    return replace(cell, better='lower', values=[replace(cell.values[0], value=deviation)])
 
 
-def _partitions(system: str) -> Sequence[Partition]:
-    """Return the partitions of a system; none where it is no longer described."""
-    return systems.read(system).partitions if system in systems.names() else ()
-
+# ---- what measured it
 
 def _machine(found: Campaign, last: Session) -> dict[str, str]:
     """Return what measured: nodes, software, and when."""
     places = ', '.join(dict.fromkeys(found.places.values()))
-    texts = {'system': [f'{found.system}: {places}'], **changes.machine(last),
-             'network': [link for side in found.facts.values() for link in side.get('link', ())]}
-    return {key: ', '.join(dict.fromkeys(of)) for key, of in texts.items() if any(of)}
+    facts = {'system': [f'{found.system}: {places}'], **changes.machine(last)}
+    facts['network'] = found.facts.get('link', [])
+    return {key: ', '.join(dict.fromkeys(texts)) for key, texts in facts.items() if any(texts)}
 
 
-def _one(study: Study, found: Campaign, infos: Sequence[dict[str, Any]]) -> str:
+def _one(study: Study, found: Campaign, infos: Iterable[Mapping[str, Any]]) -> str:
     """Return what both sides are on, where they are no two; '' where they are."""
     if any(info.get(campaign.ONE) for info in infos):
         return 'one device'
-    shared = any(part.extras.nodes_share_cpus for part in _partitions(found.system))
+    shared = any(part.extras.nodes_share_cpus for part in found.partitions)
     return 'one host' if shared and study.candidate else ''
 
 
-def _labels(study: Study, found: Campaign, last: Session) -> list[str]:
-    """Return what the figures are of, where they are no figures of a cluster."""
-    facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
-             for fact in ('virtualisation', 'file system', 'link')}
-    labels = [f'changed while it ran: {", ".join(sorted(found.changed))}'] if found.changed else []
-    labels += [f'both sides are on {found.one}'] if found.one else []
-    labels += ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
-    if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
-        machine = last.facts.get('machine') or {}
-        labels.append(f'{shared[0].extras.nodes or "its"} nodes on '
-                      f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
-        if study.axes[study.contrast].kind == 'network':
-            labels.append('the networks differ in their rates only')
-        if study.axes[study.contrast].kind == 'filesystem':
-            labels.append(f'{" and ".join(study.axes[study.contrast].values)} are one machine')
-    links = [[words for sign, words in (('veth', 'kernel links'), ('shaped', 'rate shaped')) if sign in link]
-             for link in facts['link']]
-    labels += [', '.join(words) for words in links if words][:1]
-    return labels + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])
+def _labels(study: Study, found: Campaign, last: Session) -> Iterator[str]:
+    """Yield what the figures are of, where they are no figures of a cluster."""
+    if found.changed:
+        yield f'changed while it ran: {", ".join(sorted(found.changed))}'
+    if found.one:
+        yield f'both sides are on {found.one}'
+    if 'uml' in found.facts.get('virtualisation', ()):
+        yield 'User-mode Linux'
+    shared = [part for part in found.partitions if part.extras.nodes_share_cpus]
+    if shared:
+        cores = len((last.facts.get('machine') or {}).get('core_sets', ()))
+        yield f'{shared[0].extras.nodes or "its"} nodes on {cores or NOTHING} cores: no figures of a cluster'
+        contrast = study.axes[study.contrast]
+        if contrast.kind == 'network':
+            yield 'the networks differ in their rates only'
+        if contrast.kind == 'filesystem':
+            yield f'{" and ".join(contrast.values)} are one machine'
+    yield from _of_links(found.facts.get('link', ()))
+    if {'tmpfs', 'ramfs'} & set(found.facts.get('file system', ())):
+        yield 'local disk is memory'
+
+
+def _of_links(links: Iterable[str]) -> list[str]:
+    """Return what the first link that is none of a network's is."""
+    for link in links:
+        words = {'kernel links': 'veth' in link, 'rate shaped': 'shaped' in link}
+        label = ', '.join(word for word, fits in words.items() if fits)
+        if label:
+            return [label]
+    return []

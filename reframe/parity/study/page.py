@@ -21,7 +21,7 @@ from parity.study.compared import Compared
 from parity.study.published import derived, estimate
 from parity.study.published import rows as published_rows
 from parity.study.published.derived import FitRow
-from parity.study.published.figures import FIGURE, StudyCell
+from parity.study.published.figures import FIGURE, StudyCell, count
 from parity.study.published.findings import Judged
 
 #: The folder of the templates.
@@ -38,10 +38,9 @@ _ACROSS = 6
 
 def write(of: Compared) -> list[Path]:
     """Write the files of a study, and return them."""
-    contents = {
-        f'{of.name}.html': page(of), f'{of.name}.csv': _rows(of), f'{of.name}-findings.csv': _findings(of),
-        f'{of.name}.json': json.dumps(of.as_json(), indent=1) + '\n'}
-    encoded = {_folder() / name: content.encode() for name, content in contents.items()}
+    answer = json.dumps(of.as_json(), indent=1)
+    contents = {'.html': page(of), '.csv': _rows(of), '-findings.csv': _findings(of), '.json': f'{answer}\n'}
+    encoded = {_folder() / f'{of.name}{ending}': text.encode() for ending, text in contents.items()}
     files.write_all(encoded)
     return list(encoded)
 
@@ -69,23 +68,32 @@ def _folder() -> Path:
 
 def page(of: Compared) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    study = of.study
-    extents = compared.experiments(study, of.here if of.ran else None)
-    plots = {key: list(_plots(of, key)) for key in study.experiments}
-    return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(
-        c=of, title=of.title, across=_ACROSS, counts=extents.summary, experiments=extents.rows,
-        tables=tables.of_study(of), rest=_rest(of), plots=plots, lead=_lead(of, plots), words=list(_words(of)),
-        again=_again(of), cut=_cut(of), machines=list(_machines(of)), version=paths.version(),
-        today=f'{datetime.date.today()}')
+    values: dict[str, object] = {'c': of, 'title': of.title, 'across': _ACROSS}
+    values['version'] = paths.version()
+    values['today'] = str(datetime.date.today())
+    extents = compared.experiments(of.study, of.here if of.ran else None)
+    values['counts'] = extents.summary
+    values['experiments'] = extents.rows
+    plots = {key: list(_plots(of, key)) for key in of.study.experiments}
+    values['plots'] = plots
+    values['lead'] = _lead(of, plots)
+    values['tables'] = tables.of_study(of)
+    values['rest'] = _rest(of)
+    values['words'] = list(_words(of))
+    values['machines'] = list(_machines(of))
+    values['again'] = _again(of)
+    values['cut'] = _cut(of)
+    return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(values)
 
 
-def _rest(of: Compared) -> list[tuple[str, Sequence[Sequence[str]]]]:
+def _rest(of: Compared) -> list[tuple[str, list[list[str]]]]:
     """Return the tables at the end of the page, each with its heading."""
     rest = [(heading.capitalize(), rows) for heading, rows in compared.tables(of).items()]
-    confounders = [(entry.what, entry.why) for entry in of.study.confounders]
-    dropped = [(entry.what, entry.why) for entry in of.study.dropped]
-    return [*rest, ('What else differs between the sides', confounders),
-            ('Repairs', [(text,) for text in of.study.repairs]), ('Left out', dropped)]
+    confounders = [entry.row for entry in of.study.confounders]
+    rest.append(('What else differs between the sides', confounders))
+    rest.append(('Repairs', [[text] for text in of.study.repairs]))
+    rest.append(('Left out', [entry.row for entry in of.study.dropped]))
+    return rest
 
 
 def _lead(of: Compared, plots: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
@@ -169,21 +177,17 @@ def _divided(cell: StudyCell, first: StudyCell | None) -> StudyCell:
 def _along(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str:
     """Return the axis that a plot goes along: rather one of numbers, and of many values; '' for none."""
     def rank(axis: str) -> tuple:
-        return axis != FIGURE, axis != of.study.contrast, bool(_numbers(cells, axis)), _count(cells, axis)
+        return axis != FIGURE, axis != of.study.contrast, bool(_numbers(cells, axis)), count(cells, axis)
 
     return max(axes, key=rank, default='')
 
 
 def _named(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str:
     """Return the axis whose values name the lines: that of the sides, or one of many values; '' for none."""
-    few = [axis for axis in axes if _count(cells, axis) <= _MOST_LINES]
+    few = [axis for axis in axes if count(cells, axis) <= _MOST_LINES]
     if of.study.contrast in few:
         return of.study.contrast
-    return max(few, key=lambda axis: _count(cells, axis), default='')
-
-
-def _count(cells: Sequence[StudyCell], axis: str) -> int:
-    return len({cell.point.get(axis) for cell in cells})
+    return max(few, key=lambda axis: count(cells, axis), default='')
 
 
 def _numbers(cells: Sequence[StudyCell], axis: str) -> dict[str, float]:
@@ -212,22 +216,26 @@ class _Places:
         places = self._values(self.along)
         if len(places) < 2:
             return None
-        numbers, first = _numbers(self.cells, self.along), self.cells[0]
-        size = amount(places[0]) if numbers else None
-        plot = Plot('', title, self.along, size[1] if size else '',
-                    f'{first.metric} (cached)' if first.cached else first.metric, first.unit, first.better,
-                    () if numbers else tuple(places))
+        numbers = _numbers(self.cells, self.along)
         at = numbers or {value: float(number) for number, value in enumerate(places)}
-        lines = grouped(self.cells, lambda cell: (self._name(cell), bool(cell.line)))
+        by_name = grouped(self.cells, lambda cell: (self._name(cell), bool(cell.line)))
         order = [*self._values(self.named), 'in print', 'here']
-        names = sorted(lines, key=lambda line: order.index(line[0]))
-        return drawings.draw(plot, [self._line(*line, lines[line], at) for line in names])
+        names = sorted(by_name, key=lambda line: order.index(line[0]))
+        lines = [self._line(*line, by_name[line], at) for line in names]
+        return drawings.draw(self._plot(title, places, bool(numbers)), lines)
+
+    def _plot(self, title: str, places: Sequence[str], numbers: bool) -> Plot:
+        """Return the plot without its lines."""
+        first = self.cells[0]
+        metric = f'{first.metric} (cached)' if first.cached else first.metric
+        if not numbers:
+            return Plot('', title, self.along, '', metric, first.unit, first.better, tuple(places))
+        _, unit = amount(places[0])
+        return Plot('', title, self.along, unit, metric, first.unit, first.better, ())
 
     def _values(self, axis: str) -> list[str]:
         """Return the values of an axis that these figures have, in the order of print."""
-        there = dict.fromkeys(cell.point.get(axis, '') for cell in self.cells)
-        stated = self.of.study.axes[axis].values if axis in self.of.study.axes else there
-        return [value for value in stated if value in there]
+        return tables.ordered(self.of.study, axis, self.cells)
 
     def _name(self, cell: StudyCell) -> str:
         return cell.point.get(self.named) or ('in print' if cell.line else 'here')

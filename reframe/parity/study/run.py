@@ -25,9 +25,10 @@ from parity.measure.probe import partitions
 from parity.measure.session import runner
 from parity.site import systems
 from parity.study import campaign, conditions, measured, wording
+from parity.study.campaign import Outcomes, Status, Step
 from parity.study.conditions import Planned
 from parity.study.published import FOLDER, read, refuse
-from parity.study.published.model import Study
+from parity.study.published.model import Names, Study
 
 _RUNS = TypeAdapter(dict[str, str])
 #: Cases that the same command measures again.
@@ -55,11 +56,17 @@ class StudyCommand:
 
     @property
     def words(self) -> list[str]:
+        words = [self.name, '--system', self.system]
+        if self.quick:
+            words.append('--quick')
         outside = os.environ.get(FOLDER)
-        return [self.name, '--system', self.system, *(['--quick'] if self.quick else []),
-                *(['--studies', outside] if outside else []),
-                *(word for part in self.partitions for word in ('--partition', part)),
-                *(word for text in self.given for word in ('--as', text))]
+        if outside:
+            words += ['--studies', outside]
+        for partition in self.partitions:
+            words += ['--partition', partition]
+        for name in self.given:
+            words += ['--as', name]
+        return words
 
 
 def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, submit: bool = False) -> int:
@@ -68,71 +75,80 @@ def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, s
 
     Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
     beside it, too little space and a session that was not stored are an InfrastructureError."""
-    study = read(name := command.name)
+    study = read(command.name)
     if len(command.partitions) == 2 and not study.candidate:
         study = study.against(command.partitions[1])
+    site = systems.read(command.system)
     names = conditions.given_names(study, command.system, command.given)
     planned = _planned(study, command, names)
-    used = {p.case.partition for p in planned if not p.reason}
-    findings.refuse(partitions.examined(systems.read(command.system), used))
-    with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
+    ready = [plan for plan in planned if not plan.reason]
+    findings.refuse(partitions.examined(site, {plan.case.partition for plan in ready}))
+    with paths.of_study(command.name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
-            lock = runner.lock_results(f'parity study run {name}', ['--system', command.system], name)
+            lock = runner.lock_results(f'parity study run {command.name}', ['--system', command.system],
+                                       command.name)
             stack.callback(lock.release)
         file = folder / 'run.json'
         ids = _ids(file)
-        number = uuid.uuid4().hex[:8] if again or command.key not in ids else ids[command.key]
-        before = measured.outcomes(study, name, number, planned)
-        steps, seconds = _steps(study, command, planned, before)
+        known_id = '' if again else ids.get(command.key, '')
+        run = known_id or uuid.uuid4().hex[:8]
+        before = measured.outcomes(study, command.name, run, planned)
+        steps = _announced(study, command, planned, before)
         if not steps:
             console.lines(wording.without_figure(before))
-            print(f'all was measured before (run {number}); --again measures it anew\n'
-                  f'next: parity study compare {name} last')
-            return errors.OK if dry_run else _code(name, before)
+            print(f'all was measured before (run {run}); --again measures it anew\n'
+                  f'next: parity study compare {command.name} last')
+            return errors.OK if dry_run else _code(command.name, before)
         print(f'  {database.demand_room_for(len(steps))}', flush=True)
         if dry_run:
             return errors.OK
-        files.write(file, _RUNS.dump_json({**ids, command.key: number}, indent=1))
+        files.write(file, _RUNS.dump_json({**ids, command.key: run}, indent=1))
         if submit:
             return _send(command, file, ids)
+        extras = {'study': command.name, 'mode': command.mode, 'run': run}
+        if conditions.one_device(study, site, ready[0].case.partition, names):
+            extras[campaign.ONE] = 'device'
+        for axis, given in names.items():
+            extras |= {f'{campaign.AS}{axis}.{value}': name for value, name in given.items()}
         began = time.monotonic()
-        place = next(p.case.partition for p in planned if not p.reason)
-        one = conditions.one_device(study, systems.read(command.system), place, names)
-        _sessions(study, command, planned, steps, {
-            'study': name, 'mode': command.mode, 'run': number, **({campaign.ONE: 'device'} if one else {}),
-            **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}})
-        after = measured.outcomes(study, name, number, planned)
-    wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
-    unmeasured = campaign.Status('failed', 'ReFrame left it out')
-    lost = {key: of for key in wanted if (of := after.get(key, unmeasured)).word}
-    console.lines(wording.outcome(name, lost, len(wanted), time.monotonic() - began, seconds))
-    return _code(name, {**after, **lost})
+        _run_sessions(study, command, planned, steps, extras)
+        after = measured.outcomes(study, command.name, run, planned)
+    outcomes = {**after, **_left_out(steps, after)}
+    taken = time.monotonic() - began
+    of_steps = {key: outcomes[key] for step in steps for key in step.keys()}
+    console.lines(wording.outcome(command.name, of_steps, taken, conditions.seconds(steps, ready)))
+    return _code(command.name, outcomes)
 
 
-def _planned(study: Study, command: StudyCommand, names: Mapping[str, Mapping[str, str]]) -> list[Planned]:
+def _left_out(steps: Sequence[Step], outcomes: Outcomes) -> Outcomes:
+    """Return the status of the runs of these sessions that ReFrame did not store."""
+    status = Status('failed', 'ReFrame left it out')
+    return {key: status for step in steps for key in step.keys() if key not in outcomes}
+
+
+def _planned(study: Study, command: StudyCommand, names: Names) -> list[Planned]:
     """Return the study's cases. UsageError for a size beyond all memory, NothingMeasured where none can run."""
-    planned = conditions.of_one(conditions.wanted(
-        study, command.name, command.system, command.partitions, names))[command.mode]
-    refuse(command.name, [*dict.fromkeys((conditions.stated(study, p.case, p.beyond), p.reason)
-                                         for p in planned if p.beyond)])
-    if all(p.reason for p in planned):
+    wanted = conditions.wanted(study, command.name, command.system, command.partitions, names)
+    planned = conditions.of_one(wanted)[command.mode]
+    beyond = [(conditions.stated(study, plan.case, plan.beyond), plan.reason) for plan in planned if plan.beyond]
+    refuse(command.name, list(dict.fromkeys(beyond)))
+    if all(plan.reason for plan in planned):
         console.lines(wording.not_testable(planned))
         raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode}): '
                               'the lines above say why')
     return planned
 
 
-def _steps(study: Study, command: StudyCommand, planned: Sequence[Planned],
-           before: Mapping[campaign.Key, campaign.Status]) -> tuple[list[campaign.Step], float]:
-    """Print what is about to be measured; return its sessions, and the seconds that they take."""
-    ready = [p for p in planned if not p.reason]
-    done = [key for key, of in before.items() if of.word not in _AGAIN]
-    steps = campaign.steps(study, [p.case for p in ready], command.quick, done)
-    seconds = conditions.seconds(steps, ready)
-    places = ', '.join(dict.fromkeys(f'{study.side(p.case)} {p.case.partition}' for p in ready))
-    console.lines(wording.announced(f'{command.name}, {command.mode} on {command.system}: {places}', planned,
-                                    steps, len(done), seconds))
-    return steps, seconds
+def _announced(study: Study, command: StudyCommand, planned: Sequence[Planned],
+               before: Outcomes) -> list[Step]:
+    """Print what is about to be measured, and return its sessions."""
+    ready = [plan for plan in planned if not plan.reason]
+    done = [key for key, status in before.items() if status.word not in _AGAIN]
+    steps = campaign.steps(study, [plan.case for plan in ready], command.quick, done)
+    places = dict.fromkeys(f'{study.side(plan.case)} {plan.case.partition}' for plan in ready)
+    head = f'{command.name}, {command.mode} on {command.system}: {", ".join(places)}'
+    console.lines(wording.announced(head, planned, steps, len(done), conditions.seconds(steps, ready)))
+    return steps
 
 
 def _send(command: StudyCommand, file: Path, ids: dict[str, str]) -> int:
@@ -146,14 +162,15 @@ def _send(command: StudyCommand, file: Path, ids: dict[str, str]) -> int:
     return errors.OK
 
 
-def _sessions(study: Study, command: StudyCommand, planned: Sequence[Planned], steps: Sequence[campaign.Step],
-              extras: Mapping[str, str]) -> None:
+def _run_sessions(study: Study, command: StudyCommand, planned: Sequence[Planned], steps: Sequence[Step],
+                  extras: Mapping[str, str]) -> None:
     """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
-    sources = {p.case.check: str(paths.root() / p.file) for p in planned}     # from whatever folder
-    for i, step in enumerate(steps, 1):
-        name, stored = f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}', len(database.uuids())
+    sources = {plan.case.check: str(paths.root() / plan.file) for plan in planned}     # from whatever folder
+    for number, step in enumerate(steps, 1):
+        name = f'session {number} of {len(steps)}, {step.side}, repeat {step.repeat}'
         print(f'parity: {name}', flush=True)
-        stated = campaign.digests(p.case for p in planned if study.side(p.case) == step.side)
+        stated = campaign.digests(plan.case for plan in planned if study.side(plan.case) == step.side)
+        stored = len(database.uuids())
         stopped = runner.reframe(campaign.arguments(step, sources, command.system, extras, stated), step=name)
         if stopped or len(database.uuids()) == stored:
             database.demand_room()     # a disk that filled in the meantime is named
@@ -161,18 +178,19 @@ def _sessions(study: Study, command: StudyCommand, planned: Sequence[Planned], s
                                       f'({paths.results() / "reframe.log"}): the same command goes on from here')
 
 
-def _code(name: str, outcomes: Mapping[campaign.Key, campaign.Status]) -> int:
+def _code(name: str, outcomes: Outcomes) -> int:
     """Return the exit code of a campaign by what became of its runs: any that is wrong comes first.
 
     Raises NothingMeasured where none has a figure."""
-    wrong, again = (sum(of.word in words for of in outcomes.values()) for words in (('wrong',), _AGAIN))
+    words = [status.word for status in outcomes.values()]
+    wrong, again = words.count('wrong'), sum(words.count(word) for word in _AGAIN)
     if wrong:
         print(f'parity: {counted(wrong, "run", "were")} wrong: --again measures all anew', file=sys.stderr)
     if again:
         print(f'parity: {counted(again, "run")} failed: the same command measures them again', file=sys.stderr)
     if wrong or again:
         return errors.REGRESSED if wrong else errors.INFRASTRUCTURE
-    if all(of.word for of in outcomes.values()):
+    if all(words):
         raise NothingMeasured(f'{name} has no figure: the lines above say why')
     return errors.OK
 
@@ -186,4 +204,3 @@ def _ids(file: Path) -> dict[str, str]:
     except ValidationError:
         raise UsageError(f'{file}: parity study run did not write this; remove it: each command then begins '
                          'anew') from None
-

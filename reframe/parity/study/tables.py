@@ -12,7 +12,8 @@ from parity.base.groups import grouped
 from parity.base.text import brief, columns
 from parity.study import compared
 from parity.study.compared import Compared, Texts
-from parity.study.published.figures import FIGURE, StudyCell, spelled
+from parity.study.published.figures import FIGURE, StudyCell, count, spelled
+from parity.study.published.model import Study
 
 #: Values of an axis that become columns of a table, at most.
 _MOST_COLUMNS = 16
@@ -56,12 +57,13 @@ def of_study(of: Compared) -> dict[str, Table]:
 
 def _uncompared(of: Compared, key: str) -> Iterator[Texts]:
     """Yield the figures of an experiment that has no row in the comparison: its sides are not compared."""
-    mine = [cell for cell in [*of.cells, *of.here] if cell.experiment == key and (cell.values or cell.flagged)]
-    for cells in grouped(mine, lambda cell: cell.name).values():
+    mine = [cell for cell in [*of.cells, *of.here] if cell.experiment == key]
+    shown = [cell for cell in mine if cell.values or cell.flagged]
+    for cells in grouped(shown, lambda cell: cell.name).values():
+        first = cells[0]
         printed = [cell for cell in cells if cell.line]
         here = [cell for cell in cells if not cell.line]
-        name = f'{spelled(key, cells[0].point)}: {cells[0].metric}'
-        yield Texts(name, cells, [_text(printed)], [_text(here)])
+        yield Texts(f'{spelled(key, first.point)}: {first.metric}', cells, [_text(printed)], [_text(here)])
 
 
 def _text(cells: Sequence[StudyCell]) -> str:
@@ -76,12 +78,15 @@ def where(cells: Iterable[StudyCell]) -> str:
 
 def varying(of: Compared, cells: Sequence[StudyCell]) -> list[str]:
     """Return the axes of which these figures have several values."""
-    return [axis for axis in (*of.study.axes, FIGURE) if _several(cells, axis) > 1]
+    return [axis for axis in (*of.study.axes, FIGURE) if count(cells, axis) > 1]
 
 
-def _several(cells: Iterable[StudyCell], axis: str) -> int:
-    """Return how many values of an axis these figures have."""
-    return len({cell.point.get(axis) for cell in cells})
+def ordered(study: Study, axis: str, cells: Iterable[StudyCell]) -> list[str]:
+    """Return the values of an axis that these figures have, in the order of print."""
+    there = dict.fromkeys(cell.point.get(axis, '') for cell in cells)
+    if axis not in study.axes:
+        return list(there)
+    return [value for value in study.axes[axis].values if value in there]
 
 
 class _Experiment:
@@ -89,11 +94,14 @@ class _Experiment:
 
     def __init__(self, of: Compared, rows: Sequence[Texts], sides: bool):
         self.study, self.rows, self.sides = of.study, rows, sides
-        self.cells = [cell for row in rows for cell in row.cells]
-        self.axes = [axis for axis in varying(of, self.cells) if not sides or axis != self.study.contrast]
+        self.cells = list(itertools.chain.from_iterable(row.cells for row in rows))
+        self.axes = varying(of, self.cells)
+        if sides and self.study.contrast in self.axes:
+            self.axes.remove(self.study.contrast)
         self.where = where(self.cells)
         self.apart = any(where(row.cells) != self.where for row in rows)      # rows of several places in print
-        self.measured = any(text != NOTHING for row in rows for text in row.here) and of.ran is not None
+        texts = set(itertools.chain.from_iterable(row.here for row in rows))
+        self.measured = of.ran is not None and texts != {NOTHING}
 
     def table(self) -> Table:
         """Return each side and their ratio, or two axes as rows by columns."""
@@ -101,9 +109,11 @@ class _Experiment:
         return self._crossed(across) if across else self._plain()
 
     def _head(self) -> list[str]:
-        names = [self.study.baseline, self.study.candidate, 'ratio'] if self.sides else ['']
         sources = ['in print', 'here'] if self.measured else ['in print']
-        return [f'{source} {name}'.strip() for source in sources for name in names]
+        if not self.sides:
+            return sources
+        names = [self.study.baseline, self.study.candidate, 'ratio']
+        return [f'{source} {name}' for source, name in itertools.product(sources, names)]
 
     def _notes(self) -> list[str]:
         notes = []
@@ -141,16 +151,14 @@ class _Experiment:
             return ''
         printed = [cell for cell in self.cells if cell.line]
         few = [axis for axis in reversed(self.axes) if self._is_short(axis)]
-        return max(few, key=lambda axis: _several(printed, axis), default='')
+        return max(few, key=lambda axis: count(printed, axis), default='')
 
     def _is_short(self, axis: str) -> bool:
-        return all(axis in cell.point for cell in self.cells) and _several(self.cells, axis) <= _MOST_COLUMNS
+        return all(axis in cell.point for cell in self.cells) and count(self.cells, axis) <= _MOST_COLUMNS
 
     def _crossed(self, across: str) -> Table:
         """Return a table with a column for each value of an axis."""
-        there = dict.fromkeys(cell.point[across] for cell in self.cells)
-        order = self.study.axes[across].values if across in self.study.axes else there
-        values = [value for value in order if value in there]
+        values = ordered(self.study, across, self.cells)
         notes, head = self._notes(), self._head()
         if head[1:]:
             notes.append(f'a cell has {", ".join(head)}')

@@ -10,7 +10,7 @@ from parity.base.figures import counted, duration
 from parity.base.groups import grouped
 from parity.base.text import brief, columns
 from parity.study import campaign, compared, conditions, tables
-from parity.study.campaign import Key, Status, Step
+from parity.study.campaign import Outcomes, Step
 from parity.study.compared import Compared
 from parity.study.conditions import Planned
 from parity.study.published import figures
@@ -104,19 +104,20 @@ def announced(head: str, planned: Sequence[Planned], steps: Sequence[Step], done
            f'{before}; about {duration(seconds)}{guess}')
 
 
-def outcome(name: str, lost: Mapping[Key, Status], total: int, seconds: float, estimate: float) -> Iterator[Line]:
-    """Yield what a campaign has measured. ``lost``: runs without a figure, with the reason."""
-    runs = f'{total - len(lost)} of {counted(total, "run")} measured'
+def outcome(name: str, outcomes: Outcomes, seconds: float, estimate: float) -> Iterator[Line]:
+    """Yield what a campaign has measured, of the runs that it asked for."""
+    measured = sum(not status.word for status in outcomes.values())
+    runs = f'{measured} of {counted(len(outcomes), "run")} measured'
     yield ''
     yield f'{runs} in {duration(seconds)} (about {duration(estimate)} expected)', 'bold'
-    yield from without_figure(lost)
+    yield from without_figure(outcomes)
     yield f'next: parity study compare {name} last'
 
 
-def without_figure(outcomes: Mapping[Key, Status]) -> Iterator[Line]:
+def without_figure(outcomes: Outcomes) -> Iterator[Line]:
     """Yield how many runs of each experiment have no figure, and why."""
-    lost = Counter((key.experiment, status) for key, status in outcomes.items() if status.word)
-    for (experiment, status), count in lost.items():
+    lost = [(key.experiment, status) for key, status in outcomes.items() if status.word]
+    for (experiment, status), count in Counter(lost).items():
         yield f'  {experiment}: {counted(count, "run")} without a figure: {status}'
 
 

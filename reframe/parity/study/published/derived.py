@@ -215,11 +215,10 @@ class _Operand:
 
 def _operand(study: Study, series: FigureSeries, cells: Sequence[StudyCell]) -> _Operand:
     """Return the figures of a series. A list has no flagged one."""
-    single = {axis for axis, values in series.fixed.items() if len(values) == 1}
-    whole = single >= study.experiments[series.experiment].axes.keys()
-    mine = [cell for cell in chosen(cells, series) if cell.values or (whole and cell.flagged)]
-    axes = mine[0].point if mine else ()
-    return _Operand(mine, tuple(axis for axis in axes if axis not in single))
+    single = [axis for axis, values in series.fixed.items() if len(values) == 1]
+    is_list = bool(study.experiments[series.experiment].axes.keys() - single)
+    mine = [cell for cell in chosen(cells, series) if cell.values or (cell.flagged and not is_list)]
+    return _Operand(mine, tuple(mine[0].without(*single)) if mine else ())
 
 
 def _with_shared_points(operands: Mapping[str, _Operand]) -> dict[str, _Operand]:

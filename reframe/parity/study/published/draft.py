@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -37,73 +38,110 @@ def written(name: str, table: Path | None, better: Sequence[str] = ()) -> list[P
     folder = folders()[-1] / name
     if name in names() or folder.exists():
         raise UsageError(f'{folder}: it is there already: name another study')
-    directions = _directions(better)
-    contents = _of_table(name, files.read(table) if table else _EXAMPLE, str(table or 'the example'), directions)
+    raw, source = (files.read(table), str(table)) if table else (_EXAMPLE, 'the example')
+    draft = _of_table(name, raw, source, _directions(better))
+    contents = {'study.yaml': draft.stated(), 'README.md': _README.format(name), 'published.csv': draft.csv()}
     files.write_all({folder / file: text.encode() for file, text in contents.items()})
     return [folder / file for file in contents]
 
 
 def _directions(better: Sequence[str]) -> dict[str, str]:
     """Return which values are better, by metric."""
-    found = {}
+    directions = {}
     for text in better:
         metric, _, direction = text.rpartition('=')
         if not metric or direction not in _BETTER:
             raise UsageError(f'--better {text}: must be METRIC=higher or METRIC=lower')
-        found[_word(metric)] = direction
-    return found
+        directions[_word(metric)] = direction
+    return directions
 
 
-def _of_table(name: str, raw: bytes, source: str, directions: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of a study by the rows of a table.
+def _of_table(name: str, raw: bytes, source: str, directions: Mapping[str, str]) -> _Draft:
+    """Return the draft of the rows of a table.
 
     Long: a column `value`, and perhaps `metric`, `unit` and `better`. Wide: a figure is a column with a unit in
     brackets, else the last one. A column `run` or `repeat` counts repeats. All others are axes; blanks in their
     values become _, so that a finding can name them."""
     rows = list(csvfile.CsvTable(raw, source, (), others=True).rows())
-    columns = list(rows[0][1])
-    long = 'value' in columns
-    wide = ['value'] if long else [c for c in columns if _COLUMN.fullmatch(c)[2]] or [
-        c for c in columns if c not in _REPEATS][-1:]
-    axes = {column: _word(column) + '_' * (column in {*COLUMNS, 'unit'}) for column in columns
-            if column not in (*wide, *_REPEATS, *(_LONG if long else ()))}
-    figures, runs = [], Counter()
-    values: dict[str, dict[str, None]] = {axis: {} for axis in axes.values()}
+    draft = _Draft(name, source, list(rows[0][1]), directions)
     for line, row in rows:
-        point = {axis: '_'.join(row[column].split()) for column, axis in axes.items()}
-        for column in filter(row.get, wide):
-            csvfile.number(row[column], f'{source}:{line}: {column}')
-            metric, unit = _COLUMN.fullmatch(column).groups()
-            metric, unit = (row.get('metric', metric), row.get('unit', unit)) if long else (metric, unit)
-            if unit and not units.stem(unit):
-                raise UsageError(f'{source}:{line}: {unit!r} is no unit, such as s, MB/s or Gflop/s')
-            runs[key := (_word(metric), *point.values())] += 1
-            direction = (row.get('better') if long else '') or directions.get(key[0], '')
-            figures.append([name, key[0], unit or '', direction, *point.values(),
-                            runs[key], row[column], '', f'{Path(source).name}:{line}'])
-        for axis, value in point.items():
-            values[axis][value] = None
-    metrics = dict.fromkeys(metric for metric, *_ in runs)
+        draft.add(line, row)
+    metrics = [metric for metric, *_ in draft.runs]
     for metric in directions:
         if metric not in metrics:
-            raise UsageError('--better: ' + unknown('metric', metric, list(metrics)))
-    return {'study.yaml': _stated(name, Path(source).name, values, metrics),
-            'README.md': _README.format(name), 'published.csv': csvfile.written(
-                ['experiment', 'metric', 'unit', 'better', *values, 'run', 'value', 'flag', 'where'], figures)}
+            raise UsageError('--better: ' + unknown('metric', metric, list(dict.fromkeys(metrics))))
+    return draft
 
 
-def _stated(name: str, source: str, values: Mapping[str, Iterable[str]], metrics: Iterable[str]) -> str:
-    """Return study.yaml. The first axis of several values is the contrast; without one the study has one side."""
-    contrast = next((axis for axis, of in values.items() if len(list(of)) > 1), 'side')
-    axes = {**values, **({} if contrast in values else {'side': ['print']})}
-    return yaml.safe_dump({
-        'title': name, 'source': source, 'what': 'the question', 'contrast': contrast,
-        'axes': {axis: {'what': axis, 'here': 'nothing: no check is named', 'kind': 'print', 'values': list(of)}
-                 for axis, of in axes.items()},
-        'experiments': {name: {
-            'what': 'what was done', 'where': source, 'subsystem': 'compute', 'axes': dict.fromkeys(values, 'all'),
-            'metrics': {metric: [] for metric in metrics}}},
-        'findings': []}, sort_keys=False, allow_unicode=True)
+class _Draft:
+    """The figures of a table, as they become a study."""
+
+    def __init__(self, name: str, source: str, columns: Sequence[str], directions: Mapping[str, str]):
+        self.name, self.source, self.directions = name, source, directions
+        self.long = 'value' in columns
+        self.of_figures = ['value'] if self.long else _with_units(columns)
+        no_axes = [*self.of_figures, *_REPEATS, *(_LONG if self.long else ())]
+        self.axes = {column: _axis(column) for column in columns if column not in no_axes}
+        self.values: dict[str, list[str]] = {axis: [] for axis in self.axes.values()}
+        self.figures: list[list[object]] = []
+        self.runs: Counter[tuple[str, ...]] = Counter()         # of a metric and a point
+
+    def add(self, line: int, row: Mapping[str, str]) -> None:
+        """Add the figures of a row."""
+        point = {axis: '_'.join(row[column].split()) for column, axis in self.axes.items()}
+        for axis, value in point.items():
+            if value not in self.values[axis]:
+                self.values[axis].append(value)
+        for column in self.of_figures:
+            if row[column]:
+                csvfile.number(row[column], f'{self.source}:{line}: {column}')
+                self._add_figure(line, row, column, list(point.values()))
+
+    def _add_figure(self, line: int, row: Mapping[str, str], column: str, point: Sequence[str]) -> None:
+        metric, unit = _COLUMN.fullmatch(column).groups()
+        better = ''
+        if self.long:
+            metric, unit, better = row.get('metric', metric), row.get('unit', unit), row.get('better', '')
+        metric = _word(metric)
+        if unit and not units.stem(unit):
+            raise UsageError(f'{self.source}:{line}: {unit!r} is no unit, such as s, MB/s or Gflop/s')
+        place = (metric, *point)
+        self.runs[place] += 1
+        self.figures.append([self.name, metric, unit or '', better or self.directions.get(metric, ''), *point,
+                             self.runs[place], row[column], '', f'{Path(self.source).name}:{line}'])
+
+    def csv(self) -> str:
+        """Return published.csv."""
+        head = ['experiment', 'metric', 'unit', 'better', *self.values, 'run', 'value', 'flag', 'where']
+        return csvfile.written(head, self.figures)
+
+    def stated(self) -> str:
+        """Return study.yaml. The first axis of several values is the contrast; without one it has one side."""
+        several = [axis for axis, values in self.values.items() if len(values) > 1]
+        values = self.values if several else {**self.values, 'side': ['print']}
+        axes: dict[str, Any] = {}
+        for axis, of_axis in values.items():
+            axes[axis] = {'what': axis, 'here': 'nothing: no check is named', 'kind': 'print', 'values': of_axis}
+        source = Path(self.source).name
+        experiment = {
+            'what': 'what was done', 'where': source, 'subsystem': 'compute',
+            'axes': dict.fromkeys(self.values, 'all'), 'metrics': {metric: [] for metric, *_ in self.runs}}
+        study = {'title': self.name, 'source': source, 'what': 'the question',
+                 'contrast': several[0] if several else 'side', 'axes': axes,
+                 'experiments': {self.name: experiment}, 'findings': []}
+        return yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
+
+
+def _with_units(columns: Sequence[str]) -> list[str]:
+    """Return the columns with a unit in brackets; else the last one."""
+    with_units = [column for column in columns if _COLUMN.fullmatch(column)[2]]
+    return with_units or [column for column in columns if column not in _REPEATS][-1:]
+
+
+def _axis(column: str) -> str:
+    """Return a column's name as that of an axis, which no column of published.csv has."""
+    word = _word(column)
+    return f'{word}_' if column in {*COLUMNS, 'unit'} else word
 
 
 def _word(column: str) -> str:

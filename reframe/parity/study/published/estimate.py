@@ -220,9 +220,11 @@ class _Function:
         above = [self.value(key, sample.step) for key, sample in self.samples.items()]
         logarithmic = not self.quantity.linear and min([value, *below, *above]) > 0
         scaled = math.log if logarithmic else float
+        middle = scaled(value)
         parts = []
         for sample, less, more in zip(self.samples.values(), below, above, strict=True):
-            steeper = max(scaled(more) - scaled(value), scaled(value) - scaled(less), key=abs)
+            rise, fall = scaled(more) - middle, middle - scaled(less)
+            steeper = max(rise, fall, key=abs)
             parts.append(_Part(steeper / sample.step, sample))
         return _Gradient(parts, logarithmic)
 
@@ -257,9 +259,11 @@ def _half_width(parts: Sequence[_Part]) -> tuple[float, float]:
 
 def _series(parts: Sequence[_Part]) -> list[np.ndarray]:
     """Return what moves the value, run by run: one series of all cells with the same turns, one a cell apart."""
-    series = [part.slope * part.sample.deviations for part in parts if not part.sample.turns]
-    paired = [part for part in parts if part.sample.turns]
-    for turns, alike in grouped(paired, lambda part: frozenset(part.sample.turns)).items():
+    series = []
+    for turns, alike in grouped(parts, lambda part: frozenset(part.sample.turns)).items():
+        if not turns:
+            series += [part.slope * part.sample.deviations for part in alike]
+            continue
         by_turn = [math.fsum(_of_turn(part, turn) for part in alike) for turn in sorted(turns)]
         series.append(np.array(by_turn) - np.mean(by_turn))
     return series

@@ -115,6 +115,11 @@ def named(experiment: str, metric: str, point: Mapping[str, str]) -> str:
     return spelled(f'{experiment}.{metric}', point)
 
 
+def count(cells: Iterable[StudyCell], axis: str) -> int:
+    """Return how many values of an axis these cells have."""
+    return len({cell.point.get(axis) for cell in cells})
+
+
 class RowName(NamedTuple):
     """The name of a row of a study's tables."""
 

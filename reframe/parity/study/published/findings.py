@@ -311,13 +311,16 @@ def _at_once(part: Part, several: int) -> Part:
     """Widen a part's interval from 95 % by itself to 95 % for so many at once."""
     if several < 2 or not part.sampled:
         return part
-    low, value, high = part.estimate.low, part.estimate.value, part.estimate.high
-    factor = interval.at_once(several, part.estimate.freedom)
-    if low > 0:
-        low, high = value * (low / value) ** factor, value * (high / value) ** factor
+    estimate = part.estimate
+    value = estimate.value
+    factor = interval.at_once(several, estimate.freedom)
+    if estimate.low > 0:
+        low = value * (estimate.low / value) ** factor
+        high = value * (estimate.high / value) ** factor
     else:
-        low, high = value - factor * (value - low), value + factor * (high - value)
-    return replace(part, estimate=replace(part.estimate, low=low, high=high))
+        low = value - factor * (value - estimate.low)
+        high = value + factor * (estimate.high - value)
+    return replace(part, estimate=replace(estimate, low=low, high=high))
 
 
 def _repeats(estimate: Estimate, bounds: dict[str, float]) -> str:

@@ -43,10 +43,12 @@ def power(x: Sequence[float], y: Sequence[float]) -> FittedLaw:
 
     Raise ValueError for fewer, for lengths that differ, and for values not above 0."""
     u, v = _logarithms(x, y)
-    du, dv = u - u.mean(), v - v.mean()
+    du = u - u.mean()
+    dv = v - v.mean()
     b = float(du @ dv / (du @ du))
     a = _exp(v.mean() - b * u.mean())
-    return FittedLaw('power', a, b, _r2(dv - b * du, dv), len(u), _few_points(u))
+    r2 = _r2(dv - b * du, dv)
+    return FittedLaw('power', a, b, r2, len(u), _few_points(u))
 
 
 def inverse(p: Sequence[float], t: Sequence[float]) -> FittedLaw:
@@ -55,8 +57,9 @@ def inverse(p: Sequence[float], t: Sequence[float]) -> FittedLaw:
     a is the geometric mean of t p. Where ``r2`` is below 0, a constant t is nearer than the law. Raise
     ValueError as ``power`` does."""
     u, v = _logarithms(p, t)
-    mean = float((u + v).mean())
-    r2 = _r2(u + v - mean, v - v.mean())
+    products = u + v
+    mean = float(products.mean())
+    r2 = _r2(products - mean, v - v.mean())
     return FittedLaw('inverse', _exp(mean), -1.0, r2, len(u), _few_points(u))
 
 
@@ -77,15 +80,20 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
     cluster_of = _nearest(whitened, k)
     groups = [np.flatnonzero(cluster_of == number) for number in range(k)]
     groups.sort(key=lambda group: (-len(group), group.tolist()))
-    return tuple(Cluster(len(group), tuple(x[group].mean(axis=0).tolist()), tuple(group.tolist()))
-                 for group in groups)
+    found = []
+    for group in groups:
+        centroid = x[group].mean(axis=0)
+        found.append(Cluster(len(group), tuple(centroid.tolist()), tuple(group.tolist())))
+    return tuple(found)
 
 
 def _whitened(x: np.ndarray) -> np.ndarray:
     """Return the columns divided by their standard deviations; one whose rows are equal is 0."""
-    spread = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 0)
-    scale = np.where(spread > 0, spread, 1)
-    return ((x - x.mean(axis=0)) / scale).round(12)
+    spread = x.std(axis=0)
+    spread[np.ptp(x, axis=0) == 0] = 1
+    spread[spread == 0] = 1
+    deviations = x - x.mean(axis=0)
+    return (deviations / spread).round(12)
 
 
 def _nearest(whitened: np.ndarray, k: int) -> np.ndarray:

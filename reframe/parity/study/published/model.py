@@ -24,7 +24,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
@@ -196,6 +196,12 @@ class Experiment(Strict):
         return [self.row, *names, *self.parameters.values(), *self.set.values(), *self.set_of(True).values()]
 
 
+class Placed(Protocol):
+    """A figure at a point of an experiment."""
+
+    point: Point
+
+
 @dataclass(frozen=True)
 class FigureSeries:
     """Figures that a finding, a fit or a number names. ``fixed``: axis -> values; ``ends``: points that stand
@@ -237,6 +243,15 @@ class Study(Strict):
         """Return the second value of the contrasted axis; '' where it has one: the study has one side."""
         return (*self.axes[self.contrast].values, '')[1]
 
+    @property
+    def sides(self) -> list[str]:
+        """Return the baseline and, where there is one, the candidate."""
+        return [self.baseline, self.candidate] if self.candidate else [self.baseline]
+
+    def side_of(self, cell: Placed) -> str:
+        """Return the side of a figure; '' where it has none."""
+        return cell.point.get(self.contrast, '') if self.candidate else self.baseline
+
     def against(self, candidate: str) -> Study:
         """Return this study of one side with a second one, which is this partition."""
         contrasted = self.axes[self.contrast]
@@ -251,6 +266,10 @@ class Study(Strict):
             numbers.append(number.model_copy(update={'let': let}))
         return self.model_copy(update={
             'axes': {**self.axes, self.contrast: both}, 'experiments': experiments, 'numbers': numbers})
+
+    def here(self, point: Point) -> dict[str, str]:
+        """Return what the values of a point are here."""
+        return {axis: self.axes[axis].at(value, point) for axis, value in point.items()}
 
     def side(self, case: Case) -> str:
         """Return the side that measures a case: one without the contrasted axis is the baseline's."""

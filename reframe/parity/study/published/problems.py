@@ -128,10 +128,12 @@ def _dependent(study: Study, experiment: str, axis: str) -> Iterator[Problem]:
 
 def _of_finding(study: Study, keys: tuple, finding: Finding) -> Iterator[Problem]:
     if finding.printed and not study.number(finding.printed):
-        yield (*keys, 'printed'), unknown('number', finding.printed, [number.name for number in study.numbers])
-    if finding.kind not in ('ratio', 'value') or not study.number(finding.text):
-        of_cells = '' if finding.along else finding.kind
-        yield from _of_series(study, (*keys, finding.kind), finding.text, of_cells)
+        numbers = [number.name for number in study.numbers]
+        yield (*keys, 'printed'), unknown('number', finding.printed, numbers)
+    is_number = finding.kind in ('ratio', 'value') and study.number(finding.text)
+    if not is_number:
+        takes = '' if finding.along else finding.kind
+        yield from _of_series(study, (*keys, finding.kind), finding.text, takes)
     if finding.along and finding.along not in study.axes:
         yield (*keys, 'along'), unknown('axis', finding.along, list(study.axes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from parity.base.groups import grouped
@@ -23,39 +24,41 @@ def compared(study: Study, cells: Iterable[StudyCell], kind: Origin, notes: Sequ
              sessions: Sequence[str] = (), tables: FirstPoints | None = None) -> Comparison:
     """Compare the candidate with the baseline, point by point; figures without sides have no row. A study of one
     side has a row for each figure, and ``tables`` are those in which it is divided by the first one."""
-    names = [side for side in (study.baseline, study.candidate) if side]
-    shown: dict[str, list[StudyCell]] = {side: [] for side in names}
-    for cell in cells:
-        side = cell.point.get(study.contrast) if study.candidate else study.baseline
-        if side in shown and _has_row(study, cell):
-            shown[side].append(cell)
-    sides = [Side(side, kind, [_measured(study, cell) for cell in mine], list(sessions))
-             for side, mine in shown.items()]
+    shown = [cell for cell in cells if _has_row(study, cell)]
+    by_side = grouped(shown, study.side_of)
+    sides = []
+    for name in study.sides:
+        measured = [_measured(study, cell) for cell in by_side.get(name, ())]
+        sides.append(Side(name, kind, measured, list(sessions)))
     if study.candidate:
         unlike_cases = study.axes[study.contrast].kind in ('value', 'environ')
         found = join.compare(*sides, label=unlike_cases)
     else:
         found = join.alone(*sides)
-    by_row = grouped([cell for mine in shown.values() for cell in mine], lambda cell: labelled(study, cell))
+    by_row = grouped(shown, lambda cell: labelled(study, cell))
     rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]
     if tables and not study.candidate:
-        rows = list(_divided(rows, shown[study.baseline], tables))
+        rows = list(_divided(rows, shown, tables))
     return found.model_copy(update={'rows': rows, 'means': [], 'notes': [*head(study), *notes, *study.repairs]})
 
 
 def _has_row(study: Study, cell: StudyCell) -> bool:
-    return study.experiments[cell.experiment].compared and not (study.candidate and _is_ratio(cell))
+    if study.side_of(cell) not in study.sides or not study.experiments[cell.experiment].compared:
+        return False
+    return not (study.candidate and _is_ratio(cell))
 
 
 def _measured(study: Study, cell: StudyCell) -> Measured:
     """Return a cell in the form of a night's comparison."""
-    case, metric = labelled(study, cell)
-    reason, kind = cell.reason, Kind.NONE
-    if cell.flagged and not reason:
-        kind = Kind.FLAGGED
-        reason = '; '.join(f'{cell.shown(value)}, flagged {why}' for value, why in cell.flagged)
-    return Measured(study.experiments[cell.experiment].subsystem, case.partition(' %')[0], case, metric, cell.unit,
-                    cell.better, step=cell.step, values=cell.values, label=cell.label, reason=reason, kind=kind)
+    name = labelled(study, cell)
+    benchmark = name.case.partition(' %')[0]
+    subsystem = study.experiments[cell.experiment].subsystem
+    measured = Measured(subsystem, benchmark, name.case, name.metric, cell.unit, cell.better)
+    measured = replace(measured, step=cell.step, values=cell.values, label=cell.label, reason=cell.reason)
+    if cell.reason or not cell.flagged:
+        return measured
+    flags = [f'{cell.shown(value)}, flagged {why}' for value, why in cell.flagged]
+    return replace(measured, reason='; '.join(flags), kind=Kind.FLAGGED)
 
 
 def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: Origin) -> Row:
@@ -63,8 +66,7 @@ def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: Origin) 
     sides = {}
     for cell in cells:
         if cell.values:
-            second = study.candidate and cell.point[study.contrast] == study.candidate
-            sides['candidate' if second else 'baseline'] = cell
+            sides['candidate' if study.side_of(cell) == study.candidate else 'baseline'] = cell
     update: dict[str, Any] = {side: cell.mean for side, cell in sides.items()}
     if not study.candidate and row.low is not None:
         update |= _limits(estimate.mean_limits(cells[0]))
@@ -159,7 +161,7 @@ def unlike(above: StudyCell, below: StudyCell) -> Unlike:
 def head(study: Study) -> Iterator[str]:
     yield f'published: {study.source}: {study.title}'
     if study.confounders and study.candidate:
-        differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
+        differ = '; '.join(': '.join(entry.row) for entry in study.confounders)
         sides = 'clusters' if study.axes[study.contrast].kind == 'partition' else 'sides'
         yield (f'each ratio is of these two {sides} as a whole, and no measure of a single one of their '
                f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')

@@ -28,6 +28,10 @@ class Confounder(Strict):
     what: str
     why: str
 
+    @property
+    def row(self) -> list[str]:
+        return [self.what, self.why]
+
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 #: The functions of cells that a finding may name, and what each needs beside its series.
@@ -164,9 +168,12 @@ class Finding(Strict):
 
     @model_validator(mode='after')
     def _possible(self) -> Finding:
-        lower = [self.bounds[name] for name in ('above', 'at_least') if name in self.bounds]
-        upper = [self.bounds[name] for name in ('below', 'at_most') if name in self.bounds]
-        if lower and upper and not all(self.within((max(lower) + min(upper)) / 2)):
+        lower = [bound for bound in (self.above, self.at_least) if bound is not None]
+        upper = [bound for bound in (self.below, self.at_most) if bound is not None]
+        if not lower or not upper:
+            return self
+        middle = (max(lower) + min(upper)) / 2
+        if not all(self.within(middle)):
             raise ValueError(f'no figure can be {self.needs.rpartition(" (")[0]}')
         return self
 
