@@ -54,11 +54,12 @@ def _runs(of: Compared) -> str:
 def _rows(of: Compared, axes: list[str]) -> Iterator[list[object]]:
     for cell in of.here:
         side = cell.point.get(of.study.contrast, of.study.baseline)
+        named = [cell.experiment, cell.metric, cell.unit, cell.better, side]
         point = [cell.point.get(axis, '') for axis in axes]
         for run in cell.values:
-            turn, nodes = cell.turns.get(run.session, ''), ' '.join(run.nodes)
-            yield [cell.experiment, cell.metric, cell.unit, cell.better, side, turn, run.value, run.session,
-                   nodes, _time(run), cell.label, *point]
+            turn = cell.turns.get(run.session, '')
+            nodes = ' '.join(run.nodes)
+            yield [*named, turn, run.value, run.session, nodes, _time(run), cell.label, *point]
 
 
 def _time(run: Value) -> str:
@@ -74,4 +75,5 @@ def _sessions(of: Compared) -> str:
     with paths.of_study(of.name):
         for uuid in of.ran.uuids if of.ran else ():
             found[uuid] = database.read(uuid).facts
-    return json.dumps(found, indent=1, sort_keys=True, default=str) + '\n'
+    text = json.dumps(found, indent=1, sort_keys=True, default=str)
+    return f'{text}\n'

@@ -12,12 +12,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
 from parity.base.groups import grouped
-from parity.study.published.model import Case, Study
+from parity.study.published.model import Case, Cases, Study
 
 AS, OF, ONE = 'as.', 'of.', 'one'
 
@@ -52,7 +52,7 @@ class Step:
 
     side: str
     repeat: int
-    cases: Sequence[Case]
+    cases: Cases
 
     def keys(self) -> list[Key]:
         return [key(self.side, self.repeat, case) for case in self.cases]
@@ -77,7 +77,7 @@ def digests(cases: Iterable[Case]) -> dict[str, str]:
 
 # ---- the sessions, in their order
 
-def steps(study: Study, cases: Sequence[Case], quick: bool, done: Collection[Key] = ()) -> list[Step]:
+def steps(study: Study, cases: Cases, quick: bool, done: Collection[Key] = ()) -> list[Step]:
     """Return the sessions that measure the cases, but for those that are done."""
     repeats = {name: experiment.taken(quick).repeats for name, experiment in study.experiments.items()}
     most = max((repeats[case.experiment] for case in cases), default=0)
@@ -129,14 +129,19 @@ def _swept(case: Case) -> tuple[str, ...]:
     return tuple(case.variables[name] for name in sorted(case.swept))
 
 
-def _parts(cases: Sequence[Case]) -> list[list[Case]]:
+def _parts(cases: Cases) -> list[list[Case]]:
     """Return the cases as one part where they are each combination of swept values; else one a combination."""
     by_values = grouped(cases, _swept)
-    selections = {frozenset(tuple(case.parameters.items()) for case in alike) for alike in by_values.values()}
+    parts = list(by_values.values())
+    different = {_selections(part) for part in parts}
     combinations = math.prod(len(set(values)) for values in zip(*by_values, strict=True))
-    if len(selections) == 1 and len(by_values) == combinations:
-        return [list(itertools.chain.from_iterable(by_values.values()))]
-    return list(by_values.values())
+    if len(different) == 1 and len(parts) == combinations:
+        return [list(itertools.chain.from_iterable(parts))]
+    return parts
+
+
+def _selections(cases: Cases) -> frozenset:
+    return frozenset(tuple(case.parameters.items()) for case in cases)
 
 
 # ---- the command line of a session

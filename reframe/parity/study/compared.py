@@ -19,9 +19,10 @@ from parity.study.measured import Campaign
 from parity.study.published import figures, findings, refuse
 from parity.study.published import rows as published_rows
 from parity.study.published.derived import FitRow, NoValue, NumberRow
-from parity.study.published.figures import RowName, StudyCell, labelled, spelled
+from parity.study.published.figures import Cells, RowName, StudyCell, labelled, spelled
 from parity.study.published.findings import Analysis, Judged
-from parity.study.published.model import Experiment, Study
+from parity.study.published.model import Study
+from parity.study.published.statements import points
 
 #: Ratios in print and here that differ by no more are like.
 MARGIN = 0.05
@@ -62,9 +63,9 @@ class Compared:
         answer = self.published.model_dump(exclude={'answer', 'expectations'})
         answer |= self.analysis.model_dump()
         if self.ran and self.measured:
-            answer['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
-                              'labels': self.ran.labels}
-            answer['here'] |= self.measured.model_dump(include={'rows', 'means', 'differs'})
+            here = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system}
+            here['labels'] = self.ran.labels
+            answer['here'] = here | self.measured.model_dump(include={'rows', 'means', 'differs'})
         return answer
 
     @property
@@ -104,17 +105,17 @@ def of_study(name: str, session: str = '') -> Compared:
     return Compared(name, study, cells, published, _analysed(study, name, cells, ran), ran, of_here)
 
 
-def _with_figures(study: Study, printed: Sequence[StudyCell], here: Sequence[StudyCell]) -> list[StudyCell]:
+def _with_figures(study: Study, printed: Cells, here: Cells) -> list[StudyCell]:
     """Return what was measured: what a check leaves out on all sides is no figure, unless print has it."""
     def row(cell: StudyCell) -> str:
         return figures.named(cell.experiment, cell.metric, cell.without(study.contrast))
 
-    there = [*printed, *(cell for cell in here if cell.values)]
-    rows = set(map(row, there))
+    rows = {row(cell) for cell in printed}
+    rows.update(row(cell) for cell in here if cell.values)
     return [cell for cell in here if cell.status != 'skipped' or row(cell) in rows]
 
 
-def _analysed(study: Study, name: str, cells: Sequence[StudyCell], ran: Campaign | None = None) -> Analysis:
+def _analysed(study: Study, name: str, cells: Cells, ran: Campaign | None = None) -> Analysis:
     """Judge the findings. UsageError with file and line for a formula without a value for the figures in print."""
     try:
         if not ran:
@@ -205,7 +206,7 @@ def rows(of: Compared) -> Iterator[Texts]:
                     pair.row.reason)
 
 
-def _printed(study: Study, cells: Sequence[StudyCell]) -> list[str]:
+def _printed(study: Study, cells: Cells) -> list[str]:
     """Return how baseline and candidate stand in print; '' of several runs."""
     texts = ['', '']
     for cell in cells:
@@ -235,7 +236,8 @@ def _sides(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> lis
         return [NOTHING] * 3
     baseline = printed[0] or _text(row.baseline, row.unit, unit)
     candidate = printed[1] or _text(row.candidate, row.unit, unit)
-    return [baseline, candidate, number(row.ratio) + _interval(row) + _label(row)]
+    ratio = number(row.ratio)
+    return [baseline, candidate, ratio + _interval(row) + _label(row)]
 
 
 def _figure(row: Row | None, unit: str, printed: Sequence[str] = ('', '')) -> list[str]:
@@ -259,7 +261,8 @@ def _text(value: float | None, unit: str, wanted: str) -> str:
     factor = units.factor(unit, wanted) if wanted else None
     if factor:
         value, unit = value * factor, wanted
-    return f'{number(value)} {unit}'.strip()
+    text = f'{number(value)} {unit}'
+    return text.strip()
 
 
 def _label(row: Row) -> str:
@@ -274,12 +277,13 @@ def _interval(row: Row | NumberRow | FitRow) -> str:
 def tables(of: Compared) -> dict[str, list[list[str]]]:
     """Return the fits and the numbers, each by its heading."""
     where = {'published': '', 'here': ' here'}
-    fits = [[f'{fit.name}{where[fit.of]}', law(fit), fit.reason] for fit in of.analysis.fits]
-    numbers = []
+    fits, numbers = [], []
+    for fit in of.analysis.fits:
+        fits.append([fit.name + where[fit.of], law(fit), fit.reason])
     for row in of.analysis.numbers:
-        value = f'{number(row.value)}{_interval(row)} {row.unit}'.strip()
+        value = f'{number(row.value)}{_interval(row)} {row.unit}'
         printed = f'in print {row.text}' if row.text else ''
-        numbers.append([f'{row.name}{where[row.of]}', value, printed, row.note])
+        numbers.append([row.name + where[row.of], value.strip(), printed, row.note])
     return {'fits': fits, 'numbers': numbers}
 
 
@@ -287,12 +291,11 @@ def law(fit: FitRow) -> str:
     """Return a fitted law as text; along which axis it is, where there is none."""
     if fit.a is None:
         return f'by {fit.along}'
-    if fit.law == 'inverse':
-        text = f'{number(fit.a) if fit.points else format(fit.a, ".10g")} / {fit.along}'
-    else:
-        text = f'{number(fit.a)} {fit.along}^{number(fit.b)}'
+    a = number(fit.a) if fit.points else f'{fit.a:.10g}'
+    text = f'{a} / {fit.along}' if fit.law == 'inverse' else f'{a} {fit.along}^{number(fit.b)}'
     r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
-    return f'{text}{_interval(fit)}{r2}, {counted(fit.points, "point")}'
+    points = counted(fit.points, 'point')
+    return f'{text}{_interval(fit)}{r2}, {points}'
 
 
 class Judgement(NamedTuple):
@@ -324,14 +327,15 @@ class Extents(NamedTuple):
     rows: list[list[str]]
 
 
-def experiments(study: Study, here: Sequence[StudyCell] | None = None) -> Extents:
+def experiments(study: Study, here: Cells | None = None) -> Extents:
     """Return which printed experiments study.yaml has whole, in part and not, with what each lacks.
 
     ``here``: the cells of a campaign; how many experiments have figures comes first."""
     extents, measured_here = [], 0
     for key, experiment in study.experiments.items():
         why = '; '.join(experiment.lacking) or experiment.here
-        for point in _in_print(study, experiment):
+        axes = {axis: study.stated(axis, values) for axis, values in experiment.printed_by.items()}
+        for point in points(axes) if experiment.where != 'not printed' else ():
             extents.append([spelled(key, point), experiment.extent, why])
             measured_here += any(_is_of(cell, key, point) for cell in here or ())
     counts, total = Counter(extent for _, extent, _ in extents), len(extents)
@@ -341,17 +345,9 @@ def experiments(study: Study, here: Sequence[StudyCell] | None = None) -> Extent
     return Extents(summary, extents)
 
 
-def _in_print(study: Study, experiment: Experiment) -> Iterator[dict[str, str]]:
-    """Yield the points of an experiment that print has apart."""
-    if experiment.where == 'not printed':
-        return
-    values = [study.stated(axis, stated) for axis, stated in experiment.printed_by.items()]
-    for point in itertools.product(*values):
-        yield dict(zip(experiment.printed_by, point, strict=True))
-
-
 def _is_of(cell: StudyCell, experiment: str, point: Mapping[str, str]) -> bool:
     """Return whether a cell has figures of this printed experiment."""
     if cell.experiment != experiment or not cell.values:
         return False
-    return all(cell.point.get(axis, value) == value for axis, value in point.items())
+    shared = cell.point.keys() & point.keys()
+    return all(cell.point[axis] == point[axis] for axis in shared)

@@ -18,8 +18,9 @@ from parity.site.plan import CaseAnswer, LoadedCheck, Plan
 from parity.site.systems import System
 from parity.study import campaign, devices
 from parity.study.published import figures, refuse
-from parity.study.published.model import NAMED, Case, Names, Study, filled
-from parity.study.published.problems import Problem
+from parity.study.published.model import NAMED, Case, Cases, Names, Study, filled
+from parity.study.published.problems import Problem, Problems
+from parity.study.published.statements import points
 
 MODES = ('full', 'quick')
 #: What --as takes.
@@ -40,6 +41,7 @@ class Planned:
     session: float = costs.SESSION      # seconds that a session costs beside its cases
 
 
+Plans = Sequence[Planned]
 Modes = dict[str, list[Planned]]
 
 
@@ -52,7 +54,7 @@ class Wanted:
     name: str
     study: Study
     system: str
-    cases: Sequence[Case]
+    cases: Cases
     lacking: Mapping[str, str]
 
 
@@ -130,7 +132,11 @@ def _by_mode(of: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> Modes:
     return modes
 
 
-def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
+def testable(planned: Iterable[Planned]) -> list[Planned]:
+    return [plan for plan in planned if not plan.reason]
+
+
+def seconds(steps: Sequence[campaign.Step], planned: Plans) -> float:
     """Return how long these sessions take. A case of several experiments runs once."""
     by_case = {id(plan.case): plan.seconds for plan in planned}
     total = 0.0
@@ -164,7 +170,7 @@ def _demand_sound(of: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> No
         raise UsageError('\n'.join(faults))
 
 
-def _of_parameters(study: Study, key: str, checks: Checks, cases: Sequence[Case]) -> Iterator[Problem]:
+def _of_parameters(study: Study, key: str, checks: Checks, cases: Cases) -> Problems:
     experiment, keys = study.experiments[key], ('experiments', key)
     if experiment.check not in checks:
         yield (*keys, 'check'), unknown('check', experiment.check, list(checks))
@@ -182,7 +188,7 @@ def _of_parameters(study: Study, key: str, checks: Checks, cases: Sequence[Case]
             yield (*keys, 'parameters', parameter), unknown(f'value of {parameter}', value, valid)
 
 
-def _of_metrics(study: Study, key: str, metrics: set[str]) -> Iterator[Problem]:
+def _of_metrics(study: Study, key: str, metrics: set[str]) -> Problems:
     """Yield the metrics of an experiment that none of its cases has. A case that cannot be set up has none."""
     if not metrics:
         return
@@ -196,14 +202,16 @@ def _of_metrics(study: Study, key: str, metrics: set[str]) -> Iterator[Problem]:
 def named_metrics(study: Study, key: str, names: Sequence[str],
                   quick: bool = False) -> Iterator[tuple[dict[str, str], list[str]]]:
     """Yield the points of an experiment's axes that one case measures, and the check's metrics of each."""
-    axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
-    for values in itertools.product(*(study.values(key, axis, quick) for axis in axes)):
-        point = dict(zip(axes, values, strict=True))
+    values = {}
+    for axis in study.experiments[key].axes:
+        if study.axes[axis].kind == 'metric':
+            values[axis] = study.values(key, axis, quick)
+    for point in points(values):
         here = study.here(point)
         yield point, [filled(name, here) for name in names]
 
 
-def _divided(study: Study, cases: Iterable[Case]) -> Iterator[Problem]:
+def _divided(study: Study, cases: Iterable[Case]) -> Problems:
     """Yield each variable that holds an axis whose value has a comma: -P divides it into several cases."""
     for case in cases:
         for name in case.swept:
@@ -214,10 +222,11 @@ def _divided(study: Study, cases: Iterable[Case]) -> Iterator[Problem]:
 
 def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
     """Return the keys of study.yaml that give a case's variable its value."""
+    keys = 'experiments', case.experiment
     quick = study.experiments[case.experiment].quick
     if case.quick and quick and variable in quick.set:
-        return 'experiments', case.experiment, 'quick', 'set', variable
-    return 'experiments', case.experiment, 'set', variable
+        return *keys, 'quick', 'set', variable
+    return *keys, 'set', variable
 
 
 def _demand_units(of: Wanted, checks: Checks) -> None:
@@ -264,7 +273,8 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> _Sides:
         if len(named) != len(axis.values):
             valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'
             raise UsageError(f'--partition: {len(named)} given; must be {valid}')
-        return _Sides(dict(zip(axis.values, named, strict=True)), {})
+        partitions = dict(zip(axis.values, named, strict=True))
+        return _Sides(partitions, {})
     partitions, lacking = {}, {}
     for value, feature in axis.values.items():
         able = [part.name for part in site.partitions if feature in ('', *part.features)]
@@ -281,9 +291,14 @@ def _directories(study: Study, site: System, partition: str, names: Names) -> di
     if axis.kind != 'filesystem':
         return {}
     given = names.get(study.contrast, {})
-    roles = {part.name: part.extras.filesystems for part in site.partitions}.get(partition, {})
-    directories = {value: roles.get(given.get(value) or role) for value, role in axis.values.items()}
-    return {value: directory for value, directory in directories.items() if directory}
+    by_partition = {part.name: part.extras.filesystems for part in site.partitions}
+    roles = by_partition.get(partition, {})
+    directories = {}
+    for value, role in axis.values.items():
+        role = given.get(value) or role
+        if role in roles:
+            directories[value] = roles[role]
+    return directories
 
 
 def _one_directory(directories: Mapping[str, str]) -> str:
@@ -300,7 +315,7 @@ def _one_directory(directories: Mapping[str, str]) -> str:
 def one_device(study: Study, site: System, partition: str, names: Names) -> bool:
     """Return whether two sides that are file systems are on one disk, or of one server."""
     directories = _directories(study, site, partition, names)
-    places = [devices.of_directory(path) for path in directories.values()]
+    places = list(map(devices.of_directory, directories.values()))
     there = [place for place in places if place]
     return len(set(there)) < len(there)
 

@@ -22,29 +22,32 @@ from parity.site import systems
 from parity.site.systems import Partition
 from parity.study import campaign, conditions
 from parity.study.campaign import Key, Status
-from parity.study.conditions import Planned
+from parity.study.conditions import Plans
 from parity.study.published.estimate import LEAST
 from parity.study.published.figures import FIGURE, StudyCell
-from parity.study.published.model import Case, Names, Study
+from parity.study.published.model import Case, Cases, Names, Study
 
 #: Each session's uuid, and what it says of itself.
 Infos = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[Key, Status]:
+def outcomes(study: Study, name: str, run: str, planned: Plans) -> dict[Key, Status]:
     """Return what became of a campaign's cases in each repeat."""
     found: dict[Key, Status] = {}
+    every = [plan.case for plan in planned]
     with paths.of_study(name):
         for uuid, info in database.infos():
-            if info.get('run') == run:
-                cases = [plan.case for plan in planned if study.side(plan.case) == info['side']]
-                for key, status in _of_session(uuid, info, cases).items():
-                    if key not in found or found[key].word:
-                        found[key] = status
+            if info.get('run') != run:
+                continue
+            cases = [case for case in every if study.side(case) == info['side']]
+            for key, status in _of_session(uuid, info, cases).items():
+                before = found.get(key)
+                if before is None or before.word:
+                    found[key] = status
     return found
 
 
-def _of_session(uuid: str, info: Mapping[str, Any], cases: Sequence[Case]) -> dict[Key, Status]:
+def _of_session(uuid: str, info: Mapping[str, Any], cases: Cases) -> dict[Key, Status]:
     """Return what became of cases in a session: '' where one of its figures is there."""
     rows = history.rows([uuid]).filter(pl.col('partition').is_in({case.partition for case in cases}))
     rows = rows.select('check', 'case', 'environ', 'value', 'status', 'reason').collect()
@@ -136,11 +139,14 @@ def _sessions(name: str, word: str) -> Infos:
     if not stored:
         raise NothingMeasured(f'no session of the study {name} is stored; '
                               f'run: parity study run {name} --system NAME')
-    chosen = stored[-1:] if word == 'last' else [session for session in stored if session[0].startswith(word)]
+    chosen = stored[-1:]
+    if word != 'last':
+        chosen = [session for session in stored if session[0].startswith(word)]
     if not chosen:
         recent = ', '.join(uuid[:8] for uuid, _ in stored[-5:])
         raise UsageError(f'no session of the study {name} starts with {word!r}; valid: last, {recent}')
-    return grouped(stored, _campaign)[_campaign(chosen[0])]
+    campaigns = grouped(stored, _campaign)
+    return campaigns[_campaign(chosen[0])]
 
 
 def _campaign(session: tuple[str, Mapping[str, Any]]) -> tuple:
@@ -154,22 +160,24 @@ def _names(infos: Iterable[Mapping[str, Any]]) -> Names:
     for info in infos:
         for key, name in info.items():
             if key.startswith(campaign.AS):
-                axis, _, value = key.removeprefix(campaign.AS).partition('.')
-                names.setdefault(axis, {})[value] = str(name)
+                _, axis, value = key.split('.', 2)
+                of_axis = names.setdefault(axis, {})
+                of_axis[value] = str(name)
     return names
 
 
-def _as_stated(sessions: Infos, cases: Sequence[Case]) -> Iterator[_Stated]:
+def _as_stated(sessions: Infos, cases: Cases) -> Iterator[_Stated]:
     """Yield the sessions and the cases of each experiment. An older session lacks its digest."""
     for experiment, digest in campaign.digests(cases).items():
         key = f'{campaign.OF}{experiment}'
         uuids = [uuid for uuid, info in sessions if info.get(key, digest) == digest]
-        yield _Stated(uuids, [case for case in cases if case.experiment == experiment])
+        mine = [case for case in cases if case.experiment == experiment]
+        yield _Stated(uuids, mine)
 
 
 # ---- the cells of a campaign
 
-def _read(found: Campaign, side: str, cases: Sequence[Case], sessions: Infos) -> Iterator[_Ran]:
+def _read(found: Campaign, side: str, cases: Cases, sessions: Infos) -> Iterator[_Ran]:
     """Yield the cases of one side, each with its measured figures; and note what they were measured on."""
     sides: dict[tuple[str, ...], list[tuple[Measured, dict[str, str]]]] = {(): []}
     for stated in _as_stated(sessions, cases):
@@ -196,7 +204,7 @@ def _figures(found: Campaign, side: str, uuids: Sequence[str]) -> list[tuple[Mea
     return [(cell, plan_file.parameters(cell.case)) for cell in measured.cells]
 
 
-def _all_cells(study: Study, found: Campaign, ran: Sequence[_Ran], full: Sequence[Case]) -> list[StudyCell]:
+def _all_cells(study: Study, found: Campaign, ran: Sequence[_Ran], full: Cases) -> list[StudyCell]:
     """Return the cells of the cases that were asked for, and those that --quick leaves out, with the reason."""
     left_out = full if found.quick else []
     without = [of.case for of in ran if not of.figures] + list(left_out)
@@ -211,7 +219,7 @@ def _all_cells(study: Study, found: Campaign, ran: Sequence[_Ran], full: Sequenc
     return cells
 
 
-def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, str]:
+def _reasons(study: Study, found: Campaign, cases: Cases) -> dict[int, str]:
     """Return why these cases cannot run where their side ran, by their id. A system may no longer be described."""
     names = [part.name for part in found.partitions]
     asked = {}
@@ -219,8 +227,10 @@ def _reasons(study: Study, found: Campaign, cases: Sequence[Case]) -> dict[int, 
         place = found.places.get(study.side(case))
         if place in names:
             asked[id(case)] = case.model_copy(update={'partition': place})
-    answers = planning.of_cases([*asked.values()], found.system).answers if asked else ()
-    return {number: answer.reason for number, answer in zip(asked, answers, strict=True)}
+    if not asked:
+        return {}
+    plan = planning.of_cases([*asked.values()], found.system)
+    return {number: answer.reason for number, answer in zip(asked, plan.answers, strict=True)}
 
 
 def _cells(study: Study, ran: _Ran, why: str) -> Iterator[StudyCell]:
@@ -243,10 +253,11 @@ def _cells(study: Study, ran: _Ran, why: str) -> Iterator[StudyCell]:
 
 def _deviation(cell: StudyCell) -> StudyCell:
     """Return the standard deviation of a cell's runs; of fewer than 3 there is none."""
-    if len(cell.values) < LEAST:
+    values = [run.value for run in cell.values]
+    if len(values) < LEAST:
         return replace(cell, values=[], reason=f'{LEAST} repeats are the least')
-    deviation = stdev(run.value for run in cell.values)
-    return replace(cell, better='lower', values=[replace(cell.values[0], value=deviation)])
+    deviation = replace(cell.values[0], value=stdev(values))
+    return replace(cell, better='lower', values=[deviation])
 
 
 # ---- what measured it
@@ -254,17 +265,24 @@ def _deviation(cell: StudyCell) -> StudyCell:
 def _machine(found: Campaign, last: Session) -> dict[str, str]:
     """Return what measured: nodes, software, and when."""
     places = ', '.join(dict.fromkeys(found.places.values()))
-    facts = {'system': [f'{found.system}: {places}'], **changes.machine(last)}
+    facts = {'system': [f'{found.system}: {places}']}
+    facts |= changes.machine(last)
     facts['network'] = found.facts.get('link', [])
-    return {key: ', '.join(dict.fromkeys(texts)) for key, texts in facts.items() if any(texts)}
+    machine = {}
+    for key, texts in facts.items():
+        if any(texts):
+            machine[key] = ', '.join(dict.fromkeys(texts))
+    return machine
 
 
 def _one(study: Study, found: Campaign, infos: Iterable[Mapping[str, Any]]) -> str:
     """Return what both sides are on, where they are no two; '' where they are."""
     if any(info.get(campaign.ONE) for info in infos):
         return 'one device'
-    shared = any(part.extras.nodes_share_cpus for part in found.partitions)
-    return 'one host' if shared and study.candidate else ''
+    if not study.candidate:
+        return ''
+    shared = [part for part in found.partitions if part.extras.nodes_share_cpus]
+    return 'one host' if shared else ''
 
 
 def _labels(study: Study, found: Campaign, last: Session) -> Iterator[str]:

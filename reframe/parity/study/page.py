@@ -21,7 +21,7 @@ from parity.study.compared import Compared
 from parity.study.published import derived, estimate
 from parity.study.published import rows as published_rows
 from parity.study.published.derived import FitRow
-from parity.study.published.figures import FIGURE, StudyCell, count
+from parity.study.published.figures import FIGURE, Cells, StudyCell, count
 from parity.study.published.findings import Judged
 
 #: The folder of the templates.
@@ -40,7 +40,8 @@ def write(of: Compared) -> list[Path]:
     """Write the files of a study, and return them."""
     answer = json.dumps(of.as_json(), indent=1)
     contents = {'.html': page(of), '.csv': _rows(of), '-findings.csv': _findings(of), '.json': f'{answer}\n'}
-    encoded = {_folder() / f'{of.name}{ending}': text.encode() for ending, text in contents.items()}
+    folder = _folder()
+    encoded = {folder / f'{of.name}{ending}': text.encode() for ending, text in contents.items()}
     files.write_all(encoded)
     return list(encoded)
 
@@ -53,7 +54,8 @@ def write_index(studies: Sequence[Compared]) -> Path:
         printed = _counted(of.words(here=False))
         lines.append((of.name, of.study.title, of.what_ran or 'as published', printed, here))
     file = _folder() / 'index.html'
-    files.write_all({file: template('studies.html.j2', _HERE).render(lines=lines).encode()})
+    text = template('studies.html.j2', _HERE).render(lines=lines)
+    files.write_all({file: text.encode()})
     return file
 
 
@@ -100,16 +102,18 @@ def _lead(of: Compared, plots: Mapping[str, Sequence[Drawing]]) -> list[Drawing]
     """Return the picture of the head: the first one of what was measured, else the first one in print."""
     measured = {cell.experiment for cell in of.here if cell.values}
     drawn = [key for key in plots if plots[key]]
-    drawn.sort(key=lambda key: key not in measured)
-    return list(plots[drawn[0]][:1]) if drawn else []
+    for key in [key for key in drawn if key in measured] or drawn:
+        return list(plots[key][:1])
+    return []
 
 
 def _words(of: Compared) -> Iterator[tuple[str, str]]:
     """Yield how many findings have each word, in print and here."""
     for place, here in of.places.items():
         counts = [f'{count} {word}' for word, count in of.words(here).items()]
-        if counts:
-            yield place, ', '.join(counts)
+        text = ', '.join(counts)
+        if text:
+            yield place, text
 
 
 def _again(of: Compared) -> str:
@@ -124,13 +128,17 @@ def _cut(of: Compared) -> list[str]:
     """Return what --quick cut of each experiment, where it was taken."""
     if not of.quick:
         return []
-    checked = {key: experiment for key, experiment in of.study.experiments.items() if experiment.check}
-    return [f'{key}: {experiment.cut if experiment.quick else "left out"}' for key, experiment in checked.items()]
+    lines = []
+    for key, experiment in of.study.experiments.items():
+        if experiment.check:
+            lines.append(f'{key}: {experiment.cut if experiment.quick else "left out"}')
+    return lines
 
 
 def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
     """Yield what is known of print's machine and of the measured one, side by side."""
-    printed = {**dict.fromkeys(_MACHINE, 'not printed'), **of.study.machine}
+    printed = dict.fromkeys(_MACHINE, 'not printed')
+    printed |= of.study.machine
     here = of.ran.machine if of.ran else {}
     for key in dict.fromkeys([*printed, *here]):
         yield key, printed.get(key, ''), here.get(key, '')
@@ -147,8 +155,10 @@ def _plots(of: Compared, key: str) -> Iterator[Drawing]:
             continue
         named = _named(of, cells, [axis for axis in varying if axis != along])
         for point, alike in derived.by_point(cells, [along, named]).items():
-            title = ' '.join([key, *(f'{axis} {value}' for axis, value in point if axis in varying)])
-            drawn = _Places(of, along, named, alike).drawn(title)
+            title = [key]
+            title += [f'{axis} {value}' for axis, value in point if axis in varying]
+            places = _Places(of, along, named, alike)
+            drawn = places.drawn(' '.join(title))
             if drawn:
                 yield drawn
 
@@ -160,10 +170,10 @@ def _drawable(of: Compared, key: str) -> list[list[StudyCell]]:
     for source in (of.cells, of.here):
         first = published_rows.first(source, firsts)
         for cell in source:
-            deviation = cell.metric.endswith('_sd')
-            if cell.experiment == key and cell.values and cell.better and not (deviation or cell.disturbed):
+            if cell.experiment == key and cell.drawable:
                 found.append(_divided(cell, first.get((key, cell.metric))))
-    return list(grouped(found, lambda cell: (cell.metric, cell.unit, cell.cached)).values())
+    plots = grouped(found, lambda cell: (cell.metric, cell.unit, cell.cached))
+    return list(plots.values())
 
 
 def _divided(cell: StudyCell, first: StudyCell | None) -> StudyCell:
@@ -174,15 +184,16 @@ def _divided(cell: StudyCell, first: StudyCell | None) -> StudyCell:
     return replace(cell, unit='of the first', values=runs)
 
 
-def _along(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str:
+def _along(of: Compared, cells: Cells, axes: Sequence[str]) -> str:
     """Return the axis that a plot goes along: rather one of numbers, and of many values; '' for none."""
     def rank(axis: str) -> tuple:
-        return axis != FIGURE, axis != of.study.contrast, bool(_numbers(cells, axis)), count(cells, axis)
+        numbers = bool(_numbers(cells, axis))
+        return axis != FIGURE, axis != of.study.contrast, numbers, count(cells, axis)
 
     return max(axes, key=rank, default='')
 
 
-def _named(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str:
+def _named(of: Compared, cells: Cells, axes: Sequence[str]) -> str:
     """Return the axis whose values name the lines: that of the sides, or one of many values; '' for none."""
     few = [axis for axis in axes if count(cells, axis) <= _MOST_LINES]
     if of.study.contrast in few:
@@ -190,7 +201,7 @@ def _named(of: Compared, cells: Sequence[StudyCell], axes: Sequence[str]) -> str
     return max(few, key=lambda axis: count(cells, axis), default='')
 
 
-def _numbers(cells: Sequence[StudyCell], axis: str) -> dict[str, float]:
+def _numbers(cells: Cells, axis: str) -> dict[str, float]:
     """Return the values of an axis as numbers; nothing where one is none."""
     numbers = {}
     for cell in cells:
@@ -209,7 +220,7 @@ class _Places:
     of: Compared
     along: str
     named: str
-    cells: Sequence[StudyCell]
+    cells: Cells
 
     def drawn(self, title: str) -> Drawing | None:
         """Return the plot of these figures; None where they are at one place."""
@@ -240,7 +251,7 @@ class _Places:
     def _name(self, cell: StudyCell) -> str:
         return cell.point.get(self.named) or ('in print' if cell.line else 'here')
 
-    def _line(self, name: str, printed: bool, cells: Sequence[StudyCell], at: Mapping[str, float]) -> PlotLine:
+    def _line(self, name: str, printed: bool, cells: Cells, at: Mapping[str, float]) -> PlotLine:
         means, limits, runs = {}, {}, {}
         for cell in cells:
             place = at[cell.point.get(self.along, '')]
@@ -252,11 +263,13 @@ class _Places:
                 runs[place] = [run.value for run in cell.values]
         return PlotLine(name, means, printed, limits, self._curve(cells), runs)
 
-    def _curve(self, cells: Sequence[StudyCell]) -> Callable[[float], float] | None:
+    def _curve(self, cells: Cells) -> Callable[[float], float] | None:
         """Return the law that study.yaml fits to these figures; None without one."""
-        for fit in self.of.study.fits:
-            if fit.along == self.along and derived.chosen(cells, self.of.study.series(fit.series)):
-                return _curve(derived.fitted(self.of.study, 'here', '', fit.law, cells, self.along))
+        study = self.of.study
+        for fit in study.fits:
+            if fit.along == self.along and derived.chosen(cells, study.series(fit.series)):
+                fitted = derived.fitted(study, 'here', '', fit.law, cells, self.along)
+                return _curve(fitted)
         return None
 
 
@@ -289,8 +302,10 @@ def _rows(of: Compared) -> str:
     """Return the rows in print and here as CSV."""
     rows = []
     for texts in compared.rows(of):
-        for source, row in (('published', texts.pair.printed), ('here', texts.pair.here)):
+        shared = {'like': texts.like, 'where': tables.where(texts.cells)}
+        both = {'published': texts.pair.printed, 'here': texts.pair.here}
+        for source, row in both.items():
             if row:
-                fields = {**row.model_dump(), 'of': source, 'like': texts.like, 'where': tables.where(texts.cells)}
+                fields = {**row.model_dump(), **shared, 'of': source}
                 rows.append([fields[column] for column in _COLUMNS])
     return csvfile.written(_COLUMNS, rows)

@@ -26,7 +26,7 @@ from parity.measure.session import runner
 from parity.site import systems
 from parity.study import campaign, conditions, measured, wording
 from parity.study.campaign import Outcomes, Status, Step
-from parity.study.conditions import Planned
+from parity.study.conditions import Planned, Plans
 from parity.study.published import FOLDER, read, refuse
 from parity.study.published.model import Names, Study
 
@@ -81,7 +81,7 @@ def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, s
     site = systems.read(command.system)
     names = conditions.given_names(study, command.system, command.given)
     planned = _planned(study, command, names)
-    ready = [plan for plan in planned if not plan.reason]
+    ready = conditions.testable(planned)
     findings.refuse(partitions.examined(site, {plan.case.partition for plan in ready}))
     with paths.of_study(command.name) as folder, contextlib.ExitStack() as stack:
         if not (dry_run or submit):
@@ -129,25 +129,31 @@ def _left_out(steps: Sequence[Step], outcomes: Outcomes) -> Outcomes:
 def _planned(study: Study, command: StudyCommand, names: Names) -> list[Planned]:
     """Return the study's cases. UsageError for a size beyond all memory, NothingMeasured where none can run."""
     wanted = conditions.wanted(study, command.name, command.system, command.partitions, names)
-    planned = conditions.of_one(wanted)[command.mode]
-    beyond = [(conditions.stated(study, plan.case, plan.beyond), plan.reason) for plan in planned if plan.beyond]
-    refuse(command.name, list(dict.fromkeys(beyond)))
-    if all(plan.reason for plan in planned):
+    modes = conditions.of_one(wanted)
+    planned = modes[command.mode]
+    beyond = {}
+    for plan in planned:
+        if plan.beyond:
+            beyond[conditions.stated(study, plan.case, plan.beyond), plan.reason] = None
+    refuse(command.name, list(beyond))
+    if not conditions.testable(planned):
         console.lines(wording.not_testable(planned))
         raise NothingMeasured(f'{command.system} can measure nothing of {command.name} ({command.mode}): '
                               'the lines above say why')
     return planned
 
 
-def _announced(study: Study, command: StudyCommand, planned: Sequence[Planned],
+def _announced(study: Study, command: StudyCommand, planned: Plans,
                before: Outcomes) -> list[Step]:
     """Print what is about to be measured, and return its sessions."""
-    ready = [plan for plan in planned if not plan.reason]
+    ready = conditions.testable(planned)
     done = [key for key, status in before.items() if status.word not in _AGAIN]
-    steps = campaign.steps(study, [plan.case for plan in ready], command.quick, done)
+    cases = [plan.case for plan in ready]
+    steps = campaign.steps(study, cases, command.quick, done)
+    seconds = conditions.seconds(steps, ready)
     places = dict.fromkeys(f'{study.side(plan.case)} {plan.case.partition}' for plan in ready)
     head = f'{command.name}, {command.mode} on {command.system}: {", ".join(places)}'
-    console.lines(wording.announced(head, planned, steps, len(done), conditions.seconds(steps, ready)))
+    console.lines(wording.announced(head, planned, steps, len(done), seconds))
     return steps
 
 
@@ -162,7 +168,7 @@ def _send(command: StudyCommand, file: Path, ids: dict[str, str]) -> int:
     return errors.OK
 
 
-def _run_sessions(study: Study, command: StudyCommand, planned: Sequence[Planned], steps: Sequence[Step],
+def _run_sessions(study: Study, command: StudyCommand, planned: Plans, steps: Sequence[Step],
                   extras: Mapping[str, str]) -> None:
     """Run the sessions of ReFrame. InfrastructureError where one was stopped, or stored nothing."""
     sources = {plan.case.check: str(paths.root() / plan.file) for plan in planned}     # from whatever folder

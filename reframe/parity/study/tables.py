@@ -12,7 +12,7 @@ from parity.base.groups import grouped
 from parity.base.text import brief, columns
 from parity.study import compared
 from parity.study.compared import Compared, Texts
-from parity.study.published.figures import FIGURE, StudyCell, count, spelled
+from parity.study.published.figures import FIGURE, Cells, count, spelled
 from parity.study.published.model import Study
 
 #: Values of an axis that become columns of a table, at most.
@@ -49,9 +49,12 @@ def of_study(of: Compared) -> dict[str, Table]:
     of_sides = grouped(compared.rows(of), lambda row: row.cells[0].experiment)
     tables = {}
     for key in of.study.experiments:
-        rows = of_sides.get(key) or list(_uncompared(of, key))
+        rows = of_sides.get(key)
+        sides = bool(rows and of.study.candidate)
+        rows = rows or list(_uncompared(of, key))
         if rows:
-            tables[key] = _Experiment(of, rows, bool(of.study.candidate and key in of_sides)).table()
+            experiment = _Experiment(of, rows, sides)
+            tables[key] = experiment.table()
     return tables
 
 
@@ -66,22 +69,22 @@ def _uncompared(of: Compared, key: str) -> Iterator[Texts]:
         yield Texts(f'{spelled(key, first.point)}: {first.metric}', cells, [_text(printed)], [_text(here)])
 
 
-def _text(cells: Sequence[StudyCell]) -> str:
+def _text(cells: Cells) -> str:
     flags = [f', flagged {why}' for cell in cells for _, why in cell.flagged]
     return ', '.join(cell.shown(cell.figure) for cell in cells) + ''.join(flags) or NOTHING
 
 
-def where(cells: Iterable[StudyCell]) -> str:
+def where(cells: Cells) -> str:
     """Return where these figures stand in print."""
     return ', '.join(dict.fromkeys(cell.where for cell in cells if cell.where))
 
 
-def varying(of: Compared, cells: Sequence[StudyCell]) -> list[str]:
+def varying(of: Compared, cells: Cells) -> list[str]:
     """Return the axes of which these figures have several values."""
     return [axis for axis in (*of.study.axes, FIGURE) if count(cells, axis) > 1]
 
 
-def ordered(study: Study, axis: str, cells: Iterable[StudyCell]) -> list[str]:
+def ordered(study: Study, axis: str, cells: Cells) -> list[str]:
     """Return the values of an axis that these figures have, in the order of print."""
     there = dict.fromkeys(cell.point.get(axis, '') for cell in cells)
     if axis not in study.axes:
@@ -112,7 +115,7 @@ class _Experiment:
         sources = ['in print', 'here'] if self.measured else ['in print']
         if not self.sides:
             return sources
-        names = [self.study.baseline, self.study.candidate, 'ratio']
+        names = [*self.study.sides, 'ratio']
         return [f'{source} {name}' for source, name in itertools.product(sources, names)]
 
     def _notes(self) -> list[str]:
@@ -145,12 +148,13 @@ class _Experiment:
 
     def _across(self) -> str:
         """Return the axis whose values become columns; '' for none."""
-        if len({*self.axes, *(cell.metric for cell in self.cells)}) <= 2:
+        metrics = {cell.metric for cell in self.cells}
+        if len(metrics.union(self.axes)) <= 2:
             return ''
         if self.sides and len(self.rows) <= _MOST_COLUMNS:
             return ''
         printed = [cell for cell in self.cells if cell.line]
-        few = [axis for axis in reversed(self.axes) if self._is_short(axis)]
+        few = list(filter(self._is_short, reversed(self.axes)))
         return max(few, key=lambda axis: count(printed, axis), default='')
 
     def _is_short(self, axis: str) -> bool:
@@ -159,11 +163,13 @@ class _Experiment:
     def _crossed(self, across: str) -> Table:
         """Return a table with a column for each value of an axis."""
         values = ordered(self.study, across, self.cells)
-        notes, head = self._notes(), self._head()
-        if head[1:]:
-            notes.append(f'a cell has {", ".join(head)}')
+        columns = [f'{across} {value}' for value in values]
+        notes = self._notes()
+        head = ', '.join(self._head())
+        if head != 'in print':
+            notes.append(f'a cell has {head}')
         rows = [self._line(name, rows, values) for name, rows in self._lines(across)]
-        return Table([f'{across} {value}' for value in values], rows, notes)
+        return Table(columns, rows, notes)
 
     def _lines(self, across: str) -> Iterator[tuple[str, dict[str, Texts]]]:
         """Yield the name of each line, and its rows by the value across.
@@ -185,14 +191,15 @@ class _Experiment:
 
     def _line(self, name: str, rows: dict[str, Texts], values: Sequence[str]) -> TableRow:
         """Return a row of the table. What all its figures share stands in its name."""
-        cells = [cell for row in rows.values() for cell in row.cells]
+        cells = list(itertools.chain.from_iterable(row.cells for row in rows.values()))
         shared = _shared(list(rows.values()), cells[0].unit)
         figures = []
         for value in values:
             texts = _texts(rows[value]) if value in rows else [NOTHING]
             figures.append([_without(text, shared) for text in texts])
         names = [name, *(part.strip(' (),') for part in reversed(shared))]
-        return TableRow(', '.join(names), brief(where(cells), 80) if self.apart else '', figures)
+        note = brief(where(cells), 80) if self.apart else ''
+        return TableRow(', '.join(names), note, figures)
 
 
 def _texts(row: Texts) -> list[str]:
@@ -202,11 +209,13 @@ def _texts(row: Texts) -> list[str]:
 
 def _shared(rows: Iterable[Texts], unit: str) -> list[str]:
     """Return what all figures end in: a label, `of the first`, a unit."""
-    texts = [text for row in rows for text in row.published + row.here if text != NOTHING]
-    if not texts:
+    texts = list(itertools.chain.from_iterable(row.published + row.here for row in rows))
+    figures = [text for text in texts if text != NOTHING]
+    if not figures:
         return []
-    endings = [_LABEL.search(texts[0])[0], ' of the first', f' {unit}']
-    return [ending for ending in endings if ending.strip() and all(ending in text for text in texts)]
+    label = _LABEL.search(figures[0])[0]
+    endings = filter(str.strip, (label, ' of the first', f' {unit}'))
+    return [ending for ending in endings if all(ending in text for text in figures)]
 
 
 def _without(text: str, parts: Iterable[str]) -> str:

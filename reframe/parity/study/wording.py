@@ -12,16 +12,17 @@ from parity.base.text import brief, columns
 from parity.study import campaign, compared, conditions, tables
 from parity.study.campaign import Outcomes, Step
 from parity.study.compared import Compared
-from parity.study.conditions import Planned
+from parity.study.conditions import Plans
 from parity.study.published import figures
-from parity.study.published.figures import StudyCell
+from parity.study.published.figures import Cells
 from parity.study.published.findings import Judged
 from parity.study.published.model import Experiment, Study
 
 _STYLES = {'holds': 'green', 'does not hold': 'bold red'}
+Lines = Iterator[Line]
 
 
-def comparison(of: Compared) -> Iterator[Line]:
+def comparison(of: Compared) -> Lines:
     """Yield the comparison with what was measured: findings, tables, fits, numbers, notes."""
     candidate, baseline = of.study.candidate, of.study.baseline
     sides = f' ({candidate} / {baseline})' if candidate else ''
@@ -45,7 +46,7 @@ def comparison(of: Compared) -> Iterator[Line]:
         yield from (f'note: {note}' for note in of.published.notes)
 
 
-def _headed(heading: str, lines: Sequence[Line]) -> Iterator[Line]:
+def _headed(heading: str, lines: Sequence[Line]) -> Lines:
     """Yield lines below a heading; nothing for none."""
     if lines:
         yield ''
@@ -68,28 +69,29 @@ def _counts(of: Compared) -> Iterator[str]:
             yield f'  findings {place}: {", ".join(counts)}'
 
 
-def _finding(of: Compared, finding: Judged) -> Iterator[Line]:
+def _finding(of: Compared, finding: Judged) -> Lines:
     """Yield a finding with its figures."""
     yield ''
     yield f'{finding.id}: {finding.sentence} ({finding.where})'
     for place, here in _places(of).items():
         word, why = compared.judged(finding, here)
-        yield f'  {place}: {word}: {why}', _STYLES.get(word.partition(' (')[0], '')
+        unlabelled = word.partition(' (')[0]
+        yield f'  {place}: {word}: {why}', _STYLES.get(unlabelled, '')
 
 
 # ---- before anything is measured
 
-def not_testable(planned: Sequence[Planned]) -> Iterator[Line]:
+def not_testable(planned: Plans) -> Lines:
     """Yield which cases cannot be measured, and why."""
     unable = [case for case in planned if case.reason]
     for why, cases in grouped(unable, lambda case: case.reason).items():
         counts = Counter(planned.case.experiment for planned in cases)
-        experiments = ', '.join(f'{count} of {name}' for name, count in counts.items())
-        yield f'  not testable here: {experiments}: {why}'
+        texts = [f'{count} of {name}' for name, count in counts.items()]
+        yield f'  not testable here: {", ".join(texts)}: {why}'
 
 
-def announced(head: str, planned: Sequence[Planned], steps: Sequence[Step], done: int,
-              seconds: float) -> Iterator[Line]:
+def announced(head: str, planned: Plans, steps: Sequence[Step], done: int,
+              seconds: float) -> Lines:
     """Yield what a campaign is about to measure. ``done``: runs of cases that were measured before."""
     yield head, 'bold'
     yield from not_testable(planned)
@@ -104,29 +106,31 @@ def announced(head: str, planned: Sequence[Planned], steps: Sequence[Step], done
            f'{before}; about {duration(seconds)}{guess}')
 
 
-def outcome(name: str, outcomes: Outcomes, seconds: float, estimate: float) -> Iterator[Line]:
+def outcome(name: str, outcomes: Outcomes, seconds: float, estimate: float) -> Lines:
     """Yield what a campaign has measured, of the runs that it asked for."""
     measured = sum(not status.word for status in outcomes.values())
-    runs = f'{measured} of {counted(len(outcomes), "run")} measured'
+    runs = counted(len(outcomes), 'run')
     yield ''
-    yield f'{runs} in {duration(seconds)} (about {duration(estimate)} expected)', 'bold'
+    yield f'{measured} of {runs} measured in {duration(seconds)} (about {duration(estimate)} expected)', 'bold'
     yield from without_figure(outcomes)
     yield f'next: parity study compare {name} last'
 
 
-def without_figure(outcomes: Outcomes) -> Iterator[Line]:
+def without_figure(outcomes: Outcomes) -> Lines:
     """Yield how many runs of each experiment have no figure, and why."""
     lost = [(key.experiment, status) for key, status in outcomes.items() if status.word]
-    for (experiment, status), count in Counter(lost).items():
-        yield f'  {experiment}: {counted(count, "run")} without a figure: {status}'
+    counts = Counter(lost)
+    for (experiment, status), count in counts.items():
+        runs = counted(count, 'run')
+        yield f'  {experiment}: {runs} without a figure: {status}'
 
 
-def listed(name: str, study: Study, cases: Mapping[str, Sequence[Planned]]) -> Iterator[Line]:
+def listed(name: str, study: Study, cases: Mapping[str, Plans]) -> Lines:
     """Yield a study in brief: title, experiments, what cannot be tested and why, and the time that a system needs.
 
     ``cases``: of that system, by mode."""
     full = cases.get('full', ())
-    able = {plan.case.experiment for plan in full if not plan.reason}
+    able = {plan.case.experiment for plan in conditions.testable(full)}
     measured = {plan.case.experiment for planned in cases.values() for plan in planned if not plan.guessed}
     can = f'{len(able)} can run, {len(measured)} measured here' if cases else '--system says how many can run'
     yield f'{name}: {study.title}', 'bold'
@@ -142,7 +146,7 @@ def listed(name: str, study: Study, cases: Mapping[str, Sequence[Planned]]) -> I
     if cases and printed:
         yield f'  in print only: {", ".join(printed)}'
     for mode, planned in cases.items():
-        ready = [plan for plan in planned if not plan.reason]
+        ready = conditions.testable(planned)
         if ready:
             steps = campaign.steps(study, [plan.case for plan in ready], mode == 'quick')
             guess = ' (a guess where nothing was measured yet)' if any(plan.guessed for plan in ready) else ''
@@ -151,8 +155,8 @@ def listed(name: str, study: Study, cases: Mapping[str, Sequence[Planned]]) -> I
 
 # ---- a study by itself
 
-def shown(name: str, study: Study, cells: Sequence[StudyCell],
-          planned: Sequence[Planned] | None) -> Iterator[Line]:
+def shown(name: str, study: Study, cells: Cells,
+          planned: Plans | None) -> Lines:
     """Yield a study: its question, each experiment in print and here, its findings, and what is dropped."""
     yield f'{name}: {study.title}', 'bold'
     yield study.source
@@ -183,7 +187,7 @@ def shown(name: str, study: Study, cells: Sequence[StudyCell],
         yield from _headed(heading, [f'  {entry.what}: {entry.why}' for entry in entries])
 
 
-def _experiment(experiment: Experiment, cells: Sequence[StudyCell], planned: Sequence[Planned]) -> Iterator[Line]:
+def _experiment(experiment: Experiment, cells: Cells, planned: Plans) -> Lines:
     runs = counted(sum(len(cell.values) for cell in cells), 'figure')
     yield f'  in print  {experiment.what} ({experiment.where}); {runs}'
     for cell in cells:

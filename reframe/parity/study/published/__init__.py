@@ -18,14 +18,20 @@ NAME = re.compile(r'[A-Za-z0-9][\w-]*')
 
 def folders() -> list[Path]:
     """Return the folders of studies: the checkout's, and the one that --studies names."""
+    own = paths.root() / 'studies'
     outside = os.environ.get(FOLDER)
-    if outside and not Path(outside).is_dir():
+    if not outside:
+        return [own]
+    if not Path(outside).is_dir():
         raise UsageError(f'--studies {outside}: no such folder; make it, or name another')
-    return [paths.root() / 'studies', *([Path(outside)] if outside else [])]
+    return [own, Path(outside)]
 
 
 def names() -> list[str]:
-    return sorted({top.name for folder in folders() for top in folder.glob('*') if _has_study(top)})
+    found = set()
+    for folder in folders():
+        found.update(top.name for top in folder.glob('*') if _has_study(top))
+    return sorted(found)
 
 
 def _has_study(folder: Path) -> bool:
@@ -35,12 +41,13 @@ def _has_study(folder: Path) -> bool:
 
 def folder(name: str) -> Path:
     """Return the folder of a study. UsageError names the valid studies, and both folders that have one name."""
-    found = [top / name for top in folders() if NAME.fullmatch(name) and _has_study(top / name)]
-    if not found:
+    if not NAME.fullmatch(name) or name not in names():
         raise UsageError(unknown('study', name, names() or ['none']))
-    if found[1:]:
-        raise UsageError(f'{found[0]} and {found[1]} have one name: rename one')
-    return found[0]
+    places = [top / name for top in folders()]
+    first, *others = filter(_has_study, places)
+    if others:
+        raise UsageError(f'{first} and {others[0]} have one name: rename one')
+    return first
 
 
 def file_of(name: str, file: str) -> Path:
@@ -63,8 +70,12 @@ def read(name: str) -> Study:
 
 def refuse(name: str, wrong: list[tuple[tuple, str]]) -> None:
     """Raise UsageError with file and line for each (keys of study.yaml, sentence); nothing for none."""
-    if wrong:
-        file = folder(name) / 'study.yaml'
-        node = yamlfile.load(file)[1]
-        raise UsageError('\n'.join(f'{file}:{yamlfile.line_of(node, keys)}: {".".join(map(str, keys))}: {what}'
-                                   for keys, what in wrong))
+    if not wrong:
+        return
+    file = folder(name) / 'study.yaml'
+    _, node = yamlfile.load(file)
+    lines = []
+    for keys, sentence in wrong:
+        key = '.'.join(map(str, keys))
+        lines.append(f'{file}:{yamlfile.line_of(node, keys)}: {key}: {sentence}')
+    raise UsageError('\n'.join(lines))

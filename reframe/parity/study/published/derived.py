@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from parity.base.strict import Strict
 from parity.study.published import fits as laws
 from parity.study.published import formula
 from parity.study.published.estimate import Estimate, Level, Quantity, estimated
-from parity.study.published.figures import StudyCell, named, spelled
+from parity.study.published.figures import Cells, StudyCell, named, spelled
 from parity.study.published.fits import FittedLaw
 from parity.study.published.model import FigureSeries, Study, filled
 from parity.study.published.statements import Derived, Formula
@@ -61,22 +61,24 @@ class NumberRow(Strict):
     label: str = ''                     # 'cached figures': it is not what it seems
 
 
-def chosen(cells: Sequence[StudyCell], series: FigureSeries) -> list[StudyCell]:
+def chosen(cells: Cells, series: FigureSeries) -> list[StudyCell]:
     """Return the cells of a series."""
     return [cell for cell in cells if cell.experiment == series.experiment and cell.metric == series.metric
             and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
 
 
-def by_point(cells: Sequence[StudyCell], axes: Sequence[str]) -> dict[tuple, list[StudyCell]]:
+def by_point(cells: Cells, axes: Sequence[str]) -> dict[tuple, list[StudyCell]]:
     """Return the cells by their point without ``axes``."""
     return grouped(cells, lambda cell: tuple(cell.without(*axes).items()))
 
 
-def along(study: Study, cells: Sequence[StudyCell], axis: str) -> list[StudyCell]:
+def along(study: Study, cells: Cells, axis: str) -> list[StudyCell]:
     """Return the cells that have values, in the order of an axis."""
-    order = list(study.axes[axis].values)
-    there = [cell for cell in cells if cell.values]
-    return sorted(there, key=lambda cell: order.index(cell.point[axis]))
+    by_value = grouped(cells, lambda cell: cell.point[axis])
+    in_order = []
+    for value in study.axes[axis].values:
+        in_order += [cell for cell in by_value.get(value, ()) if cell.values]
+    return in_order
 
 
 def numeric(cell: StudyCell, axis: str) -> float:
@@ -87,7 +89,7 @@ def numeric(cell: StudyCell, axis: str) -> float:
     return size[0]
 
 
-def labels(cells: Sequence[StudyCell]) -> str:
+def labels(cells: Cells) -> str:
     """Return how the figures are labelled, as `cached figures`; '' where none is."""
     words = dict.fromkeys(cell.label.partition(':')[0] for cell in cells if cell.label)
     return f'{", ".join(words)} figures' if words else ''
@@ -95,7 +97,7 @@ def labels(cells: Sequence[StudyCell]) -> str:
 
 # ---- fits
 
-def fits(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[FitRow]:
+def fits(study: Study, of: Of, cells: Cells) -> Iterator[FitRow]:
     """Yield the study's fits to these figures."""
     for fit in study.fits:
         series = study.series(fit.series)
@@ -113,7 +115,7 @@ def fits(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[FitRow]:
                              reason='the law is printed, its points are not')
 
 
-def fitted(study: Study, of: Of, name: str, law_name: str, cells: Sequence[StudyCell], axis: str) -> FitRow:
+def fitted(study: Study, of: Of, name: str, law_name: str, cells: Cells, axis: str) -> FitRow:
     """Fit a law to the means along an axis; ``reason`` says why there is none."""
     points = along(study, cells, axis)
     row = FitRow(of=of, name=name, law=law_name, along=axis, points=len(points))
@@ -130,27 +132,28 @@ def fitted(study: Study, of: Of, name: str, law_name: str, cells: Sequence[Study
                                   'high': estimate.high, 'reason': '; '.join(reasons)})
 
 
-def law(name: str, points: Sequence[StudyCell], axis: str) -> Callable[[Sequence[float]], FittedLaw]:
+def law(name: str, points: Cells, axis: str) -> Callable[[Sequence[float]], FittedLaw]:
     """Return what fits a law to figures at these points. ValueError where the axis has no numbers."""
     sizes = [numeric(cell, axis) for cell in points]
     fit = laws.power if name == 'power' else laws.inverse
     return lambda figures: fit(sizes, figures)
 
 
-def coefficient(name: str, points: Sequence[StudyCell], axis: str) -> Quantity:
+def coefficient(name: str, points: Cells, axis: str) -> Quantity:
     """Return the exponent of a power law, or a of an inverse one, as a function of the points."""
     fit = law(name, points, axis)
 
     def value(level: Level) -> float:
-        fit_of_levels = fit([level(cell) for cell in points])
-        return fit_of_levels.b if name == 'power' else fit_of_levels.a
+        levels = [level(cell) for cell in points]
+        fitted_law = fit(levels)
+        return fitted_law.b if name == 'power' else fitted_law.a
 
     return Quantity('', points, value, linear=name == 'power')
 
 
 # ---- numbers
 
-def numbers(study: Study, of: Of, cells: Sequence[StudyCell]) -> Iterator[NumberRow]:
+def numbers(study: Study, of: Of, cells: Cells) -> Iterator[NumberRow]:
     """Yield the study's numbers of these figures. NoValue for a formula that has none for those in print."""
     functions = formula.functions(study.functions)
     for place, derived in enumerate(study.numbers):
@@ -194,31 +197,36 @@ def _number(of: Of, derived: Derived, over: Mapping[str, str], quantity: Quantit
 
 
 def _printed(study: Study, derived: Derived, over: Mapping[str, str],
-             cells: Sequence[StudyCell]) -> StudyCell | None:
+             cells: Cells) -> StudyCell | None:
     """Return the figure that is a number as it stands in print."""
     if not derived.printed:
         return None
     series = study.series(filled(derived.printed, over))
-    return next((cell for cell in chosen(cells, series) if cell.values or cell.flagged), None)
+    there = [cell for cell in chosen(cells, series) if cell.values or cell.flagged]
+    return there[0] if there else None
 
 
 @dataclass(frozen=True)
 class _Operand:
     """The figures that a name of a formula stands for. ``open``: axes of which its series names no one value."""
 
-    cells: Sequence[StudyCell]
+    cells: Cells
     open: tuple[str, ...]
 
     def place(self, cell: StudyCell) -> tuple[str, ...]:
         return tuple(cell.point[axis] for axis in self.open)
 
 
-def _operand(study: Study, series: FigureSeries, cells: Sequence[StudyCell]) -> _Operand:
+def _operand(study: Study, series: FigureSeries, cells: Cells) -> _Operand:
     """Return the figures of a series. A list has no flagged one."""
     single = [axis for axis, values in series.fixed.items() if len(values) == 1]
-    is_list = bool(study.experiments[series.experiment].axes.keys() - single)
-    mine = [cell for cell in chosen(cells, series) if cell.values or (cell.flagged and not is_list)]
-    return _Operand(mine, tuple(mine[0].without(*single)) if mine else ())
+    several = study.experiments[series.experiment].axes.keys() - single
+    there = chosen(cells, series)
+    mine = [cell for cell in there if cell.values or (cell.flagged and not several)]
+    if not mine:
+        return _Operand([], ())
+    axes = mine[0].without(*single)
+    return _Operand(mine, tuple(axes))
 
 
 def _with_shared_points(operands: Mapping[str, _Operand]) -> dict[str, _Operand]:
@@ -229,19 +237,22 @@ def _with_shared_points(operands: Mapping[str, _Operand]) -> dict[str, _Operand]
         places[operand.open] = places.get(operand.open, mine) & mine
     shared = {}
     for name, operand in operands.items():
-        cells = [cell for cell in operand.cells if operand.place(cell) in places[operand.open]]
-        shared[name] = replace(operand, cells=cells)
+        there = places[operand.open]
+        cells = [cell for cell in operand.cells if operand.place(cell) in there]
+        shared[name] = _Operand(cells, operand.open)
     return shared
 
 
-def _quantity(study: Study, worked: Formula, over: Mapping[str, str], cells: Sequence[StudyCell],
+def _quantity(study: Study, worked: Formula, over: Mapping[str, str], cells: Cells,
               functions: formula.Functions) -> Quantity | None:
     """Return a number as a function of its cells; None where some are absent."""
     operands = {}
     for name, text in worked.let.items():
-        operands[name] = _operand(study, study.series(filled(text, over)), cells)
-        if not operands[name].cells:
+        series = study.series(filled(text, over))
+        operand = _operand(study, series, cells)
+        if not operand.cells:
             return None
+        operands[name] = operand
     operands = _with_shared_points(operands)
     settings = _settings(over)
 

@@ -62,8 +62,10 @@ def _of_table(name: str, raw: bytes, source: str, directions: Mapping[str, str])
     Long: a column `value`, and perhaps `metric`, `unit` and `better`. Wide: a figure is a column with a unit in
     brackets, else the last one. A column `run` or `repeat` counts repeats. All others are axes; blanks in their
     values become _, so that a finding can name them."""
-    rows = list(csvfile.CsvTable(raw, source, (), others=True).rows())
-    draft = _Draft(name, source, list(rows[0][1]), directions)
+    table = csvfile.CsvTable(raw, source, (), others=True)
+    rows = list(table.rows())
+    _, first = rows[0]
+    draft = _Draft(name, source, list(first), directions)
     for line, row in rows:
         draft.add(line, row)
     metrics = [metric for metric, *_ in draft.runs]
@@ -79,12 +81,16 @@ class _Draft:
     def __init__(self, name: str, source: str, columns: Sequence[str], directions: Mapping[str, str]):
         self.name, self.source, self.directions = name, source, directions
         self.long = 'value' in columns
-        self.of_figures = ['value'] if self.long else _with_units(columns)
-        no_axes = [*self.of_figures, *_REPEATS, *(_LONG if self.long else ())]
+        if self.long:
+            self.of_figures = ['value']
+            no_axes = ['value', *_REPEATS, *_LONG]
+        else:
+            self.of_figures = _with_units(columns)
+            no_axes = [*self.of_figures, *_REPEATS]
         self.axes = {column: _axis(column) for column in columns if column not in no_axes}
-        self.values: dict[str, list[str]] = {axis: [] for axis in self.axes.values()}
-        self.figures: list[list[object]] = []
-        self.runs: Counter[tuple[str, ...]] = Counter()         # of a metric and a point
+        self.values = {axis: [] for axis in self.axes.values()}
+        self.figures = []
+        self.runs = Counter()         # of a metric and a point
 
     def add(self, line: int, row: Mapping[str, str]) -> None:
         """Add the figures of a row."""
@@ -92,10 +98,9 @@ class _Draft:
         for axis, value in point.items():
             if value not in self.values[axis]:
                 self.values[axis].append(value)
-        for column in self.of_figures:
-            if row[column]:
-                csvfile.number(row[column], f'{self.source}:{line}: {column}')
-                self._add_figure(line, row, column, list(point.values()))
+        for column in filter(row.get, self.of_figures):
+            csvfile.number(row[column], f'{self.source}:{line}: {column}')
+            self._add_figure(line, row, column, list(point.values()))
 
     def _add_figure(self, line: int, row: Mapping[str, str], column: str, point: Sequence[str]) -> None:
         metric, unit = _COLUMN.fullmatch(column).groups()
@@ -118,17 +123,18 @@ class _Draft:
     def stated(self) -> str:
         """Return study.yaml. The first axis of several values is the contrast; without one it has one side."""
         several = [axis for axis, values in self.values.items() if len(values) > 1]
-        values = self.values if several else {**self.values, 'side': ['print']}
-        axes: dict[str, Any] = {}
+        contrast = several[0] if several else 'side'
+        values = {**self.values}
+        values.setdefault(contrast, ['print'])
+        axes = {}
         for axis, of_axis in values.items():
             axes[axis] = {'what': axis, 'here': 'nothing: no check is named', 'kind': 'print', 'values': of_axis}
         source = Path(self.source).name
-        experiment = {
-            'what': 'what was done', 'where': source, 'subsystem': 'compute',
-            'axes': dict.fromkeys(self.values, 'all'), 'metrics': {metric: [] for metric, *_ in self.runs}}
-        study = {'title': self.name, 'source': source, 'what': 'the question',
-                 'contrast': several[0] if several else 'side', 'axes': axes,
-                 'experiments': {self.name: experiment}, 'findings': []}
+        experiment: dict[str, Any] = {'what': 'what was done', 'where': source, 'subsystem': 'compute'}
+        experiment['axes'] = dict.fromkeys(self.values, 'all')
+        experiment['metrics'] = {metric: [] for metric, *_ in self.runs}
+        study: dict[str, Any] = {'title': self.name, 'source': source, 'what': 'the question'}
+        study |= {'contrast': contrast, 'axes': axes, 'experiments': {self.name: experiment}, 'findings': []}
         return yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
 
 

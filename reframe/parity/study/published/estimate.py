@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from parity.base.figures import counted
+from parity.base.figures import counted, number
 from parity.base.groups import grouped
-from parity.study.published.figures import StudyCell
+from parity.study.published.figures import Cells, StudyCell
 
 #: Runs without which a cell has no interval.
 LEAST = 3
@@ -43,7 +43,7 @@ class Quantity:
     """A function of cells. ``of``: whether it takes their means or their spreads."""
 
     name: str
-    cells: Sequence[StudyCell]
+    cells: Cells
     function: Callable[[Level], float]
     of: Of = 'mean'
     label: str = ''
@@ -92,8 +92,11 @@ class _Sample:
         """Return how far a derivative looks: to the ends of what is known of the level."""
         error = self.deviation
         if self.sampled:
-            error = self.deviations.std(ddof=1) / math.sqrt(len(self.deviations)) or error
-        return _NORMAL * error or self.rounding or 1e-6 * max(1.0, abs(self.level))
+            scatter = self.deviations.std(ddof=1)
+            error = scatter / math.sqrt(len(self.deviations)) or error
+        least = 1e-6 * max(1.0, abs(self.level))
+        half = _NORMAL * error
+        return half or self.rounding or least
 
 
 def estimated(quantity: Quantity) -> Estimate:
@@ -104,8 +107,9 @@ def estimated(quantity: Quantity) -> Estimate:
         gradient = function.gradient(value)
     except (ArithmeticError, ValueError):
         return Estimate(value, why='no interval: it has no value near by')
-    for cell, sample in zip(quantity.cells, function.in_order, strict=True):
+    for cell in quantity.cells:
         repeated = cell.line == '' or len(cell.values) > 1
+        sample = function.samples[id(cell)]
         if repeated and cell.better and not sample.sampled:
             return Estimate(value, why=f'no interval: {LEAST} repeats are the least')
     printed = math.hypot(*(_NORMAL * part.slope * part.sample.deviation for part in gradient.parts))
@@ -127,7 +131,8 @@ def estimated(quantity: Quantity) -> Estimate:
 
 def mean_limits(cell: StudyCell) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of a cell's mean; None of fewer than 3 runs, and of runs at 0 or below."""
-    if len(cell.values) < LEAST or min(run.value for run in cell.values) <= 0:
+    values = [run.value for run in cell.values]
+    if len(values) < LEAST or min(values) <= 0:
         return None, None
     found = estimated(Quantity('', [cell], lambda level: level(cell)))
     return found.low, found.high
@@ -148,8 +153,9 @@ def _sample(cell: StudyCell, of: Of) -> _Sample:
     level = float(runs.mean())
     scale = abs(cell.figure)
     if len(values) > 1:
-        step = (cell.step or 0.0) / 2
-        return _Sample(level, logarithmic, runs - level, turns, step / scale if logarithmic else step)
+        half = (cell.step or 0.0) / 2
+        rounding = half / scale if logarithmic else half
+        return _Sample(level, logarithmic, runs - level, turns, rounding)
     if logarithmic:
         return _Sample(level, True, rounding=cell.rounding, deviation=cell.deviation)
     return _Sample(level, False, rounding=cell.rounding * scale)
@@ -169,10 +175,12 @@ def _spread(values: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def _logarithm_of_spread(values: np.ndarray) -> float:
-    deviation = float(np.abs(values - np.median(values)).mean())
-    if not deviation or values.mean() <= 0:
+    mean = values.mean()
+    deviations = np.abs(values - np.median(values))
+    spread = float(deviations.mean())
+    if not spread or mean <= 0:
         raise ValueError('a mean or a spread of 0 has no ratio')
-    return math.log(deviation / values.mean())
+    return math.log(spread / mean)
 
 
 # ---- the function and its derivatives
@@ -198,8 +206,9 @@ class _Function:
 
     def __init__(self, quantity: Quantity):
         self.quantity = quantity
-        self.samples = {id(cell): _sample(cell, quantity.of) for cell in quantity.cells}
-        self.in_order = [self.samples[id(cell)] for cell in quantity.cells]
+        self.samples: dict[int, _Sample] = {}
+        for cell in quantity.cells:
+            self.samples[id(cell)] = _sample(cell, quantity.of)
 
     def value(self, moved: int = 0, by: float = 0.0) -> float:
         """Return the value with one level moved."""
@@ -237,9 +246,10 @@ class _Function:
             more, less = sample.rounding, -sample.rounding
             if sample.logarithmic:
                 more, less = math.log1p(more), math.log1p(max(less, -0.999))
-            moved = self.value(key, more), self.value(key, less)
-            below += max(0.0, value - min(moved))
-            above += max(0.0, max(moved) - value)
+            moved = [self.value(key, more), self.value(key, less)]
+            lowest, highest = min(moved), max(moved)
+            below += max(0.0, value - lowest)
+            above += max(0.0, highest - value)
         return below, above
 
 
@@ -253,8 +263,10 @@ def _half_width(parts: Sequence[_Part]) -> tuple[float, float]:
     total = math.fsum(variance for variance, _ in variances)
     if not total:
         return 0.0, math.inf
-    freedom = total ** 2 / math.fsum(variance ** 2 / freedom for variance, freedom in variances)
-    return float(stdtrit(freedom, 0.975)) * math.sqrt(total), freedom
+    squares = math.fsum(variance ** 2 / freedom for variance, freedom in variances)
+    freedom = total ** 2 / squares
+    quantile = float(stdtrit(freedom, 0.975))
+    return quantile * math.sqrt(total), freedom
 
 
 def _series(parts: Sequence[_Part]) -> list[np.ndarray]:
@@ -264,15 +276,20 @@ def _series(parts: Sequence[_Part]) -> list[np.ndarray]:
         if not turns:
             series += [part.slope * part.sample.deviations for part in alike]
             continue
-        by_turn = [math.fsum(_of_turn(part, turn) for part in alike) for turn in sorted(turns)]
-        series.append(np.array(by_turn) - np.mean(by_turn))
+        moves = [_moved(alike, turn) for turn in sorted(turns)]
+        by_turn = np.array(moves)
+        series.append(by_turn - by_turn.mean())
     return series
 
 
-def _of_turn(part: _Part, turn: str) -> float:
+def _moved(parts: Sequence[_Part], turn: str) -> float:
     """Return by how much the runs of a turn move the value."""
-    of_turn = np.array(part.sample.turns) == turn
-    return part.slope * float(part.sample.deviations[of_turn].mean())
+    moves = []
+    for part in parts:
+        of_turn = np.array(part.sample.turns) == turn
+        deviation = part.sample.deviations[of_turn].mean()
+        moves.append(part.slope * float(deviation))
+    return math.fsum(moves)
 
 
 def _variance(series: np.ndarray) -> tuple[float, float]:
@@ -283,7 +300,8 @@ def _variance(series: np.ndarray) -> tuple[float, float]:
     if runs < 2:
         return 0.0, 1.0
     worth = runs / _stretch(correlation(series))
-    variance = float(series.var()) / (1 - min(1 / worth, 0.9)) / worth
+    unbiased = float(series.var()) / (1 - min(1 / worth, 0.9))
+    variance = unbiased / worth
     return variance, max(worth - 1, 1.0)
 
 
@@ -313,9 +331,52 @@ def _ends(value: float, half: float, logarithmic: bool) -> tuple[float, float]:
 
 # ---- sentences
 
+@dataclass(frozen=True)
+class Part:
+    """One of the estimates that count together. Without one ``why`` says why. ``absent``: it was not measured."""
+
+    name: str
+    estimate: Estimate | None = None
+    why: str = ''
+    label: str = ''
+    absent: bool = False
+
+    @property
+    def sampled(self) -> bool:
+        """Return whether it has an interval that other runs might miss."""
+        return self.estimate is not None and self.estimate.low is not None and self.estimate.freedom > 0
+
+    @property
+    def decides(self) -> bool:
+        return self.estimate is not None and self.estimate.low is not None and not self.estimate.few
+
+    def __str__(self) -> str:
+        if self.estimate is None:
+            return f'{self.name}: {self.why}'.removeprefix(': ')
+        texts = [_figure(self.estimate), self.estimate.why, self.estimate.few, self.why]
+        text = ', '.join(filter(None, texts))
+        label = f' ({self.label})' if self.label else ''
+        return f'{self.name} {text}{label}'.strip()
+
+
+def _figure(estimate: Estimate) -> str:
+    """Return a value with its interval, in as many digits as tell the ends apart."""
+    if estimate.low is None or estimate.high is None:
+        return number(estimate.value)
+    if estimate.low == estimate.high:
+        short = estimate.value == round(estimate.value, 6)
+        digits = 10 if short else 6
+        return f'{estimate.value:.{digits}g}'
+    low, high = number(estimate.low), number(estimate.high)
+    if low != high:
+        return f'{number(estimate.value)} [{low}, {high}]'
+    return f'{estimate.value:.6g} [{estimate.low:.6g}, {estimate.high:.6g}]'
+
+
 def _noted(samples: Sequence[_Sample]) -> str:
     """Say how much neighbours in time correlate, where they do."""
-    strongest = max([0.0, *(correlation(sample.deviations) for sample in samples if not sample.turns)])
+    apart = [sample for sample in samples if not sample.turns]
+    strongest = max((correlation(sample.deviations) for sample in apart), default=0.0)
     if not strongest:
         return ''
     wider = math.sqrt(_stretch(strongest))
@@ -325,11 +386,13 @@ def _noted(samples: Sequence[_Sample]) -> str:
 def _few(of: Of, samples: Sequence[_Sample]) -> str:
     """Say why so few runs decide nothing; '' where they do."""
     turns = {frozenset(sample.turns) for sample in samples}
-    paired = len(turns) == 1 and frozenset() not in turns
-    runs = [len(set(sample.turns)) if paired else len(sample.deviations) for sample in samples]
-    least = (PAIRED if paired else APART)[of]
-    if min(runs) >= least:
+    fewest = min(len(sample.deviations) for sample in samples)
+    least, kind = APART[of], 'that are no pairs'
+    if len(turns) == 1 and turns != {frozenset()}:
+        shared, = turns
+        fewest = len(shared)
+        least, kind = PAIRED[of], 'in pairs'
+    if fewest >= least:
         return ''
-    kind = 'in pairs' if paired else 'that are no pairs'
     spread = 'of a spread ' if of == 'spread' else ''
-    return f'{counted(min(runs), "run")} {spread}{kind}: {least} are the least'
+    return f'{counted(fewest, "run")} {spread}{kind}: {least} are the least'

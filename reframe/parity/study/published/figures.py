@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -62,7 +63,8 @@ class StudyCell:
         values = [run.value for run in self.values]
         if len(values) == 1 or min(values) <= 0:
             return fmean(values)
-        return float(f'{geometric_mean(values):.12g}')
+        mean = geometric_mean(values)
+        return float(f'{mean:.12g}')
 
     @property
     def figure(self) -> float:
@@ -93,6 +95,11 @@ class StudyCell:
         return self.label.startswith('disturbed')
 
     @property
+    def drawable(self) -> bool:
+        """Return whether a plot has it: of settings, deviations and disturbed runs there is none."""
+        return bool(self.values and self.better) and not (self.disturbed or self.metric.endswith('_sd'))
+
+    @property
     def cached(self) -> bool:
         return self.label.startswith('cached')
 
@@ -105,6 +112,9 @@ class StudyCell:
         return self.text or f'{number(value)} {self.unit}'.strip()
 
 
+Cells = Sequence[StudyCell]
+
+
 def spelled(name: str, point: Mapping[str, str]) -> str:
     """Return `name %axis=value ...`."""
     return name + ''.join(f' %{axis}={value}' for axis, value in point.items())
@@ -115,7 +125,7 @@ def named(experiment: str, metric: str, point: Mapping[str, str]) -> str:
     return spelled(f'{experiment}.{metric}', point)
 
 
-def count(cells: Iterable[StudyCell], axis: str) -> int:
+def count(cells: Cells, axis: str) -> int:
     """Return how many values of an axis these cells have."""
     return len({cell.point.get(axis) for cell in cells})
 
@@ -134,7 +144,8 @@ def labelled(study: Study, cell: StudyCell) -> RowName:
     if row:
         case, _, metric = filled(row, cell.point).partition(': ')
         return RowName(case, metric + figure)
-    return RowName(spelled(cell.experiment, cell.without(study.contrast, FIGURE)), cell.metric + figure)
+    rest = cell.without(study.contrast, FIGURE)
+    return RowName(spelled(cell.experiment, rest), cell.metric + figure)
 
 
 # ---- figures in print
@@ -199,7 +210,8 @@ class _Printed:
             raise ValueError(f'{cell.name} has a run {row["run"]} above: number each run once')
         self.runs.add(session)
         csvfile.number(row['run'], 'run')
-        value = in_unit(csvfile.number(row['value'], 'value'), factor)
+        value = csvfile.number(row['value'], 'value')
+        value = in_unit(value, factor)
         if row['flag']:
             cell.flagged.append(Flagged(value, row['flag']))
         else:
@@ -262,14 +274,14 @@ def _joined(study: Study, cells: list[StudyCell]) -> tuple[list[StudyCell], list
     return joined, notes
 
 
-def _means(cells: Sequence[StudyCell]) -> list[Value]:
+def _means(cells: Cells) -> list[Value]:
     """Return the mean of each run that all cells have."""
-    by_number = [{_number(run): run for run in cell.values} for cell in cells]
+    runs = list(itertools.chain.from_iterable(cell.values for cell in cells))
     means = []
-    for number_of_run, run in by_number[0].items() if by_number else ():
-        alike = [runs[number_of_run].value for runs in by_number if number_of_run in runs]
+    for alike in grouped(runs, _number).values():
         if len(alike) == len(cells):
-            means.append(replace(run, value=fmean(alike)))
+            mean = fmean(run.value for run in alike)
+            means.append(replace(alike[0], value=mean))
     return means
 
 
@@ -280,15 +292,16 @@ def _number(run: Value) -> str:
 
 # ---- figures that were measured
 
-def in_units_of_print(printed: Iterable[StudyCell], here: Iterable[StudyCell]) -> None:
+def in_units_of_print(printed: Cells, here: Cells) -> None:
     """Bring what was measured to the units of print, where both are of one kind."""
     units_of_print = {_of_unit(cell): cell.unit for cell in printed}
     for cell in here:
         unit = units_of_print.get(_of_unit(cell), cell.unit)
         factor = units.factor(cell.unit, unit)
-        if not cell.values or unit == cell.unit or not factor:
+        if unit == cell.unit or not factor or not cell.values:
             continue
-        cell.step = (cell.step or _last_digit(cell)) * factor
+        step = cell.step or _last_digit(cell)
+        cell.step = step * factor
         cell.unit = unit
         cell.values = [replace(run, value=in_unit(run.value, factor)) for run in cell.values]
 

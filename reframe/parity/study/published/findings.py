@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from parity.base.figures import number
 from parity.base.strict import Strict
 from parity.judge.stats import interval
 from parity.study.published import derived, quantities
 from parity.study.published.derived import FitRow, NumberRow, Of, chosen
-from parity.study.published.estimate import Estimate, Quantity, estimated
-from parity.study.published.figures import StudyCell
+from parity.study.published.estimate import Estimate, Part, Quantity, estimated
+from parity.study.published.figures import Cells
 from parity.study.published.model import FigureSeries, Study, filled
-from parity.study.published.quantities import Missing
+from parity.study.published.quantities import Function
 from parity.study.published.statements import Finding
 
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
@@ -58,52 +57,11 @@ class Analysis(Strict):
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of the estimates that count together. Without one ``why`` says why. ``absent``: it was not measured."""
-
-    name: str
-    estimate: Estimate | None = None
-    why: str = ''
-    label: str = ''
-    absent: bool = False
-
-    @property
-    def sampled(self) -> bool:
-        """Return whether it has an interval that other runs might miss."""
-        return self.estimate is not None and self.estimate.low is not None and self.estimate.freedom > 0
-
-    @property
-    def decides(self) -> bool:
-        return self.estimate is not None and self.estimate.low is not None and not self.estimate.few
-
-    def __str__(self) -> str:
-        if self.estimate is None:
-            return f'{self.name}: {self.why}'.removeprefix(': ')
-        reasons = [self.estimate.why, self.estimate.few, self.why]
-        text = ', '.join([_figure(self.estimate), *filter(None, reasons)])
-        label = f' ({self.label})' if self.label else ''
-        return f'{self.name} {text}{label}'.strip()
-
-
-def _figure(estimate: Estimate) -> str:
-    """Return a value with its interval, in as many digits as tell the ends apart."""
-    if estimate.low is None or estimate.high is None:
-        return number(estimate.value)
-    if estimate.low == estimate.high:
-        digits = 10 if estimate.value == round(estimate.value, 6) else 6
-        return f'{estimate.value:.{digits}g}'
-    low, high = number(estimate.low), number(estimate.high)
-    if low != high:
-        return f'{number(estimate.value)} [{low}, {high}]'
-    return f'{estimate.value:.6g} [{estimate.low:.6g}, {estimate.high:.6g}]'
-
-
-@dataclass(frozen=True)
 class Source:
     """The figures that findings are judged by: those in print, or those measured here."""
 
     of: Of
-    cells: Sequence[StudyCell]
+    cells: Cells
     numbers: Sequence[NumberRow]
     quick: bool = False
 
@@ -117,12 +75,13 @@ class Source:
         parts = []
         for row in self.numbers:
             _, *over = words = row.name.split(' %')
+            name = ' '.join(over)
             if row.estimate and wanted <= set(words):
-                parts.append(Part(' '.join(over).replace('=', ' '), row.estimate, label=row.label))
+                parts.append(Part(name.replace('=', ' '), row.estimate, label=row.label))
         return parts
 
 
-def analysed(study: Study, published: Sequence[StudyCell], here: Sequence[StudyCell] | None = None,
+def analysed(study: Study, published: Cells, here: Cells | None = None,
              quick: bool = False, one: str = '') -> Analysis:
     """Return what follows from the figures in print and, where there are any, from those measured here.
 
@@ -187,34 +146,37 @@ def _undecided(study: Study, finding: Finding, source: Source) -> str:
     return ''
 
 
-def _estimated(finding: Finding, functions: Iterable[Quantity | Missing]) -> list[Part]:
+def _estimated(finding: Finding, functions: Iterable[Function]) -> list[Part]:
     """Return the parts of quantities; where their mean counts, that of all with figures."""
     missing, there = [], []
     for function in functions:
-        if isinstance(function, Missing):
-            missing.append(Part(function.name, why=function.why, absent=function.absent))
-        else:
-            there.append(function)
+        group = missing if isinstance(function, Part) else there
+        group.append(function)
     if finding.rule == 'general' and len(there) > 1:
         there = [quantities.general(there)]
-    return [_part(quantity) for quantity in there] + missing
+    estimates = list(map(_part, there))
+    return estimates + missing
 
 
 def _part(quantity: Quantity) -> Part:
     try:
-        return Part(quantity.name, estimated(quantity), label=quantity.label)
+        estimate = estimated(quantity)
     except (ArithmeticError, ValueError) as err:
         return Part(quantity.name, why=str(err))
+    return Part(quantity.name, estimate, label=quantity.label)
 
 
 def _unmeasured(study: Study, finding: Finding, source: Source) -> list[str]:
     """Return why a finding has no figures here."""
     reasons: dict[str, None] = {}
-    measurable = True
+    checks = []
     for series in _series(study, finding):
-        measurable = measurable and bool(study.experiments[series.experiment].check)
-        reasons |= dict.fromkeys(cell.reason for cell in chosen(source.cells, series) if cell.reason)
-    return list(reasons) or ['not measured' if measurable else 'nothing here measures it']
+        checks.append(study.experiments[series.experiment].check)
+        reasons |= dict.fromkeys(cell.reason for cell in chosen(source.cells, series))
+    reasons.pop('', None)
+    if reasons:
+        return list(reasons)
+    return ['not measured' if all(checks) else 'nothing here measures it']
 
 
 def _series(study: Study, finding: Finding) -> Iterator[FigureSeries]:
@@ -236,10 +198,11 @@ def _partly(study: Study, finding: Finding, parts: Sequence[Part]) -> Iterator[s
         return
     there = [part.name.split() for part in parts if part.estimate]
     for axis, values in study.series(finding.text).fixed.items():
-        have = set(itertools.chain.from_iterable(words for words in there if axis in words)) & set(values)
-        if have and len(have) < len(values):
-            lacking = [value for value in values if value not in have]
-            named = [value for value in values if value in have]
+        of_axis = [words for words in there if axis in words]
+        words = set(itertools.chain.from_iterable(of_axis))
+        named = [value for value in values if value in words]
+        lacking = [value for value in values if value not in words]
+        if named and lacking:
             yield f'of {axis} {", ".join(named)} only, not of {", ".join(lacking)}'
 
 
@@ -260,7 +223,8 @@ def _word(finding: Finding, source: Source, parts: Sequence[Part]) -> tuple[Word
     deciding = []
     for part, state in zip(widened, states, strict=True):
         if state is holds:
-            deciding.append(str(_straddling(finding, source, part) if state is None else part))
+            shown = part if holds is not None else _straddling(finding, source, part)
+            deciding.append(str(shown))
     why = '; '.join(deciding[:_NAMED])
     if len(deciding) > _NAMED:
         why += f'; and {len(deciding) - _NAMED} more'
@@ -332,5 +296,6 @@ def _repeats(estimate: Estimate, bounds: dict[str, float]) -> str:
     if not far:
         return none
     half = math.log(estimate.high / estimate.low) / 2
-    needed = max(2, math.ceil((estimate.freedom / 2 + 1) * (half / far) ** 2))
+    runs = estimate.freedom / 2 + 1
+    needed = max(2, math.ceil(runs * (half / far) ** 2))
     return f'about {needed} repeats would tell' if needed <= _MOST_REPEATS else none

@@ -46,7 +46,8 @@ def power(x: Sequence[float], y: Sequence[float]) -> FittedLaw:
     du = u - u.mean()
     dv = v - v.mean()
     b = float(du @ dv / (du @ du))
-    a = _exp(v.mean() - b * u.mean())
+    at_one = v.mean() - b * u.mean()
+    a = _exp(at_one)
     r2 = _r2(dv - b * du, dv)
     return FittedLaw('power', a, b, r2, len(u), _few_points(u))
 
@@ -59,7 +60,8 @@ def inverse(p: Sequence[float], t: Sequence[float]) -> FittedLaw:
     u, v = _logarithms(p, t)
     products = u + v
     mean = float(products.mean())
-    r2 = _r2(products - mean, v - v.mean())
+    around_mean = v - v.mean()
+    r2 = _r2(products - mean, around_mean)
     return FittedLaw('inverse', _exp(mean), -1.0, r2, len(u), _few_points(u))
 
 
@@ -119,7 +121,8 @@ def _positive(values: Sequence[float], name: str) -> np.ndarray:
 
 
 def _logarithms(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    u, v = np.log(_positive(x, 'x')), np.log(_positive(y, 'y'))
+    u = np.log(_positive(x, 'x'))
+    v = np.log(_positive(y, 'y'))
     if len(u) != len(v):
         raise ValueError(f'{len(u)} x and {len(v)} y: each x needs its y')
     different = len(np.unique(u))

@@ -59,9 +59,12 @@ def _group(k: float, number: float, *lists: Any) -> Cluster:
     """Return one of k groups of the points, the largest first."""
     if not 1 <= number <= k <= GROUPS:
         raise ValueError(f'group {number:g} of {k:g}: must be one of 1 to {GROUPS} groups')
-    if any(np.ndim(column) == 0 or len(column) > POINTS for column in lists):
-        raise ValueError(f'groups are of lists of at most {POINTS} points')
-    groups = fits.clusters(list(zip(*lists, strict=True)), int(k))
+    for column in lists:
+        is_number = np.ndim(column) == 0
+        if is_number or len(column) > POINTS:
+            raise ValueError(f'groups are of lists of at most {POINTS} points')
+    points = list(zip(*lists, strict=True))
+    groups = fits.clusters(points, int(k))
     return groups[int(number) - 1]
 
 
@@ -146,13 +149,16 @@ def _wrong_call(call: ast.Call, functions: Functions) -> str:
     if name not in functions or call.keywords:
         return unknown('function', name, list(functions))
     needed = functions[name].takes
-    return '' if len(call.args) == needed else f'{name} takes {needed} numbers'
+    if len(call.args) != needed:
+        return f'{name} takes {needed} numbers'
+    return ''
 
 
 def _tree(text: str) -> ast.expr:
     """Return a formula's tree. ValueError where it is no formula, or too long."""
-    if len(text) > LONGEST:
-        raise ValueError(f'{text[:40]!r}...: {len(text)} characters; must have at most {LONGEST}')
+    length = len(text)
+    if length > LONGEST:
+        raise ValueError(f'{text[:40]!r}...: {length} characters; must have at most {LONGEST}')
     try:
         return ast.parse(text, mode='eval').body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

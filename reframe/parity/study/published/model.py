@@ -22,16 +22,27 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from parity.base.errors import unknown
 from parity.base.strict import Strict
 from parity.site.plan import Asked
-from parity.study.published.statements import OTHERS, Confounder, Derived, Finding, Fit, Head, Name, Text, Texts
+from parity.study.published.statements import (
+    OTHERS,
+    Confounder,
+    Derived,
+    Finding,
+    Fit,
+    Head,
+    Name,
+    Text,
+    Texts,
+    points,
+)
 
 #: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
 SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
@@ -64,7 +75,8 @@ class Axis(Strict):
     def at(self, value: str, point: Point) -> str:
         """Return what a value is here, at a point of the axes that it depends on."""
         for axis, texts in self.dependent(value).items():
-            return texts[point[axis]]
+            there = point[axis]
+            return texts[there]
         return self.values[value]
 
     def dependent(self, value: str) -> Mapping[str, Texts]:
@@ -75,7 +87,9 @@ class Axis(Strict):
     @model_validator(mode='after')
     def _depends_where_it_may(self) -> Axis:
         for value, stated in self.values.items():
-            if isinstance(stated, dict) and (self.kind != 'value' or len(stated) != 1):
+            if isinstance(stated, str):
+                continue
+            if self.kind != 'value' or len(stated) != 1:
                 raise ValueError(f'{value}: only a value of kind value may depend on an axis, and on one')
         return self
 
@@ -115,9 +129,14 @@ class Case(Asked):
         to its default does not stand there."""
         if check != self.check or self.environ not in ('', environ):
             return False
-        wanted = {**self.parameters, **self.variables}
+        wanted = self.parameters | self.variables
         named = {*self.parameters, *self.swept}
-        return having.items() <= wanted.items() and named <= having.keys()
+        if not named <= having.keys():
+            return False
+        return having.items() <= wanted.items()
+
+
+Cases = Sequence[Case]
 
 
 class Experiment(Strict):
@@ -196,12 +215,6 @@ class Experiment(Strict):
         return [self.row, *names, *self.parameters.values(), *self.set.values(), *self.set_of(True).values()]
 
 
-class Placed(Protocol):
-    """A figure at a point of an experiment."""
-
-    point: Point
-
-
 @dataclass(frozen=True)
 class FigureSeries:
     """Figures that a finding, a fit or a number names. ``fixed``: axis -> values; ``ends``: points that stand
@@ -248,9 +261,9 @@ class Study(Strict):
         """Return the baseline and, where there is one, the candidate."""
         return [self.baseline, self.candidate] if self.candidate else [self.baseline]
 
-    def side_of(self, cell: Placed) -> str:
+    def side_of(self, point: Point) -> str:
         """Return the side of a figure; '' where it has none."""
-        return cell.point.get(self.contrast, '') if self.candidate else self.baseline
+        return point.get(self.contrast, '') if self.candidate else self.baseline
 
     def against(self, candidate: str) -> Study:
         """Return this study of one side with a second one, which is this partition."""
@@ -278,9 +291,10 @@ class Study(Strict):
     def values(self, experiment: str, axis: str, quick: bool = False) -> list[str]:
         """Return the values of an axis that an experiment has, in the order of print."""
         asked = self.experiments[experiment]
-        if quick and asked.quick and axis in asked.quick.axes:
-            return asked.quick.axes[axis]
-        return self.stated(axis, asked.axes[axis])
+        values = asked.axes[axis]
+        if quick and asked.quick:
+            values = asked.quick.axes.get(axis, values)
+        return self.stated(axis, values)
 
     def stated(self, axis: str, values: list[str] | Literal['all']) -> list[str]:
         """Return these values of an axis, where `all` stands for each."""
@@ -293,23 +307,25 @@ class Study(Strict):
             raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, then perhaps %AXIS=VALUE')
         name, metric, fixed, ends = match.groups()
         _demand('experiment', name, self.experiments)
-        _demand(f'metric of {name}', metric, self.experiments[name].metrics)
+        experiment = self.experiments[name]
+        _demand(f'metric of {name}', metric, experiment.metrics)
         chosen = {}
         for words in fixed.split(' %')[1:]:
             axis, values = words.split('=', 1)
             chosen[axis] = values.split(',')
             self._demand_values(name, axis, chosen[axis])
-        points = []
+        stated = []
         for end in re.split(' [/<] ', ends) if ends else []:
-            points.append({} if end == OTHERS else self._point(name, end, chosen))
-        axes = {frozenset(point) for point in points if point}
-        if len(axes) > 1 or points.count({}) > 1:
+            stated.append({} if end == OTHERS else self._point(name, end, chosen))
+        axes = {frozenset(point) for point in stated if point}
+        if len(axes) > 1 or stated.count({}) > 1:
             raise ValueError(f'{ends!r}: all must be values of the same axes')
-        return FigureSeries(name, metric, chosen, points)
+        return FigureSeries(name, metric, chosen, stated)
 
     def _demand_values(self, experiment: str, axis: str, values: list[str]) -> None:
         _demand(f'axis of {experiment}', axis, self.experiments[experiment].axes)
-        valid = dict.fromkeys(self.values(experiment, axis) + self.values(experiment, axis, quick=True))
+        full, quick = (self.values(experiment, axis, mode) for mode in (False, True))
+        valid = dict.fromkeys(full + quick)
         for value in values:
             _demand(f'value of {axis}', value, valid)
 
@@ -340,9 +356,12 @@ class Study(Strict):
         for name, experiment in self.experiments.items():
             if not experiment.check or (quick and not experiment.quick):
                 continue
-            axes = [axis for axis in experiment.axes if self.axes[axis].kind not in ('print', 'metric')]
-            for values in itertools.product(*(self.values(name, axis, quick) for axis in axes)):
-                yield self._case(name, dict(zip(axes, values, strict=True)), names or {}, quick)
+            values = {}
+            for axis in experiment.axes:
+                if self.axes[axis].kind not in ('print', 'metric'):
+                    values[axis] = self.values(name, axis, quick)
+            for point in points(values):
+                yield self._case(name, point, names or {}, quick)
 
     def _case(self, name: str, point: dict[str, str], names: Names, quick: bool) -> Case:
         """Return the case of a point. Without a name here for one of its values, it has the reason."""

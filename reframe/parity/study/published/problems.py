@@ -20,9 +20,10 @@ _FORMS = {'ratio': 'end in VALUE / VALUE', 'variation': 'end in VALUE / VALUE', 
 POINTS = 10_000
 #: Keys of study.yaml, and a sentence.
 Problem = tuple[tuple, str]
+Problems = Iterator[Problem]
 
 
-def of_study(study: Study) -> Iterator[Problem]:
+def of_study(study: Study) -> Problems:
     """Yield (keys, sentence) for every name that means nothing."""
     for axis in sorted(study.axes.keys() & COLUMNS):
         yield ('axes', axis), f'{axis} is a column of published.csv: name the axis otherwise'
@@ -50,7 +51,7 @@ def of_study(study: Study) -> Iterator[Problem]:
         yield from _of_number(study, ('numbers', place), number)
 
 
-def _of_axes(study: Study) -> Iterator[Problem]:
+def _of_axes(study: Study) -> Problems:
     """Yield each value that a session could not name among its extras, KEY=VALUE,KEY=VALUE."""
     for name, axis in study.axes.items():
         if name != study.contrast and axis.kind not in NAMED:
@@ -60,22 +61,24 @@ def _of_axes(study: Study) -> Iterator[Problem]:
                 yield ('axes', name, 'values', value), f'{value!r}: must have no comma and no ='
 
 
-def _points_of_experiments(study: Study) -> Iterator[Problem]:
+def _points_of_experiments(study: Study) -> Problems:
     points = {}
     for name, experiment in study.experiments.items():
-        sizes = [len(study.stated(axis, values)) for axis, values in experiment.axes.items() if axis in study.axes]
+        axes = [axis for axis in experiment.axes if axis in study.axes]
+        sizes = [len(study.values(name, axis)) for axis in axes]
         points['experiments', name, 'axes'] = math.prod(sizes)
     yield from _too_many(points)
 
 
-def _points_of_numbers(study: Study) -> Iterator[Problem]:
+def _points_of_numbers(study: Study) -> Problems:
     points = {}
     for place, number in enumerate(study.numbers):
-        points['numbers', place, 'over'] = math.prod(len(values) for values in number.over.values())
+        sizes = map(len, number.over.values())
+        points['numbers', place, 'over'] = math.prod(sizes)
     yield from _too_many(points)
 
 
-def _too_many(points: Mapping[tuple, int]) -> Iterator[Problem]:
+def _too_many(points: Mapping[tuple, int]) -> Problems:
     """Yield the first keys that have, with those above, more points than POINTS."""
     total = 0
     for keys, more in points.items():
@@ -85,7 +88,7 @@ def _too_many(points: Mapping[tuple, int]) -> Iterator[Problem]:
             return
 
 
-def _of_experiment(study: Study, name: str) -> Iterator[Problem]:
+def _of_experiment(study: Study, name: str) -> Problems:
     experiment, keys = study.experiments[name], ('experiments', name)
     if study.contrast in experiment.axes and not study.candidate:
         yield (*keys, 'axes'), f'{study.contrast} has one value: no experiment may name it'
@@ -99,19 +102,19 @@ def _of_experiment(study: Study, name: str) -> Iterator[Problem]:
 
 
 def _unknown_values(study: Study, keys: tuple, axes: Mapping[str, list[str] | Literal['all']],
-                    valid_axes: Collection[str]) -> Iterator[Problem]:
+                    valid_axes: Collection[str]) -> Problems:
     """Yield the axes, and the values of axes, that are none."""
     for axis, values in axes.items():
         if axis not in valid_axes or axis not in study.axes:
             yield (*keys, axis), unknown('axis', axis, list(study.axes))
             continue
         valid = list(study.axes[axis].values)
-        for value in study.stated(axis, values):
-            if value not in valid:
-                yield (*keys, axis), unknown(f'value of {axis}', value, valid)
+        lost = [value for value in study.stated(axis, values) if value not in valid]
+        for value in lost:
+            yield (*keys, axis), unknown(f'value of {axis}', value, valid)
 
 
-def _dependent(study: Study, experiment: str, axis: str) -> Iterator[Problem]:
+def _dependent(study: Study, experiment: str, axis: str) -> Problems:
     """Yield each value of the axis that depends on one that the experiment lacks, or not on all of its values."""
     axes = [name for name in study.experiments[experiment].axes
             if name in study.axes and study.axes[name].kind not in ('print', 'metric')]
@@ -126,7 +129,7 @@ def _dependent(study: Study, experiment: str, axis: str) -> Iterator[Problem]:
                 yield (*keys, other), f'must have {other} {lost[0]}, too'
 
 
-def _of_finding(study: Study, keys: tuple, finding: Finding) -> Iterator[Problem]:
+def _of_finding(study: Study, keys: tuple, finding: Finding) -> Problems:
     if finding.printed and not study.number(finding.printed):
         numbers = [number.name for number in study.numbers]
         yield (*keys, 'printed'), unknown('number', finding.printed, numbers)
@@ -138,7 +141,7 @@ def _of_finding(study: Study, keys: tuple, finding: Finding) -> Iterator[Problem
         yield (*keys, 'along'), unknown('axis', finding.along, list(study.axes))
 
 
-def _of_ids(study: Study) -> Iterator[Problem]:
+def _of_ids(study: Study) -> Problems:
     ids: set[str] = set()
     for place, finding in enumerate(study.findings):
         if finding.id in ids:
@@ -146,7 +149,7 @@ def _of_ids(study: Study) -> Iterator[Problem]:
         ids.add(finding.id)
 
 
-def _of_functions(study: Study) -> Iterator[Problem]:
+def _of_functions(study: Study) -> Problems:
     """Yield the first function that has no value: it may use those above."""
     above: dict[str, str] = {}
     for head, text in study.functions.items():
@@ -157,7 +160,7 @@ def _of_functions(study: Study) -> Iterator[Problem]:
         above[head] = text
 
 
-def _of_number(study: Study, keys: tuple, number: Derived) -> Iterator[Problem]:
+def _of_number(study: Study, keys: tuple, number: Derived) -> Problems:
     formulas: dict[tuple, Formula] = {}
     if number.formula or not number.here:
         formulas[keys] = number
@@ -165,7 +168,8 @@ def _of_number(study: Study, keys: tuple, number: Derived) -> Iterator[Problem]:
         formulas[(*keys, 'here')] = number.here
     functions = formula.functions(study.functions)
     for place, worked in formulas.items():
-        why = formula.wrong(worked.formula, {*worked.let, *number.over}, functions)
+        names = {*worked.let, *number.over}
+        why = formula.wrong(worked.formula, names, functions)
         if why:
             yield (*place, 'formula'), why
     for over in number.points():
@@ -176,7 +180,7 @@ def _of_number(study: Study, keys: tuple, number: Derived) -> Iterator[Problem]:
             yield from _of_series(study, (*keys, 'printed'), filled(number.printed, over))
 
 
-def _of_series(study: Study, keys: tuple, text: str, function: str = '') -> Iterator[Problem]:
+def _of_series(study: Study, keys: tuple, text: str, function: str = '') -> Problems:
     """Yield what is wrong with a series; ``function``: that takes it."""
     try:
         ends = len(study.series(text).ends)

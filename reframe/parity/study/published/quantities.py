@@ -7,24 +7,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from parity.base.figures import counted
 from parity.study.published import derived, rows
 from parity.study.published.derived import Of, by_point, numeric
-from parity.study.published.estimate import Level, Quantity
-from parity.study.published.figures import FIGURE, StudyCell
+from parity.study.published.estimate import Level, Part, Quantity
+from parity.study.published.figures import FIGURE, Cells, StudyCell
 from parity.study.published.model import Study
 from parity.study.published.statements import Finding
 
-
-@dataclass(frozen=True)
-class Missing:
-    """A quantity without figures, and why. ``absent``: one of its figures was not measured."""
-
-    name: str
-    why: str
-    absent: bool = False
-
-
-Function = Quantity | Missing
+Function = Quantity | Part
+Functions = Iterator[Function]
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class Group:
     axes: Sequence[str]
     of: Of
     name: str
-    cells: Sequence[StudyCell]
+    cells: Cells
 
     def named(self, text: str) -> str:
         return f'{self.name} {text}'.strip()
@@ -49,17 +41,17 @@ class Group:
     def at(self, end: dict[str, str]) -> list[StudyCell]:
         return [cell for cell in self.cells if end.items() <= cell.point.items()]
 
-    def quotient(self, above: StudyCell, below: StudyCell, prefix: str = '') -> Iterator[Function]:
+    def quotient(self, above: StudyCell, below: StudyCell, prefix: str = '') -> Functions:
         """Yield the quotient of two cells; print without such figures has none."""
         ends = [','.join(cell.point[axis] for axis in self.axes) for cell in (above, below)]
         name = self.named(prefix + '/'.join(ends))
         if not (above.values and below.values):
             if self.of == 'here':
-                yield Missing(name, _lacking(below if above.values else above), absent=True)
+                yield Part(name, why=_lacking(below if above.values else above), absent=True)
             return
         unlike = rows.unlike(above, below)
         if unlike.why:
-            yield Missing(name, unlike.why)
+            yield Part(name, why=unlike.why)
         else:
             yield replace(rows.ratio(above, below, name), label=unlike.label)
 
@@ -71,7 +63,7 @@ def _lacking(cell: StudyCell) -> str:
     return f'flagged: {cell.flagged[0].why}'
 
 
-def of_finding(study: Study, finding: Finding, of: Of, cells: Sequence[StudyCell]) -> Iterator[Function]:
+def of_finding(study: Study, finding: Finding, of: Of, cells: Cells) -> Functions:
     """Yield the quantities of each group of cells that differ in the finding's own axes only."""
     ends = study.series(finding.text).ends
     axes: list[str] = []
@@ -81,9 +73,11 @@ def of_finding(study: Study, finding: Finding, of: Of, cells: Sequence[StudyCell
         axes = list(max(ends, key=len))
     elif finding.kind == 'count':
         axes = [*study.axes, FIGURE]
-    for point, group in by_point(cells, axes).items():
+    function = _FUNCTIONS[finding.kind]
+    for point, alike in by_point(cells, axes).items():
         name = ' '.join(f'{axis} {value}' for axis, value in point)
-        yield from _FUNCTIONS[finding.kind](Group(study, finding, ends, axes, of, name, group))
+        group = Group(study, finding, ends, axes, of, name, alike)
+        yield from function(group)
 
 
 def general(functions: Sequence[Quantity]) -> Quantity:
@@ -92,24 +86,24 @@ def general(functions: Sequence[Quantity]) -> Quantity:
         logarithms = [math.log(quantity.function(level)) for quantity in functions]
         return math.exp(math.fsum(logarithms) / len(functions))
 
-    cells = {id(cell): cell for quantity in functions for cell in quantity.cells}
-    return replace(functions[0], name=f'geometric mean of {len(functions)}', cells=list(cells.values()),
-                   function=mean)
+    name = f'geometric mean of {len(functions)}'
+    cells = list(itertools.chain.from_iterable(quantity.cells for quantity in functions))
+    return replace(functions[0], name=name, cells=cells, function=mean)
 
 
-def _ratio(group: Group) -> Iterator[Function]:
-    above, below = group.ends
-    for one, other in itertools.product(group.at(above), group.at(below)):
+def _ratio(group: Group) -> Functions:
+    above, below = [group.at(end) for end in group.ends]
+    for one, other in itertools.product(above, below):
         if one is not other:
             yield from group.quotient(one, other)
 
 
-def _variation(group: Group) -> Iterator[Function]:
+def _variation(group: Group) -> Functions:
     for quotient in _ratio(group):
         yield replace(quotient, of='spread') if isinstance(quotient, Quantity) else quotient
 
 
-def _order(group: Group) -> Iterator[Function]:
+def _order(group: Group) -> Functions:
     """Yield the quotient of each step."""
     if group.finding.along:
         cells = group.points()
@@ -119,7 +113,7 @@ def _order(group: Group) -> Iterator[Function]:
         yield from group.quotient(above, below)
 
 
-def _slope(group: Group) -> Iterator[Function]:
+def _slope(group: Group) -> Functions:
     """Yield the exponent of a power law."""
     points = group.points()
     if not points:
@@ -128,46 +122,47 @@ def _slope(group: Group) -> Iterator[Function]:
         slope = derived.coefficient('power', points, group.finding.along)
         slope.function(lambda cell: cell.mean)
     except ValueError as err:
-        yield Missing(group.name, str(err))
+        yield Part(group.name, why=str(err))
     else:
         yield replace(slope, name=group.name, label=derived.labels(group.cells))
 
 
-def _knee(group: Group) -> Iterator[Function]:
+def _knee(group: Group) -> Functions:
     """Yield what each point above the bound gains on the point at the bound; of a gain, the last point alone."""
     along, points = group.finding.along, group.points()
     bound = max(group.finding.bounds.values())
     try:
         sizes = [numeric(cell, along) for cell in points]
     except ValueError as err:
-        yield Missing(group.name, str(err))
+        yield Part(group.name, why=str(err))
         return
     at_bound = [cell for size, cell in zip(sizes, points, strict=True) if size == bound]
     beyond = [cell for size, cell in zip(sizes, points, strict=True) if size > bound]
     if points and not (at_bound and beyond):
         there = ', '.join(f'{size:g}' for size in sizes)
-        yield Missing(group.named(f'knee at {bound:g}'),
-                      f'of {along} {there}: a point at {bound:g} and one above are needed')
+        yield Part(group.named(f'knee at {bound:g}'),
+                   why=f'of {along} {there}: a point at {bound:g} and one above are needed')
         return
     for cell in beyond if group.finding.flat else beyond[-1:]:
         above, below = (at_bound[0], cell) if cell.better == 'lower' else (cell, at_bound[0])
         yield from group.quotient(above, below, f'{along} ')
 
 
-def _count(group: Group) -> Iterator[Function]:
+def _count(group: Group) -> Functions:
     """Yield the sum over all runs: what happened is certain."""
-    values = [run.value for cell in group.cells for run in cell.values]
-    if values:
-        runs = f'in {len(values)} run' + ('s' if len(values) > 1 else '')
-        yield Quantity('', [], lambda level: math.fsum(values), label=runs)
+    runs = list(itertools.chain.from_iterable(cell.values for cell in group.cells))
+    total = math.fsum(run.value for run in runs)
+    if runs:
+        label = f'in {counted(len(runs), "run")}'
+        yield Quantity('', [], lambda level: total, label=label)
 
 
-def _value(group: Group) -> Iterator[Function]:
+def _value(group: Group) -> Functions:
     for cell in group.cells:
         if cell.values:
             yield Quantity(group.name, [cell], lambda level, cell=cell: level(cell), label=cell.unit)
 
 
-_FUNCTIONS: dict[str, Callable[[Group], Iterator[Function]]] = {
+_FUNCTIONS: dict[str, Callable[[Group], Functions]] = {
     'ratio': _ratio, 'variation': _variation, 'order': _order, 'slope': _slope, 'knee': _knee, 'count': _count,
     'value': _value}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from parity.base.groups import grouped
@@ -12,7 +11,7 @@ from parity.judge.compare import join
 from parity.judge.compare.model import Comparison, Measured, Row, Side
 from parity.study.published import estimate
 from parity.study.published.estimate import Quantity
-from parity.study.published.figures import StudyCell, labelled
+from parity.study.published.figures import Cells, StudyCell, labelled
 from parity.study.published.model import Point, Study
 
 #: The point of the first figure of an experiment and metric, where each is shown as its ratio to that.
@@ -20,12 +19,12 @@ FirstPoints = Mapping[tuple[str, str], Point]
 Origin = Literal['published', 'session']
 
 
-def compared(study: Study, cells: Iterable[StudyCell], kind: Origin, notes: Sequence[str] = (),
+def compared(study: Study, cells: Cells, kind: Origin, notes: Sequence[str] = (),
              sessions: Sequence[str] = (), tables: FirstPoints | None = None) -> Comparison:
     """Compare the candidate with the baseline, point by point; figures without sides have no row. A study of one
     side has a row for each figure, and ``tables`` are those in which it is divided by the first one."""
     shown = [cell for cell in cells if _has_row(study, cell)]
-    by_side = grouped(shown, study.side_of)
+    by_side = grouped(shown, lambda cell: study.side_of(cell.point))
     sides = []
     for name in study.sides:
         measured = [_measured(study, cell) for cell in by_side.get(name, ())]
@@ -43,9 +42,11 @@ def compared(study: Study, cells: Iterable[StudyCell], kind: Origin, notes: Sequ
 
 
 def _has_row(study: Study, cell: StudyCell) -> bool:
-    if study.side_of(cell) not in study.sides or not study.experiments[cell.experiment].compared:
+    experiment = study.experiments[cell.experiment]
+    side = study.side_of(cell.point)
+    if not experiment.compared or side not in study.sides:
         return False
-    return not (study.candidate and _is_ratio(cell))
+    return not study.candidate or not _is_ratio(cell)
 
 
 def _measured(study: Study, cell: StudyCell) -> Measured:
@@ -53,20 +54,21 @@ def _measured(study: Study, cell: StudyCell) -> Measured:
     name = labelled(study, cell)
     benchmark = name.case.partition(' %')[0]
     subsystem = study.experiments[cell.experiment].subsystem
-    measured = Measured(subsystem, benchmark, name.case, name.metric, cell.unit, cell.better)
-    measured = replace(measured, step=cell.step, values=cell.values, label=cell.label, reason=cell.reason)
-    if cell.reason or not cell.flagged:
-        return measured
-    flags = [f'{cell.shown(value)}, flagged {why}' for value, why in cell.flagged]
-    return replace(measured, reason='; '.join(flags), kind=Kind.FLAGGED)
+    measured = Measured(subsystem, benchmark, name.case, name.metric, cell.unit, cell.better, values=cell.values)
+    measured.step, measured.label, measured.reason = cell.step, cell.label, cell.reason
+    if cell.flagged and not cell.reason:
+        measured.kind = Kind.FLAGGED
+        flags = [f'{cell.shown(value)}, flagged {why}' for value, why in cell.flagged]
+        measured.reason = '; '.join(flags)
+    return measured
 
 
-def _of_means(row: Row, study: Study, cells: Sequence[StudyCell], kind: Origin) -> Row:
+def _of_means(row: Row, study: Study, cells: Cells, kind: Origin) -> Row:
     """Return a row whose sides are the means that its ratio is of, with the one interval that a study has."""
     sides = {}
     for cell in cells:
         if cell.values:
-            sides['candidate' if study.side_of(cell) == study.candidate else 'baseline'] = cell
+            sides['candidate' if study.side_of(cell.point) == study.candidate else 'baseline'] = cell
     update: dict[str, Any] = {side: cell.mean for side, cell in sides.items()}
     if not study.candidate and row.low is not None:
         update |= _limits(estimate.mean_limits(cells[0]))
@@ -94,7 +96,7 @@ def _interval(quantity: Quantity, row: Row, kind: Origin) -> dict[str, Any]:
     """Return what a row says of the interval of its ratio: none where a figure is printed once."""
     if _few(quantity):
         few = 'printed once: no interval' if kind == 'published' else f'{estimate.LEAST} repeats are the least'
-        reason = f'{row.label}; {few}' if row.label else few
+        reason = '; '.join(filter(None, (row.label, few)))
         return {**_limits((None, None)), 'notes': [], 'reason': reason, 'verdict': 'undecided'}
     found = estimate.estimated(quantity)
     word = 'undecided'
@@ -108,12 +110,12 @@ def _is_ratio(cell: StudyCell) -> bool:
     return cell.label.startswith('ratio_only')
 
 
-def tables(cells: Sequence[StudyCell]) -> FirstPoints:
+def tables(cells: Cells) -> FirstPoints:
     """Return the tables in print of which no figure stands by itself."""
     return {(cell.experiment, cell.metric): cell.point for cell in reversed(cells) if _is_ratio(cell)}
 
 
-def first(cells: Iterable[StudyCell], points: FirstPoints) -> dict[tuple[str, str], StudyCell]:
+def first(cells: Cells, points: FirstPoints) -> dict[tuple[str, str], StudyCell]:
     """Return the first figure of each of these tables, by experiment and metric."""
     firsts = {}
     for cell in cells:
@@ -123,7 +125,7 @@ def first(cells: Iterable[StudyCell], points: FirstPoints) -> dict[tuple[str, st
     return firsts
 
 
-def _divided(rows: Sequence[Row], cells: Sequence[StudyCell], points: FirstPoints) -> Iterator[Row]:
+def _divided(rows: Sequence[Row], cells: Cells, points: FirstPoints) -> Iterator[Row]:
     """Yield the rows; one of a table has its ratio to the first figure, and in print nothing else."""
     firsts = first(cells, points)
     for row, cell in zip(rows, cells, strict=True):
@@ -131,7 +133,8 @@ def _divided(rows: Sequence[Row], cells: Sequence[StudyCell], points: FirstPoint
         if not of_table or not of_table.values or not cell.values:
             yield row
             continue
-        update: dict[str, Any] = {'ratio': float(f'{cell.mean / of_table.mean:.12g}'), 'low': None, 'high': None}
+        quotient = cell.mean / of_table.mean
+        update: dict[str, Any] = {'ratio': float(f'{quotient:.12g}'), **_limits((None, None))}
         divided = ratio(cell, of_table)
         if cell is not of_table and not _few(divided):
             found = estimate.estimated(divided)
@@ -151,17 +154,19 @@ class Unlike(NamedTuple):
 def unlike(above: StudyCell, below: StudyCell) -> Unlike:
     sides = []
     for cell in (below, above):
-        alone = Measured('', '', '', '', cell.unit, cell.better, values=cell.values, step=cell.step,
-                         label=cell.label)
+        alone = Measured('', '', '', '', cell.unit, cell.better, values=cell.values)
+        alone.step, alone.label = cell.step, cell.label
         sides.append(Side('', 'session', [alone]))
-    row = join.compare(*sides, label=True).rows[0]
-    return Unlike(row.reason if row.ratio is None else '', row.label)
+    row, = join.compare(*sides, label=True).rows
+    why = row.reason if row.ratio is None else ''
+    return Unlike(why, row.label)
 
 
 def head(study: Study) -> Iterator[str]:
     yield f'published: {study.source}: {study.title}'
     if study.confounders and study.candidate:
-        differ = '; '.join(': '.join(entry.row) for entry in study.confounders)
+        texts = [': '.join(entry.row) for entry in study.confounders]
+        differ = '; '.join(texts)
         sides = 'clusters' if study.axes[study.contrast].kind == 'partition' else 'sides'
         yield (f'each ratio is of these two {sides} as a whole, and no measure of a single one of their '
                f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, StringConstraints, model_validator
@@ -19,6 +19,12 @@ Head = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*\(([A-Za-z]\w*(, [
 
 
 Texts = dict[Text, Text]
+
+
+def points(values: Mapping[str, Iterable[str]]) -> Iterator[dict[str, str]]:
+    """Yield each combination of the values of axes."""
+    for combination in itertools.product(*values.values()):
+        yield dict(zip(values, combination, strict=True))
 
 
 class Confounder(Strict):
@@ -211,8 +217,7 @@ class Derived(Formula):
 
     def points(self) -> Iterator[dict[str, str]]:
         """Yield the values of `over`, by axis, for which it is worked out."""
-        for values in itertools.product(*self.over.values()):
-            yield dict(zip(self.over, values, strict=True))
+        return points(self.over)
 
     def worked(self, here: bool) -> Formula:
         """Return what gives its value: of what is measured, `here` where it has that."""
