@@ -119,6 +119,7 @@ NESTED = ', '.join([f'"f{i}(x)": {f"f{i - 1}(x)" if i else "x"}' for i in range(
     ('', 'a + ' * 300 + 'a', 12, 'characters; must have at most 1000'), ('', '-' * 300 + 'a', 12, 'nests deeper, with the functions that it calls: must be at most 50 deep'),
     (DOUBLED, 'f59(a)', 12, 'nests deeper, with the functions that it calls: must be at most 50'), (DOUBLED, 'f20(a)', 12, 'takes more steps, with the functions that it calls: must be at most 2000'), (NESTED, 'f59(a)', 12, 'nests deeper'),
     ('', 'a + 9**9**9**9', 12, 'has no value: Numerical result out of range'), ('', 'a + 1 / (2 - 2)', 12, 'numbers.0.formula'),
+    ('', 'deviation(a)', 12, 'a standard deviation is of 2 values or more'),
     ('"f(x)": x +', 'f(a)', 10, 'is no formula')])
 def test_a_formula_without_a_value_or_an_end_is_refused_with_file_and_line(stranger, functions, text, line, said):
     done = stranger('compare', WITH % (functions, text))

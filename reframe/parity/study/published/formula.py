@@ -82,6 +82,13 @@ def _geometric_mean(values: Any) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
+def _deviation(values: Any) -> float:
+    """Return the standard deviation of a sample."""
+    if np.size(values) < 2:
+        raise ValueError('a standard deviation is of 2 values or more')
+    return float(np.std(values, ddof=1))
+
+
 def _lu(points: float, iterations: float, ranks: float) -> Messages:
     return lu_messages(int(points), int(iterations), int(ranks))
 
@@ -101,7 +108,8 @@ def _lu_nonblocking_bytes(*sizes: float) -> float:
 FUNCTIONS: Functions = {
     # of a list; ceil also of a number
     'sum': Function(1, np.sum), 'max': Function(1, np.max), 'ceil': Function(1, np.ceil),
-    'geometric_mean': Function(1, _geometric_mean),
+    'mean': Function(1, np.mean), 'geometric_mean': Function(1, _geometric_mean),
+    'deviation': Function(1, _deviation),
     # of the number of groups, that of one, and two lists: its members, and its mean of the first list
     'group_size': Function(4, _group_size), 'group_mean': Function(4, _group_mean),
     # of points a side, iterations and ranks: receives of a rank, and bytes
