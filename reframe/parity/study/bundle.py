@@ -25,35 +25,35 @@ _OF_STUDY = ('study.yaml', 'README.md', 'published.csv')
 _DAY = (1980, 1, 1, 0, 0, 0)
 
 
-def write(of: Compared) -> Path:
+def write(result: Compared) -> Path:
     """Write NAME.zip beside the study's page, and return it."""
-    contents = {path.name: path.read_bytes() for path in page.write(of)}
+    contents = {path.name: path.read_bytes() for path in page.write(result)}
     for name in _OF_STUDY:
-        file = folder(of.name) / name
+        file = folder(result.name) / name
         if file.is_file():
             contents[name] = files.read(file)
-    contents['runs.csv'] = _runs(of).encode()
-    contents['sessions.json'] = _sessions(of).encode()
+    contents['runs.csv'] = _runs(result).encode()
+    contents['sessions.json'] = _sessions(result).encode()
     sums = [f'{hashlib.sha256(content).hexdigest()}  {name}\n' for name, content in sorted(contents.items())]
     contents['SHA256SUMS'] = ''.join(sums).encode()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, 'w', zipfile.ZIP_DEFLATED) as written:
         for name, content in sorted(contents.items()):
-            written.writestr(zipfile.ZipInfo(f'{of.name}/{name}', _DAY), content, zipfile.ZIP_DEFLATED)
-    file = paths.results() / 'report' / 'studies' / f'{of.name}.zip'
+            written.writestr(zipfile.ZipInfo(f'{result.name}/{name}', _DAY), content, zipfile.ZIP_DEFLATED)
+    file = paths.results() / 'report' / 'studies' / f'{result.name}.zip'
     files.write(file, archive.getvalue())
     return file
 
 
-def _runs(of: Compared) -> str:
+def _runs(result: Compared) -> str:
     """Return the value of each run that was measured, with its session, nodes and time, as CSV."""
-    axes = list(of.study.axes)
-    return csvfile.written([*_COLUMNS, *axes], _rows(of, axes))
+    axes = list(result.study.axes)
+    return csvfile.written([*_COLUMNS, *axes], _rows(result, axes))
 
 
-def _rows(of: Compared, axes: list[str]) -> Iterator[list[object]]:
-    for cell in of.here:
-        side = cell.point.get(of.study.contrast, of.study.baseline)
+def _rows(result: Compared, axes: list[str]) -> Iterator[list[object]]:
+    for cell in result.here:
+        side = cell.point.get(result.study.contrast, result.study.baseline)
         named = [cell.experiment, cell.metric, cell.unit, cell.better, side]
         point = [cell.point.get(axis, '') for axis in axes]
         for run in cell.values:
@@ -69,11 +69,11 @@ def _time(run: Value) -> str:
     return datetime.datetime.fromtimestamp(run.when, datetime.timezone.utc).isoformat()
 
 
-def _sessions(of: Compared) -> str:
+def _sessions(result: Compared) -> str:
     """Return the environment of each session as JSON: what its job saw of machine and software."""
     found = {}
-    with paths.of_study(of.name):
-        for uuid in of.ran.uuids if of.ran else ():
+    with paths.of_study(result.name):
+        for uuid in result.ran.uuids if result.ran else ():
             found[uuid] = database.read(uuid).facts
     text = json.dumps(found, indent=1, sort_keys=True, default=str)
     return f'{text}\n'

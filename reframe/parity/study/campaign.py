@@ -64,15 +64,15 @@ def key(side: str, repeat: int | str, case: Case) -> Key:
 
 def digests(cases: Iterable[Case]) -> dict[str, str]:
     """Return a digest of each experiment: of its cases, as study.yaml states them."""
-    found = {}
+    of_experiments = {}
     for name, alike in grouped(cases, attrgetter('experiment')).items():
         stated = []
         for case in alike:
             environ = [case.environ] if case.environ else []
             stated.append([case.check, case.point, case.parameters, case.variables, *environ])
         text = json.dumps(stated, sort_keys=True)
-        found[name] = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return found
+        of_experiments[name] = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return of_experiments
 
 
 # ---- the sessions, in their order
@@ -81,7 +81,7 @@ def steps(study: Study, cases: Cases, quick: bool, done: Collection[Key] = ()) -
     """Return the sessions that measure the cases, but for those that are done."""
     repeats = {name: experiment.taken(quick).repeats for name, experiment in study.experiments.items()}
     most = max((repeats[case.experiment] for case in cases), default=0)
-    found = []
+    sessions = []
     for repeat in range(1, most + 1):
         sides = list(study.axes[study.contrast].values)
         if repeat % 2 == 0:
@@ -92,8 +92,8 @@ def steps(study: Study, cases: Cases, quick: bool, done: Collection[Key] = ()) -
                     and key(side, repeat, case) not in done]
             turns.append([Step(side, repeat, session) for session in _sessions(left)])
         for turn in itertools.zip_longest(*turns):
-            found += [step for step in turn if step]
-    return found
+            sessions += [step for step in turn if step]
+    return sessions
 
 
 def _sessions(cases: Iterable[Case]) -> list[list[Case]]:

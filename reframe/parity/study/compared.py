@@ -147,22 +147,22 @@ class Pair:
         return [row for row in (self.printed, self.here) if row]
 
 
-def pairs(of: Compared) -> list[Pair]:
+def pairs(result: Compared) -> list[Pair]:
     """Return each row in print and here.
 
     Beside a cached figure in print stands a cached one only."""
-    ours = grouped(of.rows_here, lambda row: (row.benchmark, row.metric.partition(' (')[0]))
+    ours = grouped(result.rows_here, lambda row: (row.benchmark, row.metric.partition(' (')[0]))
     both = []
-    for row in of.published.rows:
+    for row in result.published.rows:
         for other in ours.pop((row.benchmark, row.metric), [None]):
             if other and other.n and _cached(row) and not _cached(other):
                 both += [Pair(row, None), Pair(None, other)]
             else:
                 both.append(Pair(row, other))
     for row in itertools.chain.from_iterable(ours.values()):
-        if of.study.candidate or row.n:
+        if result.study.candidate or row.n:
             both.append(Pair(None, row))
-    if not of.study.candidate:
+    if not result.study.candidate:
         return both
     several = sum(len([row for row in pair.rows if row.low]) == 2 for pair in both)
     return [replace(pair, like=join.like(pair.printed, pair.here, MARGIN, several)) for pair in both]
@@ -190,13 +190,13 @@ class Texts:
         return self.pair.like
 
 
-def rows(of: Compared) -> Iterator[Texts]:
+def rows(result: Compared) -> Iterator[Texts]:
     """Yield the rows of a comparison."""
-    cells = grouped([*of.cells, *of.here], lambda cell: labelled(of.study, cell))
-    texts = _sides if of.study.candidate else _figure
-    for pair in pairs(of):
+    cells = grouped([*result.cells, *result.here], lambda cell: labelled(result.study, cell))
+    texts = _sides if result.study.candidate else _figure
+    for pair in pairs(result):
         name = RowName(pair.row.benchmark, pair.row.metric)
-        printed = _printed(of.study, cells[name])
+        printed = _printed(result.study, cells[name])
         stated = printed[0] or printed[1]
         unit = stated.partition(' ')[2]
         mine = []
@@ -215,13 +215,13 @@ def _printed(study: Study, cells: Cells) -> list[str]:
     return texts
 
 
-def caption(of: Compared) -> str:
+def caption(result: Compared) -> str:
     """Return what the figures of the table are."""
     text = 'several runs: their geometric mean; printed once: as printed'
-    to_make = figures.to_make(of.study, of.name)
+    to_make = figures.to_make(result.study, result.name)
     if to_make:
-        text = f'no figures in print: {to_make}; {text}'
-    several = sum(row.low is not None for row in [*of.published.rows, *of.rows_here])
+        text = f'{to_make}; {text}'
+    several = sum(row.low is not None for row in [*result.published.rows, *result.rows_here])
     missing = round(several / 20)
     if several:
         text += '; [95 % interval], each by itself'
@@ -274,13 +274,13 @@ def _interval(row: Row | NumberRow | FitRow) -> str:
     return '' if row.low is None else f' [{number(row.low)}, {number(row.high)}]'
 
 
-def tables(of: Compared) -> dict[str, list[list[str]]]:
+def tables(result: Compared) -> dict[str, list[list[str]]]:
     """Return the fits and the numbers, each by its heading."""
     where = {'published': '', 'here': ' here'}
     fits, numbers = [], []
-    for fit in of.analysis.fits:
+    for fit in result.analysis.fits:
         fits.append([fit.name + where[fit.of], law(fit), fit.reason])
-    for row in of.analysis.numbers:
+    for row in result.analysis.numbers:
         value = f'{number(row.value)}{_interval(row)} {row.unit}'
         printed = f'in print {row.text}' if row.text else ''
         numbers.append([row.name + where[row.of], value.strip(), printed, row.note])

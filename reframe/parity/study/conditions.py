@@ -20,7 +20,7 @@ from parity.study import campaign, devices
 from parity.study.published import figures, refuse
 from parity.study.published.model import NAMED, Case, Cases, Names, Study, filled
 from parity.study.published.problems import Problem, Problems
-from parity.study.published.statements import points
+from parity.study.published.statements import demand, points
 
 MODES = ('full', 'quick')
 #: What --as takes.
@@ -89,21 +89,21 @@ def _each_value(cases: Iterable[Case]) -> Iterator[Case]:
             yield case
 
 
-def planned(*each: Wanted) -> Iterator[Modes | UsageError]:
+def planned(*requests: Wanted) -> Iterator[Modes | UsageError]:
     """Yield the planned cases of each study on one system, by mode; or what is wrong with its files."""
     asked = []
-    for case in itertools.chain.from_iterable(of.cases for of in each):
+    for case in itertools.chain.from_iterable(request.cases for request in requests):
         asked.append(case.model_copy(update={'partition': ''}) if case.reason else case)
-    loaded = planning.of_cases(asked, each[0].system)
+    loaded = planning.of_cases(asked, requests[0].system)
     answers = iter(loaded.answers)
-    for of in each:
-        here = list(itertools.islice(answers, len(of.cases)))
+    for request in requests:
+        here = list(itertools.islice(answers, len(request.cases)))
         try:
-            _demand_sound(of, loaded, here)
+            _demand_sound(request, loaded, here)
         except UsageError as err:
             yield err
             continue
-        yield _by_mode(of, loaded, here) if of.system else {}
+        yield _by_mode(request, loaded, here) if request.system else {}
 
 
 def of_one(one: Wanted) -> Modes:
@@ -114,19 +114,19 @@ def of_one(one: Wanted) -> Modes:
     return modes
 
 
-def _by_mode(of: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> Modes:
+def _by_mode(request: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> Modes:
     files = {check.check: check.file for check in loaded.checks}
-    schedulers = {part.name: part.scheduler for part in systems.read(of.system).partitions}
-    with paths.of_study(of.name):
+    schedulers = {part.name: part.scheduler for part in systems.read(request.system).partitions}
+    with paths.of_study(request.name):
         times = costs.Costs()
     modes: Modes = {mode: [] for mode in MODES}
-    for case, answer in zip(of.cases, answers, strict=True):
+    for case, answer in zip(request.cases, answers, strict=True):
         place = case.partition
-        reason, seconds, guessed = of.lacking.get(of.study.side(case), ''), 0.0, True
+        reason, seconds, guessed = request.lacking.get(request.study.side(case), ''), 0.0, True
         if place:
-            guess = of.study.experiments[case.experiment].taken(case.quick).seconds
+            guess = request.study.experiments[case.experiment].taken(case.quick).seconds
             reason = case.reason or answer.reason
-            seconds, guessed = times.of_case(case.is_case, f'{of.system}:{place}', guess, schedulers[place])
+            seconds, guessed = times.of_case(case.is_case, f'{request.system}:{place}', guess, schedulers[place])
         modes['quick' if case.quick else 'full'].append(
             Planned(case, reason, seconds, guessed, answer.beyond, files[case.check], times.session))
     return modes
@@ -148,23 +148,23 @@ def seconds(steps: Sequence[campaign.Step], planned: Plans) -> float:
 
 # ---- names that the checks do not know
 
-def _demand_sound(of: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> None:
+def _demand_sound(request: Wanted, loaded: Plan, answers: Sequence[CaseAnswer]) -> None:
     """Raise UsageError, with file and line, for names that the checks do not know."""
     checks = {check.check: check for check in loaded.checks}
-    answered = list(zip(of.cases, answers, strict=True))
+    answered = list(zip(request.cases, answers, strict=True))
     problems: list[Problem] = []
-    for key, experiment in of.study.experiments.items():
+    for key, experiment in request.study.experiments.items():
         if experiment.check:
             mine = [(case, answer) for case, answer in answered if case.experiment == key]
-            problems += _of_parameters(of.study, key, checks, [case for case, _ in mine])
+            problems += _of_parameters(request.study, key, checks, [case for case, _ in mine])
             metrics = set(itertools.chain.from_iterable(answer.metrics for _, answer in mine))
-            problems += _of_metrics(of.study, key, metrics) if experiment.check in checks else ()
+            problems += _of_metrics(request.study, key, metrics) if experiment.check in checks else ()
     for case, answer in answered:
         if answer.wrong:
-            problems.append((stated(of.study, case, answer.wrong), answer.reason))
-    problems += _divided(of.study, of.cases)
-    refuse(of.name, list(dict.fromkeys(problems)))
-    _demand_units(of, checks)
+            problems.append((stated(request.study, case, answer.wrong), answer.reason))
+    problems += _divided(request.study, request.cases)
+    refuse(request.name, list(dict.fromkeys(problems)))
+    _demand_units(request, checks)
     faults = [str(problem) for problem in loaded.problems if problem.refuses]
     if faults:
         raise UsageError('\n'.join(faults))
@@ -229,13 +229,13 @@ def stated(study: Study, case: Case, variable: str) -> tuple[str, ...]:
     return *keys, 'set', variable
 
 
-def _demand_units(of: Wanted, checks: Checks) -> None:
+def _demand_units(request: Wanted, checks: Checks) -> None:
     """Raise UsageError, with file and line, for a unit in print that is not of the kind of its check's metric."""
     units_of = {}
     for check in checks.values():
         units_of |= {(check.check, shared(metric.name)): metric.unit for metric in check.metrics}
-    for cell in figures.published(of.study, of.name)[0]:
-        experiment, here = of.study.experiments[cell.experiment], of.study.here(cell.point)
+    for cell in figures.published(request.study, request.name)[0]:
+        experiment, here = request.study.experiments[cell.experiment], request.study.here(cell.point)
         for name in experiment.metrics[cell.metric]:
             metric = filled(name, here)
             unit = units_of.get((experiment.check, shared(metric)), cell.unit)
@@ -325,34 +325,33 @@ def given_names(study: Study, system: str, given: Sequence[str]) -> Names:
     site = systems.read(system)
     names: dict[str, dict[str, str]] = {}
     for text in given:
+        match = AXIS_VALUE.fullmatch(text)
+        if not match:
+            axes = ', '.join(_axes_with_names(study))
+            raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {axes}')
+        axis, value, name = match.groups()
         try:
-            axis, value, name = _given_name(study, site, text)
+            _demand_name(study, site, axis, value, name)
         except ValueError as err:
-            raise UsageError(f'--as {err}') from None
+            raise UsageError(f'--as {text}: {err}') from None
         names.setdefault(axis, {})[value] = name
     return names
 
 
-def _given_name(study: Study, site: System, text: str) -> tuple[str, str, str]:
-    """Return axis, value and name of AXIS.VALUE=NAME. ValueError says what is wrong, and what is valid."""
-    axes = [axis for axis, of in study.axes.items() if of.kind in NAMED] or ['none']
-    match = AXIS_VALUE.fullmatch(text)
-    if not match:
-        raise ValueError(f'{text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes)}')
-    axis, value, name = match.groups()
-    if axis not in axes:
-        if name in [part.name for part in site.partitions]:
-            raise ValueError(f'{text}: a job takes nodes of one partition; name one that has the nodes of both, '
-                             'by --partition (docs/studies.md)')
-        raise ValueError(f'{text}: {unknown("axis", axis, axes)}')
-    values = list(study.axes[axis].values)
-    if value not in values:
-        raise ValueError(f'{text}: {unknown(f"value of {axis}", value, values)}')
+def _axes_with_names(study: Study) -> list[str]:
+    return [name for name, axis in study.axes.items() if axis.kind in NAMED] or ['none']
+
+
+def _demand_name(study: Study, site: System, axis: str, value: str, name: str) -> None:
+    """Raise ValueError, with what is valid, for an axis or a value without names here, and for an unknown name."""
+    axes = _axes_with_names(study)
+    if axis not in axes and name in [part.name for part in site.partitions]:
+        raise ValueError('a job takes nodes of one partition; name one that has the nodes of both, by --partition '
+                         '(docs/studies.md)')
+    demand('axis', axis, axes)
+    demand(f'value of {axis}', value, study.axes[axis].values)
     kind = study.axes[axis].kind
-    valid = _names_here(site, kind)
-    if name not in valid:
-        raise ValueError(f'{text}: {unknown(f"{kind} of {site.name}", name, valid or ["none"])}')
-    return axis, value, name
+    demand(f'{kind} of {site.name}', name, _names_here(site, kind) or ['none'])
 
 
 def _names_here(site: System, kind: str) -> list[str]:

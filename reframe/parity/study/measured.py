@@ -33,7 +33,7 @@ Infos = Sequence[tuple[str, Mapping[str, Any]]]
 
 def outcomes(study: Study, name: str, run: str, planned: Plans) -> dict[Key, Status]:
     """Return what became of a campaign's cases in each repeat."""
-    found: dict[Key, Status] = {}
+    statuses: dict[Key, Status] = {}
     every = [plan.case for plan in planned]
     with paths.of_study(name):
         for uuid, info in database.infos():
@@ -41,25 +41,25 @@ def outcomes(study: Study, name: str, run: str, planned: Plans) -> dict[Key, Sta
                 continue
             cases = [case for case in every if study.side(case) == info['side']]
             for key, status in _of_session(uuid, info, cases).items():
-                before = found.get(key)
+                before = statuses.get(key)
                 if before is None or before.word:
-                    found[key] = status
-    return found
+                    statuses[key] = status
+    return statuses
 
 
 def _of_session(uuid: str, info: Mapping[str, Any], cases: Cases) -> dict[Key, Status]:
     """Return what became of cases in a session: '' where one of its figures is there."""
     rows = history.rows([uuid]).filter(pl.col('partition').is_in({case.partition for case in cases}))
     rows = rows.select('check', 'case', 'environ', 'value', 'status', 'reason').collect()
-    found: dict[Key, Status] = {}
+    statuses: dict[Key, Status] = {}
     for measured in _as_stated([(uuid, info)], cases):
         for case in measured.cases if measured.uuids else ():
             key = campaign.key(info['side'], info['repeat'], case)
             for check, name, environ, value, word, reason in rows.iter_rows():
                 if case.is_case(check, plan_file.parameters(name), environ):
                     status = Status(word, reason) if value is None else Status()
-                    found[key] = found.get(key, status) if status.word else status
-    return found
+                    statuses[key] = statuses.get(key, status) if status.word else status
+    return statuses
 
 
 @dataclass
@@ -207,11 +207,11 @@ def _figures(found: Campaign, side: str, uuids: Sequence[str]) -> list[tuple[Mea
 def _all_cells(study: Study, found: Campaign, ran: Sequence[_Ran], full: Cases) -> list[StudyCell]:
     """Return the cells of the cases that were asked for, and those that --quick leaves out, with the reason."""
     left_out = full if found.quick else []
-    without = [of.case for of in ran if not of.figures] + list(left_out)
+    without = [case_ran.case for case_ran in ran if not case_ran.figures] + list(left_out)
     reasons = _reasons(study, found, [case for case in without if not case.reason])
     cells: list[StudyCell] = []
-    for of in ran:
-        cells += _cells(study, of, reasons.get(id(of.case)) or 'not measured')
+    for case_ran in ran:
+        cells += _cells(study, case_ran, reasons.get(id(case_ran.case)) or 'not measured')
     there = {cell.name for cell in cells}
     for case in left_out:
         why = reasons.get(id(case)) or '--quick leaves it out'

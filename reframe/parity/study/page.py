@@ -36,12 +36,13 @@ _MOST_LINES = 6
 _ACROSS = 6
 
 
-def write(of: Compared) -> list[Path]:
+def write(result: Compared) -> list[Path]:
     """Write the files of a study, and return them."""
-    answer = json.dumps(of.as_json(), indent=1)
-    contents = {'.html': page(of), '.csv': _rows(of), '-findings.csv': _findings(of), '.json': f'{answer}\n'}
+    answer = json.dumps(result.as_json(), indent=1)
+    contents = {'.html': page(result), '.csv': _rows(result), '-findings.csv': _findings(result)}
+    contents['.json'] = f'{answer}\n'
     folder = _folder()
-    encoded = {folder / f'{of.name}{ending}': text.encode() for ending, text in contents.items()}
+    encoded = {folder / f'{result.name}{ending}': text.encode() for ending, text in contents.items()}
     files.write_all(encoded)
     return list(encoded)
 
@@ -49,10 +50,10 @@ def write(of: Compared) -> list[Path]:
 def write_index(studies: Sequence[Compared]) -> Path:
     """Write the index of these studies, and return it: what ran of each, and how many findings have each word."""
     lines = []
-    for of in studies:
-        here = _counted(of.words(here=True)) if of.ran else 'nothing measured'
-        printed = _counted(of.words(here=False))
-        lines.append((of.name, of.study.title, of.what_ran or 'as published', printed, here))
+    for result in studies:
+        here = _counted(result.words(here=True)) if result.ran else 'nothing measured'
+        printed = _counted(result.words(here=False))
+        lines.append((result.name, result.study.title, result.what_ran or 'as published', printed, here))
     file = _folder() / 'index.html'
     text = template('studies.html.j2', _HERE).render(lines=lines)
     files.write_all({file: text.encode()})
@@ -68,111 +69,111 @@ def _folder() -> Path:
     return paths.results() / 'report' / 'studies'
 
 
-def page(of: Compared) -> str:
+def page(result: Compared) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    values: dict[str, object] = {'c': of, 'title': of.title, 'across': _ACROSS}
+    values: dict[str, object] = {'c': result, 'title': result.title, 'across': _ACROSS}
     values['version'] = paths.version()
     values['today'] = str(datetime.date.today())
-    extents = compared.experiments(of.study, of.here if of.ran else None)
+    extents = compared.experiments(result.study, result.here if result.ran else None)
     values['counts'] = extents.summary
     values['experiments'] = extents.rows
-    plots = {key: list(_plots(of, key)) for key in of.study.experiments}
+    plots = {key: list(_plots(result, key)) for key in result.study.experiments}
     values['plots'] = plots
-    values['lead'] = _lead(of, plots)
-    values['tables'] = tables.of_study(of)
-    values['rest'] = _rest(of)
-    values['words'] = list(_words(of))
-    values['machines'] = list(_machines(of))
-    values['again'] = _again(of)
-    values['cut'] = _cut(of)
+    values['lead'] = _lead(result, plots)
+    values['tables'] = tables.of_study(result)
+    values['rest'] = _rest(result)
+    values['words'] = list(_words(result))
+    values['machines'] = list(_machines(result))
+    values['again'] = _again(result)
+    values['cut'] = _cut(result)
     return template('study.html.j2', _HERE, drawings=drawings, compared=compared).render(values)
 
 
-def _rest(of: Compared) -> list[tuple[str, list[list[str]]]]:
+def _rest(result: Compared) -> list[tuple[str, list[list[str]]]]:
     """Return the tables at the end of the page, each with its heading."""
-    rest = [(heading.capitalize(), rows) for heading, rows in compared.tables(of).items()]
-    confounders = [entry.row for entry in of.study.confounders]
+    rest = [(heading.capitalize(), rows) for heading, rows in compared.tables(result).items()]
+    confounders = [entry.row for entry in result.study.confounders]
     rest.append(('What else differs between the sides', confounders))
-    rest.append(('Repairs', [[text] for text in of.study.repairs]))
-    rest.append(('Left out', [entry.row for entry in of.study.dropped]))
+    rest.append(('Repairs', [[text] for text in result.study.repairs]))
+    rest.append(('Left out', [entry.row for entry in result.study.dropped]))
     return rest
 
 
-def _lead(of: Compared, plots: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
+def _lead(result: Compared, plots: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
     """Return the picture of the head: the first one of what was measured, else the first one in print."""
-    measured = {cell.experiment for cell in of.here if cell.values}
+    measured = {cell.experiment for cell in result.here if cell.values}
     drawn = [key for key in plots if plots[key]]
     for key in [key for key in drawn if key in measured] or drawn:
         return list(plots[key][:1])
     return []
 
 
-def _words(of: Compared) -> Iterator[tuple[str, str]]:
+def _words(result: Compared) -> Iterator[tuple[str, str]]:
     """Yield how many findings have each word, in print and here."""
-    for place, here in of.places.items():
-        counts = [f'{count} {word}' for word, count in of.words(here).items()]
+    for place, here in result.places.items():
+        counts = [f'{count} {word}' for word, count in result.words(here).items()]
         text = ', '.join(counts)
         if text:
             yield place, text
 
 
-def _again(of: Compared) -> str:
+def _again(result: Compared) -> str:
     """Return the command that measures it again."""
-    if not of.ran:
-        return f'parity study run {of.name} --system NAME'
-    quick = ' --quick' if of.quick else ''
-    return f'parity study run {of.name} --system {of.ran.system}{quick} --again'
+    if not result.ran:
+        return f'parity study run {result.name} --system NAME'
+    quick = ' --quick' if result.quick else ''
+    return f'parity study run {result.name} --system {result.ran.system}{quick} --again'
 
 
-def _cut(of: Compared) -> list[str]:
+def _cut(result: Compared) -> list[str]:
     """Return what --quick cut of each experiment, where it was taken."""
-    if not of.quick:
+    if not result.quick:
         return []
     lines = []
-    for key, experiment in of.study.experiments.items():
+    for key, experiment in result.study.experiments.items():
         if experiment.check:
             lines.append(f'{key}: {experiment.cut if experiment.quick else "left out"}')
     return lines
 
 
-def _machines(of: Compared) -> Iterator[tuple[str, str, str]]:
+def _machines(result: Compared) -> Iterator[tuple[str, str, str]]:
     """Yield what is known of print's machine and of the measured one, side by side."""
     printed = dict.fromkeys(_MACHINE, 'not printed')
-    printed |= of.study.machine
-    here = of.ran.machine if of.ran else {}
+    printed |= result.study.machine
+    here = result.ran.machine if result.ran else {}
     for key in dict.fromkeys([*printed, *here]):
         yield key, printed.get(key, ''), here.get(key, '')
 
 
 # ---- plots
 
-def _plots(of: Compared, key: str) -> Iterator[Drawing]:
+def _plots(result: Compared, key: str) -> Iterator[Drawing]:
     """Yield the plots of an experiment: each metric along its numbers, with a line for each side or value."""
-    for cells in _drawable(of, key):
-        varying = tables.varying(of, cells)
-        along = _along(of, cells, varying)
+    for cells in _drawable(result, key):
+        varying = tables.varying(result, cells)
+        along = _along(result, cells, varying)
         if not along:
             continue
-        named = _named(of, cells, [axis for axis in varying if axis != along])
+        named = _named(result, cells, [axis for axis in varying if axis != along])
         for point, alike in derived.by_point(cells, [along, named]).items():
             title = [key]
             title += [f'{axis} {value}' for axis, value in point if axis in varying]
-            places = _Places(of, along, named, alike)
+            places = _Places(result, along, named, alike)
             drawn = places.drawn(' '.join(title))
             if drawn:
                 yield drawn
 
 
-def _drawable(of: Compared, key: str) -> list[list[StudyCell]]:
+def _drawable(result: Compared, key: str) -> list[list[StudyCell]]:
     """Return the figures of an experiment that one plot can have: of one metric, unit and label."""
-    firsts = published_rows.tables(of.cells)
-    found: list[StudyCell] = []
-    for source in (of.cells, of.here):
+    firsts = published_rows.tables(result.cells)
+    drawable: list[StudyCell] = []
+    for source in (result.cells, result.here):
         first = published_rows.first(source, firsts)
         for cell in source:
             if cell.experiment == key and cell.drawable:
-                found.append(_divided(cell, first.get((key, cell.metric))))
-    plots = grouped(found, lambda cell: (cell.metric, cell.unit, cell.cached))
+                drawable.append(_divided(cell, first.get((key, cell.metric))))
+    plots = grouped(drawable, lambda cell: (cell.metric, cell.unit, cell.cached))
     return list(plots.values())
 
 
@@ -184,20 +185,20 @@ def _divided(cell: StudyCell, first: StudyCell | None) -> StudyCell:
     return replace(cell, unit='of the first', values=runs)
 
 
-def _along(of: Compared, cells: Cells, axes: Sequence[str]) -> str:
+def _along(result: Compared, cells: Cells, axes: Sequence[str]) -> str:
     """Return the axis that a plot goes along: rather one of numbers, and of many values; '' for none."""
     def rank(axis: str) -> tuple:
         numbers = bool(_numbers(cells, axis))
-        return axis != FIGURE, axis != of.study.contrast, numbers, count(cells, axis)
+        return axis != FIGURE, axis != result.study.contrast, numbers, count(cells, axis)
 
     return max(axes, key=rank, default='')
 
 
-def _named(of: Compared, cells: Cells, axes: Sequence[str]) -> str:
+def _named(result: Compared, cells: Cells, axes: Sequence[str]) -> str:
     """Return the axis whose values name the lines: that of the sides, or one of many values; '' for none."""
     few = [axis for axis in axes if count(cells, axis) <= _MOST_LINES]
-    if of.study.contrast in few:
-        return of.study.contrast
+    if result.study.contrast in few:
+        return result.study.contrast
     return max(few, key=lambda axis: count(cells, axis), default='')
 
 
@@ -217,7 +218,7 @@ def _numbers(cells: Cells, axis: str) -> dict[str, float]:
 class _Places:
     """Figures of one plot ``along`` an axis, with a line for each value of the axis ``named``."""
 
-    of: Compared
+    result: Compared
     along: str
     named: str
     cells: Cells
@@ -246,7 +247,7 @@ class _Places:
 
     def _values(self, axis: str) -> list[str]:
         """Return the values of an axis that these figures have, in the order of print."""
-        return tables.ordered(self.of.study, axis, self.cells)
+        return tables.ordered(self.result.study, axis, self.cells)
 
     def _name(self, cell: StudyCell) -> str:
         return cell.point.get(self.named) or ('in print' if cell.line else 'here')
@@ -265,7 +266,7 @@ class _Places:
 
     def _curve(self, cells: Cells) -> Callable[[float], float] | None:
         """Return the law that study.yaml fits to these figures; None without one."""
-        study = self.of.study
+        study = self.result.study
         for fit in study.fits:
             if fit.along == self.along and derived.chosen(cells, study.series(fit.series)):
                 fitted = derived.fitted(study, 'here', '', fit.law, cells, self.along)
@@ -292,16 +293,16 @@ def _limits(cell: StudyCell) -> tuple[float, float] | None:
 
 # ---- files beside the page
 
-def _findings(of: Compared) -> str:
+def _findings(result: Compared) -> str:
     """Return the findings as CSV."""
-    rows = [list(finding.model_dump().values()) for finding in of.analysis.findings]
+    rows = [list(finding.model_dump().values()) for finding in result.analysis.findings]
     return csvfile.written([*Judged.model_fields], rows)
 
 
-def _rows(of: Compared) -> str:
+def _rows(result: Compared) -> str:
     """Return the rows in print and here as CSV."""
     rows = []
-    for texts in compared.rows(of):
+    for texts in compared.rows(result):
         shared = {'like': texts.like, 'where': tables.where(texts.cells)}
         both = {'published': texts.pair.printed, 'here': texts.pair.here}
         for source, row in both.items():

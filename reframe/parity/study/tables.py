@@ -44,23 +44,23 @@ class Table(NamedTuple):
         return columns(rows, range(1, len(self.head) + 1))
 
 
-def of_study(of: Compared) -> dict[str, Table]:
+def of_study(result: Compared) -> dict[str, Table]:
     """Return the table of each experiment that has figures."""
-    of_sides = grouped(compared.rows(of), lambda row: row.cells[0].experiment)
+    of_sides = grouped(compared.rows(result), lambda row: row.cells[0].experiment)
     tables = {}
-    for key in of.study.experiments:
+    for key in result.study.experiments:
         rows = of_sides.get(key)
-        sides = bool(rows and of.study.candidate)
-        rows = rows or list(_uncompared(of, key))
+        sides = bool(rows and result.study.candidate)
+        rows = rows or list(_uncompared(result, key))
         if rows:
-            experiment = _Experiment(of, rows, sides)
+            experiment = _Experiment(result, rows, sides)
             tables[key] = experiment.table()
     return tables
 
 
-def _uncompared(of: Compared, key: str) -> Iterator[Texts]:
+def _uncompared(result: Compared, key: str) -> Iterator[Texts]:
     """Yield the figures of an experiment that has no row in the comparison: its sides are not compared."""
-    mine = [cell for cell in [*of.cells, *of.here] if cell.experiment == key]
+    mine = [cell for cell in [*result.cells, *result.here] if cell.experiment == key]
     shown = [cell for cell in mine if cell.values or cell.flagged]
     for cells in grouped(shown, lambda cell: cell.name).values():
         first = cells[0]
@@ -79,9 +79,9 @@ def where(cells: Cells) -> str:
     return ', '.join(dict.fromkeys(cell.where for cell in cells if cell.where))
 
 
-def varying(of: Compared, cells: Cells) -> list[str]:
+def varying(result: Compared, cells: Cells) -> list[str]:
     """Return the axes of which these figures have several values."""
-    return [axis for axis in (*of.study.axes, FIGURE) if count(cells, axis) > 1]
+    return [axis for axis in (*result.study.axes, FIGURE) if count(cells, axis) > 1]
 
 
 def ordered(study: Study, axis: str, cells: Cells) -> list[str]:
@@ -95,16 +95,16 @@ def ordered(study: Study, axis: str, cells: Cells) -> list[str]:
 class _Experiment:
     """The figures of an experiment, as they become a table. ``sides``: they are compared."""
 
-    def __init__(self, of: Compared, rows: Sequence[Texts], sides: bool):
-        self.study, self.rows, self.sides = of.study, rows, sides
+    def __init__(self, result: Compared, rows: Sequence[Texts], sides: bool):
+        self.study, self.rows, self.sides = result.study, rows, sides
         self.cells = list(itertools.chain.from_iterable(row.cells for row in rows))
-        self.axes = varying(of, self.cells)
+        self.axes = varying(result, self.cells)
         if sides and self.study.contrast in self.axes:
             self.axes.remove(self.study.contrast)
         self.where = where(self.cells)
         self.apart = any(where(row.cells) != self.where for row in rows)      # rows of several places in print
         texts = set(itertools.chain.from_iterable(row.here for row in rows))
-        self.measured = of.ran is not None and texts != {NOTHING}
+        self.measured = result.ran is not None and texts != {NOTHING}
 
     def table(self) -> Table:
         """Return each side and their ratio, or two axes as rows by columns."""

@@ -22,28 +22,28 @@ _STYLES = {'holds': 'green', 'does not hold': 'bold red'}
 Lines = Iterator[Line]
 
 
-def comparison(of: Compared) -> Lines:
+def comparison(result: Compared) -> Lines:
     """Yield the comparison with what was measured: findings, tables, fits, numbers, notes."""
-    candidate, baseline = of.study.candidate, of.study.baseline
+    candidate, baseline = result.study.candidate, result.study.baseline
     sides = f' ({candidate} / {baseline})' if candidate else ''
-    yield of.title + sides, 'bold'
-    yield compared.caption(of)
-    yield from _counts(of)
-    for finding in of.analysis.findings:
-        yield from _finding(of, finding)
-    for key, table in tables.of_study(of).items():
+    yield result.title + sides, 'bold'
+    yield compared.caption(result)
+    yield from _counts(result)
+    for finding in result.analysis.findings:
+        yield from _finding(result, finding)
+    for key, table in tables.of_study(result).items():
         yield from _headed('; '.join([key, *table.notes]), table.lines())
-    absent = [row.reason for row in of.rows_here if (row.ratio if candidate else row.baseline) is None]
+    absent = [row.reason for row in result.rows_here if (row.ratio if candidate else row.baseline) is None]
     for why, count in Counter(absent).items():
         yield f'  {count} not measured: {why}'
-    for row in [*of.published.rows, *of.rows_here]:
+    for row in [*result.published.rows, *result.rows_here]:
         for note in row.notes:
             yield f'  {row.benchmark}: {row.metric}: {note}'
-    for heading, rows in compared.tables(of).items():
+    for heading, rows in compared.tables(result).items():
         yield from _headed(heading, columns([[*row[:-1], brief(row[-1], 90)] for row in rows]))
-    if not of.ran:
+    if not result.ran:
         yield ''
-        yield from (f'note: {note}' for note in of.published.notes)
+        yield from (f'note: {note}' for note in result.published.notes)
 
 
 def _headed(heading: str, lines: Sequence[Line]) -> Lines:
@@ -54,26 +54,26 @@ def _headed(heading: str, lines: Sequence[Line]) -> Lines:
         yield from lines
 
 
-def _places(of: Compared) -> dict[str, bool]:
+def _places(result: Compared) -> dict[str, bool]:
     """Return where findings are judged, with the labels of what was measured; and whether that is here."""
-    if not of.ran or not of.ran.labels:
-        return of.places
-    return {'in print': False, f'here ({"; ".join(of.ran.labels)})': True}
+    if not result.ran or not result.ran.labels:
+        return result.places
+    return {'in print': False, f'here ({"; ".join(result.ran.labels)})': True}
 
 
-def _counts(of: Compared) -> Iterator[str]:
+def _counts(result: Compared) -> Iterator[str]:
     """Yield how many findings have each word."""
-    for place, here in _places(of).items():
-        counts = [f'{word} {count}' for word, count in of.words(here).items()]
+    for place, here in _places(result).items():
+        counts = [f'{word} {count}' for word, count in result.words(here).items()]
         if counts:
             yield f'  findings {place}: {", ".join(counts)}'
 
 
-def _finding(of: Compared, finding: Judged) -> Lines:
+def _finding(result: Compared, finding: Judged) -> Lines:
     """Yield a finding with its figures."""
     yield ''
     yield f'{finding.id}: {finding.sentence} ({finding.where})'
-    for place, here in _places(of).items():
+    for place, here in _places(result).items():
         word, why = compared.judged(finding, here)
         unlabelled = word.partition(' (')[0]
         yield f'  {place}: {word}: {why}', _STYLES.get(unlabelled, '')
@@ -137,7 +137,7 @@ def listed(name: str, study: Study, cases: Mapping[str, Plans]) -> Lines:
     yield f'  {counted(len(study.experiments), "experiment")}, {can}'
     to_make = figures.to_make(study, name)
     if to_make:
-        yield f'  no figures in print: {to_make}'
+        yield f'  {to_make}'
     unable = [plan for plan in full if plan.case.experiment not in able]
     for reason, plans in grouped(unable, lambda plan: plan.reason).items():
         experiments = dict.fromkeys(plan.case.experiment for plan in plans)
@@ -163,7 +163,7 @@ def shown(name: str, study: Study, cells: Cells,
     yield study.what
     to_make = figures.to_make(study, name)
     if to_make:
-        yield f'no figures in print: {to_make}'
+        yield to_make
     axes = [[name, ' '.join(axis.values), axis.what, f'here: {axis.here}'] for name, axis in study.axes.items()]
     yield from _headed('axes', columns(axes))
     counts, rows = compared.experiments(study)

@@ -28,10 +28,10 @@ def folders() -> list[Path]:
 
 
 def names() -> list[str]:
-    found = set()
-    for folder in folders():
-        found.update(top.name for top in folder.glob('*') if _has_study(top))
-    return sorted(found)
+    there = set()
+    for top in folders():
+        there.update(place.name for place in top.glob('*') if _has_study(place))
+    return sorted(there)
 
 
 def _has_study(folder: Path) -> bool:

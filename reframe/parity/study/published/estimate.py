@@ -134,8 +134,8 @@ def mean_limits(cell: StudyCell) -> tuple[float, float] | tuple[None, None]:
     values = [run.value for run in cell.values]
     if len(values) < LEAST or min(values) <= 0:
         return None, None
-    found = estimated(Quantity('', [cell], lambda level: level(cell)))
-    return found.low, found.high
+    mean = estimated(Quantity('', [cell], lambda level: level(cell)))
+    return mean.low, mean.high
 
 
 # ---- samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from statistics import fmean, geometric_mean
@@ -12,12 +12,13 @@ from typing import Literal, NamedTuple
 
 from parity.base import csvfile, files, units
 from parity.base.csvfile import CsvTable
-from parity.base.errors import UsageError, unknown
+from parity.base.errors import UsageError
 from parity.base.figures import number
 from parity.base.groups import grouped
 from parity.judge.compare.model import Value
 from parity.study.published import file_of, folder
 from parity.study.published.model import Study, filled
+from parity.study.published.statements import demand
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'
@@ -151,9 +152,10 @@ def labelled(study: Study, cell: StudyCell) -> RowName:
 # ---- figures in print
 
 def to_make(study: Study, name: str) -> str:
-    """Return how the figures in print are made, where they are not here; '' where they are."""
-    there = os.path.lexists(folder(name) / 'published.csv')
-    return '' if there else study.data
+    """Say how the figures in print are made, where they are not here; '' where they are."""
+    if not study.data or os.path.lexists(folder(name) / 'published.csv'):
+        return ''
+    return f'no figures in print: {study.data}'
 
 
 def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
@@ -220,13 +222,13 @@ class _Printed:
 
 def _demand_names(study: Study, row: Mapping[str, str]) -> None:
     """Raise ValueError for a name in a row that means nothing, with what is valid."""
-    _demand('experiment', row['experiment'], study.experiments)
+    demand('experiment', row['experiment'], study.experiments)
     experiment = study.experiments[row['experiment']]
-    _demand('metric', row['metric'], experiment.metrics)
-    _demand('direction', row['better'], ('higher', 'lower', ''))
+    demand('metric', row['metric'], experiment.metrics)
+    demand('direction', row['better'], ('higher', 'lower', ''))
     if row['unit'] and not units.stem(row['unit']):
-        _demand('unit', row['unit'], ('', *sorted(_UNITS)))
-    _demand('use', row.get('use', ''), USES)
+        demand('unit', row['unit'], ('', *sorted(_UNITS)))
+    demand('use', row.get('use', ''), USES)
     for axis in study.axes:
         value = row.get(axis, '')
         if axis in experiment.axes:
@@ -235,11 +237,6 @@ def _demand_names(study: Study, row: Mapping[str, str]) -> None:
                 raise ValueError(f'{axis} {value!r}: valid: {", ".join(valid)}')
         elif value and axis != 'unit':
             raise ValueError(f'{axis} {value!r}: {row["experiment"]} has no such axis: leave it empty')
-
-
-def _demand(kind: str, name: str, valid: Iterable[str]) -> None:
-    if name not in valid:
-        raise ValueError(unknown(kind, name, [word or 'nothing' for word in valid]))
 
 
 # ---- series that ran at the same time

@@ -82,11 +82,11 @@ def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
     cluster_of = _nearest(whitened, k)
     groups = [np.flatnonzero(cluster_of == number) for number in range(k)]
     groups.sort(key=lambda group: (-len(group), group.tolist()))
-    found = []
+    divided = []
     for group in groups:
         centroid = x[group].mean(axis=0)
-        found.append(Cluster(len(group), tuple(centroid.tolist()), tuple(group.tolist())))
-    return tuple(found)
+        divided.append(Cluster(len(group), tuple(centroid.tolist()), tuple(group.tolist())))
+    return tuple(divided)
 
 
 def _whitened(x: np.ndarray) -> np.ndarray:

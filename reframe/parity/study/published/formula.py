@@ -184,7 +184,7 @@ def value(text: str, names: Mapping[str, Any], functions: Functions = FUNCTIONS)
         arrays[name] = np.asarray(given, float) if isinstance(given, list) else given
     try:
         with np.errstate(divide='raise', over='raise', invalid='raise'):
-            result = _Evaluation(text, functions).of(_tree(text), arrays, 1)
+            result = _Evaluation(text, functions).value_of(_tree(text), arrays, 1)
     except (ArithmeticError, TypeError) as err:
         raise ValueError(f'{text!r} has no value: {err.args[-1]}') from None
     if np.ndim(result):
@@ -202,7 +202,7 @@ class _Evaluation:
     def __init__(self, text: str, functions: Functions):
         self.text, self.functions, self.steps = text, functions, 0
 
-    def of(self, node: ast.expr, names: Mapping[str, Any], depth: int) -> Any:
+    def value_of(self, node: ast.expr, names: Mapping[str, Any], depth: int) -> Any:
         self.steps += 1
         if self.steps > STEPS:
             raise ValueError(f'{self.text[:40]!r} takes more steps, with the functions that it calls: '
@@ -212,12 +212,13 @@ class _Evaluation:
                              f'must be at most {DEEPEST} deep')
         match node:
             case ast.BinOp():
-                left, right = self.of(node.left, names, depth + 1), self.of(node.right, names, depth + 1)
+                left = self.value_of(node.left, names, depth + 1)
+                right = self.value_of(node.right, names, depth + 1)
                 return _OPERATORS[type(node.op)](left, right)
             case ast.UnaryOp():
-                return -self.of(node.operand, names, depth + 1)
+                return -self.value_of(node.operand, names, depth + 1)
             case ast.Call():
-                arguments = [self.of(argument, names, depth + 1) for argument in node.args]
+                arguments = [self.value_of(argument, names, depth + 1) for argument in node.args]
                 return self._called(self.functions[node.func.id], arguments, depth)
             case ast.Name():
                 return names[node.id]
@@ -229,4 +230,4 @@ class _Evaluation:
         if isinstance(function, Function):
             return function.call(*arguments)
         names = dict(zip(function.parameters, arguments, strict=True))
-        return self.of(function.body, names, depth + 1)
+        return self.value_of(function.body, names, depth + 1)

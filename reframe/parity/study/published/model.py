@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
-from parity.base.errors import unknown
 from parity.base.strict import Strict
 from parity.site.plan import Asked
 from parity.study.published.statements import (
@@ -41,6 +40,7 @@ from parity.study.published.statements import (
     Name,
     Text,
     Texts,
+    demand,
     points,
 )
 
@@ -202,7 +202,7 @@ class Experiment(Strict):
     def _whole(self) -> Experiment:
         for text in self._texts():
             for axis in AXIS.findall(text):
-                _demand('axis', axis, self.axes)
+                demand('axis', axis, self.axes)
         if self.row and ': ' not in self.row:
             raise ValueError(f'row {self.row!r}: must be NAME: METRIC')
         if not self.check and (self.quick or self.set or self.parameters):
@@ -306,9 +306,9 @@ class Study(Strict):
         if not match:
             raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, then perhaps %AXIS=VALUE')
         name, metric, fixed, ends = match.groups()
-        _demand('experiment', name, self.experiments)
+        demand('experiment', name, self.experiments)
         experiment = self.experiments[name]
-        _demand(f'metric of {name}', metric, experiment.metrics)
+        demand(f'metric of {name}', metric, experiment.metrics)
         chosen = {}
         for words in fixed.split(' %')[1:]:
             axis, values = words.split('=', 1)
@@ -323,11 +323,11 @@ class Study(Strict):
         return FigureSeries(name, metric, chosen, stated)
 
     def _demand_values(self, experiment: str, axis: str, values: list[str]) -> None:
-        _demand(f'axis of {experiment}', axis, self.experiments[experiment].axes)
+        demand(f'axis of {experiment}', axis, self.experiments[experiment].axes)
         full, quick = (self.values(experiment, axis, mode) for mode in (False, True))
         valid = dict.fromkeys(full + quick)
         for value in values:
-            _demand(f'value of {axis}', value, valid)
+            demand(f'value of {axis}', value, valid)
 
     def _point(self, experiment: str, text: str, fixed: Mapping[str, list[str]]) -> dict[str, str]:
         """Read VALUE, AXIS=VALUE, or several joined by commas, of axes that are not fixed."""
@@ -388,8 +388,3 @@ def _all_filled(texts: Texts, values: Mapping[str, str]) -> Texts:
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Return ``text`` with the values of the axes that it names in braces."""
     return AXIS.sub(lambda match: values.get(match[1], match[0]), text)
-
-
-def _demand(kind: str, name: str, valid: Iterable[str]) -> None:
-    if name not in valid:
-        raise ValueError(unknown(kind, name, list(valid)))

@@ -31,14 +31,15 @@ def compared(study: Study, cells: Cells, kind: Origin, notes: Sequence[str] = ()
         sides.append(Side(name, kind, measured, list(sessions)))
     if study.candidate:
         unlike_cases = study.axes[study.contrast].kind in ('value', 'environ')
-        found = join.compare(*sides, label=unlike_cases)
+        comparison = join.compare(*sides, label=unlike_cases)
     else:
-        found = join.alone(*sides)
+        comparison = join.alone(*sides)
     by_row = grouped(shown, lambda cell: labelled(study, cell))
-    rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in found.rows]
+    rows = [_of_means(row, study, by_row[row.benchmark, row.metric], kind) for row in comparison.rows]
     if tables and not study.candidate:
         rows = list(_divided(rows, shown, tables))
-    return found.model_copy(update={'rows': rows, 'means': [], 'notes': [*head(study), *notes, *study.repairs]})
+    notes = [*head(study), *notes, *study.repairs]
+    return comparison.model_copy(update={'rows': rows, 'means': [], 'notes': notes})
 
 
 def _has_row(study: Study, cell: StudyCell) -> bool:
@@ -98,12 +99,12 @@ def _interval(quantity: Quantity, row: Row, kind: Origin) -> dict[str, Any]:
         few = 'printed once: no interval' if kind == 'published' else f'{estimate.LEAST} repeats are the least'
         reason = '; '.join(filter(None, (row.label, few)))
         return {**_limits((None, None)), 'notes': [], 'reason': reason, 'verdict': 'undecided'}
-    found = estimate.estimated(quantity)
+    interval = estimate.estimated(quantity)
     word = 'undecided'
-    if not (row.label or found.few):
-        word = join.word(found.low, found.high, row.better, join.MARGIN)
-    notes = [note for note in (found.why, found.few) if note]
-    return {**_limits((found.low, found.high)), 'notes': notes, 'verdict': word}
+    if not (row.label or interval.few):
+        word = join.word(interval.low, interval.high, row.better, join.MARGIN)
+    notes = [note for note in (interval.why, interval.few) if note]
+    return {**_limits((interval.low, interval.high)), 'notes': notes, 'verdict': word}
 
 
 def _is_ratio(cell: StudyCell) -> bool:
@@ -137,8 +138,8 @@ def _divided(rows: Sequence[Row], cells: Cells, points: FirstPoints) -> Iterator
         update: dict[str, Any] = {'ratio': float(f'{quotient:.12g}'), **_limits((None, None))}
         divided = ratio(cell, of_table)
         if cell is not of_table and not _few(divided):
-            found = estimate.estimated(divided)
-            update |= _limits((found.low, found.high))
+            interval = estimate.estimated(divided)
+            update |= _limits((interval.low, interval.high))
         if _is_ratio(cell):
             update |= {'baseline': None, 'unit': ''}
         yield row.model_copy(update=update)

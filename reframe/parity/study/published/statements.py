@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, StringConstraints, model_validator
 
+from parity.base.errors import unknown
 from parity.base.strict import Strict
 from parity.base.yamlfile import Text
 
@@ -25,6 +26,12 @@ def points(values: Mapping[str, Iterable[str]]) -> Iterator[dict[str, str]]:
     """Yield each combination of the values of axes."""
     for combination in itertools.product(*values.values()):
         yield dict(zip(values, combination, strict=True))
+
+
+def demand(kind: str, name: str, valid: Iterable[str]) -> None:
+    """Raise ValueError for a name that is not among the valid ones."""
+    if name not in valid:
+        raise ValueError(unknown(kind, name, [word or 'nothing' for word in valid]))
 
 
 class Confounder(Strict):
