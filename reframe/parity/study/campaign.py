@@ -54,12 +54,17 @@ class Step:
     repeat: int
     cases: Cases
 
-    def keys(self) -> list[Key]:
-        return [key(self.side, self.repeat, case) for case in self.cases]
-
 
 def key(side: str, repeat: int | str, case: Case) -> Key:
     return Key(side, int(repeat), case.experiment, tuple(case.point.values()))
+
+
+def keys(steps: Iterable[Step]) -> list[Key]:
+    """Return the cases of sessions."""
+    of_steps = []
+    for step in steps:
+        of_steps += [key(step.side, step.repeat, case) for case in step.cases]
+    return of_steps
 
 
 def digests(cases: Iterable[Case]) -> dict[str, str]:

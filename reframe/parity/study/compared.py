@@ -146,6 +146,11 @@ class Pair:
     def rows(self) -> list[Row]:
         return [row for row in (self.printed, self.here) if row]
 
+    @property
+    def intervals(self) -> int:
+        """Return how many of both have an interval."""
+        return len([row for row in self.rows if row.low])
+
 
 def pairs(result: Compared) -> list[Pair]:
     """Return each row in print and here.
@@ -164,7 +169,7 @@ def pairs(result: Compared) -> list[Pair]:
             both.append(Pair(None, row))
     if not result.study.candidate:
         return both
-    several = sum(len([row for row in pair.rows if row.low]) == 2 for pair in both)
+    several = sum(pair.intervals == 2 for pair in both)
     return [replace(pair, like=join.like(pair.printed, pair.here, MARGIN, several)) for pair in both]
 
 

@@ -63,7 +63,7 @@ def wanted(study: Study, name: str, system: str, partitions: Sequence[str] = (),
     """Return a study's cases on a system. ``partitions``: baseline and candidate, by default by their features.
 
     UsageError for an unknown system or partition."""
-    cases = [case for mode in MODES for case in study.cases(names, mode == 'quick')]
+    cases = [*study.cases(names), *study.cases(names, quick=True)]
     if not system:
         return Wanted(name, study, '', list(_each_value(cases)), {})
     site = systems.read(system)
@@ -193,8 +193,8 @@ def _of_metrics(study: Study, key: str, metrics: set[str]) -> Problems:
     if not metrics:
         return
     for metric, names in study.experiments[key].metrics.items():
-        lost = [name for _, named in named_metrics(study, key, names) for name in named
-                if shared(name) not in metrics]
+        of_check = itertools.chain.from_iterable(named for _, named in named_metrics(study, key, names))
+        lost = [name for name in of_check if shared(name) not in metrics]
         if lost:
             yield ('experiments', key, 'metrics', metric), unknown('metric', lost[0], sorted(metrics))
 

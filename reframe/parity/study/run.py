@@ -115,7 +115,7 @@ def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, s
         after = measured.outcomes(study, command.name, run, planned)
     outcomes = {**after, **_left_out(steps, after)}
     taken = time.monotonic() - began
-    of_steps = {key: outcomes[key] for step in steps for key in step.keys()}
+    of_steps = {key: outcomes[key] for key in campaign.keys(steps)}
     console.lines(wording.outcome(command.name, of_steps, taken, conditions.seconds(steps, ready)))
     return _code(command.name, outcomes)
 
@@ -123,7 +123,7 @@ def measure(command: StudyCommand, dry_run: bool = False, again: bool = False, s
 def _left_out(steps: Sequence[Step], outcomes: Outcomes) -> Outcomes:
     """Return the status of the runs of these sessions that ReFrame did not store."""
     status = Status('failed', 'ReFrame left it out')
-    return {key: status for step in steps for key in step.keys() if key not in outcomes}
+    return {key: status for key in campaign.keys(steps) if key not in outcomes}
 
 
 def _planned(study: Study, command: StudyCommand, names: Names) -> list[Planned]:

@@ -70,8 +70,10 @@ def _uncompared(result: Compared, key: str) -> Iterator[Texts]:
 
 
 def _text(cells: Cells) -> str:
-    flags = [f', flagged {why}' for cell in cells for _, why in cell.flagged]
-    return ', '.join(cell.shown(cell.figure) for cell in cells) + ''.join(flags) or NOTHING
+    figures = ', '.join(cell.shown(cell.figure) for cell in cells)
+    flagged = itertools.chain.from_iterable(cell.flagged for cell in cells)
+    flags = ''.join(f', flagged {why}' for _, why in flagged)
+    return figures + flags or NOTHING
 
 
 def where(cells: Cells) -> str:
@@ -214,8 +216,11 @@ def _shared(rows: Iterable[Texts], unit: str) -> list[str]:
     if not figures:
         return []
     label = _LABEL.search(figures[0])[0]
-    endings = filter(str.strip, (label, ' of the first', f' {unit}'))
-    return [ending for ending in endings if all(ending in text for text in figures)]
+    shared = []
+    for ending in filter(str.strip, (label, ' of the first', f' {unit}')):
+        if all(ending in text for text in figures):
+            shared.append(ending)
+    return shared
 
 
 def _without(text: str, parts: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -97,7 +98,7 @@ def announced(head: str, planned: Plans, steps: Sequence[Step], done: int,
     yield from not_testable(planned)
     if not steps:
         return
-    runs = [case for step in steps for case in step.cases]
+    runs = list(itertools.chain.from_iterable(step.cases for step in steps))
     left = {id(case) for case in runs}
     guessed = sum(plan.guessed for plan in planned if id(plan.case) in left)
     guess = f' (a guess for {guessed} of {counted(len(left), "case")})' if guessed else ''
@@ -131,7 +132,8 @@ def listed(name: str, study: Study, cases: Mapping[str, Plans]) -> Lines:
     ``cases``: of that system, by mode."""
     full = cases.get('full', ())
     able = {plan.case.experiment for plan in conditions.testable(full)}
-    measured = {plan.case.experiment for planned in cases.values() for plan in planned if not plan.guessed}
+    every = itertools.chain.from_iterable(cases.values())
+    measured = {plan.case.experiment for plan in every if not plan.guessed}
     can = f'{len(able)} can run, {len(measured)} measured here' if cases else '--system says how many can run'
     yield f'{name}: {study.title}', 'bold'
     yield f'  {counted(len(study.experiments), "experiment")}, {can}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -63,8 +64,10 @@ class NumberRow(Strict):
 
 def chosen(cells: Cells, series: FigureSeries) -> list[StudyCell]:
     """Return the cells of a series."""
-    return [cell for cell in cells if cell.experiment == series.experiment and cell.metric == series.metric
-            and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
+    mine = [cell for cell in cells if (cell.experiment, cell.metric) == (series.experiment, series.metric)]
+    for axis, values in series.fixed.items():
+        mine = [cell for cell in mine if cell.point.get(axis) in values]
+    return mine
 
 
 def by_point(cells: Cells, axes: Sequence[str]) -> dict[tuple, list[StudyCell]]:
@@ -263,7 +266,8 @@ def _quantity(study: Study, worked: Formula, over: Mapping[str, str], cells: Cel
             names[name] = levels if operand.open else levels[0]
         return formula.value(worked.formula, names, functions)
 
-    by_id = {id(cell): cell for operand in operands.values() for cell in operand.cells}
+    every = itertools.chain.from_iterable(operand.cells for operand in operands.values())
+    by_id = {id(cell): cell for cell in every}
     used = list(by_id.values())
     return Quantity('', used, value, label=labels(used), linear='-' in worked.formula)
 

@@ -257,15 +257,15 @@ def _joined(study: Study, cells: list[StudyCell]) -> tuple[list[StudyCell], list
     sides = grouped(rows.values(), lambda row: place(row[0], study.contrast))
     joined, notes = [], []
     for row in rows.values():
-        parts = [{part(cell) for cell in side} for side in sides[place(row[0], study.contrast)]]
-        shared = set.intersection(*parts)
+        shared = set.intersection(*(set(map(part, side)) for side in sides[place(row[0], study.contrast)]))
         kept = [cell for cell in row if part(cell) in shared]
-        made = replace((kept or row)[0], point=row[0].without(*joint), text='' if row[1:] else row[0].text,
-                       flagged=[flag for cell in kept for flag in cell.flagged], values=_means(kept))
+        flagged = list(itertools.chain.from_iterable(cell.flagged for cell in kept))
+        made = replace((kept or row)[0], point=row[0].without(*joint), flagged=flagged, values=_means(kept))
+        made.text = '' if row[1:] else row[0].text
         joined.append(made)
-        alone = [value for cell in row if part(cell) not in shared for value in part(cell)]
+        alone = [part(cell) for cell in row if part(cell) not in shared]
         if alone:
-            lacking = ', '.join(f'{axis} {value}' for axis, value in alone)
+            lacking = ', '.join(f'{axis} {value}' for axis, value in itertools.chain.from_iterable(alone))
             notes.append(f'{" ".join(labelled(study, made))}: {lacking} is on {made.point[study.contrast]} only, '
                          'and left out')
     return joined, notes

@@ -41,10 +41,13 @@ class Group:
     def at(self, end: dict[str, str]) -> list[StudyCell]:
         return [cell for cell in self.cells if end.items() <= cell.point.items()]
 
+    def end(self, cell: StudyCell) -> str:
+        """Return the values of the own axes at a cell."""
+        return ','.join(cell.point[axis] for axis in self.axes)
+
     def quotient(self, above: StudyCell, below: StudyCell, prefix: str = '') -> Functions:
         """Yield the quotient of two cells; print without such figures has none."""
-        ends = [','.join(cell.point[axis] for axis in self.axes) for cell in (above, below)]
-        name = self.named(prefix + '/'.join(ends))
+        name = self.named(f'{prefix}{self.end(above)}/{self.end(below)}')
         if not (above.values and below.values):
             if self.of == 'here':
                 yield Part(name, why=_lacking(below if above.values else above), absent=True)
@@ -108,7 +111,7 @@ def _order(group: Group) -> Functions:
     if group.finding.along:
         cells = group.points()
     else:
-        cells = [cell for end in group.ends for cell in group.at(end)]
+        cells = list(itertools.chain.from_iterable(map(group.at, group.ends)))
     for below, above in itertools.pairwise(cells):
         yield from group.quotient(above, below)
 

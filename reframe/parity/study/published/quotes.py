@@ -34,7 +34,8 @@ def absent(study: Study, document: str) -> list[tuple[tuple, str]]:
     def has(quote: str) -> bool:
         at = 0
         for part in map(_plain, quote.split(' ... ')):
-            if (at := text.find(part, at)) < 0:
+            at = text.find(part, at)
+            if at < 0:
                 return False
             at += len(part)
         return True
