@@ -160,7 +160,7 @@ def _names(infos: Iterable[Mapping[str, Any]]) -> Names:
     for info in infos:
         for key, name in info.items():
             if key.startswith(campaign.AS):
-                _, axis, value = key.split('.', 2)
+                axis, _, value = key.removeprefix(campaign.AS).partition('.')
                 of_axis = names.setdefault(axis, {})
                 of_axis[value] = str(name)
     return names

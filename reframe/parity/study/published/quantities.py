@@ -108,12 +108,12 @@ def _variation(group: Group) -> Functions:
 
 def _order(group: Group) -> Functions:
     """Yield the quotient of each step."""
+    steps = [group.at(end) for end in group.ends]
     if group.finding.along:
-        cells = group.points()
-    else:
-        cells = list(itertools.chain.from_iterable(map(group.at, group.ends)))
-    for below, above in itertools.pairwise(cells):
-        yield from group.quotient(above, below)
+        steps = [[cell] for cell in group.points()]
+    for lower, higher in itertools.pairwise(steps):
+        for below, above in itertools.product(lower, higher):
+            yield from group.quotient(above, below)
 
 
 def _slope(group: Group) -> Functions:
