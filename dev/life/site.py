@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from dev import clock
 from parity.cli import ack
 from parity.judge.compare import join
 from parity.judge.refs import accept, accepted, levels, propose
@@ -83,24 +84,6 @@ class Rerun(NamedTuple):
     elsewhere: bool
 
 
-class _Days(type):
-    """The class datetime.date with a today of its own."""
-
-    real, now = datetime.date, 0.0
-
-    def __instancecheck__(cls, what):
-        return isinstance(what, _Days.real)
-
-    def __call__(cls, *args):
-        return _Days.real(*args)
-
-    def __getattr__(cls, name):
-        return getattr(_Days.real, name)
-
-    def today(cls):
-        return _Days.real.fromtimestamp(_Days.now)
-
-
 class Site:
     """A checkout with one system, and its results. ``few``: one figure of some checks. One a process.
 
@@ -122,12 +105,11 @@ class Site:
         self.cases = list(_chosen(self.plan, few))
         self.mail = folder / 'mail'
         self.notifier = Notifier(SYSTEM, Notify(command=['/bin/sh', '-c', f'cat >>{shlex.quote(str(self.mail))}']))
-        self._real, time.time = time.time, lambda: _Days.now
-        datetime.date = _Days('date', (), {})
+        clock.stand()
 
     def at(self, unix: float) -> None:
         """Set the clock."""
-        _Days.now = unix
+        clock.set_to(unix)
 
     def variant(self, case: PlannedCase) -> dict[str, str]:
         """Return which of its check's variants a case is."""
@@ -186,13 +168,13 @@ class Site:
 
     @staticmethod
     def day_of(unix: float) -> str:
-        return f'{_Days.real.fromtimestamp(unix)}'
+        return f'{clock.day(unix)}'
 
     def incidents(self) -> list[Incident]:
         return of_system(SYSTEM)
 
     def acknowledge(self, number: int, days: int, why: str) -> None:
-        until = _Days.real.fromtimestamp(_Days.now) + datetime.timedelta(days)
+        until = clock.day(clock.now()) + datetime.timedelta(days)
         _quietly(lambda: ack.run(str(number), str(until), why, 'operator', '', listed=False))
 
     def accept(self, chosen: Callable[[str], bool], why: str, since: str = '') -> int:
