@@ -1,0 +1,24 @@
+"""mpi4py's ping-pong between two named nodes, which have a core each."""
+
+import sys
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.base import paths
+
+sys.path.insert(0, str(Path(paths.root(), 'checks', 'network', 'pingpong')))
+from pingpong import Pingpong  # noqa: E402
+
+
+@rfm.simple_test
+class Pairs(Pingpong):
+    """A message between the nodes of a pair: 8 B, 8 KiB and 1 MiB."""
+
+    where = parameter(['between'], type=str)
+    pair = parameter(['p1-p2', 'p3-p4'], type=str)
+
+    @run_after('setup')
+    def on_the_pair(self):
+        self.job.options += [f'--nodelist={self.pair.replace("-", ",")}']

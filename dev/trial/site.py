@@ -1,0 +1,200 @@
+"""The trial's site below its folder, and all that a night asks of the product."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dev import clock
+from dev.trial import cluster
+from parity.base.errors import InfrastructureError
+from parity.judge.compare import join
+from parity.judge.store import database, plan_file
+from parity.judge.store.incidents import Incident, of_system
+from parity.judge.store.record import Session
+from parity.judge.verdict import judge, nights, states
+from parity.judge.verdict.model import Verdict
+from parity.measure.session import runner
+from parity.nightly import notify
+from parity.nightly.run import runs
+from parity.site import systems
+
+#: A verdict imports some of these late; they must be loaded before a clock of the trial's own stands.
+__all__ = ['Incident', 'Site', 'join', 'nights', 'states']
+
+SYSTEM, DAY = 'trial', 86400.0
+#: When night 0 began: 1 January 2026, 01:00 UTC. All made dates lie before the real ones.
+FIRST = 1767229200.0
+_SITE = """\
+name: trial
+descr: four nodes of ci/cluster, for the field trial (python -m dev.trial)
+hostnames: ['head$']
+detect: false
+requires: []
+environments:
+  - {{name: bench, prefix: {folder}/prefix, codes: [stream, npb, hpl]}}
+  - {{name: distro, codes: [fio, pingpong, cc]}}
+partitions:
+  - name: physical
+    scheduler: slurm
+    sched_options: {{use_nodes_option: true, job_submit_timeout: 60}}
+    launcher: srun
+    access: [--partition=physical, --licenses=machine:1]
+    time_limit: 3m
+    features: [cpu, physical]
+    env_vars: [[OMPI_MCA_btl_tcp_if_include, eth0]]
+    extras:
+      nodes: 4
+      cores: 1
+      memory_bytes: 1_258_291_200
+      # the processor has 480 MB of L3 in common with other machines: a figure of STREAM may be of that, too
+      llc_bytes: 4_194_304
+      max_pending_time: 20m
+      nodes_share_cpus: true
+      others_cpus: 0.25
+      filesystems: {{scratch: $PARITY_RESULTS/scratch, local: /tmp}}
+"""
+#: Of the two sessions of a night: cases on one node, on each node; messages between pairs.
+SINGLE = ('-n', '^Stream%threads=one', '-n', '^Npb%benchmark=(cg|is)', '-n', '^Hpl', '-n', '^Ops%threads=one',
+          '-n', '^Fio%access=sequential%operation=write', '-S', 'Hpl.n=5000', '--distribute=all')
+PAIRS = ('-n', '^Pairs%')
+#: Seconds that a session of ReFrame may take.
+_LIMIT = 1800.0
+#: Keys of a stored session that hold a Unix time, and those of the same times as texts.
+_UNIX = frozenset({'time_start_unix', 'time_end_unix', 'job_completion_time_unix', 'job_submit_time',
+                   'submitted_unix'})
+_TEXTS = {'time_start': '%Y%m%dT%H%M%S%z', 'time_end': '%Y%m%dT%H%M%S%z',
+          'job_completion_time': '%Y-%m-%dT%H:%M:%S%z'}
+
+
+def start(night: int) -> float:
+    """Return when a night began, by the made calendar."""
+    return FIRST + night * DAY
+
+
+class Site:
+    """A checkout with one system, below ``folder``, and its results. One a process."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        root = folder / 'root'
+        os.environ |= {'PARITY_ROOT': str(root), 'PARITY_RESULTS': str(folder / 'results'),
+                       'RFM_CONFIG_FILES': str(root / 'reframe' / 'settings.py')}
+        self._kept = folder / 'results.db.kept'
+        if not root.exists():
+            self._make(root)
+
+    def _make(self, root: Path) -> None:
+        (self.folder / 'results').mkdir(parents=True, exist_ok=True)
+        stated = root / 'systems' / SYSTEM / 'system.yaml'
+        stated.parent.mkdir(parents=True)
+        stated.write_text(_SITE.format(folder=self.folder))
+        good = self.folder / 'programs' / 'good' / 'bin'
+        if not good.is_dir():
+            raise InfrastructureError(f'{good}: not there; run: dev/trial/build SOURCES {self.folder}/programs')
+        shutil.copytree(good, self.folder / 'prefix' / 'bin')
+        for name in ('checks', 'jobs', 'reframe', 'spack.yaml'):
+            (root / name).symlink_to(cluster.TOP / name)
+
+    def lives(self, night: int) -> tuple[Verdict, list[str]]:
+        """Measure, judge, run again and record a night; return its last verdict and all of its sessions.
+
+        The verdict of the pairs comes first: that of the cases on one node has its incidents, too."""
+        moved = start(night) - time.time()
+        every: list[str] = []
+        for checks, selected in ((Path(__file__).parent / 'checks', PAIRS), (cluster.TOP / 'checks', SINGLE)):
+            arguments = ['-c', str(checks), '-r', '--system', f'{SYSTEM}:physical', *selected]
+            session = self._measured([*arguments, *plan_file.NIGHT], moved)
+            verdict = self._judged(session, time.time() + moved)
+            every.append(session)
+            suspicious = [cell for cell in verdict.cells if cell.suspicious]
+            for words in runs(systems.read(SYSTEM), session, suspicious, arguments):
+                every.append(self._measured(words, moved))
+            with clock.at(time.time() + moved):
+                verdict = judge.newest(session)
+                notifier = notify.prepared(SYSTEM)
+                verdict = notifier.recorded(verdict) or verdict
+                notifier.judged(verdict)
+        return verdict, every
+
+    def _judged(self, session: str, unix: float) -> Verdict:
+        with clock.at(unix):
+            return judge.newest(session)
+
+    def _measured(self, arguments: list[str], moved: float) -> str:
+        """Run ReFrame, and give what it stored the night's date. Return the session's uuid."""
+        before = set(database.uuids())
+        stopped = runner.reframe(arguments, _LIMIT, shown=False)
+        new = [uuid for uuid in database.uuids() if uuid not in before]
+        if stopped or len(new) != 1:
+            raise InfrastructureError(f'{len(new)} sessions were stored, must be 1 ({stopped or "it ended"}); '
+                                      f'see {self.folder}/results/reframe.log')
+        redate(new[0], moved)
+        return new[0]
+
+    def read(self, session: str) -> Session:
+        return database.read(session)
+
+    def incidents(self) -> list[Incident]:
+        return of_system(SYSTEM)
+
+    def keep(self) -> None:
+        """Keep the results of all nights so far: a night that is killed begins anew from them."""
+        aside = self._kept.with_suffix('.new')
+        shutil.copy2(self.folder / 'results' / 'results.db', aside)
+        aside.replace(self._kept)
+
+    def begin(self, first: bool) -> None:
+        """Take the results back to the end of the last whole night; ``first``: none was lived."""
+        stored = self.folder / 'results' / 'results.db'
+        if first:
+            stored.unlink(missing_ok=True)
+        elif self._kept.exists():
+            shutil.copy2(self._kept, stored)
+        else:
+            raise InfrastructureError(f'{self._kept}: not there; the nights that were lived are lost for parity')
+
+
+def redate(session: str, moved: float) -> None:
+    """Move all times of a stored session by so many seconds."""
+    (text,), = database.query('SELECT json_blob FROM sessions WHERE uuid = ?', session)
+    report = shifted(json.loads(text), moved)
+    with database.writing() as conn:
+        conn.execute('UPDATE sessions SET session_start_unix = session_start_unix + ?, session_end_unix = '
+                     'session_end_unix + ?, json_blob = ? WHERE uuid = ?',
+                     (moved, moved, json.dumps(report), session))
+        conn.execute('UPDATE testcases SET job_completion_time_unix = job_completion_time_unix + ? '
+                     'WHERE session_uuid = ?', (moved, session))
+
+
+def shifted(stored: Any, moved: float) -> Any:
+    """Return a part of a report whose times are moved by so many seconds."""
+    if isinstance(stored, list):
+        return [shifted(each, moved) for each in stored]
+    if not isinstance(stored, dict):
+        return stored
+    parts = {}
+    for key, value in stored.items():
+        if key in _UNIX and isinstance(value, (int, float)):
+            parts[key] = value + moved
+        else:
+            parts[key] = shifted(value, moved)
+    for key, form in _TEXTS.items():
+        unix = parts.get(f'{key}_unix')
+        if parts.get(key) and isinstance(unix, (int, float)):
+            parts[key] = time.strftime(form, time.localtime(unix))
+    return parts
+
+
+def node_hours(sessions: Iterable[Session]) -> float:
+    """Return the node-hours of the jobs of some sessions."""
+    seconds = 0.0
+    for session in sessions:
+        for run in session.runs:
+            seconds += (run.seconds or 0.0) * len(run.nodes)
+    return seconds / 3600
