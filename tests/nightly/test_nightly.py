@@ -91,6 +91,14 @@ def value(arguments: list[str], option: str) -> str:
     return arguments[arguments.index(option) + 1]
 
 
+def test_a_case_of_one_node_runs_again_on_that_node_alone():
+    """ReFrame selects by -n before --distribute makes the case of the node."""
+    slow = cell('Stream %threads=all %part=example-slurm:cpu %nid=c1', nodes=('c1',))
+    arguments, = runs(slow, asked=[*ASKED, '--distribute=all'])
+    assert 'nodelist=c1' in arguments and '--distribute=all' in arguments
+    assert re.match(value(arguments, '-n'), 'Stream%threads=all')
+
+
 def test_one_run_for_each_partition_and_set_of_nodes_sets_again_what_the_session_set_but_its_selection():
     found = runs(cell(), cell('Hpl'), cell(partition='virtual', nodes=('v1',)))
     for arguments, (partition, node, how) in zip(found, [(p, node, how) for p, node in (('cpu', 'c1'), ('virtual', 'v1'))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from parity.site.identity import swept_apart
+from parity.site.identity import swept_apart, undistributed
 
 #: Options of ReFrame that select cases, and that say how often.
 _SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'), ('--system',),
@@ -36,7 +36,8 @@ def again(system: str, cases: Iterable[tuple[str, str, Hashable, str]], argument
     swept_names = {one.partition('=')[0].rpartition('.')[2] for one in given.parameterize}
     groups: dict[tuple, set[str]] = defaultdict(set)
     for partition, environ, place, name in cases:
-        case, swept = swept_apart(name, swept_names)
+        # -n selects before --distribute and -P name what they make
+        case, swept = swept_apart(undistributed(name)[0], swept_names)
         groups[partition, environ, place, tuple(swept)].add(case)
     for (partition, environ, place, swept), names in sorted(groups.items()):
         command = [*kept, *_selection(system, partition, environ, names)]
