@@ -8,12 +8,12 @@ The protocol. All of it runs as root inside the machine of ci/cluster, and nothi
    which size on a fault can show.
 3. ``python -m dev.trial seal --seed S --noise NOISE`` draws the faults into FOLDER/sealed.json, and prints its
    SHA-256 digest. The digest is committed before the first night; the list stays outside git until the end.
-4. ``python -m dev.trial run --seed S``: 60 quiet nights, then the faults. If it is killed, the same command goes on.
-   nights.csv and said.csv grow by a night; both are committed in parts.
+4. ``python -m dev.trial run --seed S``: 60 quiet nights, then the faults. If it is killed, the same command goes
+   on. nights.csv and said.csv grow by a night; both are committed in parts.
 5. ``python -m dev.trial score`` opens the list, and scores parity and three plain rules on the same nights.
 
 A night is two sessions of ReFrame, and Slurm runs one job at a time. The first has messages between two pairs of
 nodes, the second cases on one node, on each node. A suspicious figure runs again, as in ci/nightly. The figures
-are real; the date is made: a night a day, from 1 January 2026 on. The product judges, by a clock that stands at the
-night's date. A fault is put in before the sessions of its night, and taken out after them.
+are real; the date is made: a night a day, from 1 January 2026 on. The product judges, by a clock that stands at
+the night's date. A fault is put in before the sessions of its night, and taken out after them.
 """

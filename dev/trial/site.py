@@ -62,7 +62,7 @@ partitions:
 #: Of the two sessions of a night: cases on one node, on each node; messages between pairs.
 SINGLE = ('-n', '^Stream%threads=one', '-n', '^Npb%benchmark=(cg|is)', '-n', '^Hpl', '-n', '^Ops%threads=one',
           '-n', '^Fio%access=sequential%operation=write', '-S', 'Hpl.n=5000', '--distribute=all')
-PAIRS = ('-n', '^Pairs%')
+PAIRS = ('-n', '^Pairs%', '-p', '^distro$')
 #: Seconds that a session of ReFrame may take.
 _LIMIT = 1800.0
 #: Keys of a stored session that hold a Unix time, and those of the same times as texts.
