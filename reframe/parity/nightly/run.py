@@ -148,8 +148,8 @@ RUNS = 3
 def runs(system: System, session: str, suspicious: Iterable[Cell], arguments: list[str]) -> list[list[str]]:
     """Return the arguments of one ReFrame run for each partition, environment and set of nodes.
 
-    ``arguments`` are those of the session: what they set for the checks is set again. A case that --distribute made
-    is the case of its node: it runs there only."""
+    ``arguments`` are those of the session: what they set for the checks is set again. A case that --distribute
+    made is the case of its node, and runs there only."""
     distributed = any(word.partition('=')[0] == '--distribute' for word in arguments)
     cases = [(cell.partition, cell.environ, tuple(cell.nodes), cell.case) for cell in suspicious]
     confirming = [f'--repeat={RUNS}', '--session-extras', f'{RERUN_OF}={session}']
