@@ -226,6 +226,15 @@ class SlowLink(_Link):
         return ['tbf', 'rate', f'{megabits}mbit', 'burst', '1mb', 'latency', '50ms']
 
 
+def huge_pages() -> str:
+    """Return the setting of transparent huge pages: always, madvise or never."""
+    return re.search(r'\[(\w+)\]', _HUGE_PAGES.read_text())[1]
+
+
+def set_huge_pages(setting: str) -> None:
+    _HUGE_PAGES.write_text(setting)
+
+
 class HugePages(Fault):
     """No huge pages for anybody."""
 
@@ -233,10 +242,10 @@ class HugePages(Fault):
     changed = 'huge'
 
     def put_in(self) -> None:
-        _HUGE_PAGES.write_text('never')
+        set_huge_pages('never')
 
     def take_out(self) -> None:
-        _HUGE_PAGES.write_text(HUGE_PAGES)
+        set_huge_pages(HUGE_PAGES)
 
     @property
     def slows(self) -> str:
@@ -291,15 +300,15 @@ class _Program(Fault):
 
 
 class O1(_Program):
-    """NPB CG was built with -O1."""
+    """STREAM was built with -O1. NPB CG and IS wait for memory, and are as fast then."""
 
-    build, programs = 'o1', ('cg.A.x', 'is.A.x')
-    parts = 'memory-bound codes', 'compute', 'everything'
+    build, programs = 'o1', ('stream_c.exe',)
+    parts = 'memory', 'everything'
     changed = 'software'
 
     @property
     def slows(self) -> str:
-        return '^Npb'
+        return '^Stream'
 
 
 class ReferenceBlas(_Program):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +22,7 @@ from parity.judge.store.incidents import Incident, of_system
 from parity.judge.store.record import Session
 from parity.judge.verdict import judge, nights, states
 from parity.judge.verdict.model import Verdict
-from parity.measure.session import runner
+from parity.measure.session import current, runner
 from parity.nightly import notify
 from parity.nightly.run import runs
 from parity.site import systems
@@ -63,6 +66,8 @@ partitions:
 SINGLE = ('-n', '^Stream%threads=one', '-n', '^Npb%benchmark=(cg|is)', '-n', '^Hpl', '-n', '^Ops%threads=one',
           '-n', '^Fio%access=sequential%operation=write', '-S', 'Hpl.n=5000', '--distribute=all')
 PAIRS = ('-n', '^Pairs%', '-p', '^distro$')
+#: The first words of an answer of `parity cause`.
+_ANSWER = re.compile('the software: |the node: |both: |neither: |not decided: ')
 #: Seconds that a session of ReFrame may take.
 _LIMIT = 1800.0
 #: Keys of a stored session that hold a Unix time, and those of the same times as texts.
@@ -86,6 +91,7 @@ class Site:
         os.environ |= {'PARITY_ROOT': str(root), 'PARITY_RESULTS': str(folder / 'results'),
                        'RFM_CONFIG_FILES': str(root / 'reframe' / 'settings.py')}
         self._kept = folder / 'results.db.kept'
+        self._moved = 0.0
         if not root.exists():
             self._make(root)
 
@@ -105,7 +111,7 @@ class Site:
         """Measure, judge, run again and record a night; return its last verdict and all of its sessions.
 
         The verdict of the pairs comes first: that of the cases on one node has its incidents, too."""
-        moved = start(night) - time.time()
+        moved = self._moved = start(night) - time.time()
         every: list[str] = []
         for checks, selected in ((Path(__file__).parent / 'checks', PAIRS), (cluster.TOP / 'checks', SINGLE)):
             arguments = ['-c', str(checks), '-r', '--system', f'{SYSTEM}:physical', *selected]
@@ -121,6 +127,19 @@ class Site:
                 verdict = notifier.recorded(verdict) or verdict
                 notifier.judged(verdict)
         return verdict, every
+
+    def cause(self, number: int) -> str:
+        """Measure the cause of an incident of the night that was lived last; return the answer, or why there is
+        none."""
+        before = set(database.uuids())
+        command = [sys.executable, '-m', 'parity.cli', 'cause', f'{number}', '--run']
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        for session in database.uuids():
+            if session not in before:
+                redate(session, self._moved)
+        lines = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+        answers = [line for line in lines if _ANSWER.match(line)]
+        return (answers or lines or [f'exit code {done.returncode}'])[-1]
 
     def _judged(self, session: str, unix: float) -> Verdict:
         with clock.at(unix):
@@ -150,7 +169,12 @@ class Site:
         aside.replace(self._kept)
 
     def begin(self, first: bool) -> None:
-        """Take the results back to the end of the last whole night; ``first``: none was lived."""
+        """Take the results back to the end of the last whole night; ``first``: none was lived.
+
+        A session of a trial that was killed ends first."""
+        in_use = current.lock_of(['--system', SYSTEM])
+        while in_use.held_elsewhere():
+            time.sleep(1)
         stored = self.folder / 'results' / 'results.db'
         if first:
             stored.unlink(missing_ok=True)

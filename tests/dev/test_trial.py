@@ -164,10 +164,9 @@ def test_the_times_of_a_session_move_together():
 def test_programs_of_a_fault_come_and_go(tmp_path):
     for build in ('good', 'o1'):
         (tmp_path / 'programs' / build / 'bin').mkdir(parents=True)
-        for name in ('cg.A.x', 'is.A.x'):
-            (tmp_path / 'programs' / build / 'bin' / name).write_text(build)
+        (tmp_path / 'programs' / build / 'bin' / 'stream_c.exe').write_text(build)
     (tmp_path / 'prefix' / 'bin').mkdir(parents=True)
-    fault, program = faults.of('O1', tmp_path), tmp_path / 'prefix' / 'bin' / 'cg.A.x'
+    fault, program = faults.of('O1', tmp_path), tmp_path / 'prefix' / 'bin' / 'stream_c.exe'
     fault.take_out()
     assert program.read_text() == 'good'
     fault.put_in()
