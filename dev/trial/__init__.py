@@ -9,7 +9,7 @@ The protocol. All of it runs as root inside the machine of ci/cluster, and nothi
 3. ``python -m dev.trial seal --seed S --noise NOISE`` draws the faults into FOLDER/sealed.json, and prints its
    SHA-256 digest. The digest is committed before the first night; the list stays outside git until the end.
 4. ``python -m dev.trial run --seed S``: 60 quiet nights, then the faults. If it is killed, the same command goes
-   on. nights.csv and said.csv grow by a night; both are committed in parts.
+   on. nights.csv and incidents.csv grow by a night; both are committed in parts.
 5. ``python -m dev.trial score`` opens the list, and scores parity and three plain rules on the same nights.
 
 A night is two sessions of ReFrame, and Slurm runs one job at a time. The first has messages between two pairs of

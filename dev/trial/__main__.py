@@ -35,16 +35,16 @@ def _noise(chosen: argparse.Namespace) -> None:
     quiet = [row for row in rows.nights(chosen.folder) if rows.number(row.night) < sealed.QUIET]
     if not quiet:
         raise UsageError(f'{chosen.folder / rows.NIGHTS}: no nights; first: python -m dev.trial run')
-    known = noise.measured(quiet)
-    stored = {name: asdict(one) for name, one in known.items()}
+    noises = noise.measured(quiet)
+    stored = {name: asdict(one) for name, one in noises.items()}
     (chosen.folder / NOISE).write_text(json.dumps(stored, indent=1) + '\n')
-    print(*noise.lines(known), sep='\n')
+    print(*noise.lines(noises), sep='\n')
 
 
 def _seal(chosen: argparse.Namespace) -> None:
     file = chosen.noise / NOISE
     try:
-        known = {name: Noise(**one) for name, one in json.loads(file.read_text()).items()}
+        noises = {name: Noise(**one) for name, one in json.loads(file.read_text()).items()}
     except (OSError, ValueError, TypeError) as err:
         raise UsageError(f'{file}: {err}; first: python -m dev.trial noise --folder {chosen.noise}') from None
     absent = {}
@@ -54,19 +54,19 @@ def _seal(chosen: argparse.Namespace) -> None:
         if why:
             absent[kind] = why
             print(f'{kind} is left out: {why}', file=sys.stderr)
-    digest = sealed.write(chosen.folder / SEALED, chosen.seed, sealed.drawn(chosen.seed, known, absent))
+    digest = sealed.write(chosen.folder / SEALED, chosen.seed, sealed.drawn(chosen.seed, noises, absent))
     print(f'{digest}  {SEALED}')
 
 
 def _score(chosen: argparse.Namespace) -> None:
     _, entries = sealed.read(chosen.folder / SEALED)
-    figures, said = rows.nights(chosen.folder), rows.said(chosen.folder)
+    figures, turns = rows.nights(chosen.folder), rows.turns(chosen.folder)
     if not figures:
         raise UsageError(f'{chosen.folder / rows.NIGHTS}: no nights; first: python -m dev.trial run')
-    scores = [score.of_parity(entries, said, figures, chosen.folder),
+    scores = [score.of_parity(entries, turns, figures, chosen.folder),
               *score.of_rules(entries, figures, chosen.folder)]
     print(f'sealed list: sha256 {sealed.digest(chosen.folder / SEALED)}\n')
-    print(*score.lines(scores, sum(each.node_hours for each in said)), sep='\n')
+    print(*score.lines(scores, sum(turn.node_hours for turn in turns)), sep='\n')
 
 
 def _try(chosen: argparse.Namespace) -> None:

@@ -59,8 +59,8 @@ def measured(rows: Iterable[Row]) -> dict[str, Noise]:
 def lines(noise: dict[str, Noise]) -> list[str]:
     """Return a table: what a figure usually is, its scatter, and the least slowdown that shows in three nights."""
     table = ['| figure | usually | scatter of a night | shows from | an oracle from |', '|---|' + '---:|' * 4]
-    for group, known in noise.items():
-        oracle = 1 - np.exp(-SURE * known.scatter / WITHIN ** 0.5)
-        shows = f'{known.least:.1%}' if known.least < 1 else 'never'
-        table.append(f'| {group} | {known.usual:.4g} | {known.scatter:.1%} | {shows} | {oracle:.1%} |')
+    for group, figure in noise.items():
+        oracle = 1 - np.exp(-SURE * figure.scatter / WITHIN ** 0.5)
+        shows = f'{figure.least:.1%}' if figure.least < 1 else 'never'
+        table.append(f'| {group} | {figure.usual:.4g} | {figure.scatter:.1%} | {shows} | {oracle:.1%} |')
     return table

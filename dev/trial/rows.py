@@ -1,6 +1,6 @@
-"""What the trial keeps of its nights: nights.csv, the figures, and said.csv, what parity said.
+"""What the trial keeps of its nights: nights.csv, the figures, and incidents.csv, what parity said.
 
-A night is whole once said.csv has its row `night`; of one that was killed, `cut` removes the rest."""
+A night is whole once incidents.csv has its row `night`; of one that was killed, `cut` removes the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parity.judge.store.incidents import Incident
 from parity.judge.store.record import Run, Session
 from parity.judge.verdict.model import Verdict
 
-NIGHTS, SAID = 'nights.csv', 'said.csv'
+NIGHTS, TURNS = 'nights.csv', 'incidents.csv'
 #: Of each check, the figures that are kept: the others say the same.
 _FIGURES = {'Stream': ('copy', 'triad'), 'Npb': ('mops_total',), 'Hpl': ('gflops',), 'Ops': ('double', 'int64'),
             'Fio': ('rate_4KiB_1', 'rate_1MiB_1'), 'Pairs': ('latency_8B', 'latency_8KiB', 'bandwidth_1MiB')}
@@ -39,7 +39,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Said:
+class Turn:
     """A turn of an incident in a night, or the whole night (``event`` `night`): its exit code and its cost."""
 
     night: str
@@ -85,26 +85,26 @@ def _of_run(night: int, run: Run, case: str, at: int, again: bool) -> Iterator[R
                   node=' '.join(run.nodes), unit=figure.unit, disturbed='yes' if run.disturbed else '')
 
 
-def of_incidents(night: int, incidents: Iterable[Incident], sessions: Iterable[str]) -> Iterator[Said]:
+def of_incidents(night: int, incidents: Iterable[Incident], sessions: Iterable[str]) -> Iterator[Turn]:
     """Yield the turns of incidents that these sessions made."""
     ours = set(sessions)
     for incident in incidents:
         for event in incident.events:
             if event.session in ours:
                 losses = [fault.loss for fault in incident.left.values()]
-                yield Said(night=day(night), event=event.what, number=incident.number, title=incident.title,
+                yield Turn(night=day(night), event=event.what, number=incident.number, title=incident.title,
                            place=incident.where.kind, names=incident.where.name, part=incident.part,
                            loss=round(max(losses, default=0.0), 4), cells=' '.join(incident.cells),
                            changes='; '.join(change.what for change in incident.changes))
 
 
-def of_night(night: int, verdict: Verdict, node_hours: float) -> Said:
+def of_night(night: int, verdict: Verdict, node_hours: float) -> Turn:
     words = ', '.join(f'{count} {word}' for word, count in verdict.counts.items() if count)
-    return Said(night=day(night), event='night', title=words, exit_code=verdict.exit_code,
+    return Turn(night=day(night), event='night', title=words, exit_code=verdict.exit_code,
                 node_hours=round(node_hours, 4))
 
 
-def append(file: Path, rows: Iterable[Row] | Iterable[Said]) -> None:
+def append(file: Path, rows: Iterable[Row] | Iterable[Turn]) -> None:
     """Append rows to a file, and have the disk hold them."""
     rows = list(rows)
     if not rows:
@@ -125,10 +125,10 @@ def nights(folder: Path) -> list[Row]:
             for line in _lines(folder / NIGHTS)]
 
 
-def said(folder: Path) -> list[Said]:
-    return [Said(**{**line, 'number': int(line['number']), 'loss': float(line['loss']),
+def turns(folder: Path) -> list[Turn]:
+    return [Turn(**{**line, 'number': int(line['number']), 'loss': float(line['loss']),
                     'exit_code': int(line['exit_code']), 'node_hours': float(line['node_hours'])})
-            for line in _lines(folder / SAID)]
+            for line in _lines(folder / TURNS)]
 
 
 def _lines(file: Path) -> list[dict[str, str]]:
@@ -141,13 +141,13 @@ def _lines(file: Path) -> list[dict[str, str]]:
 def whole(folder: Path) -> int:
     """Return how many nights are whole; they come one after another."""
     return sum(line.get('event') == 'night' and line.get('node_hours') is not None
-               for line in _lines(folder / SAID))
+               for line in _lines(folder / TURNS))
 
 
 def cut(folder: Path) -> int:
     """Remove what a killed night left; return how many nights are whole."""
     count = whole(folder)
-    for name in (NIGHTS, SAID):
+    for name in (NIGHTS, TURNS):
         file = folder / name
         if file.exists():
             head, *lines = file.read_text().splitlines(keepends=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dev.trial import cluster, faults, rows
-from dev.trial.rows import Said
+from dev.trial.rows import Turn
 from dev.trial.sealed import Entry
 from dev.trial.site import Site, node_hours
 
@@ -34,14 +34,14 @@ def _nights(site: Site, entries: list[Entry], numbers: range, cause: bool) -> No
             for turn in list(turns) if cause else ():
                 if turn.event == 'new' and turn.title.endswith('slower'):
                     answer = site.cause(turn.number)
-                    turns.append(Said(night=rows.day(night), event='cause', number=turn.number, title=answer))
+                    turns.append(Turn(night=rows.day(night), event='cause', number=turn.number, title=answer))
         stored = [site.read(session) for session in sessions]
         for session in stored:
             again = bool(session.rerun_of)
             rows.append(folder / rows.NIGHTS, rows.of_session(night, session, again))
-        rows.append(folder / rows.SAID, turns)
-        site.keep()
-        rows.append(folder / rows.SAID, [rows.of_night(night, verdict, node_hours(stored))])
+        rows.append(folder / rows.TURNS, turns)
+        site.save()
+        rows.append(folder / rows.TURNS, [rows.of_night(night, verdict, node_hours(stored))])
         words = f'{len(stored) - 2} reruns, ' if len(stored) > 2 else ''
         print(f'night {night} of {numbers.stop}, {rows.day(night)}: exit code {verdict.exit_code}, {words}'
               f'{time.monotonic() - began:.0f} s', flush=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dev import plain_rules
 from dev.trial import noise
-from dev.trial.rows import Row, Said, number
+from dev.trial.rows import Row, Turn, number
 from dev.trial.sealed import Entry
 from parity.judge.stats.hindsight import fresh
 
@@ -28,7 +28,7 @@ _EVERYTHING = ('partition', 'everything')
 
 
 @dataclass
-class Told:
+class Outcome:
     """What became of a fault. ``after``: nights from its first to the one that told it, from 1; 0: never.
 
     ``place``, ``part``, ``change``, ``one``, ``over``: right or not; None where it does not count. ``lines``: what
@@ -51,7 +51,7 @@ class Score:
     """A rule's faults, its false alarms and the nights that it had."""
 
     rule: str
-    faults: list[Told]
+    faults: list[Outcome]
     false: list[str]
     nights: int
 
@@ -60,27 +60,27 @@ class Score:
         return len(self.false) / max(self.nights / MONTH, 1e-9)
 
     def within(self, nights: int) -> int:
-        return sum(0 < told.after <= nights for told in self.faults)
+        return sum(0 < outcome.after <= nights for outcome in self.faults)
 
 
 # ---- parity
 
-def of_parity(entries: list[Entry], said: list[Said], rows: list[Row], folder: Path) -> Score:
+def of_parity(entries: list[Entry], stored: list[Turn], rows: list[Row], folder: Path) -> Score:
     """Score what parity said."""
-    nights = sum(each.event == 'night' for each in said)
-    turns = [each for each in said if each.event != 'night']
+    nights = sum(turn.event == 'night' for turn in stored)
+    turns = [turn for turn in stored if turn.event != 'night']
     explained = _explained(entries, turns, folder)
     faults = []
     for place, entry in enumerate(entries):
         if entry.first < nights:
             incidents = {number for number, at in explained.items() if at == place}
             faults.append(_of_fault(entry, turns, incidents, rows, nights, folder))
-    false = [f'{each.night}: {each.title}' for each in turns
-             if each.event == 'new' and explained.get(each.number) is None]
+    false = [f'{turn.night}: {turn.title}' for turn in turns
+             if turn.event == 'new' and explained.get(turn.number) is None]
     return Score('parity', faults, false, nights)
 
 
-def _explained(entries: list[Entry], turns: list[Said], folder: Path) -> dict[int, int | None]:
+def _explained(entries: list[Entry], turns: list[Turn], folder: Path) -> dict[int, int | None]:
     """Return for each incident the place of the fault that explains it; None of a false one.
 
     A fault explains an incident that began while it was in, or up to LATE nights later, if it moves most of the
@@ -103,37 +103,37 @@ def _explained(entries: list[Entry], turns: list[Said], folder: Path) -> dict[in
     return explained
 
 
-def _of_fault(entry: Entry, turns: list[Said], incidents: set[int], rows: list[Row], nights: int, folder: Path
-              ) -> Told:
-    told, fault = Told(entry), entry.fault(folder)
+def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[Row], nights: int, folder: Path
+              ) -> Outcome:
+    outcome, fault = Outcome(entry), entry.fault(folder)
     slows = re.compile(fault.slows)
     own = [turn for turn in turns if turn.number in incidents]
     inside = [turn for turn in turns if turn.event in _REPORTS and entry.first <= number(turn.night) < entry.end
               and any(slows.search(cell) for cell in turn.cells.split())]
     reports = [turn for turn in own if turn.event in _REPORTS] or inside
-    told.lines = [f'{turn.night}: {turn.event}: {turn.title}' for turn in own or inside]
-    told.cause = next((turn.title for turn in own if turn.event == 'cause'), '')
+    outcome.lines = [f'{turn.night}: {turn.event}: {turn.title}' for turn in own or inside]
+    outcome.cause = next((turn.title for turn in own if turn.event == 'cause'), '')
     if not reports:
-        return told
+        return outcome
     first = reports[0]
-    told.after = number(first.night) - entry.first + 1
-    told.place = _right_place(entry, first, fault.slows)
+    outcome.after = number(first.night) - entry.first + 1
+    outcome.place = _right_place(entry, first, fault.slows)
     if fault.parts and not fault.fails:
-        told.part = first.part in fault.parts or any(part in first.title for part in fault.parts)
+        outcome.part = first.part in fault.parts or any(part in first.title for part in fault.parts)
     if fault.changed:
-        told.change = any(fault.changed in turn.changes.lower() for turn in reports)
+        outcome.change = any(fault.changed in turn.changes.lower() for turn in reports)
     if not fault.fails:
         true = _lost(entry, rows, slows)
-        told.size = bool(true > 0 and true / RIGHT <= first.loss <= true * RIGHT)
-    told.one = len(incidents) == 1
+        outcome.size = bool(true > 0 and true / RIGHT <= first.loss <= true * RIGHT)
+    outcome.one = len(incidents) == 1
     limit = OVER_SPELLS if entry.spells > 1 else OVER
     if entry.end + limit <= nights:
         ends = {turn.number: number(turn.night) for turn in own if turn.event == 'over'}
-        told.over = all(ends.get(each, nights) < entry.end + limit for each in incidents)
-    return told
+        outcome.over = all(ends.get(incident, nights) < entry.end + limit for incident in incidents)
+    return outcome
 
 
-def _right_place(entry: Entry, turn: Said, slows: str) -> bool:
+def _right_place(entry: Entry, turn: Turn, slows: str) -> bool:
     """Return whether the place that was named is the fault's: its node, alone or with those that it slows, too."""
     names = {name.strip() for name in turn.names.split(',')}
     if not entry.node:
@@ -202,7 +202,7 @@ def _scored(rule: str, entries: list[Entry], alarms: dict[str, list[int]], days:
         if entry.first >= nights:
             continue
         slows = re.compile(entry.fault(folder).slows)
-        told = Told(entry)
+        outcome = Outcome(entry)
         reports = []
         for name, at in alarms.items():
             if slows.search(name):
@@ -211,8 +211,8 @@ def _scored(rule: str, entries: list[Entry], alarms: dict[str, list[int]], days:
                 absent = set(entry.nights) - days[name]
                 reports += [night for night in absent if night - 1 in days[name] and night < nights]
         if reports:
-            told.after = min(reports) - entry.first + 1
-        faults.append(told)
+            outcome.after = min(reports) - entry.first + 1
+        faults.append(outcome)
     false = sorted({night for name, at in alarms.items() for night in at if (name, night) not in own})
     return Score(rule, faults, [f'night {night}' for night in false], nights)
 
@@ -226,24 +226,25 @@ def lines(scores: list[Score], node_hours: float) -> Iterator[str]:
     yield f'| rule | {" | ".join(f"told within {n}" for n in WITHIN)} | false alarms a month |'
     yield '|---' * (len(WITHIN) + 2) + '|'
     for score in scores:
-        told = [f'{score.within(nights)} of {count}' for nights in WITHIN]
-        yield f'| {score.rule} | {" | ".join(told)} | {score.false_a_month:.2f} |'
+        counts = [f'{score.within(nights)} of {count}' for nights in WITHIN]
+        yield f'| {score.rule} | {" | ".join(counts)} | {score.false_a_month:.2f} |'
     yield ''
     for name in ('place', 'part', 'change', 'size', 'one', 'over'):
-        values = [getattr(told, name) for told in parity.faults if getattr(told, name) is not None]
+        values = [getattr(outcome, name) for outcome in parity.faults if getattr(outcome, name) is not None]
         yield f'{_NAMES[name]}: {sum(values)} of {len(values)}'
     yield f'{parity.nights} nights, {node_hours:.1f} node-hours'
     yield ''
     yield '| fault | nights | told after | place | part | change | size | one incident | over | cause |'
     yield '|---|---|---:|---|---|---|---|---|---|---|'
-    for told in sorted(parity.faults, key=lambda told: (0 < told.after <= WITHIN[-1], -told.after)):
-        entry = told.entry
-        words = [_WORD[getattr(told, name)] for name in ('place', 'part', 'change', 'size', 'one', 'over')]
-        yield (f'| {entry} | {entry.first} to {entry.end - 1} | {told.after or "never"} | {" | ".join(words)} | '
-               f'{told.cause} |')
-    for told in parity.faults:
-        yield from ['', f'{told.entry}, nights {told.entry.first} to {told.entry.end - 1}:']
-        yield from [f'  {line}' for line in told.lines or ['nothing was said']]
+    for outcome in sorted(parity.faults, key=lambda outcome: (0 < outcome.after <= WITHIN[-1], -outcome.after)):
+        entry = outcome.entry
+        words = [_WORD[getattr(outcome, name)] for name in ('place', 'part', 'change', 'size', 'one', 'over')]
+        nights = f'{entry.first} to {entry.end - 1}'
+        cells = [f'{entry}', nights, f'{outcome.after or "never"}', *words, outcome.cause]
+        yield f'| {" | ".join(cells)} |'
+    for outcome in parity.faults:
+        yield from ['', f'{outcome.entry}, nights {outcome.entry.first} to {outcome.entry.end - 1}:']
+        yield from [f'  {line}' for line in outcome.lines or ['nothing was said']]
     yield from ['', f'false alarms of parity: {len(parity.false)}', *(f'  {line}' for line in parity.false)]
 
 

@@ -99,12 +99,12 @@ def drawn(seed: int, noise: dict[str, Noise], absent: dict[str, str]) -> list[En
 def _entry(kind: str, rng: random.Random, nights: list[int], noise: dict[str, Noise], other: str) -> Entry:
     """Return a fault with a place and a size; not on the node ``other``."""
     node = rng.choice([name for name in NODES if name != other]) if kind in faults.OF_A_NODE else ''
-    known = noise.get(_FIGURE.get(kind, ''))
+    figure = noise.get(_FIGURE.get(kind, ''))
     size = 0.0
     if kind in faults.SIZED:
-        least = max(LEAST, known.least if known else LEAST)
+        least = max(LEAST, figure.least if figure else LEAST)
         size = round(min(0.6, rng.uniform(least, least + SPAN)), 3)
-    return Entry(kind, node, size, known.usual if known else 0.0, nights)
+    return Entry(kind, node, size, figure.usual if figure else 0.0, nights)
 
 
 def write(file: Path, seed: int, entries: list[Entry]) -> str:

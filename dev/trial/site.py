@@ -162,7 +162,7 @@ class Site:
     def incidents(self) -> list[Incident]:
         return of_system(SYSTEM)
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Keep the results of all nights so far: a night that is killed begins anew from them."""
         aside = self._kept.with_suffix('.new')
         shutil.copy2(self.folder / 'results' / 'results.db', aside)

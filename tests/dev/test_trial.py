@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dev.trial import faults, noise, rows, score, sealed
-from dev.trial.rows import Row, Said
+from dev.trial.rows import Row, Turn
 from dev.trial.sealed import Entry, Noise
 from dev.trial.site import shifted, start
 from parity.base import paths
@@ -37,10 +37,10 @@ def figures(nights: int, lost: dict[str, tuple[range, float]] | None = None, sd:
     return made
 
 
-def said(nights: int, *turns: tuple[int, str, int, dict]) -> list[Said]:
+def said(nights: int, *turns: tuple[int, str, int, dict]) -> list[Turn]:
     """What was said: in each night its row, and ``turns``: night, event, number and other fields."""
-    made = [Said(rows.day(night), 'night') for night in range(nights)]
-    return made + [Said(rows.day(night), event, number, **{'title': f'incident {number}', **other}) for night, event, number, other in turns]
+    made = [Turn(rows.day(night), 'night') for night in range(nights)]
+    return made + [Turn(rows.day(night), event, number, **{'title': f'incident {number}', **other}) for night, event, number, other in turns]
 
 
 CELLS = 'Hpl%part=trial:physical%nid=p2.gflops@trial:physical'
@@ -143,11 +143,11 @@ def test_a_sealed_list_is_written_once_and_its_digest_is_that_of_the_file(tmp_pa
 def test_what_a_killed_night_left_is_cut(tmp_path):
     for night in range(3):
         rows.append(tmp_path / rows.NIGHTS, [row for row in figures(3) if row.night == rows.day(night)])
-        rows.append(tmp_path / rows.SAID, said(3, (night, 'new', night, GOOD))[3:] + [Said(rows.day(night), 'night', exit_code=1)][:night < 2])
+        rows.append(tmp_path / rows.TURNS, said(3, (night, 'new', night, GOOD))[3:] + [Turn(rows.day(night), 'night', exit_code=1)][:night < 2])
     with (tmp_path / rows.NIGHTS).open('a') as out:
         out.write('Hpl%nid=p1.gflops,2026-01-0')
     assert rows.cut(tmp_path) == 2
-    assert {row.night for row in rows.nights(tmp_path)} == {rows.day(0), rows.day(1)} and len(rows.said(tmp_path)) == 4
+    assert {row.night for row in rows.nights(tmp_path)} == {rows.day(0), rows.day(1)} and len(rows.turns(tmp_path)) == 4
     assert rows.cut(tmp_path / 'none') == 0
 
 
@@ -188,7 +188,7 @@ def command(*words: str) -> subprocess.CompletedProcess:
 def test_the_command_scores_and_replay_reads_the_same_nights(tmp_path):
     lost = {'p2': (range(60, 68), 0.2)}
     rows.append(tmp_path / rows.NIGHTS, figures(90, lost))
-    rows.append(tmp_path / rows.SAID, said(90, (61, 'new', 1, GOOD), (69, 'over', 1, {})))
+    rows.append(tmp_path / rows.TURNS, said(90, (61, 'new', 1, GOOD), (69, 'over', 1, {})))
     sealed.write(tmp_path / 'sealed.json', 3, [entry('CpuShare', 'p2', 60, 67)])
     scored = command('score', '--folder', str(tmp_path))
     assert scored.returncode == 0, scored.stderr
