@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from dev.trial.site import Night
 from parity.judge.store.incidents import Incident
 from parity.judge.store.record import Run, Session
-from parity.judge.verdict.model import Verdict
 
 NIGHTS, TURNS = 'nights.csv', 'incidents.csv'
 #: Of each check, the figures that are kept: the others say the same.
@@ -64,7 +64,7 @@ def number(day: str) -> int:
     return (datetime.date.fromisoformat(day) - FIRST_DAY).days
 
 
-def of_session(night: int, session: Session, again: bool) -> Iterator[Row]:
+def of_session(night: int, session: Session) -> Iterator[Row]:
     """Yield the rows of a session's runs that have figures."""
     counts: dict[str, int] = {}
     for run in session.runs:
@@ -72,7 +72,7 @@ def of_session(night: int, session: Session, again: bool) -> Iterator[Row]:
             continue
         case = run.case.replace(' ', '').replace(f'part={session.system}:{run.partition}%', '')
         at = counts[case] = counts.get(case, -1) + 1
-        yield from _of_run(night, run, case, at, again)
+        yield from _of_run(night, run, case, at, bool(session.rerun_of))
 
 
 def _of_run(night: int, run: Run, case: str, at: int, again: bool) -> Iterator[Row]:
@@ -85,12 +85,11 @@ def _of_run(night: int, run: Run, case: str, at: int, again: bool) -> Iterator[R
                   node=' '.join(run.nodes), unit=figure.unit, disturbed='yes' if run.disturbed else '')
 
 
-def of_incidents(night: int, incidents: Iterable[Incident], sessions: Iterable[str]) -> Iterator[Turn]:
-    """Yield the turns of incidents that these sessions made."""
-    ours = set(sessions)
+def of_incidents(night: int, incidents: Iterable[Incident], begin: float, end: float) -> Iterator[Turn]:
+    """Yield the turns of incidents in a night, which lasts from ``begin`` to ``end`` (Unix times)."""
     for incident in incidents:
         for event in incident.events:
-            if event.session in ours:
+            if begin <= event.start < end:
                 losses = [fault.loss for fault in incident.left.values()]
                 yield Turn(night=day(night), event=event.what, number=incident.number, title=incident.title,
                            place=incident.where.kind, names=incident.where.name, part=incident.part,
@@ -98,10 +97,9 @@ def of_incidents(night: int, incidents: Iterable[Incident], sessions: Iterable[s
                            changes='; '.join(change.what for change in incident.changes))
 
 
-def of_night(night: int, verdict: Verdict, node_hours: float) -> Turn:
-    words = ', '.join(f'{count} {word}' for word, count in verdict.counts.items() if count)
-    return Turn(night=day(night), event='night', title=words, exit_code=verdict.exit_code,
-                node_hours=round(node_hours, 4))
+def of_night(night: int, measured: Night) -> Turn:
+    return Turn(night=day(night), event='night', title=measured.words, exit_code=measured.exit_code,
+                node_hours=round(measured.node_hours, 4))
 
 
 def append(file: Path, rows: Iterable[Row] | Iterable[Turn]) -> None:

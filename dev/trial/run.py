@@ -10,7 +10,7 @@ from pathlib import Path
 from dev.trial import cluster, faults, rows
 from dev.trial.rows import Turn
 from dev.trial.sealed import Entry
-from dev.trial.site import Site, node_hours
+from dev.trial.site import Site, start
 
 
 def nights(folder: Path, count: int, entries: list[Entry], cause: bool) -> None:
@@ -29,22 +29,19 @@ def _nights(site: Site, entries: list[Entry], numbers: range, cause: bool) -> No
         began = time.monotonic()
         tonight = [entry.fault(folder) for entry in entries if night in entry.nights]
         with _put_in(tonight):
-            verdict, sessions = site.lives(night)
-            turns = list(rows.of_incidents(night, site.incidents(), sessions))
+            measured = site.live(night)
+            turns = list(rows.of_incidents(night, site.incidents(), start(night), start(night + 1)))
             for turn in list(turns) if cause else ():
                 if turn.event == 'new' and turn.title.endswith('slower'):
                     answer = site.cause(turn.number)
                     turns.append(Turn(night=rows.day(night), event='cause', number=turn.number, title=answer))
-        stored = [site.read(session) for session in sessions]
-        for session in stored:
-            again = bool(session.rerun_of)
-            rows.append(folder / rows.NIGHTS, rows.of_session(night, session, again))
+        for session in measured.sessions:
+            rows.append(folder / rows.NIGHTS, rows.of_session(night, session))
         rows.append(folder / rows.TURNS, turns)
         site.save()
-        rows.append(folder / rows.TURNS, [rows.of_night(night, verdict, node_hours(stored))])
-        words = f'{len(stored) - 2} reruns, ' if len(stored) > 2 else ''
-        print(f'night {night} of {numbers.stop}, {rows.day(night)}: exit code {verdict.exit_code}, {words}'
-              f'{time.monotonic() - began:.0f} s', flush=True)
+        rows.append(folder / rows.TURNS, [rows.of_night(night, measured)])
+        print(f'night {night} of {numbers.stop}, {rows.day(night)}: exit code {measured.exit_code}, '
+              f'{len(measured.sessions)} sessions, {time.monotonic() - began:.0f} s', flush=True)
 
 
 @contextlib.contextmanager

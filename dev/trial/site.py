@@ -9,13 +9,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dev import clock
 from dev.trial import cluster
-from parity.base.errors import InfrastructureError
+from parity.base.errors import INFRASTRUCTURE, REGRESSED, InfrastructureError
 from parity.judge.compare import join
 from parity.judge.store import database, plan_file
 from parity.judge.store.incidents import Incident, of_system
@@ -82,6 +84,36 @@ def start(night: int) -> float:
     return FIRST + night * DAY
 
 
+@dataclass(frozen=True)
+class Night:
+    """The sessions of a night, and its verdicts; None of a session that could not be stored."""
+
+    sessions: list[Session]
+    verdicts: list[Verdict | None]
+
+    @property
+    def exit_code(self) -> int:
+        codes = [verdict.exit_code if verdict else INFRASTRUCTURE for verdict in self.verdicts]
+        return REGRESSED if REGRESSED in codes else max(codes)
+
+    @property
+    def words(self) -> str:
+        """Return how many cells have each word."""
+        counts = Counter[str]()
+        for verdict in self.verdicts:
+            counts.update(verdict.counts if verdict else {'no session': 1})
+        return ', '.join(f'{count} {word}' for word, count in counts.items() if count)
+
+    @property
+    def node_hours(self) -> float:
+        """Return the node-hours of all jobs."""
+        seconds = 0.0
+        for session in self.sessions:
+            for run in session.runs:
+                seconds += (run.seconds or 0.0) * len(run.nodes)
+        return seconds / 3600
+
+
 class Site:
     """A checkout with one system, below ``folder``, and its results. One a process."""
 
@@ -97,36 +129,42 @@ class Site:
 
     def _make(self, root: Path) -> None:
         (self.folder / 'results').mkdir(parents=True, exist_ok=True)
-        stated = root / 'systems' / SYSTEM / 'system.yaml'
-        stated.parent.mkdir(parents=True)
-        stated.write_text(_SITE.format(folder=self.folder))
         good = self.folder / 'programs' / 'good' / 'bin'
         if not good.is_dir():
             raise InfrastructureError(f'{good}: not there; run: dev/trial/build SOURCES {self.folder}/programs')
-        shutil.copytree(good, self.folder / 'prefix' / 'bin')
+        shutil.copytree(good, self.folder / 'prefix' / 'bin', dirs_exist_ok=True)
+        stated = root / 'systems' / SYSTEM / 'system.yaml'
+        stated.parent.mkdir(parents=True)
+        stated.write_text(_SITE.format(folder=self.folder))
         for name in ('checks', 'jobs', 'reframe', 'spack.yaml'):
             (root / name).symlink_to(cluster.TOP / name)
 
-    def lives(self, night: int) -> tuple[Verdict, list[str]]:
-        """Measure, judge, run again and record a night; return its last verdict and all of its sessions.
-
-        The verdict of the pairs comes first: that of the cases on one node has its incidents, too."""
-        moved = self._moved = start(night) - time.time()
-        every: list[str] = []
+    def live(self, night: int) -> Night:
+        """Measure, judge, run again and record a night."""
+        self._moved = start(night) - time.time()
+        notifier = notify.prepared(SYSTEM)
+        sessions, verdicts = [], []
         for checks, selected in ((Path(__file__).parent / 'checks', PAIRS), (cluster.TOP / 'checks', SINGLE)):
             arguments = ['-c', str(checks), '-r', '--system', f'{SYSTEM}:physical', *selected]
-            session = self._measured([*arguments, *plan_file.NIGHT], moved)
-            verdict = self._judged(session, time.time() + moved)
-            every.append(session)
-            suspicious = [cell for cell in verdict.cells if cell.suspicious]
-            for words in runs(systems.read(SYSTEM), session, suspicious, arguments):
-                every.append(self._measured(words, moved))
-            with clock.at(time.time() + moved):
-                verdict = judge.newest(session)
-                notifier = notify.prepared(SYSTEM)
-                verdict = notifier.recorded(verdict) or verdict
+            session = self._measured([*arguments, *plan_file.NIGHT])
+            sessions.append(session)
+            if session:
+                sessions += self._again(session, arguments)
+            with self._tonight():
+                verdict = notifier.recorded(judge.newest(session) if session else None)
                 notifier.judged(verdict)
-        return verdict, every
+            verdicts.append(verdict)
+        return Night([database.read(session) for session in sessions if session], verdicts)
+
+    def _again(self, session: str, arguments: list[str]) -> list[str]:
+        """Run what is suspicious again, as ci/nightly does; return the sessions."""
+        with self._tonight():
+            suspicious = [cell for cell in judge.newest(session).cells if cell.suspicious]
+        return [self._measured(words) for words in runs(systems.read(SYSTEM), session, suspicious, arguments)]
+
+    def _tonight(self) -> AbstractContextManager[None]:
+        """Let the clock stand at now, by the made calendar."""
+        return clock.at(time.time() + self._moved)
 
     def cause(self, number: int) -> str:
         """Measure the cause of an incident of the night that was lived last; return the answer, or why there is
@@ -141,23 +179,18 @@ class Site:
         answers = [line for line in lines if _ANSWER.match(line)]
         return (answers or lines or [f'exit code {done.returncode}'])[-1]
 
-    def _judged(self, session: str, unix: float) -> Verdict:
-        with clock.at(unix):
-            return judge.newest(session)
-
-    def _measured(self, arguments: list[str], moved: float) -> str:
-        """Run ReFrame, and give what it stored the night's date. Return the session's uuid."""
+    def _measured(self, arguments: list[str]) -> str:
+        """Run ReFrame, and give what it stored the night's date. Return the session's uuid; '' where no case can
+        run, and nothing was stored."""
         before = set(database.uuids())
         stopped = runner.reframe(arguments, _LIMIT, shown=False)
         new = [uuid for uuid in database.uuids() if uuid not in before]
-        if stopped or len(new) != 1:
-            raise InfrastructureError(f'{len(new)} sessions were stored, must be 1 ({stopped or "it ended"}); '
+        if stopped or len(new) > 1:
+            raise InfrastructureError(f'ReFrame: {stopped or f"{len(new)} sessions at once"}; '
                                       f'see {self.folder}/results/reframe.log')
-        redate(new[0], moved)
-        return new[0]
-
-    def read(self, session: str) -> Session:
-        return database.read(session)
+        for session in new:
+            redate(session, self._moved)
+        return ''.join(new)
 
     def incidents(self) -> list[Incident]:
         return of_system(SYSTEM)
@@ -213,12 +246,3 @@ def shifted(stored: Any, moved: float) -> Any:
         if parts.get(key) and isinstance(unix, (int, float)):
             parts[key] = time.strftime(form, time.localtime(unix))
     return parts
-
-
-def node_hours(sessions: Iterable[Session]) -> float:
-    """Return the node-hours of the jobs of some sessions."""
-    seconds = 0.0
-    for session in sessions:
-        for run in session.runs:
-            seconds += (run.seconds or 0.0) * len(run.nodes)
-    return seconds / 3600
