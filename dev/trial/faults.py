@@ -156,7 +156,7 @@ class SlowDisk(Fault):
 
     @property
     def slows(self) -> str:
-        return f'^Fio.*{_ON_NODE.format(node=self.node)}'
+        return f'^Fio.*({_ON_NODE.format(node=self.node)})'
 
 
 class BusyDisk(_Running):
@@ -353,7 +353,7 @@ class ModuleGone(Fault):
 
 
 class FullDisk(Fault):
-    """The node's /tmp is full."""
+    """The node's /tmp is full: a job that compiles its program cannot."""
 
     fails = True
 
@@ -364,6 +364,10 @@ class FullDisk(Fault):
     def take_out(self) -> None:
         cluster.run('exec', self.node, 'mount', '-o', 'remount,size=50%', '/tmp')
         cluster.run('exec', self.node, 'rm', '-f', '/tmp/full')
+
+    @property
+    def slows(self) -> str:
+        return f'^Ops.*({_ON_NODE.format(node=self.node)})'
 
 
 class NodeDies(Fault):
