@@ -1,6 +1,6 @@
 """The field trial: faults that are really put into the nodes of ci/cluster, and what parity says about them.
 
-The protocol. All of it runs as root inside the machine of ci/cluster, and nothing else runs there:
+The protocol. It runs as root inside the machine of ci/cluster, and nothing else runs there:
 
 1. ``ci/cluster up``, then ``dev/trial/build SOURCES FOLDER/programs``. The trial's folder lies in the shared
    folder of the cluster. It has parity's results, a site with the system `trial`, and a prefix of programs.

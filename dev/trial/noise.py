@@ -1,4 +1,4 @@
-"""How much the figures of quiet nights scatter, and from which size on a slowdown can show."""
+"""The scatter of the figures of quiet nights, and the size from which on a slowdown can show."""
 
 from __future__ import annotations
 

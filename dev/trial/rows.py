@@ -1,4 +1,4 @@
-"""What the trial keeps of its nights: nights.csv, the figures, and incidents.csv, what parity said.
+"""The rows that a trial stores: nights.csv has the figures, incidents.csv the answers of parity.
 
 A night is whole once incidents.csv has its row `night`; of one that was killed, `cut` removes the rest."""
 

@@ -21,7 +21,7 @@ WITHIN, LATE = (1, 3, 7), 3
 #: An incident of a fault that ended is to be over within so many nights; of one that came and went, later.
 OVER, OVER_SPELLS = 3, 17
 MONTH = 30
-#: A loss that is said is right within this factor of what the figures lost.
+#: The loss in an incident is right within this factor of what the figures lost.
 RIGHT = 1.5
 _REPORTS = ('new', 'also', 'joined', 'worse', 'back')
 _EVERYTHING = ('partition', 'everything')
@@ -29,10 +29,10 @@ _EVERYTHING = ('partition', 'everything')
 
 @dataclass
 class Outcome:
-    """What became of a fault. ``after``: nights from its first to the one that told it, from 1; 0: never.
+    """The outcome of a fault. ``after``: nights from its first to the one that told it, from 1; 0: never.
 
-    ``place``, ``part``, ``change``, ``one``, ``over``: right or not; None where it does not count. ``lines``: what
-    was said, night by night."""
+    ``place``, ``part``, ``change``, ``size``, ``one``, ``over``: right or not; None where it does not count.
+    ``lines``: the turns of its incidents, night by night."""
 
     entry: Entry
     after: int = 0
@@ -165,7 +165,8 @@ def _lost(entry: Entry, rows: Iterable[Row], slows: re.Pattern) -> float:
 def of_rules(entries: list[Entry], rows: list[Row], folder: Path) -> Iterator[Score]:
     """Score a fixed bound of -5 %, ReFrame's own references at -5 %, and the median of three nights.
 
-    They see the nights' own runs. A figure that a night lacks, and the night before it had, is told at once."""
+    They see the nights' own runs. They report at once a figure that a night lacks and
+    the night before had."""
     own = [row for row in rows if row.kind == 'run']
     history = noise.history([Row(**{**vars(row), 'disturbed': ''}) for row in own])
     nights = 1 + max(number(row.night) for row in own)
@@ -184,7 +185,7 @@ def of_rules(entries: list[Entry], rows: list[Row], folder: Path) -> Iterator[Sc
 def _references(series: dict[str, tuple[list[int], np.ndarray]], rows: Iterable[Row]
                 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the nights on which a figure is 5 % below a reference that all nodes share: the median of the first
-    nights of the case on all of them."""
+    nights of the case on all nodes."""
     group_of = {row.series: row.group + re.sub('%(nid|pair)=[^.%]*', '', row.series) for row in rows}
     first: dict[str, list[float]] = defaultdict(list)
     for name, (_, x) in series.items():
@@ -220,9 +221,9 @@ def _scored(rule: str, entries: list[Entry], alarms: dict[str, list[int]], days:
 # ---- the tables
 
 def lines(scores: list[Score], node_hours: float) -> Iterator[str]:
-    """Yield the tables: all rules, then each fault, misses first."""
-    parity = scores[0]
-    count = len(parity.faults)
+    """Yield the tables: all rules, parity's first, then each fault, misses first."""
+    first = scores[0]
+    count = len(first.faults)
     yield f'| rule | {" | ".join(f"told within {n}" for n in WITHIN)} | false alarms a month |'
     yield '|---' * (len(WITHIN) + 2) + '|'
     for score in scores:
@@ -230,22 +231,22 @@ def lines(scores: list[Score], node_hours: float) -> Iterator[str]:
         yield f'| {score.rule} | {" | ".join(counts)} | {score.false_a_month:.2f} |'
     yield ''
     for name in ('place', 'part', 'change', 'size', 'one', 'over'):
-        values = [getattr(outcome, name) for outcome in parity.faults if getattr(outcome, name) is not None]
+        values = [getattr(outcome, name) for outcome in first.faults if getattr(outcome, name) is not None]
         yield f'{_NAMES[name]}: {sum(values)} of {len(values)}'
-    yield f'{parity.nights} nights, {node_hours:.1f} node-hours'
+    yield f'{first.nights} nights, {node_hours:.1f} node-hours'
     yield ''
     yield '| fault | nights | told after | place | part | change | size | one incident | over | cause |'
     yield '|---|---|---:|---|---|---|---|---|---|---|'
-    for outcome in sorted(parity.faults, key=lambda outcome: (0 < outcome.after <= WITHIN[-1], -outcome.after)):
+    for outcome in sorted(first.faults, key=lambda outcome: (0 < outcome.after <= WITHIN[-1], -outcome.after)):
         entry = outcome.entry
         words = [_WORD[getattr(outcome, name)] for name in ('place', 'part', 'change', 'size', 'one', 'over')]
         nights = f'{entry.first} to {entry.end - 1}'
         cells = [f'{entry}', nights, f'{outcome.after or "never"}', *words, outcome.cause]
         yield f'| {" | ".join(cells)} |'
-    for outcome in parity.faults:
+    for outcome in first.faults:
         yield from ['', f'{outcome.entry}, nights {outcome.entry.first} to {outcome.entry.end - 1}:']
         yield from [f'  {line}' for line in outcome.lines or ['nothing was said']]
-    yield from ['', f'false alarms of parity: {len(parity.false)}', *(f'  {line}' for line in parity.false)]
+    yield from ['', f'false alarms of parity: {len(first.false)}', *(f'  {line}' for line in first.false)]
 
 
 _WORD = {True: 'right', False: 'wrong', None: ''}

@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Noise:
-    """Of a figure on a quiet machine: its usual value, its scatter, and the least slowdown that shows."""
+    """The noise of a figure in quiet nights: its usual value, its scatter, and the least slowdown that shows."""
 
     usual: float
     scatter: float
