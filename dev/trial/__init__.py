@@ -4,6 +4,7 @@ The protocol. It runs as root inside the machine of ci/cluster, and nothing else
 
 1. ``ci/cluster up``, then ``dev/trial/build SOURCES FOLDER/programs``. The trial's folder lies in the shared
    folder of the cluster. It has parity's results, a site with the system `trial`, and a prefix of programs.
+   In a container the first process must reap its children, as a shell does: `ci/cluster kill` waits for that.
 2. ``python -m dev.trial run --nights 20 --folder NOISE``, then ``python -m dev.trial noise --folder NOISE``: from
    which size on a fault can show.
 3. ``python -m dev.trial seal --seed S --noise NOISE`` draws the faults into FOLDER/sealed.json, and prints its
