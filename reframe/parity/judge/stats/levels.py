@@ -132,8 +132,9 @@ class _Follow:
         self._decide(cells, t, look, state)
         is_slow = self._among(self.episodes.slow)[cells]
         table.normal[cells, t] = ~is_slow
-        for c in self.episodes.comes.keys() & set(cells.tolist()):
-            state[cells == c] = self.episodes.coming(c, t)
+        for c in list(self.episodes.comes):
+            if np.isfinite(table.runs[c, t]):
+                state[np.searchsorted(cells, c)] = self.episodes.coming(c, t)
         table.state[cells, t] = state
         self._note_lone(cells, t, look)
         self._note_deepest(cells, t)
@@ -260,10 +261,8 @@ class _Follow:
         """Want low nights run again; where they were, judge them with their reruns."""
         table = self.table
         surprise = (table.x[cells, t] - base) / error
-        before = table.surprise[cells, max(0, t - rule.LEVEL):t]
-        lower = (before < surprise[:, None]).sum(axis=1)
-        most = rule.RERUN * np.isfinite(before).sum(axis=1)
-        low = ready & (surprise < rule.LOW) & (lower <= most)
+        low = ready & (surprise < rule.LOW)
+        low[low] = self._is_among_the_lowest(cells[low], t, surprise[low])
         again = table.again[cells, t]
         has_reruns = np.isfinite(again)
         table.surprise[cells, t] = np.where(ready, surprise, np.nan)
@@ -272,6 +271,12 @@ class _Follow:
         rerun = low & has_reruns
         effects = self.nodes.effects(cells[rerun], t)
         table.x[cells[rerun], t] = again[rerun] - effects
+
+    def _is_among_the_lowest(self, cells: np.ndarray, t: int, surprise: np.ndarray) -> np.ndarray:
+        """Return whether tonight is among the few lowest of the newest nights of each cell."""
+        before = self.table.surprise[cells, max(0, t - rule.LEVEL):t]
+        lower = (before < surprise[:, None]).sum(axis=1)
+        return lower <= rule.RERUN * np.isfinite(before).sum(axis=1)
 
     # ---- what changed
 
@@ -314,12 +319,15 @@ class _Follow:
         error = scale * np.sqrt(1 + rule.BASE / np.fmax(look.base_nights, 1))
         is_clear = below > noise.bar[cells] * error
         is_quiet = table.state[cells, t] == rule.QUIET
-        for i in np.flatnonzero(is_quiet & is_clear):
-            c = cells[i]
-            like = np.flatnonzero(self.group == self.group[c])
+        low = np.flatnonzero(is_quiet & is_clear)
+        group = self.group[cells[low]]
+        for g in np.unique(group):
+            like = np.flatnonzero(self.group == g)
+            here = low[group == g]
+            c = cells[here]
             was_rerun = np.isfinite(table.again[c, t])
-            if was_rerun or below[i] > self._lowest(like, t) * scale[i]:
-                table.lone[c, t] = below[i]
+            is_lowest = below[here] > self._lowest(like, t) * scale[here]
+            table.lone[c, t] = np.where(was_rerun | is_lowest, below[here], 0)
             two_by_chance = rule.GOOD_NIGHTS * self._lone_share(like, t) ** 2
             table.usual[c, t] = two_by_chance > noise.rate
 

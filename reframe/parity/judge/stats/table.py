@@ -20,21 +20,26 @@ class Table:
         cells = len(nights.start) - 1
         columns = int(column.max(initial=-1)) + 1
         shape = cells, columns
-        self.runs = np.full(shape, np.nan)                      # what was measured, NaN: nothing
+
+        def table(value: float, kind: type = float) -> np.ndarray:
+            """Make a table whose columns lie together in memory: a night of all cells is read at once."""
+            return np.full(shape, value, kind, order='F')
+
+        self.runs = table(np.nan)                       # what was measured, NaN: nothing
         self.runs[cell, column] = nights.value
         self.runs[nights.counts] = np.nan
         self.runs[:, :max(0, columns - rule.MOST)] = np.nan
-        self.again = np.full(shape, np.nan)                     # the same with its reruns, NaN: none
+        self.again = table(np.nan)                      # the same with its reruns, NaN: none
         self.again[cell, column] = nights.again
-        self.x = self.runs.copy()                               # with reruns, without the effect of the node
-        self.state = np.full(shape, rule.TOO_FEW, np.int8)      # of the night
-        self.wanted = np.zeros(shape, bool)                     # a rerun of the night
-        self.normal = np.zeros(shape, bool)                     # a night of a level, or of what came and went
-        self.surprise = np.full(shape, np.nan, np.float32)      # of the runs alone, in standard deviations
-        self.lone = np.zeros(shape, np.float32)                 # how far a lone low night is below the level
-        self.below = np.zeros(shape, np.float32)                # how far a night is below its level, 0: not known
-        self.usual = np.zeros(shape, bool)          # like cells have lone nights so often that two are chance
-        self.deepest = np.zeros(shape, np.float32)  # how far a slowdown was below the level before until then
+        self.x = self.runs.copy(order='F')              # with reruns, without the effect of the node
+        self.state = table(rule.TOO_FEW, np.int8)       # of the night
+        self.wanted = table(False, bool)                # a rerun of the night
+        self.normal = table(False, bool)                # a night of a level, or of what came and went
+        self.surprise = table(np.nan, np.float32)       # of the runs alone, in standard deviations
+        self.lone = table(0, np.float32)                # how far a lone low night is below the level
+        self.below = table(0, np.float32)               # how far a night is below its level, 0: not known
+        self.usual = table(False, bool)         # like cells have lone nights so often that two are chance
+        self.deepest = table(0, np.float32)     # how far a slowdown was below the level before until then
         places = cells, columns + 1
         self.level = np.zeros(places)
         self.at = np.zeros(places, np.int32)
@@ -102,7 +107,8 @@ def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndar
     """Return the newest ``many`` places of cells before ``end``, the newest last; NaN before ``begin``."""
     first = end - many
     if len(first) and 0 <= first.min() == first.max() >= begin.max():
-        return table[cells, first[0]:end[0]].astype(float)      # the same places of all: half the time
+        same_places = table[cells, first[0]:end[0]]         # of all: half the time
+        return same_places.astype(float, copy=False)
     place = first[:, None] + np.arange(many)
     row = cells[:, None]
     values = table[row, np.fmax(place, 0)]
