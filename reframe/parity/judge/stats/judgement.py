@@ -98,7 +98,7 @@ class Series:
         return abs(math.expm1(self.sign * float(log)))
 
     def nights_since(self, column: int) -> int:
-        return int((self.columns >= column).sum())
+        return int(np.count_nonzero(self.columns >= column))
 
     def label(self, column: int) -> str:
         """Return the label of the night in a column, or of the next one that the series has."""

@@ -74,10 +74,15 @@ class _Runs:
 
     @classmethod
     def of(cls, frame: pl.DataFrame, nights: int) -> _Runs:
+        night = frame['night'].to_numpy()
+        count = np.bincount(night, minlength=nights)
+        is_alone = count[night] == 1        # most nights have one run: no need to group these
+        alone = frame.filter(is_alone)
+        of_one_run = alone.select('night', mean='log', median='log', reach=pl.lit(0.0), total='figure')
         log = pl.col('log')
-        by_night = frame.group_by('night').agg(
-            pl.len(), mean=log.mean(), median=log.median(), reach=log.max() - log.min(),
-            total=pl.col('figure').sum())
+        of_several = frame.filter(~is_alone).group_by('night').agg(
+            mean=log.mean(), median=log.median(), reach=log.max() - log.min(), total=pl.col('figure').sum())
+        by_night = pl.concat([of_one_run, of_several])
         measured = by_night['night'].to_numpy()
 
         def of_nights(name: str) -> np.ndarray:
@@ -85,8 +90,6 @@ class _Runs:
             values[measured] = by_night[name].to_numpy()
             return values
 
-        count = np.zeros(nights, dtype=int)
-        count[measured] = by_night['len'].to_numpy()
         mean = of_nights('mean')
         range_in_sd = _RANGE[np.minimum(count, len(_RANGE) - 1)]
         return cls(

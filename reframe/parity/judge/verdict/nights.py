@@ -189,7 +189,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         return judged_tonight, budget(0)
     again = _without_others(tonight).filter('again').group_by('cell', maintain_order=True)
     reruns = dict(again.agg('value').iter_rows())
-    beyond = _beyond(_without_others(frame), cells)
+    beyond = _beyond(frame, cells)
     nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(measured.implode())), cells, system)
     former = [_former(cells[place], anew.get(place)) for place in measured]
     measured_cells = [cells[place] for place in measured]
@@ -283,7 +283,7 @@ def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, boo
         return {}
     schema = {'cell': frame.schema['cell'], 'least': pl.Float64, 'most': pl.Float64}
     ends = pl.DataFrame(bad_sides, schema, orient='row')
-    rows = frame.join(ends, on='cell', maintain_order='left')
+    rows = _without_others(frame).join(ends, on='cell', maintain_order='left')
     below = (pl.col('value') < pl.col('least')).fill_null(False)
     above = (pl.col('value') > pl.col('most')).fill_null(False)
     rows = rows.filter((below | above).any().over('cell', 'night'))
@@ -304,8 +304,9 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     rows = history.rows(database.starts()).filter(
         ~pl.col('declared'), pl.col('system') == system, pl.col('value').is_not_null(), pl.col('status') == '')
     rows = rows.select(history.SCHEMA.keys()).with_columns(pl.col(pl.String).cast(history.TEXT))
-    frame = _without_others(_up_to(cells, session, rows))
+    frame = _up_to(cells, session, rows)
     beyond = _beyond(frame, cells)
+    frame = _without_others(frame)
     for i, cell in enumerate(cells):
         starts = frame.filter(pl.col('cell') == i)['night'].unique().sort().to_list()
         bad = np.isin(starts, [*beyond.get(i, {})])
@@ -446,8 +447,11 @@ def _table(frame: pl.DataFrame, of: list[Cell], system: str
     The last is the newest other work of a cell, by its place among the cells ``of``."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = _without_others(frame.filter(~pl.col('again').all().over('cell', 'night')))
-    night_of = frame.select(pl.struct('cell', 'night').rle_id()).to_series().to_numpy()
-    first = np.flatnonzero(np.diff(night_of.astype(int), prepend=-1))
+    of_cell, of_night = frame['cell'].to_numpy().astype(int), frame['night'].to_numpy()
+    is_first = np.diff(of_cell, prepend=-1) != 0
+    is_first |= np.diff(of_night, prepend=np.nan) != 0
+    night_of = np.cumsum(is_first) - 1
+    first = np.flatnonzero(is_first)
     rows = frame[first]
     event, anew = events.of_nights(rows, of, system)
     rows = rows.with_columns(event=event)
@@ -455,13 +459,15 @@ def _table(frame: pl.DataFrame, of: list[Cell], system: str
     begins = np.flatnonzero(np.diff(cells, prepend=-1))
     start = np.append(begins, len(first))
     signs = rows['sign'].to_numpy()[begins]
-    when = rows['night'].rank('dense').to_numpy().astype(int)
+    when = np.searchsorted(rows['night'].unique().sort(), rows['night'])
     nights = Nights.of(start, night_of, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
     return nights, rows.select('cell', 'night', 'label', 'node', 'event'), anew
 
 
 def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
     """Leave out the reruns on other nodes of a night that was run again on its own: they tell only the place."""
+    if not frame['again'].any():
+        return frame
     numbered = frame.with_row_index('row')
     again = numbered.filter('again')
     first_runs = frame.filter(~pl.col('again'))

@@ -54,7 +54,7 @@ def warnings(judgement: Judgement) -> Iterator[str]:
         node = followed.node_names[followed.node[series.last]]
         side = 'faster' if effect > 0 else 'slower'
         yield f'{node} is {percent(series.share(effect))} {side} here than the other nodes: that is taken out'
-    left_out = int(np.isnan(series.values[:-1]).sum())
+    left_out = np.count_nonzero(np.isnan(series.values[:-1]))
     if left_out:
         yield f'{_nights(left_out)} with a figure of 0 or below: left out'
     nights = len(series.values)
@@ -156,7 +156,7 @@ def _two_modes(x: np.ndarray) -> str:
     many = _MODE + int(gaps.argmax())           # nights of the lower mode
     lower, upper = ordered[:many], ordered[many:]
     gap = _middle(upper) - _middle(lower)
-    if gap <= max(WANTED, _APART * np.std(lower), _APART * np.std(upper)):
+    if gap <= WANTED or gap <= _APART * max(np.std(lower), np.std(upper)):
         return ''
     is_low = (x < upper[0]).astype(int)
     spells = int((np.diff(is_low, prepend=0) > 0).sum())

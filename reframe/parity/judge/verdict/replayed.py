@@ -18,12 +18,13 @@ _CASE = ('partition', 'environ', 'case', 'size')
 
 def warnings(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session whose figures are the same in this and the last nights."""
-    frame = history.load(system, labelled=True, disturbed=True).filter(pl.col('better') != '')
-    here = frame.filter(session=session)
+    figures = history.load(system, labelled=True, disturbed=True).lazy().filter(pl.col('better') != '')
+    frame = figures.select(*_CASE, 'metric', 'session', 'start', 'value')
+    here = frame.filter(session=session).collect()
     start = here['start'].max()
     if start is None:
         return []
-    until = frame.filter(pl.col('start') <= start).join(here.select(_CASE).unique(), on=_CASE, how='semi')
+    until = frame.filter(pl.col('start') <= start).join(_may_repeat(frame, here.lazy()), on=_CASE, how='semi')
     nights = until.select(*_CASE, 'session', 'start').unique()
     age = pl.col('start').rank('ordinal', descending=True).over(_CASE)
     newest = until.join(nights.filter(age <= NIGHTS), on=[*_CASE, 'session'], how='semi')
@@ -32,12 +33,20 @@ def warnings(system: str, session: str) -> list[str]:
     same = (pl.col('values') == 1) & (pl.col('nights') == NIGHTS)
     cases = metrics.group_by(_CASE).agg('value', same=same.all())
     sentences = []
-    for row in cases.filter('same').sort(_CASE).iter_rows(named=True):
+    for row in cases.filter('same').sort(_CASE).collect().iter_rows(named=True):
         if sum(map(_digits, row['value'])) >= _DIGITS:
             figures = counted(len(row['value']), 'figure')
             sentences.append(f'{row["case"]} on {row["partition"]}+{row["environ"]} has the same {figures} to the '
                              f'last digit for {NIGHTS} nights: see whether its program still measures')
     return sentences
+
+
+def _may_repeat(frame: pl.LazyFrame, here: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the cases of the session that have figures of its own on enough nights: hardly any has."""
+    alike = frame.join(here.select('value').unique(), on='value', how='semi')
+    nights = alike.group_by(_CASE).agg(nights=pl.col('session').n_unique())
+    many = nights.filter(pl.col('nights') >= NIGHTS)
+    return here.select(_CASE).unique().join(many, on=_CASE, how='semi')
 
 
 def _digits(value: float) -> int:
