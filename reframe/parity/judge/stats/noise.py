@@ -43,10 +43,12 @@ class Noise:
         self.scale[cells] = _winsorised(residuals, ordered, nights)
         lower = (_TAIL * nights).astype(int)
         self.tail[cells] = -ordered[np.arange(len(cells)), lower]
-        freedom = np.fmax(3, _FREEDOM * (nights - 1))
-        # each length is looked at each night: a look has its share of the rate (Bonferroni)
+        lengths, length = np.unique(nights, return_inverse=True)       # few: the quantile is slow
+        freedom = np.fmax(3, _FREEDOM * (lengths - 1))
+        # each length of a mean is looked at each night: a look has its share of the rate (Bonferroni)
         share = self.rate / len(rule.LENGTHS)
-        self.bar[cells] = -scipy.special.stdtrit(freedom, share)
+        bars = -scipy.special.stdtrit(freedom, share)
+        self.bar[cells] = bars[length]
         self._learn_dependence(cells)
 
     def _learn_dependence(self, cells: np.ndarray) -> None:

@@ -30,7 +30,7 @@ from parity.judge.store.plan_file import CELL, PLANNED, planned
 from parity.judge.store.record import Key, Session
 from parity.judge.verdict import acks, budget, incidents, learning, model
 from parity.judge.verdict import cells as cellmaker
-from parity.judge.verdict.model import TOO_OFTEN, WORDS, Cell, CodeCoverage, Coverage, Verdict, names
+from parity.judge.verdict.model import TOO_OFTEN, WORDS, Cell, CodeCoverage, Coverage, Verdict
 from parity.site import systems
 from parity.site.identity import undistributed
 from parity.site.plan import OWN, Plan, PlannedCase
@@ -262,12 +262,12 @@ def _warnings(session: Session) -> list[str]:
 
 def _references(cells: list[Cell]) -> list[str]:
     """Return a line for each cell whose check has another reference of its own than before: nobody accepted it."""
+    changed = [cell for cell in cells if cell.new_reference]
     lines = []
-    for name, cell in names(cells).items():
+    for cell in changed:
         change = cell.new_reference
-        if change:
-            lines.append(f"{name}: the check's own reference changed from {change.old} to {change.new} "
-                         f'{cell.unit} on {change.when[:10]}')
+        lines.append(f"{model.name(cell, cells)}: the check's own reference changed from {change.old} to "
+                     f'{change.new} {cell.unit} on {change.when[:10]}')
     return lines
 
 
@@ -374,8 +374,7 @@ def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell])
         if worst.incident:
             return f'parity show {worst.incident}'
         session = '' if database.last() in ('', uuid) else f' --session {uuid[:8]}'
-        name = next(name for name, cell in names(cells).items() if cell is worst)
-        return f'parity show {shlex.quote(name)}{session}'
+        return f'parity show {shlex.quote(model.name(worst, cells))}{session}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):
         return f'parity doctor --system {system} (names what each code needs)'
     if gone:

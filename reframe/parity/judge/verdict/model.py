@@ -290,6 +290,12 @@ def rows(cells: Iterable[Cell]) -> list[CellText]:
     return [CellText(cell, environs[figure] > 1) for cell, figure in zip(cells, figures, strict=True)]
 
 
+def name(cell: Cell, cells: Iterable[Cell]) -> str:
+    """Return the name of one cell among all cells of its session."""
+    same_case = [other for other in cells if other.case == cell.case]
+    return next(row.name for row in rows(same_case) if row.cell is cell)
+
+
 def names(cells: Iterable[Cell]) -> dict[str, Cell]:
     return {row.name: row.cell for row in rows(cells)}
 
