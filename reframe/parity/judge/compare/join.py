@@ -213,21 +213,30 @@ def _mean(compared: list[_Compared], confidence: float) -> Mean:
     """Return the mean of one subsystem."""
     metrics = Counter((row.check, row.benchmark) for row, *_ in compared)
     cases = Counter(check for check, _ in metrics)
-    checks = dict.fromkeys(cases, 0.0)
+    log_of_check = dict.fromkeys(cases, 0.0)
     ones, others = [], []
     for row, one, other in compared:
         direction = 1 if row.better == 'higher' else -1
         weight = direction / cases[row.check] / metrics[row.check, row.benchmark]
-        checks[row.check] += weight * math.log(row.ratio)
+        log_of_check[row.check] += weight * math.log(row.ratio)
         ones.append((weight / len(cases), one))
         others.append((weight / len(cases), other))
-    one, other = interval.mean(ones), interval.mean(others)
-    whole = interval.ratio(one, other, confidence)
-    speed = math.exp(fmean(checks.values())) if whole.low is None else whole.ratio
+    baseline = interval.mean(ones)
+    candidate = interval.mean(others)
+    whole = interval.ratio(baseline, candidate, confidence)
+    speed = whole.ratio
+    if whole.low is None:
+        speed = math.exp(fmean(log_of_check.values()))
     return Mean(
-        subsystem=compared[0].row.subsystem, speed=speed, metrics=len(compared), low=whole.low, high=whole.high,
-        checks={check: math.exp(log) for check, log in checks.items()}, sessions_baseline=len(one.sessions),
-        sessions_candidate=len(other.sessions), reason=whole.why or whole.note)
+        subsystem=compared[0].row.subsystem,
+        speed=speed,
+        metrics=len(compared),
+        low=whole.low,
+        high=whole.high,
+        checks={check: math.exp(log) for check, log in log_of_check.items()},
+        sessions_baseline=len(baseline.sessions),
+        sessions_candidate=len(candidate.sessions),
+        reason=whole.why or whole.note)
 
 
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, confidence: float,

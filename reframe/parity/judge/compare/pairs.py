@@ -237,13 +237,17 @@ def _not_comparable(expected: Expectation, checks: dict[str, LoadedCheck]) -> st
     """Return why the sum of devices cannot stand beside the figure that ``against`` names; '' where it can."""
     metrics = {f'{check.check}.{metric.name}': metric for check in checks.values() for metric in check.metrics}
     metric, beside = metrics[expected.metric], metrics[expected.against]
-    able = [name for name, m in metrics.items() if shared(f'{name}0') == name and m.better == 'higher']
-    if expected.metric not in able:
-        return f'{expected.metric} is no rate of several devices; valid: {", ".join(able) or "none"}'
-    kind = metric.unit, metric.better
-    if (beside.unit, beside.better) == kind:
+    rates, alike = [], []           # of several devices; of no device, in the unit of the sum
+    for name, other in metrics.items():
+        is_of_devices = shared(f'{name}0') == name
+        if is_of_devices and other.better == 'higher':
+            rates.append(name)
+        elif (other.unit, other.better) == (metric.unit, metric.better):
+            alike.append(name)
+    if expected.metric not in rates:
+        return f'{expected.metric} is no rate of several devices; valid: {", ".join(rates) or "none"}'
+    if (beside.unit, beside.better) == (metric.unit, metric.better):
         return ''
-    alike = [name for name, m in metrics.items() if (m.unit, m.better) == kind and name not in able]
     return (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} '
             f'is in {metric.unit}, {metric.better} is better; valid: {", ".join(alike) or "none"}')
 

@@ -305,11 +305,13 @@ def _beyond(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) 
 
 def _judged_kinds(judged: list[CellText]) -> str:
     """Return how many of the judged figures are not as they were, by kind, and that the others are."""
-    counts = {'known': sum(bool(row.cell.acknowledged) for row in judged),
-              'improved': sum(row.word == 'improved' for row in judged),
-              'slower tonight': sum(bool(row.cell.once) for row in judged),
-              'slightly slower': sum(bool(row.cell.slight) for row in judged),
-              'blind': _count_blind(judged)}
+    cells = [row.cell for row in judged]
+    counts = {
+        'known': sum(bool(cell.acknowledged) for cell in cells),
+        'improved': sum(cell.verdict == 'improved' for cell in cells),
+        'slower tonight': sum(bool(cell.once) for cell in cells),
+        'slightly slower': sum(bool(cell.slight) for cell in cells),
+        'blind': _count_blind(judged)}
     kinds = [f'{count} {kind}' for kind, count in counts.items() if count]
     if sum(counts.values()) < len(judged):
         kinds.append('the others are as they were' if kinds else 'all are as they were')

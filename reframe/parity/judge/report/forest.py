@@ -107,23 +107,34 @@ def _row(c: Comparison, row: Row, bar: Bar | None, scale: Scale) -> ForestRow:
     (baseline, candidate), unit = figures.alike(row.unit, row.baseline, row.candidate)
     metric = f'{row.metric} / {row.against}' if row.against else row.metric
     lower = ' (lower is better)' if row.better == 'lower' else ''
-    label = row.label.partition(':')[0]
-    expected = f'{row.expected}: {row.state}' if row.expected else ''
-    style = 'regressed' if row.state == 'regressed' else row.verdict
     name = f'{row.title}: {metric}{lower}'
+    label = row.label.partition(':')[0]
     return ForestRow(
-        name, f'{row.verdict} ({label})' if label else row.verdict, style,
-        figures.number(row.ratio, pad=True), _limits(row),
-        _picture(name, bar, scale), f'{baseline} {unit}'.strip(), f'{candidate} {unit}'.strip(),
-        expected=expected, why=row.reason)
+        name=name,
+        word=f'{row.verdict} ({label})' if label else row.verdict,
+        style='regressed' if row.state == 'regressed' else row.verdict,
+        ratio=figures.number(row.ratio, pad=True),
+        limits=_limits(row),
+        picture=_picture(name, bar, scale),
+        baseline=f'{baseline} {unit}'.strip(),
+        candidate=f'{candidate} {unit}'.strip(),
+        expected=f'{row.expected}: {row.state}' if row.expected else '',
+        why=row.reason)
 
 
 def _of_pair(state: PairState, bar: Bar | None, scale: Scale) -> ForestRow:
     baseline, candidate = short_names(state.baseline, state.candidate)
     name = f'{state.benchmark}: {state.metric}{state.suffix}'
     return ForestRow(
-        name, state.state, state.state, figures.number(state.ratio, pad=True), _limits(state),
-        _picture(name, bar, scale), pair=f'{candidate} / {baseline}', expected=state.expected, why=state.why)
+        name=name,
+        word=state.state,
+        style=state.state,
+        ratio=figures.number(state.ratio, pad=True),
+        limits=_limits(state),
+        picture=_picture(name, bar, scale),
+        pair=f'{candidate} / {baseline}',
+        expected=state.expected,
+        why=state.why)
 
 
 def _limits(figure: Row | PairState) -> str:
@@ -136,15 +147,19 @@ def _picture(name: str, bar: Bar | None, scale: Scale) -> Picture | None:
     if bar is None:
         return None
     figure = _place(scale, bar.speed)
-    within = _LEFT <= figure <= _RIGHT
+    is_within = _LEFT <= figure <= _RIGHT
     interval = _stretch(scale, bar.low, bar.high) if bar.low is not None else None
     ends = [value for value in (bar.speed, bar.low, bar.high) if value is not None]
     places = [_place(scale, bound) for bound in bar.bounds]
-    bounds = [place for place in places if _LEFT <= place <= _RIGHT]
+    speed = with_interval(bar.speed, bar.low, bar.high)
     return Picture(
-        f'{brief(name, 120)}: speed {with_interval(bar.speed, bar.low, bar.high)}', figure if within else None,
-        interval, bounds, _broken(bar, scale),
-        _place(scale, min(ends)) < _LEFT, _place(scale, max(ends)) > _RIGHT)
+        text=f'{brief(name, 120)}: speed {speed}',
+        figure=figure if is_within else None,
+        interval=interval,
+        bounds=[place for place in places if _LEFT <= place <= _RIGHT],
+        broken=_broken(bar, scale),
+        goes_left=_place(scale, min(ends)) < _LEFT,
+        goes_right=_place(scale, max(ends)) > _RIGHT)
 
 
 def _place(scale: Scale, speed: float) -> float:

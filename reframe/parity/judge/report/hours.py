@@ -64,10 +64,13 @@ def _cases(system: str, cells: Sequence[Cell]) -> Iterator[CaseHours]:
 
 def _hours(system: str) -> dict[tuple[str, ...], float]:
     """Return the node-hours of each case in a night, without queues: the median of its newest sessions."""
-    runs = history.load(system).filter(pl.col('seconds').is_not_null()).unique(['session', *_CASE, 'run'])
-    newest = runs.unique('session').sort('start')['session'].tail(_NIGHTS)
+    figures = history.load(system).filter(pl.col('seconds').is_not_null())
+    runs = figures.unique(['session', *_CASE, 'run'])
+    sessions = runs.unique('session').sort('start')['session'].tail(_NIGHTS)
+    newest = runs.filter(pl.col('session').is_in(sessions.implode()))
     nodes = pl.col('node').cast(pl.String).str.count_matches(',') + 1
-    nights = runs.filter(pl.col('session').is_in(newest.implode())).group_by('session', *_CASE).agg(
-        hours=(pl.col('seconds') * nodes).sum() / 3600)
-    cases = nights.group_by(_CASE).agg(pl.col('hours').median()).cast({pl.Categorical: pl.String})
-    return {tuple(case): hours for *case, hours in cases.iter_rows()}
+    node_seconds = pl.col('seconds') * nodes
+    nights = newest.group_by('session', *_CASE).agg(hours=node_seconds.sum() / 3600)
+    cases = nights.group_by(_CASE).agg(pl.col('hours').median())
+    texts = cases.cast({pl.Categorical: pl.String})
+    return {tuple(case): hours for *case, hours in texts.iter_rows()}

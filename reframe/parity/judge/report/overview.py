@@ -153,6 +153,8 @@ def _row(name: str, folder: Path, night: _Night, oldest: float, scheduled: Sched
     verdict = night.verdict
     last = database.newest(name)
     aged = judge.not_older(verdict, oldest, duration(oldest))
+    is_stale = aged is not verdict
+    still_open = [incident for incident in verdict.incidents if not incident.closed]
     return SystemRow(
         system=name,
         results=str(folder),
@@ -160,8 +162,8 @@ def _row(name: str, folder: Path, night: _Night, oldest: float, scheduled: Sched
         code=aged.exit_code,
         began=times.minute(last.start),
         age=time.time() - last.end,
-        stale=aged is not verdict,
-        incidents=[f'{one.number}: {one.title}' for one in verdict.incidents if not one.closed],
+        stale=is_stale,
+        incidents=[f'{incident.number}: {incident.title}' for incident in still_open],
         nodes=_nodes(name, scheduled),
         parts=list(_parts(name)),
         checks=_checks(verdict),
@@ -218,24 +220,34 @@ def _alone(row: SystemRow, found: Sequence[SystemRow]) -> Iterator[str]:
 
 def _parts(name: str) -> Iterator[PartSpeed]:
     """Yield the speed of each part of a system in its last nights, each cell beside its own median."""
-    nights = history.nights(history.load(name), *CELL, 'subsystem').filter(
-        pl.col('better') != '', pl.col('value') > 0).collect()
+    every_night = history.nights(history.load(name), *CELL, 'subsystem')
+    nights = every_night.filter(pl.col('better') != '', pl.col('value') > 0).collect()
     order = nights.unique('session').sort('start')['session'].tail(NIGHTS).to_list()
-    sign = pl.when(pl.col('better') == 'higher').then(1).otherwise(-1)
-    logs = nights.filter(pl.col('session').is_in(order)).with_columns(log=sign * pl.col('value').log())
-    log = pl.col('log')
-    usual = logs.with_columns(log=log - log.median().over(CELL), nights=pl.len().over(CELL))
-    by_night = usual.filter(pl.col('nights') >= FEWEST).group_by('subsystem', 'session').agg(log.mean())
-    at = {session: place for place, session in enumerate(order)}
-    speeds = {str(part): sorted((at[session], math.exp(mean)) for _, session, mean in of_part.iter_rows())
-              for (part,), of_part in by_night.group_by(['subsystem'])}
-    every = [speed for of_part in speeds.values() for _, speed in of_part]
+    newest = nights.filter(pl.col('session').is_in(order))
+    place = {session: number for number, session in enumerate(order)}
+    speeds: dict[str, list[tuple[int, float]]] = {}         # by part: place and speed of each night
+    for part, session, mean in _means(newest).iter_rows():
+        speeds.setdefault(str(part), []).append((place[session], math.exp(mean)))
+    every = []
+    for of_part in speeds.values():
+        of_part.sort()
+        every += [speed for _, speed in of_part]
     scale = Scale(min([1 - LEAST, *every]), max([1 + LEAST, *every]))
     for part, of_part in sorted(speeds.items()):
         places, shares = zip(*of_part, strict=True)
         unbounded = [None] * len(places)
         curve = curves.history(places, shares, unbounded, unbounded, len(order), _HEIGHT, scale)
         yield PartSpeed(part, shares[-1] - 1, curve)
+
+
+def _means(nights: pl.DataFrame) -> pl.DataFrame:
+    """Return subsystem, session and log: how far the cells of a part were above their own medians, in the mean."""
+    sign = pl.when(pl.col('better') == 'higher').then(1).otherwise(-1)
+    logs = nights.with_columns(log=sign * pl.col('value').log())
+    log = pl.col('log')
+    beside_usual = logs.with_columns(log=log - log.median().over(CELL), nights=pl.len().over(CELL))
+    judged = beside_usual.filter(pl.col('nights') >= FEWEST)
+    return judged.group_by('subsystem', 'session').agg(log.mean())
 
 
 # ---- what is printed

@@ -64,18 +64,24 @@ class History(NamedTuple):
         is_kept = np.isin(series_of_night, chosen)
         if until is not None:
             is_kept &= nights.when <= until
-        at = np.flatnonzero(is_kept)
-        many = np.bincount(series_of_night[at], minlength=len(self.groups))
-        start = np.append(0, many[chosen].cumsum())
+        kept = np.flatnonzero(is_kept)
+        nights_of_series = np.bincount(series_of_night[kept], minlength=len(self.groups))
+        ends = nights_of_series[chosen].cumsum()
+        part = Nights(
+            start=np.append(0, ends),
+            when=nights.when[kept],
+            value=nights.value[kept],
+            again=nights.again[kept],
+            total=nights.total[kept],
+            counts=nights.counts[chosen])
         return History(
             names=_taken(self.names, chosen),
-            nights=Nights(start, nights.when[at], nights.value[at], nights.again[at], nights.total[at],
-                          nights.counts[chosen]),
+            nights=part,
             signs=_taken(self.signs, chosen),
             groups=self.groups[chosen],
-            labels=_taken(self.labels, at),
-            events=None if self.events is None else self.events[at],
-            nodes=None if self.nodes is None else _taken(self.nodes, at),
+            labels=_taken(self.labels, kept),
+            events=None if self.events is None else self.events[kept],
+            nodes=None if self.nodes is None else _taken(self.nodes, kept),
             areas=None if self.areas is None else _taken(self.areas, chosen))
 
 

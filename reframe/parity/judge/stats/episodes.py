@@ -106,7 +106,8 @@ class Episodes:
         if newest.max() >= -self.noise.spell(c):
             return False
         before = self._spells(c, t, base, newest.mean())
-        return len(before) >= (rule.COMING if self.ended[c] else rule.UNSEEN) - 1
+        needed = rule.COMING if self.ended[c] else rule.UNSEEN
+        return len(before) >= needed - 1
 
     # ---- an end
 
@@ -130,7 +131,9 @@ class Episodes:
         episode = self.lasting.get(c)
         if not episode:
             return False
-        newest = self.table.level[c, max(episode.place, self.table.end[c] - rule.NIGHTS_BACK):self.table.end[c]]
+        end = self.table.end[c]
+        first = max(episode.place, end - rule.NIGHTS_BACK)
+        newest = self.table.level[c, first:end]
         back = (newest - episode.base) / episode.depth < 0.5
         if len(back) == rule.NIGHTS_BACK and back.all():
             stay = rule.NIGHTS_BACK
@@ -146,10 +149,12 @@ class Episodes:
     def _is_well(self, c: int, episode: Episode, t: int) -> bool:
         """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
         table, noise = self.table, self.noise
-        table.wanted[c, t], table.low[c] = True, np.isnan(table.again[c, t])
+        table.wanted[c, t] = True
+        table.low[c] = np.isnan(table.again[c, t])
         again = table.again[c, t] - self.nodes.effects(c, t)
         slow = episode.base + episode.depth
-        return bool(again - slow > noise.bar[c] * noise.scale[c])
+        chance = noise.bar[c] * noise.scale[c]
+        return bool(again - slow > chance)
 
     def _end(self, c: int, episode: Episode, t: int, stay: int) -> None:
         """End an episode: its newest ``stay`` nights belong to the level before, the others to none."""
@@ -242,11 +247,14 @@ class Episodes:
 
     def _spells(self, c: int, t: int, base: float, depth: float) -> list[int]:
         """Return the first columns of the spells before tonight that are about as low as ``depth``."""
-        table, end = self.table, int(self.table.end[c])
+        table = self.table
+        end = int(table.end[c])
         place = np.arange(max(0, end - rule.LEVEL), end)
         of_level = table.level[c, place] - base
-        x = np.where(place < table.begin[c], table.residual[c, place], of_level)
-        return spells(self.ended[c], x, table.at[c, place], t, depth)
+        of_levels_before = table.residual[c, place]
+        x = np.where(place < table.begin[c], of_levels_before, of_level)
+        column = table.at[c, place]
+        return spells(self.ended[c], x, column, t, depth)
 
     def _is_slow_tonight(self, c: int) -> bool:
         episode = self.lasting[c]

@@ -274,9 +274,11 @@ class _Follow:
 
     def _is_among_the_lowest(self, cells: np.ndarray, t: int, surprise: np.ndarray) -> np.ndarray:
         """Return whether tonight is among the few lowest of the newest nights of each cell."""
-        before = self.table.surprise[cells, max(0, t - rule.LEVEL):t]
-        lower = (before < surprise[:, None]).sum(axis=1)
-        return lower <= rule.RERUN * np.isfinite(before).sum(axis=1)
+        first = max(0, t - rule.LEVEL)
+        before = self.table.surprise[cells, first:t]
+        lower = np.count_nonzero(before < surprise[:, None], axis=1)
+        judged = np.count_nonzero(np.isfinite(before), axis=1)
+        return lower <= rule.RERUN * judged
 
     # ---- what changed
 

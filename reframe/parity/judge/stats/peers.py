@@ -257,6 +257,8 @@ def _compared(drop: float, count: int, scatter: float, chance: float) -> Relativ
     """Return how a node stands that is ``drop``, a logarithm, below the centre of so many peers."""
     standard_errors = -scipy.special.stdtrit(count - 1, chance)
     by_chance = standard_errors * scatter * np.sqrt(1 + 1 / count)
-    bar = max(by_chance, -np.log1p(-DROP))
-    share, clear = np.exp(drop), -np.expm1(-bar)
+    smallest = -np.log1p(-DROP)
+    bar = max(by_chance, smallest)
+    share = np.exp(drop)
+    clear = -np.expm1(-bar)
     return RelativeSpeed(float(share), int(count), float(clear), bool(drop < -bar))

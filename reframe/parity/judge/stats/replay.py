@@ -167,23 +167,39 @@ def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_a
     is_long = len(here) >= SHORTEST and not is_count
     cuts = hindsight.boundaries(x) if is_long else []
     judged = state != rule.TOO_FEW
+    sign = part.signs[k]
     record.series.append(Series(
-        name=name, nights=len(here), judged=int(judged.sum()),
+        name=name,
+        nights=len(here),
+        judged=int(judged.sum()),
         first=int(judged.argmax()) if judged.any() else -1,
-        visible=_shown(outcome.cells.visible[k]), noise=float(np.expm1(outcome.cells.scale[k])),
-        alarms=[labels[i] for i in alarms], when=when, values=np.exp(part.signs[k] * x), slow=slow,
-        places=alarms, cuts=cuts, lower=part.signs[k] < 0))
+        visible=_shown(outcome.cells.visible[k]),
+        noise=float(np.expm1(outcome.cells.scale[k])),
+        alarms=[labels[i] for i in alarms],
+        when=when,
+        values=np.exp(sign * x),
+        slow=slow,
+        places=alarms,
+        cuts=cuts,
+        lower=sign < 0))
     area = part.areas[k] if part.areas else int(part.groups[k])
     for at in alarms:
         slowdown = _slowdown(name, labels, x, when, slow, at, accept_after)
         record.slowdowns.append((area, slowdown))
-    for at, change in hindsight.drops(x, cuts) if is_long else ():
+    if not is_long:
+        return
+    for at, change in hindsight.drops(x, cuts):
         record.drops += 1
-        if not slow[max(0, at - LATE):at + LONG].any():
-            moves = sum(abs(at - cut) < MOVES for cut in cuts)
-            noise = max(hindsight.robust_sd(x[max(0, at - BEFORE):at]), hindsight.FLOOR)
+        was_told = slow[max(0, at - LATE):at + LONG].any()
+        if not was_told:
+            before = x[max(0, at - BEFORE):at]
+            noise = max(hindsight.robust_sd(before), hindsight.FLOOR)
             record.missed.append(Missed(
-                series=name, night=labels[at], loss=float(-np.expm1(change)), judged=bool(judged[at]), moves=moves,
+                series=name,
+                night=labels[at],
+                loss=float(-np.expm1(change)),
+                judged=bool(judged[at]),
+                moves=sum(abs(at - cut) < MOVES for cut in cuts),
                 noise=float(np.expm1(noise))))
 
 

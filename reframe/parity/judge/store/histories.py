@@ -168,10 +168,12 @@ def _cells(frame: pl.DataFrame) -> pl.DataFrame:
     The area of a cell is what the nightly joins incidents by: its partition, and the part of the machine."""
     figures = frame.filter(pl.col('metric') != PASSED, pl.col('value').is_finite())
     names = figures.select('case', 'metric', 'subsystem').unique()
-    parts = [codes.part_of(f'{case.replace(" ", "")}.{metric}', subsystem)
-             for case, metric, subsystem in names.iter_rows()]
-    names = names.with_columns(part=pl.Series(parts, dtype=pl.String))
-    cells = figures.join(names, on=['case', 'metric', 'subsystem'], maintain_order='left')
+    parts = []
+    for case, metric, subsystem in names.iter_rows():
+        name = f'{case.replace(" ", "")}.{metric}'
+        parts.append(codes.part_of(name, subsystem))
+    with_part = names.with_columns(part=pl.Series(parts, dtype=pl.String))
+    cells = figures.join(with_part, on=['case', 'metric', 'subsystem'], maintain_order='left')
     return cells.select(
         series=pl.format('{}.{}@{}:{}+{}', 'case', 'metric', 'system', 'partition', 'environ'),
         group=pl.format('{}.{}@{}:{}', 'check', 'metric', 'system', 'partition'),
@@ -202,7 +204,8 @@ def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] 
     """Return the history of rows. A series of unknown direction is judged both ways, under two names."""
     frame = _with_dates(rows.frame)
     signs = {}
-    for series, unit, stated in frame.group_by('series').agg(pl.col('unit', 'stated').first()).iter_rows():
+    of_series = frame.group_by('series').agg(pl.col('unit', 'stated').first())
+    for series, unit, stated in of_series.iter_rows():
         signs[series] = directions.sign(series, unit or '', stated or '')
     area = ['area'] if 'area' in frame.columns else []
     frame = frame.select(
@@ -212,7 +215,8 @@ def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] 
         sign=pl.col('series').replace_strict(signs, return_dtype=pl.Int8))
     known = frame.filter(pl.col('sign') != 0)
     unknown = frame.filter(pl.col('sign') == 0)
-    made = detect.of_rows(pl.concat([known, _under_sign(unknown, 'more', 1), _under_sign(unknown, 'less', -1)]))
+    both_ways = [_under_sign(unknown, 'more', 1), _under_sign(unknown, 'less', -1)]
+    made = detect.of_rows(pl.concat([known, *both_ways]))
     return Source(name, rows.form, made, unknown['series'].n_unique(), [*notes, *_left_out(made)])
 
 
@@ -233,6 +237,8 @@ def _under_sign(frame: pl.DataFrame, word: str, sign: int) -> pl.DataFrame:
 def _left_out(made: detect.History) -> list[str]:
     """Say how many nights have no logarithm: only counts of faults may be 0."""
     is_count = np.repeat(made.nights.counts, np.diff(made.nights.start))
-    without = int((np.isnan(made.nights.value) & ~is_count).sum())
-    return [f'{counted(without, "night", "are")} not judged: a figure there is not above 0'] if without else []
+    without = np.count_nonzero(np.isnan(made.nights.value) & ~is_count)
+    if not without:
+        return []
+    return [f'{counted(without, "night", "are")} not judged: a figure there is not above 0']
 
