@@ -104,12 +104,15 @@ def _index(cell: MeasuredCell, there: Accepted | None, own: set[str]) -> dict[st
     """Return the keys that lead to the cell's reference, as the file has them, or in our own order."""
     if cell.changed:
         raise Refused(f'set on the command line: {cell.changed}; a reference is of the check without')
-    if more := set(cell.parameters) - own:
-        raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
+    added = set(cell.parameters) - own
+    if added:
+        raise Refused(f'-P made {", ".join(sorted(added))} a parameter: its reference is that of the case without')
     has = cell.index
     needed = [name for name in has if name != '$environ' or cell.by_environ]
     names = list(there.index) if there else needed
-    if set(needed) - set(names) or set(names) - set(has):
+    lacks_one = not set(needed) <= set(names)
+    has_unknown = not set(names) <= set(has)
+    if lacks_one or has_unknown:
         raise Refused(f'{there.file}:{there.index_line}: $index [{", ".join(names)}] must name '
                       f'{" and ".join(needed)}: a reference would be of several cases, or of none')
     return {name: has[name] for name in names}
@@ -152,9 +155,10 @@ def _proposal(cell: MeasuredCell, index: dict[str, str], kept: list[MeasuredNigh
     on_some = _on_some_nodes(cell, kept, partition)
     if on_some:
         remarks.append(on_some)
-    if there and there.value and there.reference[3] == reference[3]:
+    value, _, _, unit = reference
+    if there and there.value and there.reference[3] == unit:
         side = 1 if kept[-1].better == 'higher' else -1
-        gain = side * (reference[0] - there.value) / abs(there.value)
+        gain = side * (value - there.value) / abs(there.value)
         if gain <= -bounds.LEAST_EFFECT:        # slow drift is not normal
             remarks.append(f'worse than the accepted value by {percent(-gain)}')
     proposal = Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=reference,

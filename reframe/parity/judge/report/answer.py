@@ -363,8 +363,8 @@ def _lacking(coverage: Coverage) -> str:
 def _nothing_measured(table: list[CellText]) -> str:
     """Return the sentence where no cell counts as a figure, with the most frequent reason."""
     left_out = [row for row in table if row.cell.value is not None]
-    counted_reasons = Counter(row.reason for row in left_out or table if row.reason)
-    reasons = [reason for reason, _ in counted_reasons.most_common()]
+    counts = Counter(row.reason for row in (left_out or table))
+    reasons = [reason for reason, _ in counts.most_common() if reason]
     why = _all_not_offered(reasons) or (reasons[0] if reasons else 'no case was planned')
     what = 'All that was measured is left out' if left_out else 'Nothing was measured'
     return f'{what}: {why}.'

@@ -65,8 +65,10 @@ def scale_of(values: Sequence[float], bounds: Sequence[Bound]) -> Scale:
     least, most = min(values), max(values)
     room = (most - least) or abs(most) * .02 or 1.0
     given = [bound for bound in bounds if bound is not None]
-    floor = max(least - room, min(least, *given, least))
-    top = min(most + room, max(most, *given, most))
+    lowest = min([least, *given])
+    highest = max([most, *given])
+    floor = max(least - room, lowest)
+    top = min(most + room, highest)
     edge = (top - floor) * .04 or room
     return Scale(floor - edge, top + edge)
 

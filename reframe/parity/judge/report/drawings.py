@@ -342,10 +342,15 @@ def _size(value: float, plot: Plot) -> str:
         return plot.places[int(value)]
     if plot.x_unit != 'B':
         return figures.figure(value, plot.x_unit)
-    step, mark = (1024, 'i') if value % 1024 == 0 else (1000, '')
-    power = min(int(math.log(value, step) + 1e-9), 4) if value >= step else 0
-    prefix = 'KMGT'[power - 1] + mark if power else ''
-    return f'{value / step ** power:g} {prefix}B'
+    if value % 1024 == 0:
+        step, prefixes = 1024, ('', 'Ki', 'Mi', 'Gi', 'Ti')
+    else:
+        step, prefixes = 1000, ('', 'K', 'M', 'G', 'T')
+    power = 0
+    if value >= step:
+        power = int(math.log(value, step) + 1e-9)
+        power = min(power, len(prefixes) - 1)
+    return f'{value / step ** power:g} {prefixes[power]}B'
 
 
 def _text(plot: Plot, curves: list[PlotLine]) -> str:

@@ -197,8 +197,8 @@ def _checks(verdict: Verdict) -> dict[str, str]:
 def _words(name: str, verdict: Verdict) -> dict[tuple[str, str, str], str]:
     """Return the verdicts of the cells by case, metric and the identity of the software that ran."""
     frame = history.load(name).filter(pl.col('session') == verdict.session.uuid)
-    software = {tuple(cell): identity for *cell, identity in
-                frame.select(*CELL, 'software').cast(pl.String).unique().iter_rows()}
+    ran = frame.select(*CELL, 'software').cast(pl.String).unique()
+    software = {tuple(cell): identity for *cell, identity in ran.iter_rows()}
     words = {}
     for cell in verdict.cells:
         identity = software.get(tuple(getattr(cell, key) for key in CELL))

@@ -172,9 +172,8 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> ScalingSeries:
     kind, problem = _kind(_declared(case, last['metric']), newest_facts)
     least = in_order[0]
     points = [_point(size, sizes[size], least, sizes[least], kind) for size in in_order]
-    about = [last[name] for name in ('place', 'environ', 'subsystem', 'check')]
-    metric = [last[name] for name in ('metric', 'unit', 'better')]
-    return ScalingSeries(*about, case, *metric, by, kind, problem, points, notes)
+    named = {name: last[name] for name in ('place', 'environ', 'subsystem', 'check', 'metric', 'unit', 'better')}
+    return ScalingSeries(**named, case=case, by=by, kind=kind, problem=problem, points=points, notes=notes)
 
 
 def _kind(kind: str, facts: list[dict[str, str]]) -> tuple[str, str]:

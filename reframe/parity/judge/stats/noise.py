@@ -43,13 +43,17 @@ class Noise:
         self.scale[cells] = _winsorised(residuals, ordered, nights)
         lower = (_TAIL * nights).astype(int)
         self.tail[cells] = -ordered[np.arange(len(cells)), lower]
-        lengths, length = np.unique(nights, return_inverse=True)       # few: the quantile is slow
-        freedom = np.fmax(3, _FREEDOM * (lengths - 1))
-        # each length of a mean is looked at each night: a look has its share of the rate (Bonferroni)
+        self.bar[cells] = self._bar(nights)
+        self._learn_dependence(cells)
+
+    def _bar(self, nights: np.ndarray) -> np.ndarray:
+        """Return the bar of cells that learned from so many residuals. Each length is looked at each night: a look
+        has its share of the rate (Bonferroni)."""
+        different, place = np.unique(nights, return_inverse=True)      # few, and the quantile is slow
+        freedom = np.fmax(3, _FREEDOM * (different - 1))
         share = self.rate / len(rule.LENGTHS)
         bars = -scipy.special.stdtrit(freedom, share)
-        self.bar[cells] = bars[length]
-        self._learn_dependence(cells)
+        return bars[place]
 
     def _learn_dependence(self, cells: np.ndarray) -> None:
         """Take the mean square of the statistics, at least 1. It never falls with the length, as that of like

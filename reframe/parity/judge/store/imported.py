@@ -362,14 +362,17 @@ def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
 def _dated(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[tuple[float, Case]]:
     """Yield each case that parity can judge, with the time at which its session began, or it ended."""
     if not is_database(file):
-        yield from ((case['job_completion_time_unix'], case) for case in _of_logs(file, taken, header))
+        for case in _of_logs(file, taken, header):
+            yield case['job_completion_time_unix'], case
         return
     for where, blob in _blobs(file):
         with taken.noting(where):
             report, fitting = taken.fitting(where, blob)
-            record.of_report({**report, 'runs': [{**report['runs'][0], 'testcases': fitting}]})
+            first = {**report['runs'][0], 'testcases': fitting}
+            record.of_report({**report, 'runs': [first]})       # raises where the cases cannot be read
             began = report['session_info']['time_start_unix']
-            yield from ((began, case) for case in fitting)
+            for case in fitting:
+                yield began, case
 
 
 def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) -> Iterator[Case]:
