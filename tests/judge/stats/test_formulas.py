@@ -129,3 +129,12 @@ def test_a_slowdown_ends_with_three_good_nights_and_loses_what_its_nights_lost()
     one = replay._slowdown('a', labels, x, np.arange(len(x)), slow, 20, accept_after=6)
     assert (one.begin, one.end, one.accepted) == ('n20', 'n25', True) and one.loss == pytest.approx(0.2)
     assert not replay._slowdown('a', labels, x, np.arange(len(x)), slow, 20, accept_after=7).accepted
+
+
+def test_a_night_of_one_run_has_its_figure_and_one_of_several_their_mean():
+    night, figures = np.array([0, 0, 1, 1, 1, 2]), np.array([8.0, 8.0, 8.0, 8.04, 8.08, 0.0])
+    again = np.array([False, True, False, False, False, False])
+    nights = Nights.of(np.array([0, 3]), night, figures, again, np.array([1]))
+    assert nights.value[:2] == pytest.approx([np.log(8), np.log([8, 8.04, 8.08]).mean()]) and not np.isfinite(nights.value[2])
+    assert nights.total.tolist() == pytest.approx([8, 24.12, 0])
+    assert np.isfinite(nights.again).tolist() == [True, False, False]

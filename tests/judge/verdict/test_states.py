@@ -8,7 +8,7 @@ import polars as pl
 from commands import parity
 from parity.judge.store import database
 from parity.judge.store import states as table
-from parity.judge.verdict import judge, states
+from parity.judge.verdict import judge, model, states
 from parity.measure.session import retain
 from parity.nightly import notify
 from stored import case
@@ -49,3 +49,12 @@ def test_the_accepted_bounds_of_then_tell_the_word_of_a_night_that_was_stored_be
         stored.add(case(value, refs={'hpl': refs} if refs else {}))
     stored.add(case(90.0, refs={'hpl': (100.0, -0.03, 0.03)}), case(98.0), case(99.0))
     assert words() == ['insufficient', 'ok', 'ok', 'improved', 'regressed', 'blind', 'blind', 'ok'], 'the second bad night; the median of the runs'
+
+
+def test_one_cell_has_the_name_that_it_has_among_all():
+    cells = [
+        model.Cell(check='Toy', case=case, subsystem='compute', system='box', partition='cpu', environ=environ,
+                   size='nightly', metric='rate', unit='GB/s', better='higher', verdict='ok')
+        for case, environ in (('Toy', 'gnu'), ('Toy', 'clang'), ('Toy %n=2', 'gnu'))]
+    alone = [model.name(cell, cells) for cell in cells]
+    assert alone == [*model.names(cells)] == ['Toy.rate@box:cpu+gnu', 'Toy.rate@box:cpu+clang', 'Toy%n=2.rate@box:cpu']
