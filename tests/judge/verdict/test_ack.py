@@ -238,12 +238,25 @@ def test_an_acknowledgement_of_a_young_level_covers_no_drop_of_the_settled_one(t
     now = datetime.datetime.now().timestamp()
     written(top, {'incident': 7, 'value': 74.0, 'expected': 100.0})
     incident = stored_incident(HPL)
-    settled = incident.faults[HPL].model_copy(update={'since': now - 2 * DAY, 'detected': now - DAY, 'measured': now + 9 * DAY, 'loss': 0.2})
+    settled = incident.faults[HPL].model_copy(update={'since': now - 2 * DAY, 'detected': now - DAY, 'measured': now + 9 * DAY, 'loss': 0.2,
+                                                        'acknowledged': True})
     incident = incident.model_copy(update={'faults': {HPL: settled}})
     drop = tonight(7, begin=now - 2 * DAY, detected=now + 10 * DAY, level=55.0, value=55.0, usual=100.0, usual_low=97.0, better='higher')
     same = drop.model_copy(update={'level': 79.9, 'value': 79.9})
     known = [acks.applied([cell], 'local', TODAY, {7: OVER}, [incident])[0][0].acknowledged for cell in (drop, same)]
     assert [*map(bool, known)] == [False, True]
+
+
+def test_a_level_whose_begin_was_put_too_early_is_no_drop_while_it_settles(top):
+    """Its first nights were good: 8 % over five nights is 22 % over two. The others of its incident lost as much."""
+    now = datetime.datetime.now().timestamp()
+    other = 'Toy.other@local:default'
+    written(top, {'incident': 7, 'value': 92.0, 'expected': 100.0}, {'cell': other, 'incident': 7, 'value': 79.0, 'expected': 100.0})
+    incident = stored_incident(HPL, other)
+    early = incident.faults[HPL].model_copy(update={'since': now - 5 * DAY, 'detected': now - DAY, 'measured': now, 'loss': 0.08, 'acknowledged': True})
+    incident = incident.model_copy(update={'faults': {**incident.faults, HPL: early}})
+    cell = tonight(7, begin=now - 5 * DAY, detected=now + 2 * DAY, level=78.0, value=78.0, usual=100.0, usual_low=97.0, better='higher')
+    assert acks.applied([cell], 'local', TODAY, {7: OVER}, [incident])[0][0].acknowledged
 
 
 @pytest.mark.parametrize('level, detected, known', [(80.0, 20 * DAY, False), (89.5, 20 * DAY, True), (80.0, 9 * DAY, True)],

@@ -158,13 +158,13 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     ``named``: those that name the cell. ``joined``: those of its incident. ``stored``: numbers of incidents."""
     reasons = [cell.reason]
     incident = incidents.get(cell.incident)
-    fell = bool(incident) and _fell(cell, name, incident)
+    fault = _noted_fault(cell, name, incident) if incident else None
     for ack in named:
         if ack.incident in stored and cell.incident != ack.incident:
             reasons.append(f'acknowledged in incident {ack.incident} only ({ack})')
         elif ack.word not in (None, cell.verdict):
             reasons.append(f'acknowledged as {ack.word} only ({ack})')
-        elif _dropped(cell, ack, joined, fell):
+        elif _dropped(cell, ack, joined, fault):
             reasons.append(f'worse than acknowledged: a drop was found since {ack.since} ({ack})')
         else:
             return _acknowledged(cell, ack)
@@ -172,7 +172,7 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     if not named and alike and incident:
         cells = {ack.cell for ack in joined if ack.cell}
         covered = joining.covered(cell, name, incident, cells)
-        if covered and not fell:
+        if covered and not (fault and _fell(cell, fault)):
             return _acknowledged(cell, alike[0])
         if covered:
             reasons.append('worse than acknowledged: a drop was found after it joined '
@@ -180,14 +180,19 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     return cell.model_copy(update={'reason': '; '.join(dict.fromkeys(filter(None, reasons)))})
 
 
-def _fell(cell: Cell, name: str, incident: Incident) -> bool:
-    """Return whether a further drop of an acknowledged cell was found, as its incident knows its level of last
-    night; ``name``: of the cell."""
+def _noted_fault(cell: Cell, name: str, incident: Incident) -> Fault | None:
+    """Return a cell's fault as its incident noted it last night, where an acknowledgement held then or did not
+    hold any more; ``name``: of the cell."""
     for fault in incident.faults.values():
-        if fault.cell == name and fault.word == cell.verdict and not fault.well:
-            now = fault.model_copy(update={'detected': cell.detected, 'since': cell.begin or fault.since})
-            return fault.beyond_ack or dropped_further(fault, now, cell)
-    return False
+        if fault.cell == name and fault.word == cell.verdict and (fault.acknowledged or fault.beyond_ack):
+            return fault
+    return None
+
+
+def _fell(cell: Cell, fault: Fault) -> bool:
+    """Return whether a further drop of an acknowledged cell was found, below the level of last night."""
+    now = fault.model_copy(update={'detected': cell.detected, 'since': cell.begin or fault.since})
+    return fault.beyond_ack or dropped_further(fault, now, cell)
 
 
 def _acknowledged(cell: Cell, ack: Ack) -> Cell:
@@ -195,20 +200,20 @@ def _acknowledged(cell: Cell, ack: Ack) -> Cell:
     return cell.model_copy(update={'acknowledged': str(ack), 'reason': reason})
 
 
-def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack], fell: bool) -> bool:
+def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack], fault: Fault | None) -> bool:
     """Return whether a further drop of a cell was found since it was acknowledged. A level that is some nights old
-    is still settling: then it counts beside those of the whole incident. ``fell``: below the level of last night,
-    which settled since."""
+    is still settling: then it counts beside those of the whole incident.
+
+    ``fault``: as it was noted last night. Its level is better than the acknowledged one, which may be a young
+    one's."""
     if not cell.detected:
         return False
     day = datetime.date.fromtimestamp(cell.detected)
     if day <= ack.since:
         return False
-    if fell:
-        return True
-    if not _worse(cell, [ack], True):
-        return False
-    return day > ack.since + BEGAN_WITHIN or _worse(cell, joined, False)
+    fell = _fell(cell, fault) if fault else _worse(cell, [ack], True)
+    is_settled = day > ack.since + BEGAN_WITHIN
+    return fell and (is_settled or _worse(cell, joined, False))
 
 
 def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
