@@ -40,3 +40,12 @@ def test_a_night_without_a_measure_is_counted_but_not_tonight():
     told = judge(Cell(tuple(nights)))
     assert [*reasons.warnings(told)] == ['1 night with a figure of 0 or below: left out']
     assert 'tonight is' in reasons.why(told) and 'the level of 59 nights' in reasons.why(told)
+
+
+def test_a_fall_from_a_rise_is_said_to_lead_back_to_the_level_before_and_no_other_fall():
+    wave = 0.1 * np.sin(np.arange(90))
+    risen = [Night((100.0 * (1.1 if 60 <= at < 85 else 1.0) + wave[at],) * 2, label=f'n{at}') for at in range(88)]
+    fallen = [Night((100.0 * (0.9 if at >= 85 else 1.0) + wave[at],) * 2, label=f'n{at}') for at in range(88)]
+    assert ', back to the level before n60, ' in reasons.why(judge(Cell(tuple(risen))))
+    assert 'worse since n85' in reasons.why(judge(Cell(tuple(fallen))))
+    assert 'back to the level' not in reasons.why(judge(Cell(tuple(fallen))))
