@@ -259,18 +259,22 @@ def test_a_level_whose_begin_was_put_too_early_is_no_drop_while_it_settles(top):
     assert acks.applied([cell], 'local', TODAY, {7: OVER}, [incident])[0][0].acknowledged
 
 
-@pytest.mark.parametrize('level, detected, known', [(80.0, 20 * DAY, False), (89.5, 20 * DAY, True), (80.0, 9 * DAY, True)],
+@pytest.mark.parametrize('level, detected, known', [(80.0, 20, False), (89.5, 20, True), (80.0, 9, True)],
                          ids=['a further drop', 'the same level', 'no drop since it joined'])
 def test_an_acknowledgement_covers_no_further_drop_of_a_cell_that_joined(top, level, detected, known):
+    """The incident was acknowledged 25 days ago. An acknowledgement of today covers the drop, too."""
+    given = datetime.datetime.now().timestamp() - 25 * DAY
     other = 'Toy.other@local:default'
-    written(top, {'cell': other, 'incident': 7})
     incident = stored_incident(other, HPL)
-    joined = incident.faults[HPL].model_copy(update={'since': 2 * DAY, 'detected': 9 * DAY, 'loss': 0.1, 'acknowledged': True})
+    joined = incident.faults[HPL].model_copy(update={'since': given + 2 * DAY, 'detected': given + 9 * DAY, 'measured': given + 19 * DAY, 'loss': 0.1,
+                                                     'acknowledged': True})
     incident = incident.model_copy(update={'faults': {**incident.faults, HPL: joined}})
-    cell = tonight(7, begin=2 * DAY, detected=detected, level=level, value=level, usual=100.0, usual_low=97.0, better='higher')
-    (cell,), _ = acks.applied([cell], 'local', TODAY, {7: OVER}, [incident])
-    assert bool(cell.acknowledged) == known
-    assert ('worse than acknowledged: a drop was found after it joined incident 7' in cell.reason) != known
+    cell = tonight(7, begin=given + 2 * DAY, detected=given + detected * DAY, level=level, value=level, usual=100.0, usual_low=97.0, better='higher')
+    for since, covered in ((TODAY - datetime.timedelta(days=25), known), (TODAY, True)):
+        written(top, {'cell': other, 'incident': 7, 'since': since})
+        judged = acks.applied([cell], 'local', TODAY, {7: OVER - datetime.timedelta(days=30)}, [incident])[0][0]
+        assert bool(judged.acknowledged) == covered
+        assert ('worse than acknowledged: a drop was found after it joined incident 7' in judged.reason) != covered
 
 
 @pytest.mark.parametrize('partition, known', [('default', True), ('gpu', False)])

@@ -172,8 +172,10 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     if not named and alike and incident:
         cells = {ack.cell for ack in joined if ack.cell}
         covered = joining.covered(cell, name, incident, cells)
-        if covered and not (fault and _fell(cell, fault)):
-            return _acknowledged(cell, alike[0])
+        given_later = [ack for ack in alike if _detected_on(cell) <= ack.since]
+        fell = fault is not None and not given_later and _fell(cell, fault)
+        if covered and not fell:
+            return _acknowledged(cell, (given_later or alike)[0])
         if covered:
             reasons.append('worse than acknowledged: a drop was found after it joined '
                            f'incident {incident.number} ({alike[0]})')
@@ -187,6 +189,11 @@ def _noted_fault(cell: Cell, name: str, incident: Incident) -> Fault | None:
         if fault.cell == name and fault.word == cell.verdict and (fault.acknowledged or fault.beyond_ack):
             return fault
     return None
+
+
+def _detected_on(cell: Cell) -> datetime.date:
+    """Return the day on which the level of a cell was found; the first of all days for none."""
+    return datetime.date.fromtimestamp(cell.detected) if cell.detected else datetime.date.min
 
 
 def _fell(cell: Cell, fault: Fault) -> bool:
@@ -206,9 +213,7 @@ def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack], fault: Fault | None)
 
     ``fault``: as it was noted last night. Its level is better than the acknowledged one, which may be a young
     one's."""
-    if not cell.detected:
-        return False
-    day = datetime.date.fromtimestamp(cell.detected)
+    day = _detected_on(cell)
     if day <= ack.since:
         return False
     fell = _fell(cell, fault) if fault else _worse(cell, [ack], True)
