@@ -19,7 +19,7 @@
 
 import datetime
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -110,11 +110,13 @@ def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Map
         if ack.incident:
             of_incident.setdefault(ack.incident, []).append(ack)
     incidents = {incident.number: incident for incident in known}
+    noted = _noted_faults(known)
     marked = {}
     for name, cell in every.items():
         if cell.verdict in BAD:
             joined = of_incident.get(cell.incident, [])
-            marked[id(cell)] = _noted(cell, name, named.get(id(cell), []), joined, incidents, acks_from)
+            fault = noted.get((cell.incident, name, cell.verdict))
+            marked[id(cell)] = _noted(cell, name, named.get(id(cell), []), joined, incidents, acks_from, fault)
     return [marked.get(id(cell), cell) for cell in cells], _warnings(system, fits, today, acks_from)
 
 
@@ -152,13 +154,12 @@ def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
 
 
 def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents: Mapping[int, Incident],
-           stored: Collection[int]) -> Cell:
+           stored: Collection[int], fault: Fault | None) -> Cell:
     """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
 
-    ``named``: those that name the cell. ``joined``: those of its incident. ``stored``: numbers of incidents."""
+    ``named``: those that name the cell. ``joined``: those of its incident. ``stored``: numbers of incidents.
+    ``fault``: the cell's, as its incident noted it last night; None where no acknowledgement held then."""
     reasons = [cell.reason]
-    incident = incidents.get(cell.incident)
-    fault = _noted_fault(cell, name, incident) if incident else None
     for ack in named:
         if ack.incident in stored and cell.incident != ack.incident:
             reasons.append(f'acknowledged in incident {ack.incident} only ({ack})')
@@ -169,6 +170,7 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
         else:
             return _acknowledged(cell, ack)
     alike = [ack for ack in joined if ack.word in (None, cell.verdict)]
+    incident = incidents.get(cell.incident)
     if not named and alike and incident:
         cells = {ack.cell for ack in joined if ack.cell}
         covered = joining.covered(cell, name, incident, cells)
@@ -182,13 +184,15 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
     return cell.model_copy(update={'reason': '; '.join(dict.fromkeys(filter(None, reasons)))})
 
 
-def _noted_fault(cell: Cell, name: str, incident: Incident) -> Fault | None:
-    """Return a cell's fault as its incident noted it last night, where an acknowledgement held then or did not
-    hold any more; ``name``: of the cell."""
-    for fault in incident.faults.values():
-        if fault.cell == name and fault.word == cell.verdict and (fault.acknowledged or fault.beyond_ack):
-            return fault
-    return None
+def _noted_faults(known: Iterable[Incident]) -> dict[tuple[int, str, str], Fault]:
+    """Return the faults of incidents on which an acknowledgement held last night, or held until a drop; by number,
+    cell and word."""
+    faults = {}
+    for incident in known:
+        for fault in incident.faults.values():
+            if fault.acknowledged or fault.beyond_ack:
+                faults.setdefault((incident.number, fault.cell, fault.verdict), fault)
+    return faults
 
 
 def _detected_on(cell: Cell) -> datetime.date:

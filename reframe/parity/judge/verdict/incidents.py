@@ -42,8 +42,6 @@ NEWS = ('new', 'also', 'worse', 'due', 'over', 'back')
 _RUNGS = {'missing': 0, 'skipped': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: A node that the listing did not name for so long is not slow: the nights of a listing are newer.
 _LISTING_SECONDS = 8 * 86400.0
-#: Slowdowns that begin within so long began together.
-_TOGETHER_SECONDS = acks.TOGETHER_SECONDS
 #: Cells that were bad within so many nights may end together.
 _LATELY = 3
 #: Of a slow node's slowdown less than this is left where it is in order.
@@ -326,7 +324,7 @@ class _Turn:
             return new
         if old.well:
             # a further spell of an incident that was back is no news: it comes and goes
-            if new.since - old.since > _TOGETHER_SECONDS and not self.before.returned:
+            if new.since - old.since > acks.TOGETHER_SECONDS and not self.before.returned:
                 self.also.append(bad)
             return new
         dropped = acks.dropped_further(old, new, bad.row.cell if bad.row else None)

@@ -213,8 +213,9 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
         home.drop = Span(calendar.before(drops[-1], DROP), drops[-1])
     for fault in others:
         home.span = _common(home.span, calendar.span(fault, of_node))
-    waits_for_node = bool(incident.nodes) and not incident.left
-    for fault in incident.faults.values() if waits_for_node else incident.left.values():
+    # of a node that waits to be measured, all cells ended: their parts count
+    with_parts = faults if incident.nodes else incident.left.values()
+    for fault in with_parts:
         home.parts |= _parts(fault, fault.blamed or incident.part)
     for name, fault in incident.left.items():
         home.checks.add((fault.partition, fault.check))
