@@ -16,12 +16,13 @@ from parity.judge.contract import histogram, words
 from parity.judge.contract.evidence import Measured
 from parity.judge.contract.model import ClauseVerdict
 from parity.judge.report.templates import template
+from parity.judge.store.record import MEMORY_SETTINGS
 from parity.site import contract as contracts
 from parity.site.contract import Contract
 
 #: Facts of a node, and of the software, in the order of the page.
 _OF_NODE = ('processor', 'virtualisation', 'kernel', 'microcode', 'firmware', 'governor', 'clocksource',
-            'transparent_huge_pages', 'huge_pages', 'numa_balancing', 'gpu_driver')
+            *MEMORY_SETTINGS, 'gpu_driver')
 _OF_SOFTWARE = ('software', 'MPI', 'BLAS', 'ranks', 'nodes', 'threads', 'binding', 'input', 'arguments', 'check')
 #: Nodes of a clause that the page lists, the worst first.
 _LISTED = 20

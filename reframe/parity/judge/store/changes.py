@@ -15,7 +15,7 @@ from parity.base import times
 from parity.base.text import brief
 from parity.judge.store import history
 from parity.judge.store.incidents import Change
-from parity.judge.store.record import Session
+from parity.judge.store.record import MEMORY_SETTINGS, Session
 
 #: Sessions whose facts are compared, up to the first slow night.
 SESSIONS = 40
@@ -25,13 +25,11 @@ WORK, _BRIEF = ('partition', 'environ', 'case', 'size'), 40
 ANYWHERE = ''
 #: Facts from programs/node.sh and watch.py, in the order in which a person looks for a cause.
 NODE = ('kernel', 'virtualisation', 'processor', 'memory', 'microcode', 'firmware', 'governor', 'clocksource',
-        'transparent_huge_pages', 'huge_pages', 'numa_balancing', 'gpu_driver', 'vulnerable', 'throttled', 'gpus',
-        'gpu_slowed')
+        *MEMORY_SETTINGS, 'gpu_driver', 'vulnerable', 'throttled', 'gpus', 'gpu_slowed')
 #: The same of the machine that ReFrame ran on, by their names in its facts.
 _MACHINE = {'kernel': 'kernel', 'virtualisation': 'backend', 'processor': 'model_name', 'governor': 'governor',
             'clocksource': 'clocksource', 'mitigations': 'mitigations', 'cpu quota': 'cpu_quota',
-            'transparent_huge_pages': 'transparent_huge_pages', 'huge_pages': 'huge_pages',
-            'numa_balancing': 'numa_balancing'}
+            **{name: name for name in MEMORY_SETTINGS}}
 
 
 class _Change(NamedTuple):

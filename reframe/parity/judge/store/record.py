@@ -494,11 +494,13 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
     return length
 
 
+#: Facts of a node: the kernel's settings of memory, by the same names among the machine's facts.
+MEMORY_SETTINGS = ('transparent_huge_pages', 'huge_pages', 'numa_balancing')
 #: What the node tells of itself that differs between partitions by nature: named, never refused.
 _OF_NODE = ('virtualisation', 'processor', 'kernel', 'clocksource', 'governor', 'firmware', 'microcode',
-            'transparent_huge_pages', 'huge_pages', 'numa_balancing', 'gpu_driver')
-_OF_MACHINE = {'processor': 'model_name'} | {name: name for name in (
-    'kernel', 'clocksource', 'governor', 'transparent_huge_pages', 'huge_pages', 'numa_balancing')}
+            *MEMORY_SETTINGS, 'gpu_driver')
+_OF_MACHINE = {'processor': 'model_name'} | {
+    name: name for name in ('kernel', 'clocksource', 'governor', *MEMORY_SETTINGS)}
 
 
 def _alike(raw: dict[str, Any], record: CaseRecord, software: dict[str, Any]) -> dict[str, str]:

@@ -14,14 +14,14 @@ from parity.base.text import node_name
 from parity.judge.refs import levels
 from parity.judge.stats.bounds import FIRST
 from parity.judge.store import changes, database
-from parity.judge.store.record import Session
+from parity.judge.store.record import MEMORY_SETTINGS, Session
 from parity.judge.verdict import acks
 from parity.judge.verdict.model import Cell, Change, names
 
 #: Facts of a node, by the events that their change is.
 _KINDS = dict.fromkeys(('processor', 'microcode', 'memory', 'cores'), 'hardware') | dict.fromkeys(
-    ('kernel', 'virtualisation', 'firmware', 'governor', 'clocksource', 'transparent_huge_pages', 'huge_pages',
-     'numa_balancing', 'gpu_driver', 'vulnerable', 'mitigations', 'cpu quota', 'MPI'), 'maintenance')
+    ('kernel', 'virtualisation', 'firmware', 'governor', 'clocksource', *MEMORY_SETTINGS, 'gpu_driver',
+     'vulnerable', 'mitigations', 'cpu quota', 'MPI'), 'maintenance')
 
 
 class OtherWork(NamedTuple):
