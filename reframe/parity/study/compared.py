@@ -108,7 +108,7 @@ def of_study(name: str, session: str = '') -> Compared:
 def _with_figures(study: Study, printed: Cells, here: Cells) -> list[StudyCell]:
     """Return what was measured: what a check leaves out on all sides is no figure, unless print has it."""
     def row(cell: StudyCell) -> str:
-        return figures.named(cell.experiment, cell.metric, cell.without(study.contrast))
+        return figures.metric_name(cell.experiment, cell.metric, cell.without(study.contrast))
 
     rows = {row(cell) for cell in printed}
     rows.update(row(cell) for cell in here if cell.values)

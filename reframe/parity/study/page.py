@@ -154,7 +154,7 @@ def _plots(result: Compared, key: str) -> Iterator[Drawing]:
         along = _along(result, cells, varying)
         if not along:
             continue
-        named = _named(result, cells, [axis for axis in varying if axis != along])
+        named = _axis_of_lines(result, cells, [axis for axis in varying if axis != along])
         for point, alike in derived.by_point(cells, [along, named]).items():
             title = [key]
             title += [f'{axis} {value}' for axis, value in point if axis in varying]
@@ -194,7 +194,7 @@ def _along(result: Compared, cells: Cells, axes: Sequence[str]) -> str:
     return max(axes, key=rank, default='')
 
 
-def _named(result: Compared, cells: Cells, axes: Sequence[str]) -> str:
+def _axis_of_lines(result: Compared, cells: Cells, axes: Sequence[str]) -> str:
     """Return the axis whose values name the lines: that of the sides, or one of many values; '' for none."""
     few = [axis for axis in axes if count(cells, axis) <= _MOST_LINES]
     if result.study.contrast in few:

@@ -15,7 +15,7 @@ from parity.base.strict import Strict
 from parity.study.published import fits as laws
 from parity.study.published import formula
 from parity.study.published.estimate import Estimate, Level, Quantity, estimated
-from parity.study.published.figures import Cells, StudyCell, named, spelled
+from parity.study.published.figures import Cells, StudyCell, metric_name, spelled
 from parity.study.published.fits import FittedLaw
 from parity.study.published.model import FigureSeries, Study, filled
 from parity.study.published.statements import Derived, Formula
@@ -109,11 +109,11 @@ def fits(study: Study, of: Of, cells: Cells) -> Iterator[FitRow]:
             yield FitRow(of=of, name=fit.series, law=fit.law, along=fit.along, points=0, reason='not printed')
         for point, group in by_point(mine, [fit.along]).items():
             if of == 'published' or any(cell.values for cell in group):
-                name = named(series.experiment, series.metric, dict(point))
+                name = metric_name(series.experiment, series.metric, dict(point))
                 yield fitted(study, of, name, fit.law, group, fit.along)
         if fit.printed:
             for cell in chosen(cells, study.series(fit.printed)):
-                yield FitRow(of=of, name=named(series.experiment, series.metric, cell.point), law=fit.law,
+                yield FitRow(of=of, name=metric_name(series.experiment, series.metric, cell.point), law=fit.law,
                              along=fit.along, points=0, a=cell.mean, b=-1 if fit.law == 'inverse' else None,
                              reason='the law is printed, its points are not')
 

@@ -89,7 +89,7 @@ class StudyCell:
 
     @property
     def name(self) -> str:
-        return named(self.experiment, self.metric, self.point)
+        return metric_name(self.experiment, self.metric, self.point)
 
     @property
     def disturbed(self) -> bool:
@@ -121,7 +121,7 @@ def spelled(name: str, point: Mapping[str, str]) -> str:
     return name + ''.join(f' %{axis}={value}' for axis, value in point.items())
 
 
-def named(experiment: str, metric: str, point: Mapping[str, str]) -> str:
+def metric_name(experiment: str, metric: str, point: Mapping[str, str]) -> str:
     """Return `experiment.metric %axis=value ...`."""
     return spelled(f'{experiment}.{metric}', point)
 
@@ -174,7 +174,7 @@ def published(study: Study, name: str) -> tuple[list[StudyCell], list[str]]:
     cells, notes = _joined(study, list(printed.cells.values()))
     deviations = {cell.name: cell.figure for cell in cells if cell.metric.endswith('_sd')}
     for cell in cells:
-        of_cell = named(cell.experiment, f'{cell.metric.removesuffix("_mean")}_sd', cell.point)
+        of_cell = metric_name(cell.experiment, f'{cell.metric.removesuffix("_mean")}_sd', cell.point)
         cell.deviation = deviations.get(of_cell, 0.0) / (cell.figure or 1.0)
     return cells, notes
 

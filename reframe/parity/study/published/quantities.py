@@ -31,7 +31,7 @@ class Group:
     name: str
     cells: Cells
 
-    def named(self, text: str) -> str:
+    def name_with(self, text: str) -> str:
         return f'{self.name} {text}'.strip()
 
     def points(self) -> list[StudyCell]:
@@ -47,7 +47,7 @@ class Group:
 
     def quotient(self, above: StudyCell, below: StudyCell, prefix: str = '') -> Functions:
         """Yield the quotient of two cells; print without such figures has none."""
-        name = self.named(f'{prefix}{self.end(above)}/{self.end(below)}')
+        name = self.name_with(f'{prefix}{self.end(above)}/{self.end(below)}')
         if not (above.values and below.values):
             if self.of == 'here':
                 yield Part(name, why=_lacking(below if above.values else above), absent=True)
@@ -143,7 +143,7 @@ def _knee(group: Group) -> Functions:
     beyond = [cell for size, cell in zip(sizes, points, strict=True) if size > bound]
     if points and not (at_bound and beyond):
         there = ', '.join(f'{size:g}' for size in sizes)
-        yield Part(group.named(f'knee at {bound:g}'),
+        yield Part(group.name_with(f'knee at {bound:g}'),
                    why=f'of {along} {there}: a point at {bound:g} and one above are needed')
         return
     for cell in beyond if group.finding.flat else beyond[-1:]:
