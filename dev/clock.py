@@ -8,43 +8,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class _Days(type):
+class Days(type):
     """The class datetime.date with a today of its own."""
 
     real, now = datetime.date, 0.0
 
     def __instancecheck__(cls, what):
-        return isinstance(what, _Days.real)
+        return isinstance(what, Days.real)
 
     def __call__(cls, *args):
-        return _Days.real(*args)
+        return Days.real(*args)
 
     def __getattr__(cls, name):
-        return getattr(_Days.real, name)
+        return getattr(Days.real, name)
 
     def today(cls):
-        return _Days.real.fromtimestamp(_Days.now)
+        return Days.real.fromtimestamp(Days.now)
 
 
 def stand() -> None:
     """Replace the clock. Whatever a verdict imports late must be loaded before."""
-    time.time = lambda: _Days.now
-    datetime.date = _Days('date', (), {})
+    time.time = lambda: Days.now
+    datetime.date = Days('date', (), {})
 
 
 def set_to(unix: float) -> None:
     """Set the clock that stands."""
-    _Days.now = unix
+    Days.now = unix
 
 
 def now() -> float:
     """Return the time of the clock that stands."""
-    return _Days.now
+    return Days.now
 
 
 def day(unix: float) -> datetime.date:
     """Return the local day of a time."""
-    return _Days.real.fromtimestamp(unix)
+    return Days.real.fromtimestamp(unix)
 
 
 @contextmanager

@@ -173,9 +173,7 @@ class BusyDisk(_Running):
         super().take_out()
         (self.folder / 'busy').unlink(missing_ok=True)
 
-    @property
-    def slows(self) -> str:
-        return '^Fio'
+    slows = '^Fio'
 
 
 class _Link(Fault):
@@ -247,9 +245,7 @@ class HugePages(Fault):
     def take_out(self) -> None:
         set_huge_pages(HUGE_PAGES)
 
-    @property
-    def slows(self) -> str:
-        return '^(Stream|Npb|Hpl)'
+    slows = '^(Stream|Npb|Hpl)'
 
     @property
     def available(self) -> str:
@@ -306,9 +302,7 @@ class O1(_Program):
     parts = 'memory', 'everything'
     changed = 'software'
 
-    @property
-    def slows(self) -> str:
-        return '^Stream'
+    slows = '^Stream'
 
 
 class ReferenceBlas(_Program):
@@ -318,9 +312,7 @@ class ReferenceBlas(_Program):
     parts = 'memory-bound codes', 'compute', 'everything'
     changed = 'software'
 
-    @property
-    def slows(self) -> str:
-        return '^Hpl'
+    slows = '^Hpl'
 
 
 class WrongAnswer(_Program):
@@ -329,9 +321,7 @@ class WrongAnswer(_Program):
     build, programs = 'wrong', ('cg.A.x',)
     fails = True
 
-    @property
-    def slows(self) -> str:
-        return '^Npb%benchmark=cg'
+    slows = '^Npb%benchmark=cg'
 
 
 class ModuleGone(Fault):
@@ -347,9 +337,7 @@ class ModuleGone(Fault):
         if (self.folder / 'prefix' / 'gone').exists():
             (self.folder / 'prefix' / 'gone').rename(self.folder / 'prefix' / 'bin')
 
-    @property
-    def slows(self) -> str:
-        return '^(Stream|Npb|Hpl)'
+    slows = '^(Stream|Npb|Hpl)'
 
 
 class FullDisk(Fault):

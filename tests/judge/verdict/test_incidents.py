@@ -16,6 +16,7 @@ import pytest
 
 from commands import parity
 from conftest import TOP
+from dev.clock import Days
 from nights import cell, start, verdict_of
 from parity.base import reasons
 from parity.judge import report
@@ -39,24 +40,6 @@ PARTS = {'memory': ['Stream', 'Npb', 'Zstd', 'Scan', 'Ring'], 'network': ['Osu']
 NAMES = 'Stream', 'Npb', 'Hpl', 'Osu', 'Fio', 'Zstd', 'Sort', 'Fft', 'Gemm', 'Copy', 'Scan', 'Ring', 'Lu', 'Mg', 'Ft', 'Is'
 
 
-class Days(type):
-    """The class datetime.date in a simulation: it has a today of its own."""
-
-    real, day = datetime.date, None
-
-    def __instancecheck__(cls, what):
-        return isinstance(what, Days.real)
-
-    def __call__(cls, *args):
-        return Days.real(*args)
-
-    def __getattr__(cls, name):
-        return getattr(Days.real, name)
-
-    def today(cls):
-        return Days.day
-
-
 class Cluster:
     """A system whose cases run each on a node of its own; faults are planted, and suspicious cells run again elsewhere."""
 
@@ -72,7 +55,7 @@ class Cluster:
         def ran(name, node):
             speed = slow(name, node) * (1 + self.noise.gauss(0, 0.004))
             return case(100 * speed, name=name, latency=1.5 / speed, job_nodelist=[node], **raw.get(name, {}))
-        Days.day = Days.real.fromtimestamp(start(self.night))
+        Days.now = start(self.night)
         part_of = {name: part for part, names in PARTS.items() for name in names}
         plan = [planned(name, subsystem=part_of.get(name, 'compute')) for name, node in where.items() if node for _ in range(3)]
         uuid = self.stored.add(*(ran(name, node) for name, node in where.items() if node for _ in range(3)), plan=plan, **info)
@@ -139,7 +122,7 @@ def test_nights_with_faults(cluster, nights, expected):
         numbers |= {each.cells[0].partition('.')[0]: each.number for each in found.incidents if news.get(each.number) == 'new'}
         for at, name, days in ((16, 'Fio', 90), (20, 'Copy', 90), (24, 'Scan', 6)):
             if night == at:
-                day = Days.day + datetime.timedelta(days)
+                day = datetime.date.today() + datetime.timedelta(days)
                 done = parity('ack', str(numbers[name]), '--until', str(day), '--why', 'it is being mended')
                 assert done.returncode == 0, done.stderr
     known = table.of_system('local')
@@ -189,11 +172,11 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
 @pytest.mark.usefixtures('red_at_once')
 def test_a_fault_that_is_back_is_its_incident_and_counts_until_it_is_acknowledged_again(cluster, slow, stored):
     def night(hpl: float):
-        Days.day = Days.real.fromtimestamp(start(stored.count))
+        Days.now = start(stored.count)
         return slow(hpl)
 
     def ack() -> None:
-        done = parity('ack', '1', '--until', str(Days.day + datetime.timedelta(90)), '--why', 'a fan is ordered')
+        done = parity('ack', '1', '--until', str(datetime.date.today() + datetime.timedelta(90)), '--why', 'a fan is ordered')
         assert done.returncode == 0, done.stderr
     night(84.0)
     ack()
@@ -264,7 +247,7 @@ def test_page_and_junit_speak_of_incidents(slow, results):
 def test_an_older_session_is_shown_with_what_was_known_then(cluster, slow, stored, results):
     """An acknowledgement of a later day does not hold for it; one that has run out since does."""
     def night(hpl=84.0):
-        Days.day = Days.real.fromtimestamp(start(stored.count))
+        Days.now = start(stored.count)
         return slow(hpl).session.uuid
 
     def page(uuid):
@@ -275,7 +258,7 @@ def test_an_older_session_is_shown_with_what_was_known_then(cluster, slow, store
 
     first, second = night(), night()
     with clock_at(start(1) + 3600):
-        until = str(Days.day + datetime.timedelta(1))
+        until = str(datetime.date.today() + datetime.timedelta(1))
         assert parity('ack', '1', '--until', until, '--why', 'a fan is ordered').returncode == 0
     assert page(second) == (0, True, True), 'the newest one shows what is known now'
     third, fourth = night(), night()
