@@ -185,9 +185,9 @@ def _tells_threads(out: Output) -> bool:
 
 
 def _active(out: Output, total: int) -> int:
-    """Return how many processes are active. In 3.3, BT, CG, EP and SP tell it, the others tell how many there are:
-    of these none can idle."""
-    active = out.maybe(r'Active processes ?= (\S+)')
+    """Return how many processes are active; 3.4.0 calls them procs. In 3.3, BT, CG, EP and SP tell it, the others
+    tell how many there are: of these none can idle."""
+    active = out.maybe(r'Active proc(?:esse)?s ?= (\S+)')
     if active:
         return whole(active[1], 'Active processes')
     began = out.one(r'Number of (?:active )?processes ?: (\d+)', 'Number of processes: ...')
