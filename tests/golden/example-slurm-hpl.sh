@@ -16,6 +16,7 @@ export SLURM_MPI_TYPE=pmix
 module load gcc/13.2
 module load openmpi/4.1.6
 module load parity-codes/1.0
+export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 export OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS=1
 export OMPI_MCA_hwloc_base_binding_policy=core

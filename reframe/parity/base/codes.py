@@ -76,6 +76,7 @@ class Code(Strict):
     version_args: tuple[str, ...] = ()
     version_says: str = ''              # and the regular expression of the version there
     blas: bool = False                  # figures depend on the BLAS
+    huge_pages: bool = False            # it gains where malloc asks for huge pages
     gpu: bool = False                   # Spack can build it for GPUs, too
     stand_in: str = ''                  # the name of another code, which measures the same
     stands_for: tuple[str, ...] = ()    # the beginnings of that code's metrics that do

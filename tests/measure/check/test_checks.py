@@ -9,7 +9,7 @@ import pytest
 from conftest import TOP, shell
 from parity.judge.verdict import judge
 from parity.measure.check.threaded import Threaded
-from parity.measure.check.workload import Metric
+from parity.measure.check.workload import Metric, Workload
 from parity.measure.rfm import planning
 from replay import Replay, check
 
@@ -49,6 +49,20 @@ def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, change
     case = SimpleNamespace(threads=threads, thread_count=changed.get('thread_count', ''), extra={'cores': 1}.get, parity_changed=lambda: changed,
                            without_launcher=lambda: None, env_vars={})
     assert skipped(Threaded.spread_threads, case) == said and (said or case.count == 1)
+
+
+@pytest.mark.parametrize('code, stated, tunables', [
+    ('hpl', {}, 'glibc.malloc.hugetlb=1'), ('npb', {}, 'glibc.malloc.hugetlb=1'), ('stream', {}, None),
+    ('hpl', {'GLIBC_TUNABLES': 'glibc.malloc.check=1'}, None)])
+def test_a_code_that_gains_asks_for_huge_pages_unless_the_site_states_tunables(code, stated, tunables):
+    cls = check(code, {'hpl': 'Hpl', 'npb': 'Npb', 'stream': 'Stream'}[code])
+    for site in ('current_partition', 'current_environ', ''):
+        named = SimpleNamespace(env_vars=stated if site == 'current_environ' else {})
+        partition = SimpleNamespace(local_env=SimpleNamespace(env_vars=stated if site == 'current_partition' else {}))
+        case = type(cls.__name__, (), {'__module__': cls.__module__, 'current_environ': named, 'current_partition': partition})()
+        case.env_vars = {} if site else dict(stated)
+        Workload.parity_ask_for_huge_pages(case)
+        assert case.env_vars.get('GLIBC_TUNABLES') == (tunables if site else tunables or stated.get('GLIBC_TUNABLES'))
 
 
 @pytest.mark.parametrize('protocol, where, offered, said', [
@@ -94,7 +108,7 @@ def test_a_figure_out_of_its_range_a_program_that_ran_longer_than_its_job_and_an
 PROBE = '''
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
-from parity.measure.check.workload import Metric
+from parity.measure.check.workload import Metric, Workload
 from parity.measure.check.workload import Workload
 
 PRINTED = {'zero': '0 .001', 'huge': '1e300 .001', 'right': '1 .001', 'failing': '1 .001; (exit 3)', 'replayed': '1 3600', 'noted': '1 .001 3600'}

@@ -181,6 +181,17 @@ class Workload(rfm.RegressionTestPlugin):
         self._parity_reference()
 
     @run_after('setup')
+    def parity_ask_for_huge_pages(self):
+        """Let malloc ask for huge pages, which a kernel grants under `madvise` too, where the code gains by them. A
+        site's own GLIBC_TUNABLES stands. glibc before 2.35 does not know the tunable, and goes on without."""
+        code = codes.stated_beside(sys.modules[type(self).__module__].__file__)
+        if not code or not code.huge_pages:
+            return
+        stated = {**self.current_partition.local_env.env_vars, **self.current_environ.env_vars, **self.env_vars}
+        if 'GLIBC_TUNABLES' not in stated:
+            self.env_vars['GLIBC_TUNABLES'] = 'glibc.malloc.hugetlb=1'
+
+    @run_after('setup')
     def parity_refuse_words(self):
         """Leave the case out where -P gives a parameter a word that the check does not have."""
         if unknown := variables.undeclared(self):
