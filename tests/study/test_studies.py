@@ -449,6 +449,8 @@ def test_a_bundle_has_each_run_and_sums_that_hold(measured, results):
     for line in contents['SHA256SUMS'].decode().splitlines():
         digest, name = line.split('  ')
         assert hashlib.sha256(contents[name]).hexdigest() == digest
+    header, *_ = csv.reader(io.StringIO(contents['runs.csv'].decode()))
+    assert len({*header}) == len(header)
     runs = list(csv.DictReader(io.StringIO(contents['runs.csv'].decode())))
     assert {run['side'] for run in runs} == {'a', 'b'} and {run['repeat'] for run in runs} == {'1', '2', '3'} and all(run['session'] and run['value'] for run in runs)
 
