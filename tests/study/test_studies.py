@@ -794,9 +794,11 @@ def test_the_index_of_the_reports_has_a_line_a_study_with_its_words(measured, re
     assert '<a href="trial.csv">CSV</a> <a href="trial-findings.csv">findings</a> <a href="trial.json">JSON</a>' in text
 
 
-def test_the_repeats_needed_grow_with_the_square_of_the_interval():
-    row = Estimate(1.1, 1.0, 1.21, 6)
-    assert findings._repeats(row, {'above': 1.05}) == 'about 17 repeats would tell'      # 4 (ln 1.21 / 2 / ln(1.1 / 1.05))^2 = 16.8
+def test_the_repeats_needed_end_the_straddling():
+    row = Estimate(1.1, 1.0, 1.21, 6, runs=4)
+    # of 13 runs: half a width of ln 1.21 / 2, times sqrt(4 / 13), times 2.09 / 2.447, the quantiles of 19.5 and 6 degrees
+    # of freedom, is .045: ln(1.1 / 1.05) is .0465
+    assert findings._repeats(row, {'above': 1.05}) == 'about 13 repeats would tell'
     assert findings._repeats(row, {'above': 1.1}) == 'no number of repeats would tell'
 
 

@@ -52,7 +52,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval; ``freedom`` are the interval's degrees of freedom.
+    """A value with its 95 % interval, of so many ``runs`` of a cell; ``freedom`` are its degrees of freedom.
 
     Of freedom 0 it is certain: what printed digits leave open. ``few`` says why it decides nothing."""
 
@@ -62,6 +62,7 @@ class Estimate:
     freedom: float = math.inf
     why: str = ''
     few: str = ''
+    runs: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ def estimated(quantity: Quantity) -> Estimate:
     low, high = low - below, high + above
     if sampled:
         samples = [part.sample for part in sampled]
-        return Estimate(value, low, high, freedom, _noted(samples), _few(quantity.of, samples))
+        runs = max(len(sample.deviations) for sample in samples)
+        return Estimate(value, low, high, freedom, _noted(samples), _few(quantity.of, samples), runs)
     if printed:
         return Estimate(value, low, high, why='printed once: by its standard deviation')
     why = 'printed once: rounding only' if below or above else 'exact'

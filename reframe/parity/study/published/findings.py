@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+from scipy.special import stdtrit
+
 from parity.base.strict import Strict
 from parity.judge.stats import interval
 from parity.study.published import derived, quantities
@@ -288,14 +291,17 @@ def _at_once(part: Part, several: int) -> Part:
 
 
 def _repeats(estimate: Estimate, bounds: dict[str, float]) -> str:
-    """Say how many runs of a side would end the straddling: an interval's width falls with their root."""
+    """Say how many runs of a side would end the straddling: an interval's width falls with their root, and with the
+    quantile of Student's t as the degrees of freedom grow with them."""
     none = 'no number of repeats would tell'
-    if estimate.low <= 0 or min(bounds.values()) <= 0 or not math.isfinite(estimate.freedom):
+    if estimate.low <= 0 or min(bounds.values()) <= 0 or not estimate.runs:
         return none
     far = min(abs(math.log(estimate.value / bound)) for bound in bounds.values())
     if not far:
         return none
     half = math.log(estimate.high / estimate.low) / 2
-    runs = estimate.freedom / 2 + 1
-    needed = max(2, math.ceil(runs * (half / far) ** 2))
-    return f'about {needed} repeats would tell' if needed <= _MOST_REPEATS else none
+    runs = np.arange(estimate.runs + 1, _MOST_REPEATS + 1)
+    more = runs / estimate.runs
+    quantiles = stdtrit(estimate.freedom * more, 0.975) / stdtrit(estimate.freedom, 0.975)
+    enough = runs[half * quantiles / np.sqrt(more) < far]
+    return f'about {enough[0]} repeats would tell' if len(enough) else none
