@@ -46,8 +46,8 @@ def write(result: Compared) -> Path:
 
 
 def _runs(result: Compared) -> str:
-    """Return the value of each run that was measured, with its session, nodes and time, as CSV. The contrasted axis
-    is the column `side`."""
+    """Return the value of each run that was measured, with its session, nodes and time, as CSV. The contrasted
+    axis is the column `side`."""
     axes = [axis for axis in result.study.axes if axis != result.study.contrast]
     return csvfile.written([*_COLUMNS, *axes], _rows(result, axes))
 

@@ -291,8 +291,8 @@ def _at_once(part: Part, several: int) -> Part:
 
 
 def _repeats(estimate: Estimate, bounds: dict[str, float]) -> str:
-    """Say how many runs of a side would end the straddling: an interval's width falls with their root, and with the
-    quantile of Student's t as the degrees of freedom grow with them."""
+    """Say how many runs of a side would end the straddling: an interval's width falls with their root, and with
+    the quantile of Student's t as the degrees of freedom grow with them."""
     none = 'no number of repeats would tell'
     if estimate.low <= 0 or min(bounds.values()) <= 0 or not estimate.runs:
         return none
