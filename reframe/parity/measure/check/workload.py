@@ -182,8 +182,8 @@ class Workload(rfm.RegressionTestPlugin):
 
     @run_after('setup')
     def parity_ask_for_huge_pages(self):
-        """Let malloc ask for huge pages, which a kernel grants under `madvise` too, where the code gains by them. A
-        site's own GLIBC_TUNABLES stands. glibc before 2.35 does not know the tunable, and goes on without."""
+        """Let malloc ask for huge pages where the code gains by them: a kernel grants them under `madvise`, too.
+        A site's own GLIBC_TUNABLES stands. glibc before 2.35 does not know the tunable, and goes on without."""
         code = codes.stated_beside(sys.modules[type(self).__module__].__file__)
         if not code or not code.huge_pages:
             return
