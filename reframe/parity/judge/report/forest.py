@@ -70,32 +70,47 @@ class ForestPlot:
 def of_comparison(c: Comparison) -> ForestPlot:
     """Return the plot of all ratios; the subsystem with the worst row is the first."""
     pairs = worst_first(c)
-    scale = forest.scale([bar for _, bar in pairs if bar], forest.PAGE)
+    bars = [bar for _, bar in pairs if bar]
+    scale = forest.scale(bars, forest.PAGE)
     rows: dict[str, list[ForestRow]] = {}
     for row, bar in pairs:
-        rows.setdefault(row.subsystem, []).append(_row(c, row, bar, scale))
-    return ForestPlot(scale.labels, rows, _stretch(scale, 1 - c.margin, 1 + c.margin))
+        of_subsystem = rows.setdefault(row.subsystem, [])
+        of_subsystem.append(_row(c, row, bar, scale))
+    alike = _stretch(scale, 1 - c.margin, 1 + c.margin)
+    return ForestPlot(scale.labels, rows, alike)
 
 
 def worst_first(c: Comparison) -> list[tuple[Row, Bar | None]]:
     """Return the rows with a ratio, and their bars."""
-    pairs = [(row, forest.bar(row, c.expectation(row))) for row in c.rows if row.ratio is not None]
-    return sorted(pairs, key=lambda pair: _badness(*pair))
+    pairs = []
+    for row in c.rows:
+        if row.ratio is not None:
+            expected = c.expectation(row)
+            pairs.append((row, forest.bar(row, expected)))
+
+    def order(pair: tuple[Row, Bar | None]) -> tuple[bool, int, float]:
+        row, bar = pair
+        word = _WORDS.index(row.verdict)
+        return row.state != 'regressed', word, _speed(bar)
+
+    return sorted(pairs, key=order)
 
 
 def of_pairs(states: Sequence[PairState]) -> ForestPlot:
     """Return the plot of declared pairs."""
     pairs = [(state, forest.bar(state, state)) for state in states]
-    scale = forest.scale([bar for _, bar in pairs if bar], forest.PAGE)
-    pairs.sort(key=lambda pair: (_STATES.index(pair[0].state), _speed(pair[1])))
+    bars = [bar for _, bar in pairs if bar]
+    scale = forest.scale(bars, forest.PAGE)
+
+    def order(pair: tuple[PairState, Bar | None]) -> tuple[int, float]:
+        state, bar = pair
+        return _STATES.index(state.state), _speed(bar)
+
     rows: dict[str, list[ForestRow]] = {}
-    for state, bar in pairs:
-        rows.setdefault(state.subsystem, []).append(_of_pair(state, bar, scale))
+    for state, bar in sorted(pairs, key=order):
+        of_subsystem = rows.setdefault(state.subsystem, [])
+        of_subsystem.append(_of_pair(state, bar, scale))
     return ForestPlot(scale.labels, rows)
-
-
-def _badness(row: Row, bar: Bar | None) -> tuple[bool, int, float]:
-    return row.state != 'regressed', _WORDS.index(row.verdict), _speed(bar)
 
 
 def _speed(bar: Bar | None) -> float:
@@ -104,62 +119,71 @@ def _speed(bar: Bar | None) -> float:
 
 
 def _row(c: Comparison, row: Row, bar: Bar | None, scale: Scale) -> ForestRow:
-    (baseline, candidate), unit = figures.alike(row.unit, row.baseline, row.candidate)
     metric = f'{row.metric} / {row.against}' if row.against else row.metric
-    lower = ' (lower is better)' if row.better == 'lower' else ''
-    name = f'{row.title}: {metric}{lower}'
-    label = row.label.partition(':')[0]
-    return ForestRow(
-        name=name,
-        word=f'{row.verdict} ({label})' if label else row.verdict,
-        style='regressed' if row.state == 'regressed' else row.verdict,
-        ratio=figures.number(row.ratio, pad=True),
-        limits=_limits(row),
-        picture=_picture(name, bar, scale),
-        baseline=f'{baseline} {unit}'.strip(),
-        candidate=f'{candidate} {unit}'.strip(),
-        expected=f'{row.expected}: {row.state}' if row.expected else '',
-        why=row.reason)
+    name = f'{row.title}: {metric}'
+    if row.better == 'lower':
+        name += ' (lower is better)'
+    word = row.verdict
+    label, _, _ = row.label.partition(':')
+    if label:
+        word += f' ({label})'
+    style = row.verdict
+    if row.state == 'regressed':
+        style = row.state
+    ratio = figures.number(row.ratio, pad=True)
+    limits = _limits(row)
+    picture = _picture(name, bar, scale)
+    (baseline, candidate), unit = figures.alike(row.unit, row.baseline, row.candidate)
+    baseline = f'{baseline} {unit}'.strip()
+    candidate = f'{candidate} {unit}'.strip()
+    expected = ''
+    if row.expected:
+        expected = f'{row.expected}: {row.state}'
+    return ForestRow(name, word, style, ratio, limits, picture, baseline, candidate, expected=expected,
+                     why=row.reason)
 
 
 def _of_pair(state: PairState, bar: Bar | None, scale: Scale) -> ForestRow:
-    baseline, candidate = short_names(state.baseline, state.candidate)
     name = f'{state.benchmark}: {state.metric}{state.suffix}'
-    return ForestRow(
-        name=name,
-        word=state.state,
-        style=state.state,
-        ratio=figures.number(state.ratio, pad=True),
-        limits=_limits(state),
-        picture=_picture(name, bar, scale),
-        pair=f'{candidate} / {baseline}',
-        expected=state.expected,
-        why=state.why)
+    word = style = state.state
+    ratio = figures.number(state.ratio, pad=True)
+    limits = _limits(state)
+    picture = _picture(name, bar, scale)
+    baseline, candidate = short_names(state.baseline, state.candidate)
+    pair = f'{candidate} / {baseline}'
+    return ForestRow(name, word, style, ratio, limits, picture, pair=pair, expected=state.expected,
+                     why=state.why)
 
 
 def _limits(figure: Row | PairState) -> str:
     if figure.low is None or figure.high is None:
         return ''
-    return f'{figures.number(figure.low, pad=True)} .. {figures.number(figure.high, pad=True)}'
+    low = figures.number(figure.low, pad=True)
+    high = figures.number(figure.high, pad=True)
+    return f'{low} .. {high}'
 
 
 def _picture(name: str, bar: Bar | None, scale: Scale) -> Picture | None:
     if bar is None:
         return None
-    figure = _place(scale, bar.speed)
-    is_within = _LEFT <= figure <= _RIGHT
-    interval = _stretch(scale, bar.low, bar.high) if bar.low is not None else None
-    ends = [value for value in (bar.speed, bar.low, bar.high) if value is not None]
-    places = [_place(scale, bound) for bound in bar.bounds]
     speed = with_interval(bar.speed, bar.low, bar.high)
-    return Picture(
-        text=f'{brief(name, 120)}: speed {speed}',
-        figure=figure if is_within else None,
-        interval=interval,
-        bounds=[place for place in places if _LEFT <= place <= _RIGHT],
-        broken=_broken(bar, scale),
-        goes_left=_place(scale, min(ends)) < _LEFT,
-        goes_right=_place(scale, max(ends)) > _RIGHT)
+    text = f'{brief(name, 120)}: speed {speed}'
+    figure = _place(scale, bar.speed)
+    if not _LEFT <= figure <= _RIGHT:
+        figure = None
+    places = [_place(scale, bound) for bound in bar.bounds]
+    bounds = [place for place in places if _LEFT <= place <= _RIGHT]
+    broken = _broken(bar, scale)
+    if bar.low is None:
+        interval = None
+        least = most = bar.speed
+    else:
+        interval = _stretch(scale, bar.low, bar.high)
+        least = min(bar.speed, bar.low)
+        most = max(bar.speed, bar.high)
+    goes_left = _place(scale, least) < _LEFT
+    goes_right = _place(scale, most) > _RIGHT
+    return Picture(text, figure, interval, bounds, broken, goes_left, goes_right)
 
 
 def _place(scale: Scale, speed: float) -> float:
@@ -168,8 +192,12 @@ def _place(scale: Scale, speed: float) -> float:
 
 def _stretch(scale: Scale, low: float, high: float) -> Stretch | None:
     """Return the part of the axis between two speeds; None where the axis has neither."""
-    start, end = max(_place(scale, low), _LEFT), min(_place(scale, high), _RIGHT)
-    return Stretch(start, round(end - start, 2)) if start <= end else None
+    start = max(_place(scale, low), _LEFT)
+    end = min(_place(scale, high), _RIGHT)
+    if start > end:
+        return None
+    width = round(end - start, 2)
+    return Stretch(start, width)
 
 
 def _broken(bar: Bar, scale: Scale) -> list[Stretch]:
