@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -41,7 +41,8 @@ class Curve(NamedTuple):
 
     def y(self, value: float) -> int:
         low, high = self.scale
-        share = (high - min(max(value, low), high)) / (high - low)
+        within = min(max(value, low), high)
+        share = (high - within) / (high - low)
         return round(self.height * share)
 
     def down(self, value: float) -> float:
@@ -52,19 +53,25 @@ class Curve(NamedTuple):
 def history(at: Sequence[int], values: Sequence[float], low: Sequence[Bound], high: Sequence[Bound], nights: int,
             height: int, scale: Scale | None = None) -> Curve:
     """Return the drawing of ``values`` in the nights ``at``, within their bounds."""
-    curve = Curve('', '', '', nights, height, scale or scale_of(values, [*low, *high]))
-    points = [(night, curve.y(value)) for night, value in zip(at, values, strict=True)]
-    band = _band(curve, at, [*zip(low, high, strict=True)])
+    if scale is None:
+        scale = scale_of(values, [*low, *high])
+    curve = Curve('', '', '', nights, height, scale)
+    heights = map(curve.y, values)
+    points = list(zip(at, heights, strict=True))
+    bounds = list(zip(low, high, strict=True))
+    line = _steps_through(points)
+    band = _band(curve, at, bounds)
     last, y = points[-1]
     end = f'M{last} {y}h0' if last == nights - 1 else ''
-    return curve._replace(line=_steps_through(points), band=band, end=end)
+    return curve._replace(line=line, band=band, end=end)
 
 
 def scale_of(values: Sequence[float], bounds: Sequence[Bound]) -> Scale:
     """Return the scale of one curve. A far wider band is cut: the line must not become flat."""
-    least, most = min(values), max(values)
+    least = min(values)
+    most = max(values)
     room = (most - least) or abs(most) * .02 or 1.0
-    given = [bound for bound in bounds if bound is not None]
+    given = _given(*bounds)
     lowest = min([least, *given])
     highest = max([most, *given])
     floor = max(least - room, lowest)
@@ -74,29 +81,48 @@ def scale_of(values: Sequence[float], bounds: Sequence[Bound]) -> Scale:
 
 
 def _steps_through(points: list[tuple[int, int]]) -> str:
-    parts = [f'{x - before} {y - above}' for (before, above), (x, y) in pairwise(points)]
+    moves = []
+    for (before, above), (x, y) in pairwise(points):
+        moves.append(f'{x - before} {y - above}')
     x, y = points[0]
-    path = f'M{x} {y}l' + ' '.join(parts or ['0 0'])
+    path = f'M{x} {y}l'
+    path += ' '.join(moves or ['0 0'])
     return path.replace(' -', '-')
 
 
+class _Stretch(NamedTuple):
+    """Nights with the same bounds, from edge to edge."""
+
+    start: float
+    end: float
+    low: Bound
+    high: Bound
+
+
 def _band(curve: Curve, at: Sequence[int], bounds: list[tuple[Bound, Bound]]) -> str:
-    """Return a box for each stretch of nights with the same bounds. The first begins at the edge."""
-    stretches = []
-    before = None
-    for night, same in zip(at, bounds, strict=True):
-        if same != before:
-            stretches.append((night, *same))
-        before = same
-    starts = [-.5, *(night - .5 for night, *_ in stretches[1:])]
-    ends = [*starts[1:], curve.nights - .5]
+    """Return a box for each stretch of nights with the same bounds."""
     boxes = []
-    for (_, low, high), start, end in zip(stretches, starts, ends, strict=True):
-        if low is not None or high is not None:
-            top = 0 if high is None else curve.y(high)
-            bottom = curve.height if low is None else curve.y(low)
-            boxes.append(f'M{start:g} {top}H{end:g}V{bottom}H{start:g}z')
-    return ''.join(boxes).replace('-0.5', '-.5')
+    for start, end, low, high in _stretches(curve, at, bounds):
+        if low is None and high is None:
+            continue
+        top = 0 if high is None else curve.y(high)
+        bottom = curve.height if low is None else curve.y(low)
+        boxes.append(f'M{start:g} {top}H{end:g}V{bottom}H{start:g}z')
+    path = ''.join(boxes)
+    return path.replace('-0.5', '-.5')
+
+
+def _stretches(curve: Curve, at: Sequence[int], bounds: list[tuple[Bound, Bound]]) -> Iterator[_Stretch]:
+    """Yield the stretches of nights with the same bounds. The first begins at the edge."""
+    start = -.5
+    same = bounds[0]
+    for night, limits in zip(at, bounds, strict=True):
+        if limits == same:
+            continue
+        yield _Stretch(start, night - .5, *same)
+        start = night - .5
+        same = limits
+    yield _Stretch(start, curve.nights - .5, *same)
 
 
 # ---- a curve with all that judges it
@@ -137,9 +163,12 @@ class JudgedNights(NamedTuple):
         def share(value: Bound) -> Bound:
             return None if value is None else 100 * (value - base) / abs(base)
 
-        return self._replace(
-            values=[*map(share, self.values)], low=[*map(share, self.low)], high=[*map(share, self.high)],
-            expected=share(self.expected), level=share(self.level))
+        values = list(map(share, self.values))
+        low = list(map(share, self.low))
+        high = list(map(share, self.high))
+        expected = share(self.expected)
+        level = share(self.level)
+        return self._replace(values=values, low=low, high=high, expected=expected, level=level)
 
 
 class NightCurve(NamedTuple):
@@ -161,23 +190,28 @@ def drawn(own: JudgedNights, height: int, scale: Scale | None = None) -> NightCu
     """Return the curve of a figure and its marks, without labels."""
     if scale is None:
         values = [*own.values, *_given(own.expected, own.level)]
-        scale = scale_of(values, [*own.low, *own.high])
+        bounds = [*own.low, *own.high]
+        scale = scale_of(values, bounds)
     curve = history(own.at, own.values, own.low, own.high, own.nights, height, scale)
-    edges = [_across(curve, bound, -.5) for bound in (own.low[-1], own.high[-1])]
+    edges = ''
+    for bound in (own.low[-1], own.high[-1]):
+        edges += _across(curve, bound, -.5)
     end = own.nights - .5
     changes = end if own.level is None else own.begin - .5
     expected = _across(curve, own.expected, -.5, changes)
     level = _across(curve, own.level, changes)
     spans = [(_box(span, height), span.title) for span in own.spans]
-    return NightCurve(curve, ''.join(edges), expected, level, spans)
+    return NightCurve(curve, edges, expected, level, spans)
 
 
 def _across(curve: Curve, value: Bound, start: float, end: float | None = None) -> str:
     """Return a line at a value, to the last night if no end is given; '' without a value."""
     if value is None:
         return ''
+    y = curve.y(value)
     last = curve.nights - .5 if end is None else end
-    return f'M{start:g} {curve.y(value)}H{last:g}'.replace('-0.5', '-.5')
+    path = f'M{start:g} {y}H{last:g}'
+    return path.replace('-0.5', '-.5')
 
 
 def _box(span: Span, height: int) -> str:
@@ -196,36 +230,52 @@ def shared(several: Sequence[JudgedNights]) -> Scale:
     for own in several:
         values += [*own.values, *_given(own.expected, own.level)]
         bounds += _given(*own.low, *own.high)
-    low, high = scale_of([min(max(value, -_FURTHEST), _FURTHEST) for value in values], bounds)
-    return Scale(low, high)
+    within = [min(max(value, -_FURTHEST), _FURTHEST) for value in values]
+    return scale_of(within, bounds)
 
 
 def labelled(one: NightCurve, starts: Sequence[str], tonight: str, text: str, label: Callable[[float], str]
              ) -> NightCurve:
     """Return the curve with labels: ``starts`` of the nights, ``tonight``'s figure, ``label`` of a value."""
     curve = one.curve
-    values = steps(*curve.scale)
-    up = [(curve.down(value), label(value)) for value in values]
-    grid = ''.join(f'M-.5 {curve.y(value)}H{curve.nights - .5:g}' for value in values)
-    return one._replace(grid=grid, up=up, across=dates(starts), text=text, now=_now(curve, tonight))
+    end = curve.nights - .5
+    grid = ''
+    up = []
+    for value in steps(*curve.scale):
+        grid += f'M-.5 {curve.y(value)}H{end:g}'
+        place = curve.down(value)
+        up.append((place, label(value)))
+    across = dates(starts)
+    now = _now(curve, tonight)
+    return one._replace(grid=grid, up=up, across=across, text=text, now=now)
 
 
 def _now(curve: Curve, tonight: str) -> Tick | None:
     """Return tonight's value at the height of the last night; None where that has no figure."""
     if not curve.end or not tonight:
         return None
-    y = int(curve.end.split()[1].removesuffix('h0'))
-    return round(100 * y / curve.height, 1), tonight
+    _, y = curve.end.split()
+    height = int(y.removesuffix('h0'))
+    return round(100 * height / curve.height, 1), tonight
 
 
 def dates(starts: Sequence[str]) -> list[Tick]:
     """Return the dates of some nights, the first and the last among them; the year stands in the first alone."""
     count = len(starts)
-    places = {round(step * (count - 1) / (_DATES - 1)) for step in range(_DATES)} if count > 1 else {0}
+    places = {0}
+    if count > 1:
+        gap = (count - 1) / (_DATES - 1)
+        places = {round(step * gap) for step in range(_DATES)}
     same_day = starts[0][:10] == starts[-1][:10]
     ticks = []
     for place in sorted(places):
         start = starts[place]
-        text = start[:10] if place == 0 else start[11:16] if same_day else start[5:10]
-        ticks.append((round(100 * (place + .5) / count, 1), text))
+        if place == 0:
+            text = start[:10]
+        elif same_day:
+            text = start[11:16]
+        else:
+            text = start[5:10]
+        across = round(100 * (place + .5) / count, 1)
+        ticks.append((across, text))
     return ticks
