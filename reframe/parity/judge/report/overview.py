@@ -94,22 +94,34 @@ def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Pa
 
     ``oldest``: seconds from which on a night is stale. ``pages``: the folder to write each system's own page to.
     UsageError for a folder without results, NothingMeasured where no system has a session."""
-    found: list[SystemRow] = []
+    listed: list[SystemRow] = []
     for folder in folders or [paths.results()]:
         with paths.of_results(folder):
             if folders and not paths.database().is_file():
                 raise UsageError(f'{folder}: no results.db is here; name a results folder of parity')
             for row, night in _of_folder(folder, oldest, scheduled):
                 if pages and night:
-                    number = sum(other.system == row.system for other in found)
-                    row = row._replace(page=f'systems/{row.system}{f"-{number + 1}" if number else ""}/index.html')
-                    report.of_session(night.verdict, (pages / row.page).parent, night.answered)
-                found.append(row)
-    if all(row.age is None and not row.code for row in found):
+                    row = row._replace(page=_address(row.system, listed))
+                    file = pages / row.page
+                    report.of_session(night.verdict, file.parent, night.answered)
+                listed.append(row)
+    if all(row.age is None and not row.code for row in listed):
         names = ', '.join(map(str, folders)) or paths.database()
         raise NothingMeasured(f'{names}: no session of any system is stored; run: {paths.nightly()}')
-    found = [row._replace(alone=list(_alone(row, found))) for row in found]
-    return sorted(found, key=lambda row: (errors.PRECEDENCE.index(row.code), row.age is None, row.system))
+    compared = [row._replace(alone=list(_alone(row, listed))) for row in listed]
+
+    def order(row: SystemRow) -> tuple[int, bool, str]:
+        severity = errors.PRECEDENCE.index(row.code)
+        return severity, row.age is None, row.system
+
+    return sorted(compared, key=order)
+
+
+def _address(system: str, listed: Sequence[SystemRow]) -> str:
+    """Return the address of a system's own page; of another results folder with a number."""
+    before = sum(row.system == system for row in listed)
+    number = f'-{before + 1}' if before else ''
+    return f'systems/{system}{number}/index.html'
 
 
 def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tuple[SystemRow, _Night | None]]:
@@ -120,7 +132,7 @@ def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tu
         stored = measured()
     except ParityError as err:
         for name in _expected(folder):
-            yield SystemRow(name, str(folder), str(err).splitlines()[0], err.exit_code), None
+            yield _failed(name, folder, err), None
         return
     for name in systems.names():
         try:
@@ -128,15 +140,24 @@ def _of_folder(folder: Path, oldest: float, scheduled: Scheduler) -> Iterator[tu
                 verdict = judge.newest(system=name)
                 night = _Night(verdict, answer.answered(verdict))
                 yield _row(name, folder, night, oldest, scheduled), night
-            elif not systems.read(name).detect:
+                continue
+            system = systems.read(name)
+            if not system.detect:
                 yield SystemRow(name, str(folder), 'no session is stored', errors.OK), None
         except ParityError as err:
-            yield SystemRow(name, str(folder), str(err).splitlines()[0], err.exit_code), None
+            yield _failed(name, folder, err), None
+
+
+def _failed(name: str, folder: Path, err: ParityError) -> SystemRow:
+    """Return the row of a system that cannot be judged."""
+    first, *_ = str(err).splitlines()
+    return SystemRow(name, str(folder), first, err.exit_code)
 
 
 def _expected(folder: Path) -> list[str]:
     """Return the systems that a results folder is of, by its site; the folder's name where it lies in none."""
-    if folder != paths.results() and not (folder.absolute().parent / 'systems').is_dir():
+    site = folder.absolute().parent / 'systems'
+    if folder != paths.results() and not site.is_dir():
         return [folder.name]
     expected = []
     for name in systems.names():
@@ -151,19 +172,23 @@ def _expected(folder: Path) -> list[str]:
 
 def _row(name: str, folder: Path, night: _Night, oldest: float, scheduled: Scheduler) -> SystemRow:
     verdict = night.verdict
-    last = database.newest(name)
     aged = judge.not_older(verdict, oldest, duration(oldest))
     is_stale = aged is not verdict
-    still_open = [incident for incident in verdict.incidents if not incident.closed]
+    last = database.newest(name)
+    age = time.time() - last.end
+    still_open = []
+    for incident in verdict.incidents:
+        if not incident.closed:
+            still_open.append(f'{incident.number}: {incident.title}')
     return SystemRow(
         system=name,
         results=str(folder),
         sentence=night.answered.answer.sentence,
         code=aged.exit_code,
         began=times.minute(last.start),
-        age=time.time() - last.end,
+        age=age,
         stale=is_stale,
-        incidents=[f'{incident.number}: {incident.title}' for incident in still_open],
+        incidents=still_open,
         nodes=_nodes(name, scheduled),
         parts=list(_parts(name)),
         checks=_checks(verdict),
@@ -175,43 +200,54 @@ def _nodes(name: str, scheduled: Scheduler) -> str:
     system = systems.read(name)
     now = scheduled(system)
     nodes = listing.of_system(system, now)
-    words = []
-    for count, word in ((sum(bool(node.slower) for node in nodes), 'slow'),
-                        (sum(bool(node.out) for node in nodes), 'out of service'),
-                        (sum(node.measured is None for node in nodes), 'never measured')):
+    counts = {
+        'slow': sum(bool(node.slower) for node in nodes),
+        'out of service': sum(bool(node.out) for node in nodes),
+        'never measured': sum(node.measured is None for node in nodes)}
+    words = [counted(len(nodes), 'node')]
+    for word, count in counts.items():
         if count:
             words.append(f'{count} {word}')
     if now.unknown:
         words.append('their states unknown')
-    return ', '.join([counted(len(nodes), 'node'), *words])
+    return ', '.join(words)
 
 
 def _checks(verdict: Verdict) -> dict[str, str]:
     """Return the worst word of each check's cells."""
-    words: dict[str, set[str]] = {}
+    words_of: dict[str, set[str]] = {}
     for cell in verdict.cells:
-        words.setdefault(cell.check, set()).add(cell.verdict)
-    return {check: next(word for word in _WORST if word in words[check]) for check in sorted(words)}
+        words = words_of.setdefault(cell.check, set())
+        words.add(cell.verdict)
+    worst = {}
+    for check in sorted(words_of):
+        worst[check] = min(words_of[check], key=_WORST.index)
+    return worst
 
 
 def _words(name: str, verdict: Verdict) -> dict[tuple[str, str, str], str]:
     """Return the verdicts of the cells by case, metric and the identity of the software that ran."""
-    frame = history.load(name).filter(pl.col('session') == verdict.session.uuid)
-    ran = frame.select(*CELL, 'software').cast(pl.String).unique()
+    stored = history.load(name)
+    tonight = stored.filter(pl.col('session') == verdict.session.uuid)
+    ran = tonight.select(*CELL, 'software').cast(pl.String).unique()
     software = {tuple(cell): identity for *cell, identity in ran.iter_rows()}
     words = {}
     for cell in verdict.cells:
-        identity = software.get(tuple(getattr(cell, key) for key in CELL))
+        key = tuple(getattr(cell, field) for field in CELL)
+        identity = software.get(key)
         if identity:
             words[cell.case, cell.metric, identity] = cell.verdict
     return words
 
 
-def _alone(row: SystemRow, found: Sequence[SystemRow]) -> Iterator[str]:
+def _alone(row: SystemRow, listed: Sequence[SystemRow]) -> Iterator[str]:
     """Yield what is slower on this system, and as it was on others with the same software."""
+    others = [other for other in listed if other is not row]
     for key, word in row.words.items():
-        sound = [other.system for other in found if other is not row and other.words.get(key) == 'ok']
-        if word == 'regressed' and sound:
+        if word != 'regressed':
+            continue
+        sound = [other.system for other in others if other.words.get(key) == 'ok']
+        if sound:
             case, metric, _ = key
             yield f'{case}: {metric}: slower here only; with the same software as before on {several(sound)}'
 
@@ -220,83 +256,99 @@ def _alone(row: SystemRow, found: Sequence[SystemRow]) -> Iterator[str]:
 
 def _parts(name: str) -> Iterator[PartSpeed]:
     """Yield the speed of each part of a system in its last nights, each cell beside its own median."""
-    every_night = history.nights(history.load(name), *CELL, 'subsystem')
-    nights = every_night.filter(pl.col('better') != '', pl.col('value') > 0).collect()
-    order = nights.unique('session').sort('start')['session'].tail(NIGHTS).to_list()
+    stored = history.nights(history.load(name), *CELL, 'subsystem')
+    nights = stored.filter(pl.col('better') != '', pl.col('value') > 0).collect()
+    sessions = nights.unique('session').sort('start')['session']
+    order = sessions.tail(NIGHTS).to_list()
     newest = nights.filter(pl.col('session').is_in(order))
     place = {session: number for number, session in enumerate(order)}
-    speeds: dict[str, list[tuple[int, float]]] = {}         # by part: place and speed of each night
+    shares: dict[str, dict[int, float]] = {}                # by part: the speed by the night's place
     for part, session, mean in _means(newest).iter_rows():
-        speeds.setdefault(str(part), []).append((place[session], math.exp(mean)))
-    every = []
-    for of_part in speeds.values():
-        of_part.sort()
-        every += [speed for _, speed in of_part]
-    scale = Scale(min([1 - LEAST, *every]), max([1 + LEAST, *every]))
-    for part, of_part in sorted(speeds.items()):
-        places, shares = zip(*of_part, strict=True)
+        of_part = shares.setdefault(str(part), {})
+        of_part[place[session]] = math.exp(mean)
+    least, most = 1 - LEAST, 1 + LEAST
+    for of_part in shares.values():
+        least = min(least, *of_part.values())
+        most = max(most, *of_part.values())
+    scale = Scale(least, most)
+    for part in sorted(shares):
+        places = sorted(shares[part])
+        speeds = [shares[part][at] for at in places]
         unbounded = [None] * len(places)
-        curve = curves.history(places, shares, unbounded, unbounded, len(order), _HEIGHT, scale)
-        yield PartSpeed(part, shares[-1] - 1, curve)
+        curve = curves.history(places, speeds, unbounded, unbounded, len(order), _HEIGHT, scale)
+        yield PartSpeed(part, speeds[-1] - 1, curve)
 
 
 def _means(nights: pl.DataFrame) -> pl.DataFrame:
     """Return subsystem, session and log: how far the cells of a part were above their own medians, in the mean."""
-    sign = pl.when(pl.col('better') == 'higher').then(1).otherwise(-1)
-    logs = nights.with_columns(log=sign * pl.col('value').log())
+    higher_is_better = pl.col('better') == 'higher'
+    sign = pl.when(higher_is_better).then(1).otherwise(-1)
     log = pl.col('log')
-    beside_usual = logs.with_columns(log=log - log.median().over(CELL), nights=pl.len().over(CELL))
+    usual = log.median().over(CELL)
+    count = pl.len().over(CELL)
+    logs = nights.with_columns(log=sign * pl.col('value').log())
+    beside_usual = logs.with_columns(log=log - usual, nights=count)
     judged = beside_usual.filter(pl.col('nights') >= FEWEST)
     return judged.group_by('subsystem', 'session').agg(log.mean())
 
 
 # ---- what is printed
 
-def exit_code(found: Iterable[SystemRow]) -> int:
+def exit_code(listed: Iterable[SystemRow]) -> int:
     """Return the code of the worst system, in the precedence of a verdict."""
-    return errors.first(row.code for row in found)
+    return errors.first(row.code for row in listed)
 
 
-def unread(found: Iterable[SystemRow]) -> int:
+def unread(listed: Iterable[SystemRow]) -> int:
     """Return the code of the worst system that could not be read."""
-    return errors.first(row.code for row in found if row.age is None)
+    return errors.first(row.code for row in listed if row.age is None)
 
 
-def lines(found: Sequence[SystemRow]) -> Iterator[Line]:
+def lines(listed: Sequence[SystemRow]) -> Iterator[Line]:
     """Yield a line for each system: its name, the age of its last night, and the sentence."""
-    table = columns([[row.system, row.age_text or '-', visible(row.sentence)] for row in found])
-    several_folders = len({row.results for row in found}) > 1
-    for row, text in zip(found, table, strict=True):
+    table = columns([[row.system, row.age_text or '-', visible(row.sentence)] for row in listed])
+    folders = {row.results for row in listed}
+    for row, text in zip(listed, table, strict=True):
         yield text, 'red' if row.code else ''
-        details = [f'last night {row.began}: too old'] if row.stale else []
-        details += [f'incident {incident}' for incident in row.incidents]
+        details = []
+        if row.stale:
+            details.append(f'last night {row.began}: too old')
+        for incident in row.incidents:
+            details.append(f'incident {incident}')
         details += row.alone[:_ALONE]
-        if several_folders:
+        if len(folders) > 1:
             details.append(row.results)
         for detail in details:
             yield f'    {visible(detail)}', 'dim'
 
 
-def document(found: Sequence[SystemRow]) -> list[dict[str, object]]:
+def document(listed: Sequence[SystemRow]) -> list[dict[str, object]]:
     """Return the same for --json, without the curves."""
     rows = []
-    for row in found:
-        fields = {**row._asdict(), 'parts': {part.name: part.change for part in row.parts}}
+    for row in listed:
+        fields = row._asdict()
+        fields['parts'] = {part.name: part.change for part in row.parts}
         del fields['words']
         rows.append(fields)
     return rows
 
 
-def write(found: Sequence[SystemRow], directory: Path) -> Path:
+def write(listed: Sequence[SystemRow], directory: Path) -> Path:
     """Write the page of all systems, and return its file."""
-    checks = sorted({check for row in found for check in row.checks})
-    named = several(sorted({row.results for row in found}))
-    systems_text = counted(len(found), 'system')
-    bad = sum(bool(row.code) for row in found)
-    title = f'{bad} of {systems_text} need a look' if bad else f'{systems_text}: nothing needs a look'
-    content = template('overview.html.j2').render(
-        rows=found, checks=checks, title=title, named=named, version=paths.version(),
-        today=f'{datetime.datetime.now():%Y-%m-%d %H:%M}')
+    checks = {check for row in listed for check in row.checks}
+    folders = {row.results for row in listed}
+    bad = sum(bool(row.code) for row in listed)
+    text = counted(len(listed), 'system')
+    title = f'{bad} of {text} need a look' if bad else f'{text}: nothing needs a look'
+    now = datetime.datetime.now()
+    page = template('overview.html.j2')
+    content = page.render(
+        rows=listed,
+        checks=sorted(checks),
+        title=title,
+        named=several(sorted(folders)),
+        version=paths.version(),
+        today=f'{now:%Y-%m-%d %H:%M}')
     file = directory / 'all.html'
     files.write_all({file: content.encode()})
     return file
