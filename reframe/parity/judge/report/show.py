@@ -70,18 +70,25 @@ def of_cell(wanted: str, session: str = '') -> CellView:
     frame = history.load(cell.system, reruns=True, labelled=True)
     sessions = database.sessions(cell.system, changes.SESSIONS)
     attribution, = cause.of_cells([cell], verdict.cells, frame, sessions, uuid)
-    incident = next((each for each in verdict.incidents if each.number == cell.incident), None)
+    by_number = {incident.number: incident for incident in verdict.incidents}
+    incident = by_number.get(cell.incident)
+    title = ''
     if incident:
+        title = f'{incident.number}: {incident.title}'
         attribution = incidents.as_whole(attribution, incident)
     if incident and cell.cause:
-        cell = cell.model_copy(update={'cause': incidents.as_whole(cell.cause, incident)})
+        whole = incidents.as_whole(cell.cause, incident)
+        cell = cell.model_copy(update={'cause': whole})
     nights, = stored_nights([cell], uuid)
-    confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
-    stored = map(database.brief, (uuid, *confirming))
-    output, note = _output(cell.outputdir, *((each.start, each.end) for each in stored))
+    reruns = frame.filter(pl.col('rerun_of') == uuid)['session'].unique()
+    spans = []
+    for run in (uuid, *reruns.to_list()):
+        stored = database.brief(run)
+        spans.append((stored.start, stored.end))
+    output, note = _output(cell.outputdir, *spans)
+    rerun = _rerun(cell, verdict)
     return CellView(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=nights,
-                    attribution=attribution, output=output, output_note=note, rerun=_rerun(cell, verdict),
-                    incident=f'{incident.number}: {incident.title}' if incident else '')
+                    attribution=attribution, output=output, output_note=note, rerun=rerun, incident=title)
 
 
 def _output(folder: str, *sessions: tuple[float, float]) -> tuple[dict[str, list[str]], str]:
@@ -90,17 +97,25 @@ def _output(folder: str, *sessions: tuple[float, float]) -> tuple[dict[str, list
     A case has one folder, which every session uses again: an output of another time is not shown."""
     if not folder:
         return {}, ''
-    files = [file for file in (Path(folder, name) for name in _LINES) if file.is_file()]
+    files = [Path(folder, name) for name in _LINES]
+    files = [file for file in files if file.is_file()]
     if not files:
         return {}, 'the output is not there any more'
     written = max(file.stat().st_mtime for file in files)
     at = times.minute(written)
     away = [max(begin - written, written - end, 0.0) for begin, end in sessions]
-    if min(away) > _CLOCKS_SECONDS:
+    nearest = min(away)
+    if nearest > _CLOCKS_SECONDS:
         return {}, f'the output there is of another run ({at}): it is not shown'
-    note = '' if away[0] == min(away) else f'the output is of the run that confirms this one ({at})'
-    tails = {file.name: tail(file, _LINES[file.name]) for file in files}
-    return {name: lines for name, lines in tails.items() if lines}, note
+    note = ''
+    if away[0] > nearest:
+        note = f'the output is of the run that confirms this one ({at})'
+    tails = {}
+    for file in files:
+        last = tail(file, _LINES[file.name])
+        if last:
+            tails[file.name] = last
+    return tails, note
 
 
 def tail(file: Path, count: int) -> list[str]:
@@ -113,8 +128,14 @@ def tail(file: Path, count: int) -> list[str]:
     except OSError as err:
         return [f'{file.name}: {err.strerror}']
     stripped = [line.rstrip() for line in visible(text).split('\n')]
-    lines = [line.expandtabs() for line in stripped if line]
-    return [line if len(line) <= _WIDTH else line[:_WIDTH - 1] + '…' for line in lines[-count:]]
+    filled = [line for line in stripped if line]
+    shown = []
+    for line in filled[-count:]:
+        line = line.expandtabs()
+        if len(line) > _WIDTH:
+            line = line[:_WIDTH - 1] + '…'
+        shown.append(line)
+    return shown
 
 
 # ---- the line that reruns a cell
@@ -134,12 +155,13 @@ def _rerun(cell: Cell, verdict: Verdict) -> str:
         return ''
     environs = set()
     for other in verdict.cells:
-        if (other.case, other.partition) == (cell.case, cell.partition):
+        if other.case == cell.case and other.partition == cell.partition:
             environs.add(other.environ)
-    environ = cell.environ if len(environs) > 1 else ''
-    schedulers = {partition.name: partition.scheduler for partition in systems.read(cell.system).partitions}
-    partition = cell.partition if len(schedulers) > 1 else ''
+    system = systems.read(cell.system)
+    schedulers = {partition.name: partition.scheduler for partition in system.partitions}
     queued = schedulers.get(cell.partition) in NAMES_NODES
+    environ = cell.environ if len(environs) > 1 else ''
+    partition = cell.partition if len(schedulers) > 1 else ''
     nodes = cell.nodes if queued else ()
     return rerun_line(cell.case, cell.system, partition, environ, cell.size, verdict.session.cmdline, nodes)
 
@@ -151,24 +173,36 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
     ``nodes``: where it shall run; none: wherever the scheduler likes.
     The pattern is met from end to end: the name of one case may be the beginning of another's."""
-    given = _kept(cmdline)
-    own, given['-P'] = swept_apart(case, {_parameter(value) for value in given['-P']})
-    has_size = f'size={size}' in given['-S'] + given['-P'] or given['--mode']
+    options = _kept(cmdline)
+    parameters = {_parameter(value) for value in options['-P']}
+    own, options['-P'] = swept_apart(case, parameters)
+    has_size = f'size={size}' in options['-S'] + options['-P'] or options['--mode']
     if size not in ('quick', OWN) and not has_size:
-        given['-S'] += [f'size={size}']
-    top = paths.checkout() or paths.site()
-    given['-c'] = [path for path in given['-c'] if not Path(top, path).resolve().is_relative_to(top / 'checks')]
+        options['-S'].append(f'size={size}')
+    options['-c'] = _foreign(options['-c'])
     if nodes:
-        others = [value for value in given['-J'] if not _PLACES.match(value)]
-        given['-J'] = [*others, f'nodelist={",".join(nodes)}']
+        others = [value for value in options['-J'] if not _PLACES.match(value)]
+        options['-J'] = [*others, f'nodelist={",".join(nodes)}']
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
     if environ:
         words += ['-p', f'^{_pattern(environ)}$']
-    words += ['-n', f'^{_pattern(own.replace(" ", ""))}$']
-    for option, values in given.items():
+    name = own.replace(' ', '')
+    words += ['-n', f'^{_pattern(name)}$']
+    for option, values in options.items():
         for value in values:
             words += [option, value]
     return shlex.join(words)
+
+
+def _foreign(folders: list[str]) -> list[str]:
+    """Return the folders of checks that are not parity's own."""
+    top = paths.checkout() or paths.site()
+    foreign = []
+    for folder in folders:
+        resolved = Path(top, folder).resolve()
+        if not resolved.is_relative_to(top / 'checks'):
+            foreign.append(folder)
+    return foreign
 
 
 def _kept(cmdline: str) -> dict[str, list[str]]:
@@ -196,14 +230,16 @@ def lines(view: CellView) -> Iterator[Line]:
     """Yield the lines in the order of a person's questions."""
     row = CellText(view.cell)
     yield view.name, 'bold'
-    yield _joined('   ', row.word.upper(), row.figure, row.reason), STYLES[row.word]
+    verdict = _joined('   ', row.word.upper(), row.figure, row.reason)
+    yield verdict, STYLES[row.word]
     for label, text in _facts(view, row):
         if text:
             yield f'{label:8} {text}'
     for file, tail in view.output.items():
         yield ''
         yield f'{file}, its end:'
-        yield from ((f'  {line}', 'dim') for line in tail)
+        for line in tail:
+            yield f'  {line}', 'dim'
     if view.rerun:
         yield ''
         yield f'rerun: {view.rerun}'
@@ -214,28 +250,34 @@ def _joined(separator: str, *parts: str) -> str:
 
 
 def _facts(view: CellView, row: CellText) -> Iterator[tuple[str, str]]:
-    cell, attribution = view.cell, view.attribution
+    cell = view.cell
     day, _, clock = view.start.partition('T')
     yield 'session', f'{view.session[:8]} · {day} {clock[:5]} · size {cell.size}'
+    band = figures.band(cell.low, cell.high, cell.unit)
     better = 'lower is better' if cell.better == 'lower' else ''
-    yield 'band', _joined('   ', figures.band(cell.low, cell.high, cell.unit), better)
+    yield 'band', _joined('   ', band, better)
     if row.bound:
-        yield 'limit', f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
+        share = figures.percent(cell.efficiency)
+        yield 'limit', f'{share} of the {row.bound} ({cell.limit_source})'
     yield 'nights', _history(view)
-    yield from _listed('anew', [f'other work since {change.when[:10]}: {change.what}' for change in cell.anew])
+    anew = [f'other work since {change.when[:10]}: {change.what}' for change in cell.anew]
+    yield from _listed('anew', anew)
     yield 'runs', runs(cell, view.nights, view.session)
     job = f'job {cell.jobid}' if cell.jobid else ''
     yield 'nodes', _joined(' · ', *cell.nodes, cell.virtualisation, job)
     yield 'output', _joined(' · ', cell.outputdir, view.output_note)
     yield 'incident', view.incident
     if row.word == 'regressed':
-        yield 'where', str(attribution.where)
-        yield 'part', str(attribution.subsystem)
-        yield '', ', '.join(name for name in attribution.subsystem.cells if name != view.name)
-    yield from _listed('changed', [str(change) for change in attribution.changes])
+        part = view.attribution.subsystem
+        yield 'where', str(view.attribution.where)
+        yield 'part', str(part)
+        others = [name for name in part.cells if name != view.name]
+        yield '', ', '.join(others)
+    changed = map(str, view.attribution.changes)
+    yield from _listed('changed', changed)
 
 
-def _listed(label: str, texts: list[str]) -> Iterator[tuple[str, str]]:
+def _listed(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the texts, the first with the label."""
     for text in texts:
         yield label, text
@@ -246,9 +288,10 @@ def _history(view: CellView) -> str:
     nights, cell = view.nights, view.cell
     if not nights:
         return 'no figure is stored'
-    first, last = nights[0].night[:10], nights[-1].night[:10]
+    first = nights[0].night[:10]
     if len(nights) == 1:
         return f'only {first}'
+    last = nights[-1].night[:10]
     values = [night.value for night in nights]
     curve = sparkline(values, cell.low, cell.high)
     span = figures.band(min(values), max(values), cell.unit)
@@ -261,26 +304,37 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[ShownNight]]
     """Return the newest nights of each cell of one system up to the session."""
     if not cells:
         return []
-    keys = [tuple(getattr(cell, name) for name in history.CELL) for cell in cells]
-    wanted = pl.DataFrame(keys, schema=dict.fromkeys(history.CELL, history.TEXT), orient='row')
+    keys = [_key(cell) for cell in cells]
+    schema = dict.fromkeys(history.CELL, history.TEXT)
+    wanted = pl.DataFrame(keys, schema=schema, orient='row')
     everything = history.load(cells[0].system, reruns=True, labelled=True, disturbed=True)
     stored = everything.join(wanted, on=history.CELL, how='semi', maintain_order='left')
     until: dict[tuple, float] = {}
-    for *cell, start in stored.filter(session=session).select(*history.CELL, 'start').iter_rows():
+    tonight = stored.filter(session=session)
+    for *cell, start in tonight.select(*history.CELL, 'start').iter_rows():
         until[tuple(cell)] = start
-    rows: dict[tuple, list[dict[str, Any]]] = {key: [] for key in keys}
+    nights: dict[tuple, list[dict[str, Any]]] = {key: [] for key in keys}
     for row in history.nights(stored).collect().iter_rows(named=True):
         key = tuple(row[name] for name in history.CELL)
         if row['start'] <= until.get(key, math.inf):
-            rows[key].append(row)
-    return [list(map(_night, rows[key][-NIGHTS:])) for key in keys]
+            nights[key].append(row)
+    shown = []
+    for key in keys:
+        newest = nights[key][-NIGHTS:]
+        shown.append(list(map(_night, newest)))
+    return shown
+
+
+def _key(cell: Cell) -> tuple:
+    return tuple(getattr(cell, name) for name in history.CELL)
 
 
 def _night(row: dict[str, Any]) -> ShownNight:
-    nodes = row['node'].replace(',', ' ').split()
+    names = row['node'].replace(',', ' ').split()
+    nodes = sorted(set(names))
     reruns = [tuple(rerun.values()) for rerun in row['reruns']]
     return ShownNight(session=row['session'], night=row['night'], value=row['value'], runs=row['runs'],
-                      nodes=sorted(set(nodes)), disturbed=row['disturbed'], reruns=reruns)
+                      nodes=nodes, disturbed=row['disturbed'], reruns=reruns)
 
 
 def runs(cell: Cell, nights: Sequence[ShownNight], session: str) -> str:
@@ -288,11 +342,11 @@ def runs(cell: Cell, nights: Sequence[ShownNight], session: str) -> str:
     if not nights or nights[-1].session != session:
         return ''
     tonight = nights[-1]
-    if len(tonight.runs) + len(tonight.reruns) < 2:
+    first = len(tonight.runs)
+    if first + len(tonight.reruns) < 2:
         return ''
     values = [value for value, _ in tonight.reruns]
     texts, unit = figures.alike(cell.unit, *tonight.runs, *values)
-    first = len(tonight.runs)
     text = ' '.join([*texts[:first], unit]).strip()
     again = []
     for figure, (_, node) in zip(texts[first:], tonight.reruns, strict=True):
@@ -311,12 +365,16 @@ def sparkline(values: Sequence[float], *also: float | None) -> str:
     first, last = min(scale), max(scale)
     room = _LEVEL * max(abs(first), abs(last))
     if last - first < room:
-        first, last = first - room / 2, last + room / 2
+        first -= room / 2
+        last += room / 2
     if first == last:
         return BLOCKS[3] * len(values)
     top = len(BLOCKS) - 1
-    heights = [round((value - first) / (last - first) * top) for value in values]
-    return ''.join(BLOCKS[height] for height in heights)
+    blocks = ''
+    for value in values:
+        share = (value - first) / (last - first)
+        blocks += BLOCKS[round(share * top)]
+    return blocks
 
 
 #: The newest sessions that are judged to find a cell; before them only cells with a figure are found.
@@ -329,7 +387,8 @@ def find(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
 
     Raises UsageError where ``wanted`` fits several cells or none, NothingMeasured without any session."""
     names_seen: set[str] = set()
-    for verdict in chain(_sessions(session), () if session else _older(wanted)):
+    older = () if session else _older(wanted)
+    for verdict in chain(_sessions(session), older):
         cells = names(verdict.cells)
         names_seen |= cells.keys()
         matches = fitting(wanted, cells)
@@ -338,11 +397,17 @@ def find(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
         if matches:
             name = matches[0]
             return verdict, name, cells[name]
-    lower = {name.lower(): name for name in sorted(names_seen)}
+    raise UsageError(f'no cell {wanted!r} in the newest sessions; {_hint(wanted, names_seen)}')
+
+
+def _hint(wanted: str, existing: Iterable[str]) -> str:
+    """Return the names nearest to one that fits no cell, or what lists all."""
+    lower = {name.lower(): name for name in sorted(existing)}
     near = get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.3)
+    if not near:
+        return 'parity verdict --all lists them'
     nearest = ', '.join(lower[name] for name in near)
-    hint = f'the nearest: {nearest}' if near else 'parity verdict --all lists them'
-    raise UsageError(f'no cell {wanted!r} in the newest sessions; {hint}')
+    return f'the nearest: {nearest}'
 
 
 def _first(lines: list[str]) -> str:
@@ -390,10 +455,11 @@ def _older(wanted: str) -> Iterator[Verdict]:
     last: dict[str, tuple[float, str]] = {}
     for system in systems.names():
         frame = history.load(system, labelled=True)
-        for row in frame.unique(['system', *history.CELL], keep='last').iter_rows(named=True):
-            newest = row['start'], row['session']
+        newest = frame.unique(['system', *history.CELL], keep='last')
+        for row in newest.iter_rows(named=True):
             for environ in (False, True):
-                last[history.cell_id(row, environ)] = newest
+                name = history.cell_id(row, environ)
+                last[name] = row['start'], row['session']
     matches = fitting(wanted, last)
     if matches:
         _, session = max(last[name] for name in matches)
@@ -406,7 +472,8 @@ def fitting(wanted: str, known: Iterable[str]) -> list[str]:
     pieces = [re.escape(piece) for piece in _APART.split(wanted) if piece]
     if not pieces:
         return []
-    exact = f'^{re.escape(wanted.replace(" ", ""))}$'
+    whole = re.escape(wanted.replace(' ', ''))
+    exact = f'^{whole}$'
     with_words = r'\b.*\b'.join(['', *pieces, ''])
     with_pieces = '.*'.join(pieces)
     for pattern in (exact, with_words, with_pieces):
