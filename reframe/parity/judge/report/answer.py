@@ -22,7 +22,7 @@ from parity.base.text import brief, columns, visible
 from parity.judge.compare.pairs import PairState
 from parity.judge.report import incidents as words
 from parity.judge.stats.bounds import FIRST, WANTED
-from parity.judge.store.incidents import Incident, Where, WithVerdict
+from parity.judge.store.incidents import Incident, WithVerdict
 from parity.judge.verdict import incidents, judge
 from parity.judge.verdict.incidents import BAD, FaultGroup
 from parity.judge.verdict.model import (
@@ -91,12 +91,20 @@ def answered(verdict: Verdict) -> Answered:
 def of(verdict: Verdict) -> Answer:
     """Return the answer of a verdict."""
     table = rows(verdict.cells)
-    judged = any(cell.is_judged for cell in verdict.cells)
-    entries = sorted(_entries(table, verdict), key=lambda entry: WORDS.index(entry.word))
-    headlines = [] if judged else list(_headlines(table, not entries))
-    notes = [(label, text) for label, text in _notes(verdict, table, entries) if text]
-    return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
-                  counts=_counts(table), anew=list(_anew(verdict)), headlines=headlines, notes=notes)
+    entries = list(_entries(table, verdict))
+    entries.sort(key=lambda entry: WORDS.index(entry.word))
+    headlines: list[Headline] = []
+    if not any(cell.is_judged for cell in verdict.cells):
+        headlines = list(_headlines(table, not entries))
+    notes = [note for note in _notes(verdict, table, entries) if note[1]]
+    return Answer(
+        sentence=_sentence(verdict, table, entries),
+        head=_head(verdict, table),
+        counts=_counts(table),
+        anew=list(_anew(verdict)),
+        headlines=headlines,
+        entries=entries,
+        notes=notes)
 
 
 # ---- entries
@@ -112,26 +120,32 @@ def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
     for cause in causes:
         shown |= {row.cell.incident for row in cause.rows}
         incident = by_number.get(cause.rows[0].cell.incident)
-        yield _linked(incident, _entry(cause, incident, nights), verdict)
+        entry = _entry(cause, incident, nights)
+        yield _linked(incident, entry, verdict)
     for incident in incidents.of_nodes(by_number.values(), verdict.session.uuid):
         if incident.number not in shown:
-            entry = FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[],
-                               lines=[f'where: {incident.where}'], next='parity show')
-            yield _linked(incident, entry, verdict)
-    by_pair = {}
+            yield _linked(incident, _of_node(incident), verdict)
+    by_pair: dict[str, Incident] = {}
     for incident in verdict.incidents:
         for name in incident.faults:
             by_pair.setdefault(name, incident)
     for pair in verdict.pairs:
         if pair.state == 'regressed' and not pair.acknowledged:
-            yield _linked(by_pair.get(incidents.of_pair(pair)), _of_pair(pair), verdict)
+            name = incidents.of_pair(pair)
+            yield _linked(by_pair.get(name), _of_pair(pair), verdict)
+
+
+def _of_node(incident: Incident) -> FaultEntry:
+    where = f'where: {incident.where}'
+    return FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[], lines=[where],
+                      next='parity show')
 
 
 def _of_pair(pair: PairState) -> FaultEntry:
-    return FaultEntry(
-        verdict='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
-        title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}',
-        next=f'parity compare {pair.baseline} {pair.candidate}')
+    title = f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}'
+    line = f'expected {pair.expected}: {pair.why}'
+    command = f'parity compare {pair.baseline} {pair.candidate}'
+    return FaultEntry(verdict='regressed', title=title, cells=[], figures=[], lines=[line], next=command)
 
 
 def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> FaultEntry:
@@ -148,15 +162,17 @@ def _linked(incident: Incident | None, entry: FaultEntry, verdict: Verdict) -> F
     elif entry.word == 'missing' and entry.cells:
         lines.append('never here: waivers: (a code) or retired: (a case) in '
                      f'systems/{incident.system}/system.yaml')
+    command = entry.next
+    if command.startswith('parity show'):
+        command = f'parity show {incident.number}'
     title = f'{incident.title} (incident {incident.number}, {news or incident.since_text})'
-    shown = entry.next.startswith('parity show')
-    command = f'parity show {incident.number}' if shown else entry.next
-    return entry.model_copy(update={
-        'incident': incident.number, 'news': news, 'lines': lines, 'title': title, 'next': command})
+    update = {'incident': incident.number, 'news': news, 'lines': lines, 'title': title, 'next': command}
+    return entry.model_copy(update=update)
 
 
 def _shown(group: list[CellText]) -> list[CellText]:
-    return [row for row in group if row.cell.value is not None][:FIGURES]
+    measured = [row for row in group if row.cell.value is not None]
+    return measured[:FIGURES]
 
 
 class _Nights(NamedTuple):
@@ -169,16 +185,24 @@ class _Nights(NamedTuple):
 def _entry(cause: FaultGroup, incident: Incident | None, nights: dict[int, _Nights]) -> FaultEntry:
     """``nights``: by the cell's id. Place and part are the incident's, as its title is."""
     group = cause.rows
-    worst, shown = group[0], _shown(group)
-    nights_of = [nights.get(id(row.cell), _Nights()) for row in shown]
-    lines = [nights_of[0].runs] if shown else []
-    lines += [worst.reason, *_other_reasons(group)]
+    worst = group[0]
+    listed = []
+    runs = []
+    for row in _shown(group):
+        nights_of_row = nights.get(id(row.cell), _Nights())
+        listed.append(_figure(row, nights_of_row.blocks))
+        runs.append(nights_of_row.runs)
+    lines = [*runs[:1], worst.reason, *_other_reasons(group)]
     if worst.cell.cause:
-        lines += words.as_whole(worst.cell.cause, incident or cause).lines(3)
-    listed = [_figure(row, own.blocks) for row, own in zip(shown, nights_of, strict=True)]
-    command = '' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}'
-    return FaultEntry(verdict=worst.word, title=cause.title, cells=[row.name for row in group], figures=listed,
-                      lines=[line for line in lines if line], next=command)
+        whole = words.as_whole(worst.cell.cause, incident or cause)
+        lines += whole.lines(3)
+    command = ''
+    if worst.word != 'missing':
+        command = f'parity show {shlex.quote(worst.name)}'
+    names = [row.name for row in group]
+    filled = [line for line in lines if line]
+    return FaultEntry(verdict=worst.word, title=cause.title, cells=names, figures=listed, lines=filled,
+                      next=command)
 
 
 def _other_reasons(group: list[CellText]) -> list[str]:
@@ -188,8 +212,11 @@ def _other_reasons(group: list[CellText]) -> list[str]:
     for row in group:
         if row.word in ('failed', 'missing'):
             first.setdefault(row.cell.kind, row)
-    told = ('', group[0].reason)
-    return [f'{row.name}: {row.reason}' for row in first.values() if row.reason not in told]
+    reasons = []
+    for row in first.values():
+        if row.reason and row.reason != group[0].reason:
+            reasons.append(f'{row.name}: {row.reason}')
+    return reasons
 
 
 def _nights_of(causes: list[FaultGroup], verdict: Verdict) -> dict[int, _Nights]:
@@ -204,8 +231,12 @@ def _nights_of(causes: list[FaultGroup], verdict: Verdict) -> dict[int, _Nights]
     session = verdict.session.uuid
     nights_of = {}
     for cell, nights in zip(cells, show.stored_nights(cells, session), strict=True):
-        blocks = show.sparkline([night.value for night in nights]) if len(nights) > 1 else ''
-        nights_of[id(cell)] = _Nights(blocks, show.runs(cell, nights, session))
+        blocks = ''
+        if len(nights) > 1:
+            values = [night.value for night in nights]
+            blocks = show.sparkline(values)
+        runs = show.runs(cell, nights, session)
+        nights_of[id(cell)] = _Nights(blocks, runs)
     return nights_of
 
 
@@ -213,8 +244,11 @@ def _figure(row: CellText, nights: str) -> list[str]:
     """Return name, before -> now, change, and the last nights."""
     cell = row.cell
     (before, now), unit = figures.alike(cell.unit, cell.expected, cell.value)
-    figure = f'{now} {unit}' if cell.expected is None else f'{before} -> {now} {unit}'
-    return [row.title, figure, figures.change(cell.value, cell.expected), nights]
+    figure = f'{now} {unit}'
+    if cell.expected is not None:
+        figure = f'{before} -> {figure}'
+    change = figures.change(cell.value, cell.expected)
+    return [row.title, figure, change, nights]
 
 
 # ---- the first figures
@@ -231,18 +265,23 @@ def _headlines(table: list[CellText], alone: bool) -> Iterator[Headline]:
         if len(places) > 1:
             name = f'{name}, {row.cell.partition}'
         of_subsystem = headlines.setdefault(row.cell.subsystem, {})
-        of_subsystem.setdefault(name, _headline(row, name))
+        if name not in of_subsystem:
+            of_subsystem[name] = _headline(row, name)
     for subsystem in sorted(headlines):
-        yield from list(headlines[subsystem].values())[:most]
+        in_order = list(headlines[subsystem].values())
+        yield from in_order[:most]
 
 
 def _named(measured: list[CellText], few: bool) -> list[tuple[CellText, str]]:
     """Return the rows that the codes name for a first screen, in their order, with that name; of ``few`` the
     others follow with their titles."""
-    patterns = [each for code in codes.every() for each in code.headlines.items()]
-    fits = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in patterns)).match
-    likely = [(row, row.name.partition('@')[0]) for row in measured]
-    likely = [(row, key) for row, key in likely if fits(key)]
+    patterns = [headline for code in codes.every() for headline in code.headlines.items()]
+    any_pattern = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in patterns))
+    likely = []
+    for row in measured:
+        key, _, _ = row.name.partition('@')
+        if any_pattern.match(key):
+            likely.append((row, key))
     named = []
     for pattern, name in patterns:
         named += [(row, name) for row, key in likely if re.match(pattern, key)]
@@ -256,7 +295,9 @@ def _headline(row: CellText, name: str) -> Headline:
     cell = row.cell
     could = ''
     if cell.limit:
-        could = f'{figures.figure(cell.limit, cell.unit)}: {_SAME.sub("", cell.limit_source)}'
+        limit = figures.figure(cell.limit, cell.unit)
+        source = _SAME.sub('', cell.limit_source)
+        could = f'{limit}: {source}'
     return Headline(subsystem=cell.subsystem, name=name, figure=row.figure, share=cell.efficiency, could=could)
 
 
@@ -267,24 +308,26 @@ def _sentence(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]
         return f'{entries[0].title}. {_beyond(verdict, table, entries)}'.strip()
     over = _over(verdict)
     if over and not verdict.exit_code:
-        return ' '.join(f'Incident {one.number} is over{_why(one)}: {one.title}.' for one in over[:3])
-    measured = sum(row.cell.is_figure for row in table)
+        ends = [f'Incident {incident.number} is over{_why(incident)}: {incident.title}.' for incident in over[:3]]
+        return ' '.join(ends)
+    measured = [row.cell for row in table if row.cell.is_figure]
     if verdict.exit_code and measured and verdict.warnings:
         warning = verdict.warnings[0]
         return f'{warning[0].upper()}{warning[1:]}.'
     if not measured:
         return _nothing_measured(table)
-    figures = counted(measured, 'figure')
-    if all(row.cell.label == 'test bed' for row in table if row.cell.is_figure):
+    figures = counted(len(measured), 'figure')
+    if all(cell.label == 'test bed' for cell in measured):
         return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
     often = judge.too_often(verdict.cells)
     if often:
-        return _too_often(often, measured)
+        return _too_often(often, len(measured))
     lacking = _lacking(verdict.coverage)
     judged = [row for row in table if row.cell.is_judged]
     if not judged:
         return _none_judged(verdict, table, figures, lacking)
-    answer = f'{len(judged)} of {counted(measured, "figure", "are")} judged: {_judged_kinds(judged)}.'
+    share = f'{len(judged)} of {counted(len(measured), "figure", "are")} judged'
+    answer = f'{share}: {_judged_kinds(judged)}.'
     return f'{answer} {lacking}.' if lacking else answer
 
 
@@ -300,26 +343,34 @@ def _beyond(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) 
     low = sum(bool(row.cell.once) for row in judged)
     if low:
         return f'{counted(low, "more figure", "are")} slower tonight.'
-    return 'All else that shows is as it was.' if _count_blind(judged) else 'All else is as it was.'
+    if _count_blind(judged):
+        return 'All else that shows is as it was.'
+    return 'All else is as it was.'
 
 
 def _judged_kinds(judged: list[CellText]) -> str:
     """Return how many of the judged figures are not as they were, by kind, and that the others are."""
-    cells = [row.cell for row in judged]
-    counts = {
-        'known': sum(bool(cell.acknowledged) for cell in cells),
-        'improved': sum(cell.verdict == 'improved' for cell in cells),
-        'slower tonight': sum(bool(cell.once) for cell in cells),
-        'slightly slower': sum(bool(cell.slight) for cell in cells),
-        'blind': _count_blind(judged)}
+    known = improved = slower_tonight = slightly_slower = 0
+    for row in judged:
+        cell = row.cell
+        known += bool(cell.acknowledged)
+        improved += cell.verdict == 'improved'
+        slower_tonight += bool(cell.once)
+        slightly_slower += bool(cell.slight)
+    blind = _count_blind(judged)
+    counts = {'known': known, 'improved': improved, 'slower tonight': slower_tonight,
+              'slightly slower': slightly_slower, 'blind': blind}
     kinds = [f'{count} {kind}' for kind, count in counts.items() if count]
+    if not kinds:
+        return 'all are as they were'
     if sum(counts.values()) < len(judged):
-        kinds.append('the others are as they were' if kinds else 'all are as they were')
+        kinds.append('the others are as they were')
     return ', '.join(kinds)
 
 
 def _count_blind(judged: list[CellText]) -> int:
-    return sum(row.word == 'blind' and not (row.cell.once or row.cell.slight) for row in judged)
+    blind = [row.cell for row in judged if row.word == 'blind']
+    return sum(not cell.once and not cell.slight for cell in blind)
 
 
 def _over(verdict: Verdict) -> list[Incident]:
@@ -330,24 +381,31 @@ def _over(verdict: Verdict) -> list[Incident]:
 
 def _none_judged(verdict: Verdict, table: list[CellText], figures: str, lacking: str) -> str:
     """Return the sentence of a night of which no figure is judged yet."""
-    coverage = verdict.coverage
-    bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
+    result = 'none wrong'
+    if any(row.cell.limit_certain for row in table):
+        result += ', none beyond a physical bound'
+    others = ''
     disturbed = sum(row.word == 'disturbed' for row in table)
-    others = f' {counted(disturbed, "figure", "were")} disturbed.' if disturbed else ''
+    if disturbed:
+        others = f' {counted(disturbed, "figure", "were")} disturbed.'
     if lacking:
-        return f"{lacking}: {figures} of parity's own checks, none wrong{bounds}.{others}"
-    some = f'; {coverage.measured} of the {coverage.total} codes measured' if coverage.lacking else ''
-    return f'This machine is measured: {figures}, none wrong{bounds}{some}.{others}'
+        return f"{lacking}: {figures} of parity's own checks, {result}.{others}"
+    coverage = verdict.coverage
+    if coverage.lacking:
+        result += f'; {coverage.measured} of the {coverage.total} codes measured'
+    return f'This machine is measured: {figures}, {result}.{others}'
 
 
 def _too_often(cells: list[Cell], measured: int) -> str:
     """Return which cells nobody knows the speed of, after nights that left them out or disturbed them."""
+    nights = f'{judge.TOO_OFTEN} nights in a row'
     skipped = [cell for cell in cells if cell.verdict == 'skipped']
     if not skipped:
-        return (f'{len(cells)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
-                f'row: {cells[0].reason}.')
-    return (f'{counted(len(skipped), "cell", "were")} left out {judge.TOO_OFTEN} nights in a row, and measured '
-            f'before: {rows(skipped)[0].title} ({skipped[0].reason}).')
+        total = counted(measured, 'figure', 'were')
+        return f'{len(cells)} of {total} disturbed {nights}: {cells[0].reason}.'
+    count = counted(len(skipped), 'cell', 'were')
+    example = rows(skipped)[0]
+    return f'{count} left out {nights}, and measured before: {example.title} ({example.cell.reason}).'
 
 
 def _lacking(coverage: Coverage) -> str:
@@ -363,35 +421,40 @@ def _lacking(coverage: Coverage) -> str:
 def _nothing_measured(table: list[CellText]) -> str:
     """Return the sentence where no cell counts as a figure, with the most frequent reason."""
     left_out = [row for row in table if row.cell.value is not None]
+    what = 'All that was measured is left out' if left_out else 'Nothing was measured'
     counts = Counter(row.reason for row in (left_out or table))
     reasons = [reason for reason, _ in counts.most_common() if reason]
-    why = _all_not_offered(reasons) or (reasons[0] if reasons else 'no case was planned')
-    what = 'All that was measured is left out' if left_out else 'Nothing was measured'
+    if not reasons:
+        return f'{what}: no case was planned.'
+    why = _all_not_offered(reasons) or reasons[0]
     return f'{what}: {why}.'
 
 
 def _all_not_offered(reasons: list[str]) -> str:
     """Return one sentence with every feature that no environment offers; '' where the first reason is another."""
     begin = not_offered(())
-    if not reasons or not reasons[0].startswith(begin):
+    if not reasons[0].startswith(begin):
         return ''
-    return begin + ', '.join(reason.removeprefix(begin) for reason in reasons if reason.startswith(begin))
+    alike = [reason for reason in reasons if reason.startswith(begin)]
+    features = [reason.removeprefix(begin) for reason in alike]
+    return begin + ', '.join(features)
 
 
 def _why(over: Incident) -> str:
-    return f' ({over.closed.text})' if over.closed and over.closed.text else ''
+    if over.closed and over.closed.text:
+        return f' ({over.closed.text})'
+    return ''
 
 
 def _head(verdict: Verdict, table: list[CellText]) -> str:
     session = verdict.session
-    begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
     facts: dict[str, Any] = session.facts.get('machine') or {}
     one_machine = nodes <= {facts.get('hostname')}
-    parts = [session.system,
-             _machine(facts) if one_machine else counted(len(nodes), 'node'),
-             f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
-             f'session {session.uuid[:8]}']
+    where = _machine(facts) if one_machine else counted(len(nodes), 'node')
+    begin = datetime.datetime.fromisoformat(session.start)
+    end = datetime.datetime.fromisoformat(session.end)
+    parts = [session.system, where, f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}', f'session {session.uuid[:8]}']
     if session.interrupted:
         parts.append('interrupted')
     return ' · '.join(filter(None, parts))
@@ -421,17 +484,22 @@ def _anew(verdict: Verdict) -> Iterator[str]:
     """Yield how many cells learn anew, and why; those that do for most reasons in one line. Then how many learned
     it, and have an accepted value of the work before."""
     yield from _never_judged(verdict)
+    today = verdict.session.start[:10]
     reasons: Counter[str] = Counter()
+    former = 0
     for cell in verdict.cells:
-        if cell.anew and cell.state == 'learning' and cell.restarts < RESTARTS:
-            reasons[_changed(cell.anew, verdict.session.start[:10])] += 1
-    shown = reasons.most_common(WARNINGS)
-    for why, count in shown:
+        if not cell.anew:
+            continue
+        if cell.state != 'learning':
+            former += 1
+        elif cell.restarts < RESTARTS:
+            reasons[_changed(cell.anew, today)] += 1
+    rest = reasons.total()
+    for why, count in reasons.most_common(WARNINGS):
         yield f'{counted(count, "cell")} {_learn(count)} anew: {why}'
-    rest = reasons.total() - sum(count for _, count in shown)
+        rest -= count
     if rest:
         yield f'{counted(rest, "more cell")} {_learn(rest)} anew: parity verdict --json'
-    former = sum(bool(cell.anew) and cell.state != 'learning' for cell in verdict.cells)
     if former:
         yield f'{counted(former, "accepted value")} of former work: parity refs propose'
 
@@ -442,22 +510,27 @@ def _learn(count: int) -> str:
 
 def _changed(changes: list[Change], today: str) -> str:
     """Return which facts of a cell's work changed, and when it was not today."""
-    facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
+    facts = [change.fact for change in changes if change.fact != 'check']
+    text = f'{several(facts or ["check"])} changed'
     day = changes[0].when[:10]
-    text = f'{several(facts)} changed'
     return text if day == today else f'{text} on {day}'
 
 
 def _never_judged(verdict: Verdict) -> Iterator[str]:
     """Yield how many cells can never be judged, as their work changes before they learned it, and an example."""
-    restarted = [cell for cell in verdict.cells if cell.restarts >= RESTARTS]
-    groups = grouped(restarted, lambda cell: several([change.fact for change in cell.anew]))
-    largest_first = sorted(groups.items(), key=lambda group: -len(group[1]))
-    for facts, cells in largest_first[:WARNINGS]:
+    restarted: dict[str, list[Cell]] = {}
+    for cell in verdict.cells:
+        if cell.restarts >= RESTARTS:
+            facts = several([change.fact for change in cell.anew])
+            restarted.setdefault(facts, []).append(cell)
+    largest_first = sorted(restarted, key=lambda facts: -len(restarted[facts]))
+    for facts in largest_first[:WARNINGS]:
+        cells = restarted[facts]
+        count = counted(len(cells), 'cell')
         restarts = max(cell.restarts for cell in cells)
         change = cells[0].anew[0]
-        yield (f'{counted(len(cells), "cell")} can never be judged: {facts} changed {restarts} times, never after '
-               f'{FIRST + 1} nights alike; the last time {change.old} -> {change.new}')
+        yield (f'{count} can never be judged: {facts} changed {restarts} times, never after {FIRST + 1} nights '
+               f'alike; the last time {change.old} -> {change.new}')
 
 
 def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:
@@ -465,14 +538,20 @@ def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -
     yield from _warnings(verdict)
     yield from _incidents(verdict, table, entries)
     yield from _cells(table)
-    states: Counter[str] = Counter()
-    for pair in verdict.pairs:
-        states[f'{pair.state}, acknowledged' if pair.acknowledged else pair.state] += 1
-    yield 'pairs', ' · '.join(f'{count} {state}' for state, count in sorted(states.items()))
+    yield 'pairs', _pairs(verdict.pairs)
     yield 'covers', verdict.coverage.line
     yield 'trust', verdict.trust
     if not any(entry.next for entry in entries):     # an entry ends with its own
         yield 'next', verdict.next
+
+
+def _pairs(pairs: Sequence[PairState]) -> str:
+    """Return '1 insufficient · 2 ok'."""
+    counts: Counter[str] = Counter()
+    for pair in pairs:
+        state = f'{pair.state}, acknowledged' if pair.acknowledged else pair.state
+        counts[state] += 1
+    return ' · '.join(f'{counts[state]} {state}' for state in sorted(counts))
 
 
 def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -493,19 +572,22 @@ def _incidents(verdict: Verdict, table: list[CellText], entries: list[FaultEntry
     """Yield the lines on what is acknowledged, over, or open without a cell tonight."""
     acked = [row for row in table if row.cell.acknowledged]
     numbers = {row.cell.incident for row in acked if row.cell.incident}
-    numbers |= {incident.number for incident in
-                incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)}
+    nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
+    numbers |= {incident.number for incident in nodes}
     numbers |= {pair.incident for pair in verdict.pairs if pair.acknowledged}
     yield 'known', words.numbers(sorted(numbers), 'known')
     without = [f'{row.name}: acknowledged {row.cell.acknowledged}' for row in acked if not row.cell.incident]
     yield from _first('known', without, KNOWN, 'known fault', 'parity ack --list')
     over = [f'incident {incident.number}{_why(incident)}: {incident.title}' for incident in _over(verdict)]
     yield from _first('over', over, FEW, 'incident', 'parity verdict --json')
-    here = {entry.incident for entry in entries} | numbers
-    left = [incident for incident in verdict.incidents if not incident.closed and incident.number not in here]
-    for state, incidents_left in grouped(left, attrgetter('state')).items():
-        texts = [f'incident {incident.number}: {incident.title}: {words.waits(incident)}'
-                 for incident in incidents_left]
+    numbers |= {entry.incident for entry in entries}
+    left: dict[str, list[str]] = {}
+    for incident in verdict.incidents:
+        if incident.closed or incident.number in numbers:
+            continue
+        text = f'incident {incident.number}: {incident.title}: {words.waits(incident)}'
+        left.setdefault(incident.state, []).append(text)
+    for state, texts in left.items():
         yield from _first(state, texts, FEW, 'incident', 'parity verdict --json')
 
 
@@ -513,47 +595,59 @@ def _first(label: str, texts: Sequence[str], most: int, noun: str, command: str)
     """Yield the first texts, and how many more the command prints."""
     for text in texts[:most]:
         yield label, text
-    rest = len(texts[most:])
-    if rest:
+    rest = len(texts) - most
+    if rest > 0:
         yield label, f'{counted(rest, f"more {noun}")}: {command}'
 
 
 def _cells(table: list[CellText]) -> Iterator[tuple[str, str]]:
     """Yield the lines on cells that nobody need act on."""
     cells = [row.cell for row in table]
-    by_word = grouped(cells, attrgetter('verdict'))
-    low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
-    yield from _first('once', [_once(row) for row in low], FEW, 'figure', 'parity verdict --all')
+    low = [row for row in table if row.cell.once]
+    low.sort(key=lambda row: -row.cell.once)
+    texts = [_once(row) for row in low]
+    yield from _first('once', texts, FEW, 'figure', 'parity verdict --all')
     yield 'slightly', slight(cells)
-    yield 'improved', several([row.title for row in table if row.word == 'improved'])
+    improved = [row.title for row in table if row.word == 'improved']
+    yield 'improved', several(improved)
+    by_word = grouped(cells, attrgetter('verdict'))
     if 'ok' in by_word:
-        new = len(by_word.get('unreferenced', ())) + len(by_word.get('insufficient', ()))
         text = counted(len(by_word['ok']), 'figure')
+        new = len(by_word.get('unreferenced', ())) + len(by_word.get('insufficient', ()))
         yield 'in order', f'{text}; {new} too new to judge' if new else text
     if 'blind' in by_word:
         yield 'blind', _blind(by_word['blind'])
     if 'skipped' in by_word:
-        skipped = by_word['skipped']
-        kinds = Counter(_KINDS.get(cell.kind, 'for other reasons') for cell in skipped)
-        listed = ', '.join(f'{count} {kind}' for kind, count in kinds.most_common())
-        yield 'left out', f'{counted(len(skipped), "cell")}: {listed} (parity verdict --skipped)'
+        yield 'left out', _skipped(by_word['skipped'])
 
 
 def _blind(cells: list[Cell]) -> str:
-    text = f'{counted(len(cells), "figure")} would not show a slowdown of {figures.percent(WANTED)}'
+    count = counted(len(cells), 'figure')
+    text = f'{count} would not show a slowdown of {figures.percent(WANTED)}'
     shown = [cell.visible for cell in cells if cell.visible]
     if shown:
-        text += f'; the best shows one of {figures.percent(min(shown))}'
+        best = figures.percent(min(shown))
+        text += f'; the best shows one of {best}'
     return f'{text} (parity verdict --all)'
+
+
+def _skipped(cells: list[Cell]) -> str:
+    count = counted(len(cells), 'cell')
+    counts = Counter(_KINDS.get(cell.kind, 'for other reasons') for cell in cells)
+    kinds = [f'{number} {kind}' for kind, number in counts.most_common()]
+    return f'{count}: {", ".join(kinds)} (parity verdict --skipped)'
 
 
 def _once(row: CellText) -> str:
     """Return 'Stream.triad@daint:gpu: tonight 12 % low on c3 (not slow on c4): a slowdown if it lasts'."""
     cell = row.cell
-    where = cell.cause.where if cell.cause else Where()
-    place = f' on {where.name} ({where.why})' if where.kind == 'node' else ''
+    place = ''
+    if cell.cause and cell.cause.where.kind == 'node':
+        where = cell.cause.where
+        place = f' on {where.name} ({where.why})'
+    share = figures.percent(cell.once)
     side = 'low' if cell.better == 'higher' else 'high'
-    return f'{row.name}: tonight {figures.percent(cell.once)} {side}{place}: a slowdown if it lasts'
+    return f'{row.name}: tonight {share} {side}{place}: a slowdown if it lasts'
 
 
 def slight(cells: Sequence[Cell]) -> str:
@@ -561,12 +655,15 @@ def slight(cells: Sequence[Cell]) -> str:
     slower = [cell for cell in cells if cell.slight]
     if not slower:
         return ''
-    shares = sorted(cell.slight for cell in slower)
-    least, most = figures.percent(shares[0]), figures.percent(shares[-1])
-    span = least if least == most else f'{least.removesuffix(" %")} to {most}'
-    since = times.day(min(cell.begin for cell in slower))
-    return (f'{counted(len(slower), "figure")} {span} slower since {since}: too little to alarm '
-            '(alarms: least)')
+    count = counted(len(slower), 'figure')
+    shares = [cell.slight for cell in slower]
+    least = figures.percent(min(shares))
+    most = figures.percent(max(shares))
+    span = least
+    if most != least:
+        span = f'{least.removesuffix(" %")} to {most}'
+    begin = min(cell.begin for cell in slower)
+    return f'{count} {span} slower since {times.day(begin)}: too little to alarm (alarms: least)'
 
 
 #: The kinds of reasons to skip, in few words.
@@ -586,17 +683,19 @@ def lines(verdict: Verdict, exits: bool = True, most: int | None = None) -> list
     answer = of(verdict)
     top = list(_top(answer, verdict, exits))
     notes = ['', *noted(answer.notes)]
-    if most is None:
-        entries, room = answer.entries, inf
-    else:
-        entries = sorted(answer.entries, key=lambda entry: not entry.news)
+    entries = answer.entries
+    room = inf
+    if most is not None:
+        entries = sorted(entries, key=lambda entry: not entry.news)
         room = most - len(top) - len(notes) - 1
     shown = [list(_entered(entry)) for entry in entries]
-    fitting = sum(end <= room for end in accumulate(map(len, shown)))
+    ends = accumulate(map(len, shown))
+    fitting = sum(end <= room for end in ends)
     some = min(ENTRIES, max(1, fitting))
-    whole = top + list(chain.from_iterable(shown[:some]))
-    if len(entries) > some:
-        whole.append(f'and {counted(len(entries) - some, "more cause")}: parity verdict --all')
+    whole = top + list(chain(*shown[:some]))
+    rest = len(entries) - some
+    if rest > 0:
+        whole.append(f'and {counted(rest, "more cause")}: parity verdict --all')
     whole += notes
     if most is not None and len(whole) > most:
         rest = len(whole) - most + 1
@@ -615,17 +714,22 @@ def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[Line]:
     sentence = answer.sentence
     if code and exits:
         sentence += f'  (exit{_FIRM}code{_FIRM}{code})'
+    style = 'bold red' if code else 'bold green'
     for text in _wrapped(sentence):
-        yield text.replace(_FIRM, ' '), 'bold red' if code else 'bold green'
-    age = f' ({figures.duration(verdict.session.age)} old)' if verdict.session.age >= 0 else ''
-    head = answer.head.replace(' · session ', f'{age} · session ').replace(' ', _FIRM)
-    parts = head.replace(f'{_FIRM}·{_FIRM}', f' ·{_FIRM}')       # a line ends between parts only
+        yield text.replace(_FIRM, ' '), style
+    head = answer.head
+    age = verdict.session.age
+    if age >= 0:
+        head = head.replace(' · session ', f' ({figures.duration(age)} old) · session ')
+    firm = head.replace(' ', _FIRM)
+    parts = firm.replace(f'{_FIRM}·{_FIRM}', f' ·{_FIRM}')       # a line ends between parts only
     for text in _wrapped(parts):
         yield text.replace(_FIRM, ' ')
     yield from filter(None, (answer.counts, *answer.anew))
     if answer.headlines:
         yield ''
-        for line in columns(_headline_table(answer.headlines), right=(2,)):
+        table = _headline_table(answer.headlines)
+        for line in columns(table, right=(2,)):
             yield line[2:]
 
 
@@ -634,12 +738,14 @@ def _headline_table(headlines: list[Headline]) -> list[list[str]]:
     table = [['', '', 'this machine', 'could do', 'share']]
     before = ''
     for headline in headlines:
-        share = ''
-        if headline.share is not None:
-            share = f'{figures.percent(headline.share):>5} {bar(headline.share)}'
         subsystem = '' if headline.subsystem == before else headline.subsystem
         before = headline.subsystem
-        table.append([subsystem, headline.name, headline.figure, brief(headline.could, 35), share])
+        could = brief(headline.could, 35)
+        share = ''
+        if headline.share is not None:
+            percent = figures.percent(headline.share)
+            share = f'{percent:>5} {bar(headline.share)}'
+        table.append([subsystem, headline.name, headline.figure, could, share])
     return [row[:width] for row in table]
 
 
@@ -657,9 +763,11 @@ def _entered(entry: FaultEntry) -> Iterator[Line]:
 
 def noted(notes: list[tuple[str, str]]) -> Iterator[str]:
     """Yield the lines of (label, text), the texts below one another."""
-    width = max(len(label) for label, _ in notes) + 2
+    longest = max(len(label) for label, _ in notes)
+    width = longest + 2
+    indent = ' ' * width
     for label, text in notes:
-        yield from _wrapped(text, f'{label:{width}}', ' ' * width)
+        yield from _wrapped(text, label.ljust(width), indent)
 
 
 def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:
@@ -671,5 +779,7 @@ def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:
 def bar(share: float) -> str:
     """Return a bar of ``share`` of 12 characters, in eighths of one."""
     within = min(max(share, 0.0), 1.0)
-    full, rest = divmod(round(8 * 12 * within), 8)
-    return (BLOCKS[-1] * full + BLOCKS[rest]).strip()
+    eighths = round(8 * 12 * within)
+    full, rest = divmod(eighths, 8)
+    blocks = BLOCKS[-1] * full + BLOCKS[rest]
+    return blocks.strip()
