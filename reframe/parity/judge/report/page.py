@@ -84,13 +84,15 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     for incident in verdict.incidents:
         events = [(times.minute(event.start), event) for event in incident.events]
         faults = incidents.worst(incident)
-        own = [by_name.get(fault.cell) for fault in faults]
-        cells = [*zip(faults, own, pen.on_one_scale(own[:LISTED]), strict=False)]
+        of_faults = [by_name.get(fault.cell) for fault in faults]
+        drawn = pen.on_one_scale(of_faults[:LISTED])
+        cells = list(zip(faults, of_faults, drawn, strict=False))
         pages[f'incidents/{incident.number}.html'] = page_of_incident.render(
             v=shown, one=incident, about=incidents.about(incident, 0), stands=incidents.since(incident),
             events=events, cells=cells, left=len(faults[LISTED:]), ended=incidents.ended)
 
-    page_of_figures, script = template('figure.html.j2', **names), _script('zoom.js')
+    page_of_figures = template('figure.html.j2', **names)
+    script = _script('zoom.js')
     with_page = [line for line in lines if line.file]
     for file, of_file in grouped(with_page, attrgetter('file')).items():
         own = [_FigurePage(line, previous, pen.tall(line)) for line in of_file]
@@ -131,7 +133,11 @@ class _Shown:
         self.table = tables(self.rows)
         self.words = nights.by_word(line.word for line in self.rows)
         self.rest = nights.by_word(line.word for line in lines if not line.here)
-        self.columns = {name for name in ('reference', 'limit') if any(getattr(line, name) for line in lines)}
+        self.columns = set()
+        if any(line.reference for line in lines):
+            self.columns.add('reference')
+        if any(line.limit for line in lines):
+            self.columns.add('limit')
         if several_nights:
             self.columns.add('history')
         self.partitions = sorted({cell.partition for cell in verdict.cells})
@@ -153,9 +159,13 @@ class _Shown:
         self.nodes = nights.nodes(verdict.cells, previous.facts, previous.speeds)
         self.of_node = _incidents_by_node(verdict)
         here = {node.name for node in self.nodes}
-        self.away = sorted((name, history.labels[at][0]) for name, at in history.nodes.items() if name not in here)
-        facts = verdict.session.facts
-        self.facts = facts and yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
+        self.away = []
+        for name in sorted(history.nodes.keys() - here):
+            last, _ = history.labels[history.nodes[name]]
+            self.away.append((name, last))
+        self.facts = ''
+        if verdict.session.facts:
+            self.facts = yaml.safe_dump(verdict.session.facts, sort_keys=False, allow_unicode=True)
 
 
 def _embedded(data: Any) -> Markup:
@@ -168,12 +178,18 @@ def _left_out(lines: list[PageRow]) -> list[tuple[tuple[str, str], list[PageRow]
     """Return the cells that were not judged by word and reason, the most frequent reason of a word first."""
     not_judged = [line for line in lines if line.word in ('skipped', 'disturbed')]
     groups = grouped(not_judged, attrgetter('word', 'reason'))
-    return sorted(groups.items(), key=lambda group: (WORDS.index(group[0][0]), -len(group[1])))
+
+    def order(group: tuple[tuple[str, str], list[PageRow]]) -> tuple[int, int]:
+        (word, _), rows_of_group = group
+        return WORDS.index(word), -len(rows_of_group)
+
+    return sorted(groups.items(), key=order)
 
 
 def _drawings(previous: Previous) -> list[drawings.Drawing]:
+    in_order = sorted(previous.plots, key=lambda plot: rank(plot.subsystem))
     drawn = []
-    for plot in sorted(previous.plots, key=lambda plot: rank(plot.subsystem)):
+    for plot in in_order:
         drawing = drawings.draw(plot, previous.plots[plot])
         if drawing:
             drawn.append(drawing)
@@ -184,7 +200,8 @@ def _incidents_by_node(verdict: Answered) -> dict[str, list[int]]:
     numbers: dict[str, list[int]] = {}
     for incident in verdict.incidents:
         for node in incident.nodes:
-            numbers.setdefault(node, []).append(incident.number)
+            of_node = numbers.setdefault(node, [])
+            of_node.append(incident.number)
     return numbers
 
 
@@ -229,7 +246,9 @@ class PageRow(CellText):
         self.page = f'{self.file}#{self.id}' if self.file else ''
         self.letters = nights.tonight(cell, self.past, self.count) if self.count else ''
         self.last_bad = max(map(self.letters.rfind, _MARKED))      # -1: no night was
-        severity = WORDS.index(cell.verdict) if cell.verdict in answer.BAD else len(WORDS)
+        severity = len(WORDS)
+        if cell.verdict in answer.BAD:
+            severity = WORDS.index(cell.verdict)
         self.order = severity, -self.last_bad
 
     @property
@@ -245,7 +264,9 @@ class PageRow(CellText):
     def curve(self, height: int) -> Curve | None:
         """Return the drawing of its nights; None where fewer than two have a figure."""
         own = self.judged_nights
-        return curves.history(own.at, own.values, own.low, own.high, own.nights, height) if own else None
+        if own is None:
+            return None
+        return curves.history(own.at, own.values, own.low, own.high, own.nights, height)
 
     @property
     def judged_nights(self) -> JudgedNights | None:
@@ -254,7 +275,8 @@ class PageRow(CellText):
         past = self.past
         if len(past.at) < 2:
             return None
-        low, high = [*past.low], [*past.high]
+        low = list(past.low)
+        high = list(past.high)
         if past.at[-1] == self.count - 1:
             low[-1], high[-1] = _judging(self.cell)
         return JudgedNights(past.at, past.values, low, high, self.count, self.cell.expected)
@@ -262,10 +284,12 @@ class PageRow(CellText):
     @property
     def span(self) -> str:
         """Return the number of its nights, the least and the greatest value, and the last one."""
-        values, unit = self.past.values, self.cell.unit
+        values = self.past.values
+        unit = self.cell.unit
         count = _count(len(values), 'night', 'nights')
         band = figures.band(min(values), max(values), unit)
-        return f'{count}, {band}, the last one {figures.figure(values[-1], unit)}'
+        last = figures.figure(values[-1], unit)
+        return f'{count}, {band}, the last one {last}'
 
 
 def _judging(cell: Cell) -> tuple[float | None, float | None]:
@@ -280,7 +304,9 @@ def _band(low: str, high: str) -> str:
         return f'{low} .. {high}'
     if low:
         return f'at least {low}'
-    return f'at most {high}' if high else ''
+    if high:
+        return f'at most {high}'
+    return ''
 
 
 def _file(check: str) -> str:
@@ -289,7 +315,9 @@ def _file(check: str) -> str:
 
 
 def rank(subsystem: str) -> tuple[int, str]:
-    place = SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS)
+    place = len(SUBSYSTEMS)
+    if subsystem in SUBSYSTEMS:
+        place = SUBSYSTEMS.index(subsystem)
     return place, subsystem
 
 
@@ -304,12 +332,15 @@ def of_cells(cells: list[Cell], history: NightHistory) -> tuple[list[PageRow], l
         first.setdefault(_run(cell), number)
 
     def order(row: CellText) -> tuple:
-        return rank(row.cell.subsystem), first[_check(row.cell)], first[_run(row.cell)]
+        cell = row.cell
+        return rank(cell.subsystem), first[_check(cell)], first[_run(cell)]
 
+    in_order = sorted(rows(cells), key=order)
     notes = {'': 0}
     lines = []
-    for number, row in enumerate(sorted(rows(cells), key=order), 1):
-        note = notes.setdefault(_source(row.cell), len(notes))
+    for number, row in enumerate(in_order, 1):
+        source = _source(row.cell)
+        note = notes.setdefault(source, len(notes))
         past = history.cells.get(key(row.cell), Past())
         lines.append(PageRow(row.cell, row.several, number, note, past, len(history.labels)))
     _hide_beyond(lines, ROWS)
@@ -333,19 +364,23 @@ def _hide_beyond(lines: list[PageRow], most: int) -> None:
 def _source(cell: Cell) -> str:
     if cell.limit is None:
         return ''
+    source = cell.limit_source or 'source not stated'
     kind = 'certain' if cell.limit_certain else 'a ceiling'
-    return f'{cell.limit_source or "source not stated"} ({kind})'
+    return f'{source} ({kind})'
 
 
 def tables(lines: list[PageRow]) -> dict[str, list[list[_Case]]]:
     """Return the tables of each subsystem, each of cases of one check."""
-    cases = [_Case(list(same)) for _, same in groupby(lines, lambda line: _run(line.cell))]
+    cases = []
+    for _, of_run in groupby(lines, lambda line: _run(line.cell)):
+        cases.append(_Case(list(of_run)))
     by_subsystem: dict[str, list[list[_Case]]] = {}
-    for (subsystem, _), same_check in groupby(cases, lambda case: _check(case.rows[0].cell)):
-        of_check = list(same_check)
+    for (subsystem, _), of_check in groupby(cases, lambda case: _check(case.rows[0].cell)):
         parts = by_subsystem.setdefault(subsystem, [])
-        for start in range(0, len(of_check), CASES):
-            parts.append(of_check[start:start + CASES])
+        remaining = list(of_check)
+        while remaining:
+            parts.append(remaining[:CASES])
+            remaining = remaining[CASES:]
     return by_subsystem
 
 
@@ -354,9 +389,15 @@ class _Case:
 
     def __init__(self, lines: list[PageRow]):
         cell = lines[0].cell
-        common = len(lines) > 1 and len({line.reason for line in lines}) == 1
-        for line in lines:
-            line.short_reason = '' if common else text.brief(line.reason, SHORT)
+        self.rows = lines
+        self.name = cell.case
+        reasons = {line.reason for line in lines}
+        self.reason = ''
+        if len(lines) > 1 and len(reasons) == 1:
+            self.reason = text.brief(cell.reason, 2 * SHORT)
+        else:
+            for line in lines:
+                line.short_reason = text.brief(line.reason, SHORT)
         facts = [lines[0].place, cell.environ, cell.size, several(cell.nodes)]
         if cell.virtualisation != 'none':
             facts.append(cell.virtualisation)
@@ -364,10 +405,7 @@ class _Case:
             facts.append(f'job {cell.jobid}')
         if cell.attempt > 1:
             facts.append(f'attempt {cell.attempt}')
-        self.name = cell.case
         self.facts = [text.brief(fact, 100) for fact in facts if fact]
-        self.reason = text.brief(cell.reason, 2 * SHORT) if common else ''
-        self.rows = lines
 
 
 # ---- the first screen
@@ -381,27 +419,49 @@ class _Tile(NamedTuple):
     cells: int
 
 
+class _Speed(NamedTuple):
+    """A subsystem's nights, in per cent above what is expected. ``tonight``: 1 as expected."""
+
+    nights: JudgedNights
+    tonight: float | None
+    cells: int
+
+
 def _tiles(lines: list[PageRow], history: NightHistory) -> list[_Tile]:
+    speeds = _speeds(lines, history)
+    scale = curves.shared([speed.nights for speed in speeds.values()])
+    starts = [start for start, _ in history.labels]
+    tiles = []
+    for subsystem, speed in speeds.items():
+        tonight = ''
+        if speed.tonight is not None:
+            tonight = f'{100 * speed.tonight:.1f} %'
+        count = _count(len(speed.nights.at), 'night', 'nights')
+        text = f'{subsystem}: {count}, the last one {tonight or "not measured"}'
+        drawn = curves.drawn(speed.nights, LOW, scale)
+        curve = curves.labelled(drawn, starts, tonight, text, _speed)
+        tiles.append(_Tile(subsystem, speed.tonight, curve, speed.cells))
+    return tiles
+
+
+def _speeds(lines: list[PageRow], history: NightHistory) -> dict[str, _Speed]:
+    """Return the speed of each subsystem that was measured, in their rank."""
     by_subsystem = grouped([line.cell for line in lines], attrgetter('subsystem'))
-    speeds: dict[str, tuple[JudgedNights, float | None, int]] = {}
+    speeds = {}
     for subsystem in sorted(by_subsystem, key=rank):
         cells = by_subsystem[subsystem]
         shares, count = nights.speed(cells, history, map(key, cells))
-        at = [night for night, share in enumerate(shares) if share is not None]
+        at = []
+        values = []
+        for night, share in enumerate(shares):
+            if share is not None:
+                at.append(night)
+                values.append(100 * (share - 1))
         if at:
-            values = [100 * (shares[night] - 1) for night in at]
             unbounded = [None] * len(at)
             own = JudgedNights(at, values, unbounded, unbounded, len(shares), expected=0.0)
-            speeds[subsystem] = own, shares[-1], count
-    scale = curves.shared([own for own, _, _ in speeds.values()])
-    starts = [start for start, _ in history.labels]
-    tiles = []
-    for subsystem, (own, share, count) in speeds.items():
-        tonight = '' if share is None else f'{100 * share:.1f} %'
-        text = f'{subsystem}: {_count(len(own.at), "night", "nights")}, the last one {tonight or "not measured"}'
-        curve = curves.labelled(curves.drawn(own, LOW, scale), starts, tonight, text, _speed)
-        tiles.append(_Tile(subsystem, share, curve, count))
-    return tiles
+            speeds[subsystem] = _Speed(own, shares[-1], count)
+    return speeds
 
 
 def _speed(per_cent: float) -> str:
@@ -422,9 +482,11 @@ def _cards(entries: list[FaultEntry], lines: list[PageRow], pen: Pen) -> list[_C
     cards = []
     for entry in entries:
         own = [by_name[name] for name in entry.cells if name in by_name]
-        shown = [line for line in own if line.value][:CURVES]
+        with_figure = [line for line in own if line.value]
+        shown = with_figure[:CURVES]
         rest = [line for line in own if line not in shown]
-        cards.append(_Card(entry, [*zip(shown, pen.on_one_scale(shown), strict=True)], rest))
+        drawn = pen.on_one_scale(shown)
+        cards.append(_Card(entry, list(zip(shown, drawn, strict=True)), rest))
     return cards
 
 
@@ -440,8 +502,12 @@ def _map(lines: list[PageRow]) -> list[tuple[PageRow, list[_Letters]]]:
     """Return the letters of the figures that were not always in order: tonight's worst ones, then the newest."""
     bad = [line for line in lines if line.last_bad >= 0]
     bad.sort(key=lambda line: (line.order, line.number))
-    shown = [(line, _letters(line.letters)) for line in bad[:LISTED]]
-    return shown + [(line, []) for line in bad[LISTED:]]
+    letters: list[tuple[PageRow, list[_Letters]]] = []
+    for line in bad[:LISTED]:
+        letters.append((line, _letters(line.letters)))
+    for line in bad[LISTED:]:
+        letters.append((line, []))
+    return letters
 
 
 def _letters(letters: str) -> list[_Letters]:
@@ -450,8 +516,9 @@ def _letters(letters: str) -> list[_Letters]:
         word = _MARKED.get(letter, '')
         if word or not parts or parts[-1].word:
             parts.append(_Letters(letter, word, at))
-        else:
-            parts[-1] = parts[-1]._replace(text=parts[-1].text + letter)
+            continue
+        good = parts[-1]
+        parts[-1] = good._replace(text=good.text + letter)
     return parts
 
 
@@ -466,14 +533,16 @@ def changes(lines: list[PageRow], before: Verdict) -> dict[str, Any]:
         if was is None:
             new.append(line)
         elif was.word != line.word:
-            turns.setdefault((was.word, line.word), []).append((line, was.figure))
+            turn = turns.setdefault((was.word, line.word), [])
+            turn.append((line, was.figure))
     worst_first = {words: turns[words] for words in sorted(turns, key=_badness)}
     return {'turns': worst_first, 'new': new, 'gone': list(earlier.values())}
 
 
 def _badness(words: tuple[str, str]) -> tuple:
     was, now = map(WORDS.index, words)
-    return now > was, min(was, now), was
+    worse = min(was, now)
+    return now > was, worse, was
 
 
 # ---- a figure's own page
@@ -483,44 +552,51 @@ class _FigurePage:
     (night, when, word, figure) of those with another word than ok; and (first night, change)."""
 
     def __init__(self, line: PageRow, previous: Previous, drawn: NightCurve | None):
-        labels = (previous.nights or NightHistory()).labels
+        history = previous.nights or NightHistory()
+        starts = [start for start, _ in history.labels]
         self.line = line
         self.drawn = drawn
         self.curve = drawn.curve if drawn else None
         self.dots: dict[str, str] = {}
         self.nights: list[tuple[int, str, str, str]] = []
-        self._add_nights(labels)
-        self.changes = self._changes(previous, [when for when, _ in labels])
-        self.factor, self.unit, self.low, self.high = 1.0, '', '', ''
+        self._add_nights(starts)
+        self.changes = self._changes(previous, starts)
+        self.factor = 1.0
+        self.unit = self.low = self.high = ''
         if self.curve:
-            self.factor, self.unit = figures.moved(self.curve.scale.high, line.cell.unit)
-            self.low = self._edge(self.curve.scale.low)
-            self.high = self._edge(self.curve.scale.high)
+            low, high = self.curve.scale
+            self.factor, self.unit = figures.moved(high, line.cell.unit)
+            self.low = self._edge(low)
+            self.high = self._edge(high)
 
     def _edge(self, value: float) -> str:
-        return f'{figures.number(value * self.factor)} {self.unit}'
+        number = figures.number(value * self.factor)
+        return f'{number} {self.unit}'
 
-    def _add_nights(self, labels: list[tuple[str, str]]) -> None:
-        past, unit = self.line.past, self.line.cell.unit
+    def _add_nights(self, starts: list[str]) -> None:
+        past = self.line.past
         value_of = dict(zip(past.at, past.values, strict=True))
         for at, letter in enumerate(self.line.letters):
             word = _MARKED.get(letter, '')
             value = value_of.get(at)
             if self.curve and value is not None:
-                dot = f'M{at} {self.curve.y(value)}h0'
-                self.dots[word] = self.dots.get(word, '') + dot
+                dots = self.dots.get(word, '')
+                self.dots[word] = f'{dots}M{at} {self.curve.y(value)}h0'
             if word:
-                figure = '' if value is None else figures.figure(value, unit)
-                self.nights.append((at, labels[at][0], word, figure))
+                figure = '' if value is None else figures.figure(value, self.line.cell.unit)
+                self.nights.append((at, starts[at], word, figure))
 
     def _changes(self, previous: Previous, starts: list[str]) -> list[tuple[int, Change]]:
         """Return the changes that concern the figure with the first night after each; none before all nights."""
         cell = self.line.cell
+        nodes = (*cell.nodes, *cell.ran_on)
         placed = []
         for change in previous.changes.get(cell.environ, ()):
-            if not change.concerns((*cell.nodes, *cell.ran_on)):
+            if not change.concerns(nodes):
                 continue
-            night = next((at for at, when in enumerate(starts) if when >= change.when[:16]), 0)
+            minute = change.when[:16]
+            later = (at for at, start in enumerate(starts) if start >= minute)
+            night = next(later, 0)
             if night:
                 placed.append((night, change))
         return placed
