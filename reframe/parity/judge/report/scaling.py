@@ -91,13 +91,17 @@ def of_check(check: str, by: str = '') -> list[ScalingSeries]:
     rows = _rows(uuids, [check])
     measured = []
     for axis in [by] if by else AXES:
-        sweeps = [sweep for own in rows for sweep in _sweeps(own, axis)]
+        sweeps: list[ScalingSeries] = []
+        for of_place in rows:
+            sweeps += _sweeps(of_place, axis)
         scaled = [sweep for sweep in sweeps if len(sweep.points) > 1]
         if scaled:
-            return [sweep for sweep in scaled if sweep.kind] or scaled
-        sizes = sorted({point.size for sweep in sweeps for point in sweep.points})
+            with_kind = [sweep for sweep in scaled if sweep.kind]
+            return with_kind or scaled
+        sizes = {point.size for sweep in sweeps for point in sweep.points}
         if sizes:
-            measured.append(f'{axis} {", ".join(map(str, sizes))}')
+            texts = map(str, sorted(sizes))
+            measured.append(f'{axis} {", ".join(texts)}')
     raise _nothing_to_scale(check, by, planned.filter(check=check), '; '.join(measured))
 
 
@@ -106,40 +110,52 @@ def _nothing_to_scale(check: str, by: str, planned: pl.DataFrame, measured: str)
     if not axis:
         has_threads = any(' %threads=' in case for case in planned['case'])
         axis = 'threads' if has_threads else 'nodes'
+    _, parameter = AXES[axis]
     why = measured or planned['why'][-1] or f'{axis} unknown'
     return NothingMeasured(f'{check}: nothing to scale: no place has figures on two sizes ({why}); measure some: '
-                           f'reframe -c checks/ -n {check} -P {AXES[axis][1]} -r')
+                           f'reframe -c checks/ -n {check} -P {parameter} -r')
 
 
 def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> list[pl.DataFrame]:
     """Return the figures of these checks, those of each check, place and environment by themselves."""
     counted = history.counted(history.rows(uuids), labelled=True)
     of_checks = pl.col('check').is_in(list(checks))
-    rows = counted.filter(*wanted, of_checks, pl.col('value').is_not_null(), pl.col('status') == '')
+    measured = pl.col('value').is_not_null() & (pl.col('status') == '')
+    rows = counted.filter(*wanted, of_checks, measured)
     place = pl.col('system') + ':' + pl.col('partition')
-    return rows.with_columns(place=place).collect().partition_by('check', 'place', 'environ', maintain_order=True)
+    placed = rows.with_columns(place=place).collect()
+    return placed.partition_by('check', 'place', 'environ', maintain_order=True)
 
 
 def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[ScalingSeries]:
     """Yield the sweeps of one check, place and environment."""
-    size = pl.col('alike').str.json_path_match(f'$.{by}').cast(pl.Int64, strict=False)
-    rows = rows.with_columns(at=size).filter(pl.col('at').is_not_null())
-    several = rows.filter(pl.col('at').n_unique().over('session') > 1)
-    with_newest = rows if several.is_empty() else several
+    fact = pl.col('alike').str.json_path_match(f'$.{by}')
+    size = pl.col('at')
+    with_sizes = rows.with_columns(at=fact.cast(pl.Int64, strict=False))
+    sized = with_sizes.filter(size.is_not_null())
+    sizes_of_session = size.n_unique().over('session')
+    several = sized.filter(sizes_of_session > 1)
+    with_newest = sized if several.is_empty() else several
     newest = with_newest['start'].max() or 0
-    rows = rows.filter(pl.col('start') >= newest - DAYS * 86400).sort('start')
+    earliest = newest - DAYS * 86400
+    recent = sized.filter(pl.col('start') >= earliest).sort('start')
     sweeps: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows.iter_rows(named=True):
+    for row in recent.iter_rows(named=True):
         row['facts'] = _facts(row['alike'])
-        sweeps.setdefault((_without(by, row['case']), row['metric']), []).append(row)
-    for (case, _), own in sweeps.items():
-        yield _sweep(case, by, own)
+        case = _without(by, row['case'])
+        sweeps.setdefault((case, row['metric']), []).append(row)
+    for (case, _), of_sweep in sweeps.items():
+        yield _sweep(case, by, of_sweep)
 
 
 def _without(by: str, case: str) -> str:
     """Return the case without the parameters that sweep the axis."""
     parameters, _ = AXES[by]
-    parts = [part for part in case.split(' %') if part.partition('=')[0] not in parameters]
+    parts = []
+    for part in case.split(' %'):
+        name, _, _ = part.partition('=')
+        if name not in parameters:
+            parts.append(part)
     return ' %'.join(parts)
 
 
@@ -157,34 +173,41 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> ScalingSeries:
     """Keep of each size the runs like its newest, and the sizes like the newest of all; ``rows``: oldest first."""
     last = rows[-1]
     alike = {fact: value for fact, value in last['facts'].items() if fact not in _SWEPT}
-    sizes, notes = {}, []
+    sizes = {}
+    notes = []
     for size, runs in grouped(rows, itemgetter('at')).items():
-        facts, label = runs[-1]['facts'], runs[-1]['label']
+        newest = runs[-1]
+        facts, label = newest['facts'], newest['label']
         unlike = [f'{fact} {facts[fact]} | {alike[fact]}' for fact in differing(facts, alike)]
         if unlike:
             notes.append(f'{by} {size} left out, unlike the newest: {", ".join(unlike)}')
             continue
-        sizes[size] = [run for run in runs if not differing(run['facts'], facts) and run['label'] == label]
+        same_label = [run for run in runs if run['label'] == label]
+        sizes[size] = [run for run in same_label if not differing(run['facts'], facts)]
         if label:
             notes.append(f'{by} {size}: {label}')
     in_order = sorted(sizes)
     newest_facts = [sizes[size][-1]['facts'] for size in in_order]
-    kind, problem = _kind(_declared(case, last['metric']), newest_facts)
+    declared = _declared(case, last['metric'])
+    kind, problem = _kind(declared, newest_facts)
     least = in_order[0]
     points = [_point(size, sizes[size], least, sizes[least], kind) for size in in_order]
-    named = {name: last[name] for name in ('place', 'environ', 'subsystem', 'check', 'metric', 'unit', 'better')}
-    return ScalingSeries(**named, case=case, by=by, kind=kind, problem=problem, points=points, notes=notes)
+    return ScalingSeries(last['place'], last['environ'], last['subsystem'], last['check'], case, last['metric'],
+                         last['unit'], last['better'], by, kind, problem, points, notes)
 
 
 def _kind(kind: str, facts: list[dict[str, str]]) -> tuple[str, str]:
     """Return strong, weak or '', and how the problem goes with the size, as the runs' own inputs tell."""
-    inputs, commands = _different(facts, 'input'), _different(facts, 'arguments')
+    inputs = _different(facts, 'input')
+    commands = _different(facts, 'arguments')
     problem = inputs[0]
     if len(inputs) > 1:
         problem = f'{inputs[0]} .. {inputs[-1]}'
-    if kind == 'strong' and (len(inputs) > 1 or len(commands) > 1):
+    one_input = len(inputs) == 1
+    one_problem = one_input and len(commands) == 1
+    if kind == 'strong' and not one_problem:
         return '', f'not the same problem: {problem or " .. ".join(commands)}'
-    if kind == 'weak' and len(inputs) == 1 and problem:         # one input on all sizes
+    if kind == 'weak' and one_input and problem:
         kind = 'strong'
     return kind, problem
 
@@ -204,17 +227,19 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
         except ValueError as err:
             result = interval.Ratio(None, why=str(err))
     ratio = Interval(result.ratio, result.low, result.high)
+    better = rows[0]['better']
     speed = ratio
-    if rows[0]['better'] != 'higher':
+    if better != 'higher':
         speed = Interval(_inverse(ratio.value), _inverse(ratio.high), _inverse(ratio.low))
     efficiency = Interval(None, None, None)
     if kind:
         # a weak sweep's time stays where it scales; its rate grows, and so does the speed of one problem
-        grown = 1 if kind == 'weak' and rows[0]['better'] == 'lower' else size / least
-        efficiency = Interval(*(share / grown if share else None for share in speed))
+        grown = 1 if kind == 'weak' and better == 'lower' else size / least
+        shares = [share / grown if share else None for share in speed]
+        efficiency = Interval(*shares)
+    middle = median(row['value'] for row in rows)
     seconds = [row['seconds'] for row in rows if row['seconds']]
     sessions = {row['session'] for row in rows}
-    middle = median(row['value'] for row in rows)
     return Point(size, middle, seconds, len(sessions), len(rows), ratio, efficiency, result.why)
 
 
@@ -231,35 +256,48 @@ def _inverse(share: float | None) -> float | None:
 def lines(sweeps: list[ScalingSeries]) -> Iterator[console.Line]:
     """Yield the lines of a table a case, its metrics below one another."""
     cases = grouped(sweeps, attrgetter('case', 'place', 'environ', 'kind', 'problem'))
-    for number, own in enumerate(cases.values()):
+    for number, of_case in enumerate(cases.values()):
         if number:
             yield ''
-        yield _title(own[0]), 'bold'
-        table = [[own[0].by, *_HEAD]]
-        notes: list[str] = []
-        for sweep in own:
+        first = of_case[0]
+        yield _title(first), 'bold'
+        table = [[first.by, *_HEAD]]
+        notes: dict[str, None] = {}
+        for sweep in of_case:
             table += [_cells(sweep, point) for point in sweep.points]
-            notes += [*sweep.notes, *(point.why for point in sweep.points)]
+            notes.update(dict.fromkeys(sweep.notes))
+            notes.update(dict.fromkeys(point.why for point in sweep.points))
         yield from columns(table, right=(0, 2, 3, 4, 6))
-        for note in dict.fromkeys(filter(None, notes)):
-            yield f'  {note}'
+        for note in notes:
+            if note:
+                yield f'  {note}'
 
 
 _HEAD = ('metric', 'median', 'time of a run', 'ratio', '95 %', 'efficiency', '95 %', 'sessions: runs')
 
 
 def _title(sweep: ScalingSeries) -> str:
-    title = f'{sweep.case} by {sweep.by} on {sweep.place}+{sweep.environ}: '
-    title += f'{sweep.kind} scaling' if sweep.kind else 'neither strong nor weak is known'
-    return f'{title} ({sweep.problem})' if sweep.problem else title
+    place = f'{sweep.place}+{sweep.environ}'
+    title = f'{sweep.case} by {sweep.by} on {place}: '
+    if sweep.kind:
+        title += f'{sweep.kind} scaling'
+    else:
+        title += 'neither strong nor weak is known'
+    if sweep.problem:
+        title += f' ({sweep.problem})'
+    return title
 
 
 def _cells(sweep: ScalingSeries, point: Point) -> list[str]:
-    ratio, efficiency = point.ratio, point.efficiency
-    return [str(point.size), sweep.metric, figures.figure(point.value, sweep.unit), _time(point),
-            _ratio(ratio.value), _limits(ratio, _ratio),
-            _percent(efficiency.value), _limits(efficiency, _percent),
-            f'{point.sessions}: {point.runs}']
+    size = str(point.size)
+    middle = figures.figure(point.value, sweep.unit)
+    time = _time(point)
+    ratio = _ratio(point.ratio.value)
+    ratio_limits = _limits(point.ratio, _ratio)
+    efficiency = _percent(point.efficiency.value)
+    efficiency_limits = _limits(point.efficiency, _percent)
+    counts = f'{point.sessions}: {point.runs}'
+    return [size, sweep.metric, middle, time, ratio, ratio_limits, efficiency, efficiency_limits, counts]
 
 
 def _time(point: Point) -> str:
@@ -267,7 +305,9 @@ def _time(point: Point) -> str:
         return figures.NOTHING
     time = figures.duration(median(point.seconds))
     spread = interval.spread(point.seconds)
-    return time if spread is None else f'{time} ± {figures.percent(spread)}'
+    if spread is None:
+        return time
+    return f'{time} ± {figures.percent(spread)}'
 
 
 _ratio = partial(figures.number, pad=True)
@@ -278,7 +318,9 @@ def _percent(share: float | None) -> str:
 
 
 def _limits(of: Interval, text: Callable[[float | None], str]) -> str:
-    return figures.NOTHING if of.low is None else f'[{text(of.low)}, {text(of.high)}]'
+    if of.low is None:
+        return figures.NOTHING
+    return f'[{text(of.low)}, {text(of.high)}]'
 
 
 _COLUMNS = ('place', 'environ', 'check', 'case', 'metric', 'unit', 'better', 'by', 'kind')
@@ -293,9 +335,8 @@ def table(sweeps: list[ScalingSeries]) -> str:
         about = [getattr(sweep, name) for name in _COLUMNS]
         for point in sweep.points:
             seconds = median(point.seconds) if point.seconds else None
-            counts = point.sessions, point.runs
-            rows.append([*about, point.size, point.value, seconds, *counts, *point.ratio, *point.efficiency,
-                         point.why])
+            measured = [point.size, point.value, seconds, point.sessions, point.runs]
+            rows.append([*about, *measured, *point.ratio, *point.efficiency, point.why])
     return csvfile.written((*_COLUMNS, *_OF_POINT), rows)
 
 
@@ -307,29 +348,39 @@ def drawn(session: str, cells: Iterable[Cell]) -> list[Drawing]:
     chosen = _swept(cells)
     checks = {cell.check for cell in chosen}
     cases = [cell.case for cell in chosen]
+    places = {(cell.system, cell.partition) for cell in chosen}
     plots: dict[Plot, list[PlotLine]] = {}
-    for system, partition in sorted({(cell.system, cell.partition) for cell in chosen}):
+    for system, partition in sorted(places):
         nights = database.sessions_of(system, partition, DAYS, until=session)
         wanted = pl.col('case').is_in(cases) & (pl.col('partition') == partition)
         for rows in _rows(nights, checks, wanted):
             for sweep in _of_first_axis(rows):
-                if sweep.kind:
-                    plot = Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit, sweep.better)
-                    line = _line(sweep, f'{partition}+{sweep.environ}, {sweep.kind}')
-                    plots.setdefault(plot, []).append(line)
+                if not sweep.kind:
+                    continue
+                line = _line(sweep, f'{partition}+{sweep.environ}, {sweep.kind}')
+                of_plot = plots.setdefault(_plot(sweep), [])
+                of_plot.append(line)
     drawn = [drawings.draw(plot, lines) for plot, lines in plots.items()]
     return [drawing for drawing in drawn if drawing]
+
+
+def _plot(sweep: ScalingSeries) -> Plot:
+    return Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit, sweep.better)
 
 
 def _swept(cells: Iterable[Cell]) -> list[Cell]:
     """Return the cells of the first sweeps whose kind is declared."""
     sweeps: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        shorter = [case for case in (_without(by, cell.case) for by in AXES) if case != cell.case]
-        case = shorter[0] if shorter else ''
-        if cell.value is not None and case and _declared(case, cell.metric):
-            sweeps.setdefault((case, cell.metric), []).append(cell)
-    return list(chain(*list(sweeps.values())[:drawings.MOST]))
+        if cell.value is None:
+            continue
+        cases = [_without(by, cell.case) for by in AXES]
+        shorter = [case for case in cases if case != cell.case]
+        if shorter and _declared(shorter[0], cell.metric):
+            of_sweep = sweeps.setdefault((shorter[0], cell.metric), [])
+            of_sweep.append(cell)
+    first = list(sweeps.values())[:drawings.MOST]
+    return list(chain(*first))
 
 
 def _of_first_axis(rows: pl.DataFrame) -> list[ScalingSeries]:
@@ -347,11 +398,15 @@ def _line(sweep: ScalingSeries, name: str) -> PlotLine:
     power = 1 if sweep.better == 'higher' else -1
     if sweep.kind == 'weak' and sweep.better == 'lower':
         power = 0
+
+    def law(size: float) -> float:
+        return first.value * (size / first.size) ** power
+
     points, limits = {}, {}
     for point in sweep.points:
-        ratio = point.ratio
-        points[point.size] = point.value
+        size, ratio = point.size, point.ratio
+        points[size] = point.value
         if ratio.low:
-            points[point.size] = first.value * ratio.value
-            limits[point.size] = first.value * ratio.low, first.value * ratio.high
-    return PlotLine(name, points, limits=limits, law=lambda size: first.value * (size / first.size) ** power)
+            points[size] = first.value * ratio.value
+            limits[size] = first.value * ratio.low, first.value * ratio.high
+    return PlotLine(name, points, limits=limits, law=law)
