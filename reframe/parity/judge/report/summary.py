@@ -72,13 +72,17 @@ def of(system: str, seconds: float, scheduled: Scheduled) -> tuple[str, list[tup
     now = time.time()
     since = now - seconds
     sessions = [session for session in database.sessions(system) if not session.rerun_of]
-    incidents = of_system(system)
     nights = [session for session in sessions if session.start >= since]
-    new = [incident for incident in incidents if incident.opened.start >= since]
-    over = [incident for incident in incidents if incident.closed and incident.closed.start >= since]
-    left = [incident for incident in incidents if not incident.closed]
-    counts = f'{counted(len(nights), "session")}, {counted(len(new), "new incident")}'
+    new, over, left = [], [], []
+    for incident in of_system(system):
+        if incident.opened.start >= since:
+            new.append(incident)
+        if not incident.closed:
+            left.append(incident)
+        elif incident.closed.start >= since:
+            over.append(incident)
     days = f'{times.day(since)} to {times.day(now)}'
+    counts = f'{counted(len(nights), "session")}, {counted(len(new), "new incident")}'
     title = f'{system}, {days}: {counts}, {len(over)} over, {len(left)} not over.'
     span = _Span(system, since, sessions, nights, new, over, left)
     return title, list(_notes(span, scheduled))
@@ -91,17 +95,18 @@ def _notes(span: _Span, scheduled: Scheduled) -> Iterator[tuple[str, str]]:
         for incident in incidents:
             yield label, _incident(incident)
     if not span.nights:
-        last = f'the last one began {times.day(span.sessions[-1].start)}' if span.sessions else 'none is stored'
-        yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
+        yield 'nights', _no_session(span)
         return
     verdict = judge.newest(span.nights[-1].uuid)
-    yield 'nights', _gaps(max(span.since + _DAY, span.sessions[0].start), span.nights)
+    first = max(span.since + _DAY, span.sessions[0].start)
+    yield 'nights', _gaps(first, span.nights)
     for line in _nodes(span.system, span.since, scheduled):
         yield 'nodes', line
     yield 'node-hours', _node_hours(span.system, span.since)
     for line in hours.lines(span.system, verdict.cells):
         yield 'node-hours', line
-    yield 'coverage', '; '.join(filter(None, _coverage(span.nights, verdict.coverage.line)))
+    coverage = _coverage(span.nights, verdict.coverage.line)
+    yield 'coverage', '; '.join(filter(None, coverage))
     small = slight(verdict.cells)
     if small:
         yield 'slightly', small
@@ -111,23 +116,34 @@ def _notes(span: _Span, scheduled: Scheduled) -> Iterator[tuple[str, str]]:
     yield 'trust', budget.sentence(verdict.budget) or 'nothing is judged yet: no false alarm is possible'
 
 
+def _no_session(span: _Span) -> str:
+    last = 'none is stored'
+    if span.sessions:
+        last = f'the last one began {times.day(span.sessions[-1].start)}'
+    return f'no session in these days: {last}; is the timer running? (parity doctor)'
+
+
 def _incident(incident: Incident) -> str:
-    facts = [counted(len(incident.faults), 'cell'), incident.since_text]
-    end = ''
+    cells = counted(len(incident.faults), 'cell')
+    facts = f'{cells}; {incident.since_text}'
     if incident.closed:
-        end = f', over {times.day(incident.closed.start)}'
+        facts += f', over {times.day(incident.closed.start)}'
     elif incident.ack:
-        end = f', acknowledged {incident.ack}'
-    return f'{incident.number}: {incident.title} ({"; ".join(facts)}{end})'
+        facts += f', acknowledged {incident.ack}'
+    return f'{incident.number}: {incident.title} ({facts})'
 
 
 def _gaps(first: float, nights: Sequence[Session]) -> str:
     """Say how many days had a session, and which had none from ``first`` to yesterday."""
     had = {datetime.date.fromtimestamp(night.start) for night in nights}
     text = f'{counted(len(had), "day")} with a session'
-    begin, today = datetime.date.fromtimestamp(first), datetime.date.today()
-    days = map(datetime.date.fromordinal, range(begin.toordinal(), today.toordinal()))
-    lacking = [str(day) for day in days if day not in had]
+    day = datetime.date.fromtimestamp(first)
+    today = datetime.date.today()
+    lacking = []
+    while day < today:
+        if day not in had:
+            lacking.append(str(day))
+        day += datetime.timedelta(days=1)
     if lacking:
         text += f'; none on {several(lacking)}'
     killed = sum(night.interrupted for night in nights)
@@ -139,7 +155,8 @@ def _gaps(first: float, nights: Sequence[Session]) -> str:
 def _nodes(system: str, since: float, scheduled: Scheduled) -> Iterator[str]:
     """Say how many of the nodes that were ever measured were measured in these days; then what is amiss with nodes
     now: slower than their peers, drained, down, unmeasured."""
-    last = last_by_node(history.load(system, reruns=True, labelled=True, disturbed=True), 'start')
+    rows = history.load(system, reruns=True, labelled=True, disturbed=True)
+    last = last_by_node(rows, 'start')
     stated = systems.read(system)
     for name in systems.gone(stated, time.time()):
         last.pop(name, None)
@@ -151,23 +168,27 @@ def _nodes(system: str, since: float, scheduled: Scheduled) -> Iterator[str]:
     if away:
         text += f'; not {several(away)}'
     yield text
-    _, *amiss = words.coverage(system, listing.of_system(stated, scheduled))
+    nodes = listing.of_system(stated, scheduled)
+    _, *amiss = words.coverage(system, nodes)
     yield from amiss
 
 
 def _node_hours(system: str, since: float) -> str:
     """Say how long the benchmarks had nodes, by weeks that begin on Monday; reruns and nodes by turns count."""
     began = {uuid: start for uuid, start in database.starts().items() if start >= since}
+    timed = history.rows(began).filter(pl.col('system') == system, pl.col('seconds').is_not_null())
     of_run = ('session', 'partition', 'environ', 'case', 'run', 'node', 'seconds')
-    rows = history.rows(began).filter(pl.col('system') == system, pl.col('seconds').is_not_null())
-    runs = rows.select(of_run).unique().collect()
+    runs = timed.select(of_run).unique().collect()
     weekly: Counter[datetime.date] = Counter()
     for session, node, seconds in runs.select('session', 'node', 'seconds').iter_rows():
         day = datetime.date.fromtimestamp(began[session])
         monday = day - datetime.timedelta(days=day.weekday())
         nodes = len(node.split(',')) if node else 1
         weekly[monday] += nodes * seconds / 3600
-    weeks = [f'{figures.number(weekly[monday])} in the week of {monday}' for monday in sorted(weekly)]
+    weeks = []
+    for monday in sorted(weekly):
+        hours_of_week = figures.number(weekly[monday])
+        weeks.append(f'{hours_of_week} in the week of {monday}')
     return ', '.join(weeks) or 'not known: no run has a time'
 
 
@@ -177,21 +198,26 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
     A cell that each of these nights left out, as a cached one, does not count."""
     yield newest
     rows = history.rows(night.uuid for night in nights).filter('planned', pl.col('environ') != '')
-    left_out = (pl.col('status') == 'skipped') | ~pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
-    calm = (pl.col('status') == '') & ~pl.col('left_out')
-    disturbed = (pl.col('status') == 'disturbed') & ~pl.col('left_out')
-    by_cell = rows.with_columns(left_out=left_out).group_by(CELL)
-    cells = by_cell.agg(check=pl.col('check').first(), left_out=pl.col('left_out').all(),
-                        calm=calm.any(), disturbed=disturbed.any()).collect()
-    wanted = cells.filter(~pl.col('left_out'))
+    status = pl.col('status')
+    counts = pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
+    is_left_out = (status == 'skipped') | ~counts
+    left_out = pl.col('left_out')
+    calm = (status == '') & ~left_out
+    disturbed = (status == 'disturbed') & ~left_out
+    check = pl.col('check').first()
+    by_cell = rows.with_columns(left_out=is_left_out).group_by(CELL)
+    summed = by_cell.agg(check=check, left_out=left_out.all(), calm=calm.any(), disturbed=disturbed.any())
+    wanted = summed.collect().filter(~left_out)
     without_calm = wanted.filter(~pl.col('calm'))
     disturbed_only = without_calm.filter('disturbed')
     never = without_calm.filter(~pl.col('disturbed'))
-    text = f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured'
+    planned = counted(len(wanted), 'planned cell', 'were')
+    text = f'{len(wanted) - len(never)} of {planned} measured'
     if len(disturbed_only):
         text += f', {len(disturbed_only)} only while others used the CPUs or the clock was wrong'
     if len(never):
-        text += f'; never: {several(sorted({*never["check"]}))}'
+        checks = sorted({*never['check']})
+        text += f'; never: {several(checks)}'
     yield text
 
 
@@ -202,30 +228,48 @@ class _Shift(NamedTuple):
 
 def _drift(system: str, since: float, blamed: set[str]) -> str:
     """Compare each cell's nights of these days with as many days before; ``blamed``: cells of incidents."""
-    earliest = 2 * since - time.time()
-    frame = history.load(system).filter(
-        pl.col('value') > 0, pl.col('better') != '', pl.col('start') >= earliest)
-    by_cell = history.nights(frame, *CELL, 'system').group_by(*CELL, 'better', 'system', maintain_order=True)
-    both = by_cell.agg('session', now=pl.col('start') >= since, value='runs').collect()
-    compared = [row for row in both.iter_rows(named=True) if 1 < sum(row['now']) < len(row['now']) - 1]
+    compared = _both_spans(system, since)
     if not compared:
         return 'not known: no cell has two sessions in these days and two in as many days before them'
     confidence = 1 - (1 - _CONFIDENCE) / len(compared)
     moved = []
     for row in compared:
         shift = _shift(row, confidence)
-        if shift and not {shift.cell, shift.cell.partition('+')[0]} & blamed:
+        if shift is None:
+            continue
+        without_environ, _, _ = shift.cell.partition('+')
+        if shift.cell not in blamed and without_environ not in blamed:
             moved.append(shift)
     moved.sort(key=lambda shift: -abs(shift.share))
+    slower = [shift for shift in moved if shift.share < 0]
+    faster = [shift for shift in moved if shift.share > 0]
     parts = []
-    for word, shifts in (('slower', [shift for shift in moved if shift.share < 0]),
-                         ('faster', [shift for shift in moved if shift.share > 0])):
+    for word, shifts in (('slower', slower), ('faster', faster)):
         if shifts:
-            named = [f'{name} {figures.change(1 + share, 1)}' for name, share in shifts]
-            parts.append(f'{len(shifts)} {word}: {several(named)}')
+            changes = [f'{shift.cell} {figures.change(1 + shift.share, 1)}' for shift in shifts]
+            parts.append(f'{len(shifts)} {word}: {several(changes)}')
     moves = '; '.join(parts) or 'none moved beyond noise'
-    return (f'{counted(len(compared), "cell")} beside as many days before: {moves} '
+    count = counted(len(compared), 'cell')
+    return (f'{count} beside as many days before: {moves} '
             f'(by {figures.percent(_LEAST)} or more; all intervals hold together with {100 * _CONFIDENCE:g} %)')
+
+
+def _both_spans(system: str, since: float) -> list[dict[str, Any]]:
+    """Return the cells with two nights and more since then, and in as many days before, each with its nights."""
+    earliest = 2 * since - time.time()
+    start = pl.col('start')
+    is_figure = (pl.col('value') > 0) & (pl.col('better') != '')
+    rows = history.load(system).filter(is_figure, start >= earliest)
+    nights = history.nights(rows, *CELL, 'system')
+    by_cell = nights.group_by(*CELL, 'better', 'system', maintain_order=True)
+    cells = by_cell.agg('session', now=start >= since, value='runs').collect()
+    compared = []
+    for row in cells.iter_rows(named=True):
+        now = sum(row['now'])
+        before = len(row['now']) - now
+        if now >= 2 and before >= 2:
+            compared.append(row)
+    return compared
 
 
 def _shift(row: dict[str, Any], confidence: float) -> _Shift | None:
@@ -236,7 +280,9 @@ def _shift(row: dict[str, Any], confidence: float) -> _Shift | None:
         side = now if is_now else before
         side.extend((session, value) for value in values)
     result = interval.ratio(interval.sample(before), interval.sample(now), confidence)
-    if result.low is None or result.low <= 1 <= result.high or abs(result.ratio - 1) < _LEAST:
+    if result.low is None or result.low <= 1 <= result.high:
+        return None
+    if abs(result.ratio - 1) < _LEAST:
         return None
     speed = result.ratio if row['better'] == 'higher' else 1 / result.ratio
     return _Shift(cell_id(row, True), speed - 1)
@@ -255,21 +301,24 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
         if reference.provenance:
             cell = reference.partition, reference.check, reference.metric
             acceptances.append((cell, reference.provenance.date))
-    counts = AlarmCounts(0, [], [], 0, a_month * days / budget.NIGHTS)
+    false, single = [], []
     every = young = 0
     for incident in known:
-        if {fault.word for fault in incident.faults.values()} != {'regressed'}:
+        kinds = {fault.word for fault in incident.faults.values()}
+        if kinds != {'regressed'}:
             continue
         every += 1
         life = _Life(incident, nights, acceptances)
         if life.called_false:
-            counts.false.append(incident)
+            false.append(incident)
+        elif life.over_by_itself and _of_one_night(incident):
+            single.append(incident)
         elif life.over_by_itself:
-            single = _of_one_night(incident)
-            (counts.single if single else counts.false).append(incident)
+            false.append(incident)
         if not incident.closed and not life.acknowledged and life.nights < BY_ITSELF:
             young += 1
-    return counts._replace(all=every, young=young)
+    allowed = a_month * days / budget.NIGHTS
+    return AlarmCounts(every, false, single, young, allowed)
 
 
 class _Life:
@@ -278,15 +327,16 @@ class _Life:
     def __init__(self, incident: Incident, nights: Sequence[float],
                  acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]):
         acks = [event.text for event in incident.events if event.what == 'known']
-        texts = [incident.ack, *acks]
-        self.called_false = any(map(_FALSE_ALARM.match, texts))
+        self.called_false = any(map(_FALSE_ALARM.match, [incident.ack, *acks]))
         self.acknowledged = bool(acks or incident.ack)
+        begin = incident.opened.start
         end = incident.closed.start if incident.closed else math.inf
-        self.nights = sum(incident.opened.start < night <= end for night in nights)
-        explained = (self.acknowledged or any(change.explains for change in incident.changes)
-                     or _accepted(incident, acceptances))
-        by_itself = bool(incident.closed) and not incident.closed.text and not explained
-        self.over_by_itself = by_itself and self.nights <= BY_ITSELF
+        self.nights = sum(begin < night <= end for night in nights)
+        self.over_by_itself = False
+        if incident.closed and not incident.closed.text and self.nights <= BY_ITSELF:
+            changed = any(change.explains for change in incident.changes)
+            explained = self.acknowledged or changed or _accepted(incident, acceptances)
+            self.over_by_itself = not explained
 
 
 def _accepted(incident: Incident, acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]) -> bool:
@@ -309,20 +359,23 @@ def _alarms(span: _Span) -> str:
     days = (time.time() - span.since) / _DAY
     starts = [session.start for session in span.sessions]
     a_month = systems.read(span.system).alarms.a_month
-    alarms = false_alarms(span.new, starts, days, a_month, accepted.of_system(span.system))
+    references = accepted.of_system(span.system)
+    alarms = false_alarms(span.new, starts, days, a_month, references)
     allowed = _rounded(alarms.allowed)
     if not alarms.all:
         return f'none; the budget allows {allowed} false ones in these days'
     count = len(alarms.false)
     text = f'{count} of {alarms.all} proved false{_numbers(alarms.false)}'
     if alarms.single:
-        text += f', {counted(len(alarms.single), "single night")}{_numbers(alarms.single)}'
+        single = counted(len(alarms.single), 'single night')
+        text += f', {single}{_numbers(alarms.single)}'
     if alarms.young:
         text += f', {alarms.young} too young to tell'
     text += f'; the budget allows {allowed} in these days'
     chance = counts.at_least(count, alarms.allowed)
     if count and chance < 0.05:
-        text += f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans'
+        spans = 1 / max(chance, 1e-9)
+        text += f'; chance alone gives so many in one of {spans:,.0f} such spans'
     return text
 
 
@@ -333,7 +386,8 @@ def _numbers(incidents: Sequence[Incident]) -> str:
 
 
 def _rounded(count: float) -> str:
-    return f'{float(f"{count:.2g}"):g}'
+    two_digits = float(f'{count:.2g}')
+    return f'{two_digits:g}'
 
 
 # ---- text
@@ -351,8 +405,10 @@ def markdown(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
     """Return the same as Markdown, a heading a system."""
     parts = []
     for title, notes in found:
-        items = [f'- **{label}**: {_plain(text)}\n' for label, text in notes]
-        parts.append(f'## {_plain(title)}\n\n' + ''.join(items))
+        part = f'## {_plain(title)}\n\n'
+        for label, text in notes:
+            part += f'- **{label}**: {_plain(text)}\n'
+        parts.append(part)
     return '\n'.join(parts)
 
 
