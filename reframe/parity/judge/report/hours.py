@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import polars as pl
@@ -36,41 +37,56 @@ def lines(system: str, cells: Sequence[Cell]) -> Iterator[str]:
     cases = list(_cases(system, cells))
     if not cases:
         return
-    figures, shown = sum(case.figures for case in cases), sum(case.shown for case in cases)
-    yield (f'{number(sum(case.hours for case in cases))} a night; {shown} of {counted(figures, "figure")} show a '
-           f'slowdown of {100 * WANTED:g} % in {WITHIN} nights')
-    costly = sorted(cases, key=lambda case: -case.hours)[:_NAMED]
-    yield f'most: {"; ".join(map(_cost, costly))}'
+    slowdown = f'{100 * WANTED:g} %'
+    shown = sum(case.shown for case in cases)
+    figures = counted(sum(case.figures for case in cases), 'figure')
+    yield f'{_sum(cases)} a night; {shown} of {figures} show a slowdown of {slowdown} in {WITHIN} nights'
+    costly = sorted(cases, key=lambda case: -case.hours)
+    costs = [_cost(case) for case in costly[:_NAMED]]
+    yield f'most: {"; ".join(costs)}'
     idle = [case for case in cases if not case.shown]
     if idle:
-        names = several([visible(case.name) for case in idle])
-        yield f'{number(sum(case.hours for case in idle))} a night for what shows no {100 * WANTED:g} %: {names}'
+        names = [visible(case.name) for case in idle]
+        yield f'{_sum(idle)} a night for what shows no {slowdown}: {several(names)}'
+
+
+def _sum(cases: Sequence[CaseHours]) -> str:
+    return number(sum(case.hours for case in cases))
 
 
 def _cost(case: CaseHours) -> str:
-    return f'{visible(case.name)} {number(case.hours)}, {case.shown} of {counted(case.figures, "figure")}'
+    figures = counted(case.figures, 'figure')
+    return f'{visible(case.name)} {number(case.hours)}, {case.shown} of {figures}'
 
 
 def _cases(system: str, cells: Sequence[Cell]) -> Iterator[CaseHours]:
     """Yield the cases that have judged figures and runs with a time."""
-    hours = _hours(system)
     judged = [cell for cell in cells if cell.better and cell.usual is not None and not cell.label]
-    for case, of_case in grouped(judged, lambda cell: tuple(getattr(cell, name) for name in _CASE)).items():
-        if case in hours:
-            partition, environ, name, _ = case
-            shown = sum(cell.visible is not None and cell.visible <= WANTED for cell in of_case)
-            yield CaseHours(f'{name} on {partition}+{environ}', hours[case], len(of_case), shown)
+    by_case = grouped(judged, attrgetter(*_CASE))
+    hours = _hours(system)
+    for case, of_case in by_case.items():
+        if case not in hours:
+            continue
+        shown = 0
+        for cell in of_case:
+            if cell.visible is not None and cell.visible <= WANTED:
+                shown += 1
+        partition, environ, name, _ = case
+        yield CaseHours(f'{name} on {partition}+{environ}', hours[case], len(of_case), shown)
 
 
 def _hours(system: str) -> dict[tuple[str, ...], float]:
     """Return the node-hours of each case in a night, without queues: the median of its newest sessions."""
-    figures = history.load(system).filter(pl.col('seconds').is_not_null())
-    runs = figures.unique(['session', *_CASE, 'run'])
-    sessions = runs.unique('session').sort('start')['session'].tail(_NIGHTS)
+    timed = history.load(system).filter(pl.col('seconds').is_not_null())
+    runs = timed.unique(['session', *_CASE, 'run'])
+    in_order = runs.unique('session').sort('start')['session']
+    sessions = in_order.tail(_NIGHTS)
     newest = runs.filter(pl.col('session').is_in(sessions.implode()))
-    nodes = pl.col('node').cast(pl.String).str.count_matches(',') + 1
-    node_seconds = pl.col('seconds') * nodes
-    nights = newest.group_by('session', *_CASE).agg(hours=node_seconds.sum() / 3600)
-    cases = nights.group_by(_CASE).agg(pl.col('hours').median())
+    commas = pl.col('node').cast(pl.String).str.count_matches(',')
+    node_seconds = pl.col('seconds') * (commas + 1)
+    hours = node_seconds.sum() / 3600
+    nights = newest.group_by('session', *_CASE).agg(hours=hours)
+    median = pl.col('hours').median()
+    cases = nights.group_by(_CASE).agg(median)
     texts = cases.cast({pl.Categorical: pl.String})
     return {tuple(case): hours for *case, hours in texts.iter_rows()}

@@ -52,32 +52,37 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
 
     ``frame``: of history.load. ``words``: of judge.verdict.states. ``absent``: rows of history.rows without a
     figure."""
-    nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
-                          schema={'session': pl.String, 'at': pl.Int64})
-    counted = history.counted(frame, labelled=True).cast({history.TEXT: pl.String}).join(nights, on='session')
-    by_cell: dict[tuple, dict[int, str]] = {}
+    uuids = [uuid for uuid, _ in sessions]
+    places = {'session': uuids, 'at': range(len(uuids))}
+    nights = pl.DataFrame(places, schema={'session': pl.String, 'at': pl.Int64})
+    texts = history.counted(frame, labelled=True).cast({history.TEXT: pl.String})
+    counted = texts.join(nights, on='session')
+    words_of: dict[tuple, dict[int, str]] = {}              # by cell: the word of each night
     if absent is not None:
         without = absent.join(nights, on='session').select(*CELL, 'at', 'status')
         for *cell, at, status in without.iter_rows():
-            by_cell.setdefault(tuple(cell), {})[at] = status
+            of_cell = words_of.setdefault(tuple(cell), {})
+            of_cell[at] = status
     cells = {}
     for *cell, at, value, low, high, word in _figures(counted, words).iter_rows():
-        own = by_cell.pop(tuple(cell), {})
-        own.update(zip(at, word, strict=True))
-        cells[tuple(cell)] = Past(at, value, low, high, _letters(own, len(sessions)))
-    for cell, own in by_cell.items():
-        cells[cell] = Past(letters=_letters(own, len(sessions)))
+        of_cell = words_of.pop(tuple(cell), {})
+        of_cell.update(zip(at, word, strict=True))
+        cells[tuple(cell)] = Past(at, value, low, high, _letters(of_cell, len(uuids)))
+    for cell, of_cell in words_of.items():
+        cells[cell] = Past(letters=_letters(of_cell, len(uuids)))
     labels = [(times.minute(start), uuid[:8]) for uuid, start in sessions]
     return NightHistory(labels, cells, last_by_node(counted, 'at'))
 
 
 def _figures(counted: pl.DataFrame, words: pl.DataFrame | None) -> pl.DataFrame:
     """Return a row for each cell, with lists of its nights, their values, bounds and words."""
-    values = history.nights(counted, *CELL, 'at').select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
+    nights = history.nights(counted, *CELL, 'at')
+    values = nights.select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
     if words is None:
         words = values.select(*CELL, 'session', word=pl.lit('insufficient'))
     judged = values.join(words, [*CELL, 'session'], 'left').sort('at')
-    return judged.group_by(CELL).agg('at', 'value', 'low', 'high', pl.col('word').fill_null('insufficient'))
+    word = pl.col('word').fill_null('insufficient')
+    return judged.group_by(CELL).agg('at', 'value', 'low', 'high', word)
 
 
 def _letters(words: dict[int, str], count: int) -> str:
@@ -87,7 +92,10 @@ def _letters(words: dict[int, str], count: int) -> str:
 def tonight(cell: Cell, past: Past, count: int) -> str:
     """Return the letters of a cell with tonight's word as the last one; a small letter is a known fault."""
     letter = LETTERS[cell.verdict]
-    return past.letters.ljust(count)[:-1] + (letter.lower() if cell.acknowledged else letter)
+    if cell.acknowledged:
+        letter = letter.lower()
+    before = past.letters.ljust(count)[:-1]
+    return before + letter
 
 
 def speed(cells: Iterable[Cell], nights: NightHistory, keys: Iterable[tuple]) -> tuple[list[float | None], int]:
@@ -101,8 +109,11 @@ def speed(cells: Iterable[Cell], nights: NightHistory, keys: Iterable[tuple]) ->
             continue
         values = np.asarray(past.values)
         expected = cell.expected or float(np.median(values))
+        ratios = values / expected
+        if cell.better != 'higher':
+            ratios = 1 / ratios
         shares = np.full(len(nights.labels), np.nan)
-        shares[list(past.at)] = values / expected if cell.better == 'higher' else 1 / (values / expected)
+        shares[list(past.at)] = ratios
         table.append(shares)
     if not table:
         return [], 0
@@ -145,19 +156,17 @@ def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[fl
     for cell in cells:
         for name in cell.nodes:
             cells_of.setdefault(name, []).append(cell)
-    facts = {name: _stated(stated) for name, stated in (session.nodes if session else {}).items()
-             if name in cells_of}
+    stated = session.nodes if session else {}
+    facts = {name: _stated(stated[name]) for name in stated if name in cells_of}
     alike = set.intersection(*facts.values()) if facts else set()
     listed = []
-    for name, own in cells_of.items():
+    for name, of_node in cells_of.items():
+        partitions = {cell.partition for cell in of_node}
+        words = by_word(cell.verdict for cell in of_node)
+        checks = {cell.check for cell in of_node if cell.verdict not in _NOT_RUN}
+        unlike = facts.get(name, alike) - alike
         speed, count = speeds.get(name, (None, 0))
-        listed.append(NodeNights(
-            name,
-            partitions=sorted({cell.partition for cell in own}),
-            words=by_word(cell.verdict for cell in own),
-            checks=sorted({cell.check for cell in own if cell.verdict not in _NOT_RUN}),
-            facts=sorted(facts.get(name, alike) - alike),
-            speed=speed, cells=count))
+        listed.append(NodeNights(name, sorted(partitions), words, sorted(checks), sorted(unlike), speed, count))
     return sorted(listed, key=_badness)
 
 
@@ -167,5 +176,10 @@ def _stated(facts: dict[str, str]) -> set[str]:
 
 def _badness(node: NodeNights) -> tuple:
     """The bad words and how often; then the speed beside other nodes."""
-    bad = [(WORDS.index(word), -count) for word, count in node.words if WORDS.index(word) < _HARMLESS]
-    return bad or [(_HARMLESS, 0)], 1.0 if node.speed is None else node.speed, node.name
+    bad = []
+    for word, count in node.words:
+        place = WORDS.index(word)
+        if place < _HARMLESS:
+            bad.append((place, -count))
+    speed = 1.0 if node.speed is None else node.speed
+    return bad or [(_HARMLESS, 0)], speed, node.name
