@@ -66,15 +66,18 @@ def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[Plo
 
 def _add_lines(plots: dict[Plot, list[PlotLine]], session: Session, earlier: bool) -> None:
     """Add the lines of a session; of an earlier one only to plots that are there."""
-    for (plot, name), points in grouped(_points(session), attrgetter('plot', 'line')).items():
+    by_line = grouped(_points(session), attrgetter('plot', 'line'))
+    for (plot, name), points in by_line.items():
         if earlier and plot not in plots:
             continue
         values: dict[float, list[float]] = {}
         for point in points:
             values.setdefault(point.x, []).append(point.y)
-        if len(values) >= FEWEST:
-            medians = {x: median(values[x]) for x in sorted(values)}
-            plots.setdefault(plot, []).append(PlotLine(name, medians, earlier))
+        if len(values) < FEWEST:
+            continue
+        medians = {x: median(values[x]) for x in sorted(values)}
+        lines = plots.setdefault(plot, [])
+        lines.append(PlotLine(name, medians, earlier))
 
 
 class _SweptRun(NamedTuple):
@@ -87,12 +90,14 @@ def _points(session: Session) -> Iterator[Point]:
     runs_of: dict[str, list[_SweptRun]] = {}
     for (case, partition, environ), attempts in session.attempts.items():
         line = f'{partition}+{environ}'
-        check = case.partition(' %')[0]
+        parameters = plan_file.parameters(case)
+        check, _, _ = case.partition(' %')
         for run in attempts:
             if run.retry or run.status:
                 continue
             yield from _by_size(case, line, run)
-            runs_of.setdefault(check, []).append(_SweptRun(line, plan_file.parameters(case), run))
+            runs = runs_of.setdefault(check, [])
+            runs.append(_SweptRun(line, parameters, run))
     for check, runs in runs_of.items():
         yield from _by_parameter(check, runs)
 
@@ -117,9 +122,11 @@ def _by_parameter(check: str, runs: list[_SweptRun]) -> Iterator[Point]:
 def _by_size(case: str, line: str, run: Run) -> Iterator[Point]:
     """Yield the whole curve that a case noted, <name>_<bytes>; its unit is that of the metric judged from it."""
     noted: dict[tuple[str, int], float] = {}
-    for key, value in (run.noted.get('curve') or {}).items():
+    curve = run.noted.get('curve') or {}
+    for key, value in curve.items():
         if match := _SIZED.fullmatch(key):
-            noted[match[1], int(match[2])] = value
+            name, size = match.groups()
+            noted[name, int(size)] = value
     judged: dict[str, str] = {}
     for metric, value in run.values().items():
         for (name, _), of_size in noted.items():
@@ -140,7 +147,8 @@ def _swept(runs: list[_SweptRun]) -> str:
     values: dict[str, set[float | None]] = {}
     for _, parameters, run in runs:
         for name in parameters:
-            values.setdefault(name, set()).add(_number(name, parameters, run))
+            numbers = values.setdefault(name, set())
+            numbers.add(_number(name, parameters, run))
     counts = {}
     for name, numbers in values.items():
         if None not in numbers and len(numbers) >= FEWEST:
@@ -205,20 +213,26 @@ class _Axis(NamedTuple):
     scale: str = ''
 
     def labels(self, text: Callable[[float], str]) -> list[Tick]:
-        return [(round(self.place(value), 1), text(value)) for value in self.ticks]
+        labels = []
+        for value in self.ticks:
+            place = round(self.place(value), 1)
+            labels.append((place, text(value)))
+        return labels
 
 
 def draw(plot: Plot, curves: list[PlotLine]) -> Drawing | None:
     """Return the plot's drawing, without points that are not finite; None where only curves of the session before
     are left. Axes are logarithmic where their ends are far apart."""
-    lines = [line for line in map(_finite, curves) if line.points]
+    finite = [_finite(line) for line in curves]
+    lines = [line for line in finite if line.points]
     lines.sort(key=lambda line: not line.earlier)
-    if not any(line.limits is not None or not line.earlier for line in lines):
+    if all(line.earlier and line.limits is None for line in lines):
         return None
     xs = sorted({x for line in lines for x in line.points})
     traces = [_trace(line, xs) for line in lines]
     across = _places(len(plot.places)) if plot.places else _axis_across(xs)
-    up = _axis(_heights(lines, traces), HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
+    heights = _heights(lines, traces)
+    up = _axis(heights, HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
 
     tonight_first = sorted(lines, key=lambda line: line.earlier)
     names = list(dict.fromkeys(line.name for line in tonight_first))
@@ -227,14 +241,16 @@ def draw(plot: Plot, curves: list[PlotLine]) -> Drawing | None:
     for line, trace in zip(lines, traces, strict=True):
         colour = names.index(line.name)
         if trace:
-            paths.append(Path(pen.through(trace), colour, line.earlier))
+            path = pen.through(trace)
+            paths.append(Path(path, colour, line.earlier))
         if line.limits is not None:
             marks.append(pen.mark(line, colour))
     factor, unit = figures.moved(max(up.ticks), plot.unit)
     x_labels = across.labels(lambda x: _size(x, plot))
     y_labels = up.labels(lambda y: f'{y * factor:g}')
+    text = _text(plot, curves)
     scales = across.scale, up.scale
-    return Drawing(plot, unit, paths, x_labels, y_labels, _text(plot, curves), marks, names, scales)
+    return Drawing(plot, unit, paths, x_labels, y_labels, text, marks, names, scales)
 
 
 def _finite(line: PlotLine) -> PlotLine:
@@ -250,8 +266,10 @@ def _trace(line: PlotLine, xs: list[float]) -> dict[float, float]:
     """Return the points that a path goes through: those of the law where the line has limits."""
     if line.limits is None:
         return line.points
+    if line.law is None:
+        return {}
     trace = {}
-    for x in xs if line.law else ():
+    for x in xs:
         y = line.law(x)
         if math.isfinite(y) and y > 0:
             trace[x] = y
@@ -260,10 +278,13 @@ def _trace(line: PlotLine, xs: list[float]) -> dict[float, float]:
 
 def _heights(lines: list[PlotLine], traces: list[dict[float, float]]) -> list[float]:
     """Return all values that the axis up the side must hold."""
-    heights = [y for trace in traces for y in trace.values()]
+    heights: list[float] = []
+    for trace in traces:
+        heights += trace.values()
     for line in lines:
         heights += line.points.values()
-        heights += chain(*(line.limits or {}).values(), *line.runs.values())
+        limits = line.limits or {}
+        heights += chain(*limits.values(), *line.runs.values())
     return heights
 
 
@@ -274,42 +295,54 @@ class _Pen(NamedTuple):
     up: _Axis
 
     def at(self, x: float, y: float, left: float = 0) -> str:
-        return f'{self.across.place(x) - left:.1f} {self.up.place(y):.1f}'
+        across = self.across.place(x) - left
+        up = self.up.place(y)
+        return f'{across:.1f} {up:.1f}'
 
     def through(self, points: dict[float, float]) -> str:
-        return 'M' + 'L'.join(self.at(x, y) for x, y in points.items())
+        corners = [self.at(x, y) for x, y in points.items()]
+        return 'M' + 'L'.join(corners)
 
     def mark(self, line: PlotLine, colour: int) -> Mark:
-        circles = [f'M{self.at(x, y, 3)}a3 3 0 1 0 6 0a3 3 0 1 0-6 0' for x, y in line.points.items()]
-        intervals = []
+        circles = ''
+        for x, y in line.points.items():
+            circles += f'M{self.at(x, y, 3)}a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
+        intervals = ''
         for x, (low, high) in line.limits.items():
             if low < high:
-                intervals.append(f'M{self.at(x, low)}V{self.up.place(high):.1f}')
+                end = self.up.place(high)
+                intervals += f'M{self.at(x, low)}V{end:.1f}'
         dots: dict[str, None] = {}
         for x, runs in line.runs.items():
-            for y in runs:
-                dots[f'M{self.at(x, y)}h0'] = None
-        return Mark(''.join(circles), ''.join(intervals), ''.join(dots), colour, line.earlier)
+            dots.update(dict.fromkeys(f'M{self.at(x, y)}h0' for y in runs))
+        return Mark(circles, intervals, ''.join(dots), colour, line.earlier)
 
 
 def _places(count: int) -> _Axis:
     """Return an axis of names; of many, ten have a label at most."""
     width = WIDTH - _RIGHT - LEFT
-    labelled = range(count)[::math.ceil(count / 10)]
-    return _Axis(lambda v: LEFT + width * (v + .5) / count, list(labelled))
+
+    def place(number: float) -> float:
+        return LEFT + width * (number + .5) / count
+
+    every = math.ceil(count / 10)
+    labelled = list(range(0, count, every))
+    return _Axis(place, labelled)
 
 
 def _axis_across(xs: list[float]) -> _Axis:
     # 10 for sizes such as 1, 10 and 100 KB, otherwise 2
     decimal = all(x > 0 and math.log10(x).is_integer() for x in xs)
-    return _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, 10.0 if decimal else 2.0, False)
+    base = 10.0 if decimal else 2.0
+    return _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, base, False)
 
 
 def _axis(values: Iterable[float], start: float, end: float, far: float, base: float, from_zero: bool) -> _Axis:
     least, most = min(values), max(values)
     length = end - start
     if least > 0 and most / least >= far:
-        low, high = math.log(least, base), math.log(most, base)
+        low = math.log(least, base)
+        high = math.log(most, base)
         ticks = _powers(low, high, base)
         if len(ticks) < 2:
             ticks = [least, most]
@@ -317,23 +350,28 @@ def _axis(values: Iterable[float], start: float, end: float, far: float, base: f
     if from_zero:
         least = min(0.0, least)
     span = (most - least) or 1.0
-    return _Axis(lambda v: start + length * (v - least) / span, steps(least, least + span))
+    ticks = steps(least, least + span)
+    return _Axis(lambda v: start + length * (v - least) / span, ticks)
 
 
 def _powers(low: float, high: float, base: float) -> list[float]:
     """Return powers of the base between two exponents, at most five."""
-    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
-    step = max(1, math.ceil((last - first) / 4))
-    return [base ** exponent for exponent in range(first, last + 1, step)]
+    first = math.ceil(low - 1e-9)
+    last = math.floor(high + 1e-9)
+    gap = math.ceil((last - first) / 4)
+    exponents = range(first, last + 1, max(1, gap))
+    return [base ** exponent for exponent in exponents]
 
 
 def steps(least: float, most: float) -> list[float]:
     """Return round numbers between the ends, at most five."""
     rough = (most - least) / 4
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
+    round_steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
+    step = next(step for step in round_steps if step >= rough)
     first = math.ceil(least / step - 1e-9)
-    return [n * step for n in range(first, int(most / step + 1e-9) + 1)]
+    last = int(most / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
 
 
 def _size(value: float, plot: Plot) -> str:
@@ -342,15 +380,15 @@ def _size(value: float, plot: Plot) -> str:
         return plot.places[int(value)]
     if plot.x_unit != 'B':
         return figures.figure(value, plot.x_unit)
+    step, prefixes = 1000, ('', 'K', 'M', 'G', 'T')
     if value % 1024 == 0:
         step, prefixes = 1024, ('', 'Ki', 'Mi', 'Gi', 'Ti')
-    else:
-        step, prefixes = 1000, ('', 'K', 'M', 'G', 'T')
     power = 0
     if value >= step:
         power = int(math.log(value, step) + 1e-9)
         power = min(power, len(prefixes) - 1)
-    return f'{value / step ** power:g} {prefixes[power]}B'
+    amount = value / step ** power
+    return f'{amount:g} {prefixes[power]}B'
 
 
 def _text(plot: Plot, curves: list[PlotLine]) -> str:
@@ -359,9 +397,13 @@ def _text(plot: Plot, curves: list[PlotLine]) -> str:
     for line in curves:
         if not line.points or (line.earlier and line.limits is None):
             continue
-        ends = []
-        for x in (min(line.points), max(line.points)):
-            value = figures.figure(line.points[x], plot.unit)
-            ends.append(f'{value} at {_size(x, plot)}')
-        parts.append(f'{line.name}: {ends[0]}, {ends[1]}')
+        first = _end(line, min(line.points), plot)
+        last = _end(line, max(line.points), plot)
+        parts.append(f'{line.name}: {first}, {last}')
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)
+
+
+def _end(line: PlotLine, x: float, plot: Plot) -> str:
+    """Return '1.2 GB/s at 4 MiB'."""
+    value = figures.figure(line.points[x], plot.unit)
+    return f'{value} at {_size(x, plot)}'
