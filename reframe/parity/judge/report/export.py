@@ -44,7 +44,9 @@ class _Metrics:
         self.families: dict[str, Family] = {}
 
     def add(self, name: str, what: str, value: float, unit: str = '', **labels: str) -> None:
-        full = f'parity_{name}_{unit}' if unit else f'parity_{name}'
+        full = f'parity_{name}'
+        if unit:
+            full += f'_{unit}'
         family = self.families.setdefault(full, Family(unit, what))
         family.values.setdefault(tuple(labels.items()), value)
 
@@ -87,16 +89,17 @@ def measured() -> list[str]:
 
 def _of_verdict(metrics: _Metrics, verdict: Verdict) -> None:
     system = verdict.session.system
-    words: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for cell in verdict.cells:
         word = 'known' if cell.acknowledged else cell.verdict
-        words[word] += 1
+        counts[word] += 1
         _of_cell(metrics, cell, word, system)
     for word in (*WORDS, 'known'):
         metrics.add('cells', 'How many cells of the newest session have this verdict; `word` is its former name.',
-                    words[word], system=system, verdict=word, word=word)
-    ended = datetime.datetime.fromisoformat(verdict.session.end).timestamp()
-    metrics.add('session_end_timestamp', 'When the newest session ended.', ended, 'seconds', system=system)
+                    counts[word], system=system, verdict=word, word=word)
+    end = datetime.datetime.fromisoformat(verdict.session.end)
+    metrics.add('session_end_timestamp', 'When the newest session ended.', end.timestamp(), 'seconds',
+                system=system)
     metrics.add('exit_code', 'The exit code of the newest verdict.', verdict.exit_code, system=system)
     states = Counter(incident.state for incident in of_system(system))
     for state in ('open', 'known'):
@@ -117,11 +120,13 @@ def _of_cell(metrics: _Metrics, cell: Cell, word: str, system: str) -> None:
 
 def _heartbeats() -> Iterator[tuple[str, float, int | None]]:
     """Yield system, begin and exit code of each system's last ci/nightly; a file that is none is left out."""
-    for file in sorted((paths.results() / 'heartbeat').glob('[!.]*.json')):
+    folder = paths.results() / 'heartbeat'
+    for file in sorted(folder.glob('[!.]*.json')):
         try:
             beat = json.loads(file.read_bytes())
-            began = datetime.datetime.fromisoformat(beat['start'].replace('Z', '+00:00'))
             system, code = beat['system'], beat['exit_code']
+            start = beat['start'].replace('Z', '+00:00')
+            began = datetime.datetime.fromisoformat(start)
             if isinstance(system, str) and type(code) in (int, type(None)):
                 yield system, began.timestamp(), code
         except (OSError, *database.MALFORMED):
@@ -134,13 +139,14 @@ def _lines(name: str, family: Family) -> Iterator[str]:
         yield f'# UNIT {name} {family.unit}'
     yield f'# HELP {name} {family.help}'
     for labels, value in family.values.items():
-        quoted = ','.join(f'{key}={_quoted(text)}' for key, text in labels)
-        yield f'{name}{{{quoted}}} {value:.12g}'
+        quoted = [f'{key}={_quoted(text)}' for key, text in labels]
+        yield f'{name}{{{",".join(quoted)}}} {value:.12g}'
 
 
 def _quoted(text: str) -> str:
     """Return a label's text: JSON escapes a backslash, a quote and a line's end as OpenMetrics does."""
-    return json.dumps(visible(text).expandtabs(), ensure_ascii=False)
+    shown = visible(text).expandtabs()
+    return json.dumps(shown, ensure_ascii=False)
 
 
 # ---- the table
@@ -172,12 +178,15 @@ def table(since: float = 0.0) -> str:
 
 def _safe(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     """Return the table with the texts of a column as a spreadsheet may read them."""
-    texts = {}
-    for text in frame[name].unique().drop_nulls():
+    column = frame[name]
+    changed = {}
+    for text in column.unique().drop_nulls():
         shown = in_csv(text)
         if shown != text:
-            texts[text] = shown
-    return frame.with_columns(frame[name].replace(texts)) if texts else frame
+            changed[text] = shown
+    if not changed:
+        return frame
+    return frame.with_columns(column.replace(changed))
 
 
 def _of_system(system: str, since: float) -> pl.DataFrame:
@@ -186,13 +195,16 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
     from parity.judge.store import history
     from parity.judge.verdict import states
     sessions = [uuid for uuid, start in database.starts().items() if start >= since]
+    status = pl.col('status')
     is_figure = pl.col('metric').ne(PASSED) | pl.concat_str('unit', 'better').ne('')
-    rows = history.rows(sessions).filter(pl.col('system') == system, is_figure, pl.col('status') != 'skipped')
-    milliseconds = (1000 * pl.col('start')).cast(pl.Int64)
-    began = pl.from_epoch(milliseconds, 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
-    left_out = ~pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
-    absent = pl.when(left_out).then(pl.lit('skipped')).when(pl.col('status') != '').then(pl.col('status'))
-    is_rerun = pl.col('rerun_of') != ''
-    word = pl.when(is_rerun).then(pl.lit('')).otherwise(absent.fill_null(pl.col('word')))
+    is_of_system = pl.col('system') == system
+    rows = history.rows(sessions).filter(is_of_system, is_figure, status != 'skipped')
     judged = rows.collect().join(states.words(system), [*history.CELL, 'session'], 'left')
-    return judged.with_columns(start=began, word=word, verdict=word).select(COLUMNS)
+    is_left_out = ~pl.col('label').cast(pl.String).is_in(COUNTED_LABELS)
+    is_rerun = pl.col('rerun_of') != ''
+    absent = pl.when(is_left_out).then(pl.lit('skipped')).when(status != '').then(status)
+    of_night = absent.fill_null(pl.col('word'))
+    word = pl.when(is_rerun).then(pl.lit('')).otherwise(of_night)
+    milliseconds = (1000 * pl.col('start')).cast(pl.Int64)
+    start = pl.from_epoch(milliseconds, 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
+    return judged.with_columns(start=start, word=word, verdict=word).select(COLUMNS)
