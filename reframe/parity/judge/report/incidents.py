@@ -16,19 +16,23 @@ from parity.judge.verdict.model import Attribution, Cell, Subsystem, Verdict
 #: Changed facts, and cells, that are listed.
 _CHANGES, _CELLS = 4, 40
 
+
 def since(incident: Incident) -> str:
     """Return since when an incident is open, and what it waits for."""
-    begin = incident.since_text
-    late = incident.waits or times.day(_last_bad(incident)) < times.day(time.time())
-    return f'{begin}, {waits(incident)}' if late else begin
+    newest = times.day(_last_bad(incident))
+    today = times.day(time.time())
+    if incident.waits or newest < today:
+        return f'{incident.since_text}, {waits(incident)}'
+    return incident.since_text
 
 
 def waits(incident: Incident) -> str:
     """Return what an open incident waits for, where none of its cells is bad tonight."""
     newest = times.day(_last_bad(incident))
-    if incident.waits:
-        return f'in order elsewhere, not measured again on {several(incident.waits)} since {newest}'
-    return f'bad on {newest} last'
+    if not incident.waits:
+        return f'bad on {newest} last'
+    nodes = several(incident.waits)
+    return f'in order elsewhere, not measured again on {nodes} since {newest}'
 
 
 def _last_bad(incident: Incident) -> float:
@@ -38,8 +42,11 @@ def _last_bad(incident: Incident) -> float:
 
 def numbers(found: Iterable[Incident | int], kind: str) -> str:
     """Return '2 known incidents: 3, 7'; '' for none."""
-    listed = [str(getattr(each, 'number', each)) for each in found]
-    return f'{counted(len(listed), f"{kind} incident")}: {", ".join(listed)}' if listed else ''
+    listed = [str(getattr(incident, 'number', incident)) for incident in found]
+    if not listed:
+        return ''
+    count = counted(len(listed), f'{kind} incident')
+    return f'{count}: {", ".join(listed)}'
 
 
 def lines(incident: Incident) -> Iterator[Line]:
@@ -82,9 +89,11 @@ def about(incident: Incident, most: int) -> list[str]:
     faults = worst(incident)
     shown, rest = faults[:most], faults[most:]
     if shown:
-        texts += columns(list(map(_fault, shown)))
-    if shown and rest:
-        texts.append(f'and {counted(len(rest), "more cell")}: parity show {incident.number} --json')
+        table = [_fault(fault) for fault in shown]
+        texts += columns(table)
+        if rest:
+            count = counted(len(rest), 'more cell')
+            texts.append(f'and {count}: parity show {incident.number} --json')
     return texts
 
 
@@ -104,7 +113,8 @@ def _cause(incident: Incident) -> Iterator[tuple[str, str]]:
     cause = incident.cause
     if cause is None:
         return
-    yield 'cause', f'{cause.text} ({counted(cause.turns, "turn")}, {times.day(cause.measured)})'
+    turns = counted(cause.turns, 'turn')
+    yield 'cause', f'{cause.text} ({turns}, {times.day(cause.measured)})'
     if cause.package:
         yield '', f'package: {cause.package}'
     for setting in cause.settings:
@@ -124,13 +134,14 @@ def as_whole(cause: Attribution, whole: Incident | FaultGroup) -> Attribution:
 def agreeing(verdict: Verdict) -> list[Cell]:
     """Return the cells of a verdict, those of an incident with its place and its part."""
     by_number = {incident.number: incident for incident in verdict.incidents}
-    found = []
+    cells = []
     for cell in verdict.cells:
         incident = by_number.get(cell.incident)
         if incident and cell.cause:
-            cell = cell.model_copy(update={'cause': as_whole(cell.cause, incident)})
-        found.append(cell)
-    return found
+            whole = as_whole(cell.cause, incident)
+            cell = cell.model_copy(update={'cause': whole})
+        cells.append(cell)
+    return cells
 
 
 def worst(incident: Incident) -> list[Fault]:
@@ -141,17 +152,22 @@ def worst(incident: Incident) -> list[Fault]:
 
 def _fault(fault: Fault) -> tuple[str, ...]:
     (before, now), unit = figures.alike(fault.unit, fault.expected, fault.value)
-    figure = '' if fault.value is None else f'{now} {unit}'
-    if figure and fault.expected is not None:
-        figure = f'{before} -> {figure}'
-    return fault.cell, figure, figures.change(fault.value, fault.expected), _state(fault)
+    figure = ''
+    if fault.value is not None:
+        figure = f'{now} {unit}'
+        if fault.expected is not None:
+            figure = f'{before} -> {figure}'
+    change = figures.change(fault.value, fault.expected)
+    return fault.cell, figure, change, _state(fault)
 
 
 def _state(fault: Fault) -> str:
-    if not fault.well:
-        return f'known, {fault.word}' if fault.acknowledged else fault.word
-    # the figure is of the last night that was bad
-    return f'{fault.word} on {times.day(fault.measured)}, {ended(fault)}'
+    if fault.well:
+        last_bad = times.day(fault.measured)      # the figure is of that night
+        return f'{fault.word} on {last_bad}, {ended(fault)}'
+    if fault.acknowledged:
+        return f'known, {fault.word}'
+    return fault.word
 
 
 def ended(fault: Fault) -> str:

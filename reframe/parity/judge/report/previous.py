@@ -49,13 +49,16 @@ def of_session(verdict: Verdict) -> Previous:
     from parity.judge.verdict import judge, states
     system = verdict.session.system
     session = database.read(verdict.session.uuid)
-    earlier, judged, unreadable = before(session, system), None, ''
+    earlier = before(session, system)
+    judged = None
+    unreadable = ''
     if earlier:
         try:
             earlier = database.read(earlier.uuid)
             judged = judge.judged(earlier)
         except ParityError as err:          # an older parity stored it: tonight's page does not need it
-            earlier, unreadable = None, str(err)
+            earlier = None
+            unreadable = str(err)
     stored = _nights(session, system)[-nights.NIGHTS:]
     starts = {night.uuid: night.start for night in stored}
     recent = history.load(system, labelled=True).filter(pl.col('session').is_in(list(starts)))
@@ -63,23 +66,31 @@ def of_session(verdict: Verdict) -> Previous:
     past = nights.of_recent(recent, list(starts.items()), states.words(system), absent)
     for node in systems.gone(systems.read(system), session.start):
         past.nodes.pop(node, None)
+    environs = {cell.environ for cell in verdict.cells}
+    begun = [incident for incident in incidents.of_system(system) if incident.opened.start <= session.start + 1]
     return Previous(
-        before=judged, unreadable=unreadable,
+        before=judged,
+        unreadable=unreadable,
         differences=differences(earlier, session) if earlier else [],
         nights=past,
         plots=drawings.of_sessions(session, earlier),
         scaling=scaling.drawn(session.uuid, verdict.cells),
         facts=session,
-        changes={environ: changes.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
+        changes={environ: changes.steps(stored, environ) for environ in environs},
         speeds=speeds(recent),
-        incidents=[one for one in incidents.of_system(system) if one.opened.start <= session.start + 1])
+        incidents=begun)
 
 
 def _nights(session: Session, system: str) -> list[Session]:
     """Return the nights of a system up to the session, which may be a rerun."""
     until = database.starts()[session.uuid]
-    return [night for night in database.sessions(system)
-            if not night.rerun_of and (night.start < until or night.uuid == session.uuid)]
+    nights = []
+    for night in database.sessions(system):
+        if night.rerun_of:
+            continue
+        if night.start < until or night.uuid == session.uuid:
+            nights.append(night)
+    return nights
 
 
 def before(session: Session, system: str) -> Session | None:
@@ -88,9 +99,10 @@ def before(session: Session, system: str) -> Session | None:
     The selection is the same where the plans are, or the options that select: a check that was added
     since yesterday does not make yesterday another thing."""
     uuids = database.uuids()
-    until = uuids.index(session.uuid) if session.uuid in uuids else len(uuids)
+    if session.uuid in uuids:
+        uuids = uuids[:uuids.index(session.uuid)]
     chosen = _selection(session)
-    for uuid in reversed(uuids[:until][-FURTHEST:]):
+    for uuid in reversed(uuids[-FURTHEST:]):
         other = database.brief(uuid)
         if not other or other.system != system or not other.cases or other.rerun_of:
             continue
