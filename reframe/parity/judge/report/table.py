@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from parity.base.figures import counted, figure
 from parity.base.groups import grouped
@@ -24,9 +25,14 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
     if everything:
         lines.append(('', ''))
         lines += [(f'warning: {warning}', 'yellow') for warning in verdict.warnings]
-    groups = grouped(rows(incidents.agreeing(verdict)), lambda row: (row.word, row.cell.subsystem))
-    in_order = [group for group in groups if group[0] in words]
-    for word, subsystem in sorted(in_order, key=lambda group: (WORDS.index(group[0]), group[1])):
+    shown = [row for row in rows(incidents.agreeing(verdict)) if row.word in words]
+    groups = grouped(shown, attrgetter('word', 'cell.subsystem'))
+
+    def order(group: tuple[str, str]) -> tuple[int, str]:
+        word, subsystem = group
+        return WORDS.index(word), subsystem
+
+    for word, subsystem in sorted(groups, key=order):
         lines += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
         lines += [(text, '') for text in _rows(groups[word, subsystem])]
     if everything and verdict.pairs:
@@ -38,19 +44,23 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
 def _pair(pair: PairState) -> str:
     sides = f'{pair.candidate} / {pair.baseline}'
     figure = f'{pair.benchmark}: {pair.metric}{pair.suffix}'
-    return f'  {sides}   {figure} {pair.expected}   {pair.state}: {pair.why}'
+    result = f'{pair.state}: {pair.why}'
+    return f'  {sides}   {figure} {pair.expected}   {result}'
 
 
 def _rows(listed: list[CellText]) -> Iterator[str]:
     """Yield one row a cell. Cells that were skipped or gave no figure for one reason share a row. Neighbours with
     one cause share its lines."""
     groups = list(grouped(listed, _alike).values())
-    causes = [_cause(group[0].cell) for group in groups]
     table = columns([_columns(group) for group in groups], right=(2,))
-    for line, cause, following in zip(table, causes, [*causes[1:], []], strict=True):
+    causes = [_cause(group[0].cell) for group in groups]
+    following_causes = [*causes[1:], []]
+    for line, cause, following in zip(table, causes, following_causes, strict=True):
         yield line
-        if cause != following:
-            yield from (f'      {text}' for text in cause)
+        if cause == following:
+            continue
+        for text in cause:
+            yield f'      {text}'
 
 
 def _alike(row: CellText) -> tuple:
@@ -68,14 +78,19 @@ def _cause(cell: Cell) -> list[str]:
 
 
 def _columns(group: list[CellText]) -> tuple[str, ...]:
-    row, cell = group[0], group[0].cell
+    row = group[0]
+    cell = row.cell
     place = f'{cell.partition}+{cell.environ}' if cell.environ else cell.partition
-    where = ' · '.join(filter(None, (place, *cell.nodes[:3], cell.virtualisation)))
+    parts = [place, *cell.nodes[:3], cell.virtualisation]
+    where = ' · '.join(filter(None, parts))
     if len(group) > 1:
-        return _several([row.cell for row in group]), where, '', '', row.reason
-    limit = f'{100 * cell.efficiency:.0f} % of {row.bound}' if row.bound else ''
+        return _several(group), where, '', '', row.reason
+    limit = ''
+    if row.bound:
+        limit = f'{100 * cell.efficiency:.0f} % of {row.bound}'
     reasons = [_band(cell), row.reason]
-    return row.title, where, row.figure, limit, '   '.join(filter(None, reasons))
+    reason = '   '.join(filter(None, reasons))
+    return row.title, where, row.figure, limit, reason
 
 
 def _band(cell: Cell) -> str:
@@ -86,11 +101,17 @@ def _band(cell: Cell) -> str:
     return f'band {low} .. {high}'
 
 
-def _several(cells: list[Cell]) -> str:
-    cases = {cell.case for cell in cells}
-    metrics = {cell.metric for cell in cells}
+def _several(group: list[CellText]) -> str:
+    first = group[0].cell
+    cases = {row.cell.case for row in group}
     if len(cases) > 1:
-        return f'{cells[0].check}: {counted(len(cases), "case")}, {counted(len(cells), "metric")}'
-    text = f'{cells[0].case}: {counted(len(metrics), "metric")}'
-    common = os.path.commonprefix(sorted(metrics)).rpartition('_')[0]
-    return f'{text} {common}_*' if common else text
+        count = counted(len(cases), 'case')
+        figures = counted(len(group), 'metric')
+        return f'{first.check}: {count}, {figures}'
+    metrics = sorted({row.cell.metric for row in group})
+    count = counted(len(metrics), 'metric')
+    prefix = os.path.commonprefix(metrics)
+    common, _, _ = prefix.rpartition('_')
+    if common:
+        count += f' {common}_*'
+    return f'{first.case}: {count}'
