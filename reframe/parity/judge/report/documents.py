@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import Counter
+from operator import attrgetter
 from typing import Any
 
 from pydantic_core import PydanticSerializationError
@@ -22,15 +23,18 @@ def as_json(full: answer.Answered) -> str:
         return full.model_dump_json(indent=1)
     except PydanticSerializationError:
         # Half a surrogate pair: Python's way to carry a path or an argument that is not UTF-8.
-        return answer.Answered.model_validate(_encodable(full.model_dump())).model_dump_json(indent=1)
+        encodable = _encodable(full.model_dump())
+        return answer.Answered.model_validate(encodable).model_dump_json(indent=1)
 
 
 def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode('utf-8', 'backslashreplace').decode()
     if isinstance(value, dict):
-        return {_encodable(k): _encodable(v) for k, v in value.items()}
-    return [_encodable(v) for v in value] if isinstance(value, list | tuple) else value
+        return {_encodable(name): _encodable(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(member) for member in value]
+    return value
 
 
 # ---- JUnit's XML: a test suite a partition, a test case a cell, in the form that Jenkins, GitLab and pytest share
@@ -44,21 +48,24 @@ _PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high',
 
 def junit(verdict: Verdict) -> bytes:
     """Return the document, UTF-8; whatever a job printed is text in it."""
-    session, table = verdict.session, model.rows(verdict.cells)
+    session = verdict.session
+    table = model.rows(verdict.cells)
     top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
                    **_totals(table))
     properties = {'session': session.uuid, 'coverage': verdict.coverage.line, 'trust': verdict.trust}
     news = _news(verdict)
     if news:
         properties['incidents'] = news
-    for place, own in grouped(table, lambda row: row.place).items():
+    by_place = grouped(table, attrgetter('place'))
+    for place, of_place in by_place.items():
         suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
-                         time=f'{session.run_time:.3f}', **_totals(own))
+                         time=f'{session.run_time:.3f}', **_totals(of_place))
         _properties(suite, properties)
-        for row in own:
+        for row in of_place:
             _case(suite, row)
     ET.indent(top, ' ')
-    return ET.tostring(top, encoding='utf-8', xml_declaration=True) + b'\n'
+    document = ET.tostring(top, encoding='utf-8', xml_declaration=True)
+    return document + b'\n'
 
 
 def _news(verdict: Verdict) -> str:
@@ -72,14 +79,17 @@ def _news(verdict: Verdict) -> str:
 
 def _totals(table: list[CellText]) -> dict[str, str]:
     counts = Counter(map(_outcome, table))
-    return {'tests': str(len(table)), 'failures': str(counts['failure']), 'errors': str(counts['error']),
-            'skipped': str(counts['skipped'])}
+    totals = {'tests': len(table), 'failures': counts['failure'], 'errors': counts['error'],
+              'skipped': counts['skipped']}
+    return {name: str(count) for name, count in totals.items()}
 
 
 def _outcome(row: CellText) -> str:
     """An acknowledged cell is no failure, as it does not set the exit code."""
     outcome = _OUTCOME.get(row.word, '')
-    return 'skipped' if outcome and row.cell.acknowledged else outcome
+    if outcome and row.cell.acknowledged:
+        return 'skipped'
+    return outcome
 
 
 def _case(suite: ET.Element, row: CellText) -> None:
@@ -87,15 +97,19 @@ def _case(suite: ET.Element, row: CellText) -> None:
     environ = f' +{cell.environ}' if cell.environ else ''
     case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',
                     name=f'{cell.case}{environ}: {cell.metric}')
-    values = {name: getattr(cell, name) for name in _PROPERTIES}
-    properties = {name: value for name, value in values.items() if value not in (None, '')}
+    properties = {}
+    for name in _PROPERTIES:
+        value = getattr(cell, name)
+        if value not in (None, ''):
+            properties[name] = value
     if cell.incident:
         properties['incident'] = cell.incident
     if cell.nodes:
         properties['nodes'] = ' '.join(cell.nodes)
     _properties(case, properties)
     if row.word in ('improved', 'blind'):           # passed, and somebody should know
-        _element(case, 'system-out').text = visible(f'{row.word}: {row.reason}')
+        output = _element(case, 'system-out')
+        output.text = visible(f'{row.word}: {row.reason}')
     outcome = _outcome(row)
     if outcome:
         message = row.reason or row.word
@@ -114,4 +128,6 @@ def _properties(parent: ET.Element, values: dict[str, object]) -> None:
 
 def _element(parent: ET.Element | None, tag: str, **attributes: str) -> ET.Element:
     shown = {name: visible(value) for name, value in attributes.items()}
-    return ET.Element(tag, shown) if parent is None else ET.SubElement(parent, tag, shown)
+    if parent is None:
+        return ET.Element(tag, shown)
+    return ET.SubElement(parent, tag, shown)
