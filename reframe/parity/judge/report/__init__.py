@@ -32,11 +32,16 @@ def write(verdict: Verdict, directory: Path, root: Path, previous: Previous | No
     from parity.judge.report import documents, page
     full = answered or answer.answered(verdict)
     pages = page.render(full, directory, root, previous)
-    contents = {'index.html': pages.pop('index.html').encode(),
-                'verdict.json': documents.as_json(full).encode() + b'\n',
-                'junit.xml': documents.junit(verdict)}
-    of_figures = {directory / name: content.encode() for name, content in pages.items()}
-    files.write_all({directory / name: content for name, content in contents.items()} | of_figures)
-    for old in {*directory.glob('figures/*.html'), *directory.glob('incidents/*.html')} - of_figures.keys():
+    main = directory / 'index.html'
+    json = directory / 'verdict.json'
+    junit = directory / 'junit.xml'
+    contents = {main: pages.pop('index.html').encode(),
+                json: documents.as_json(full).encode() + b'\n',
+                junit: documents.junit(verdict)}
+    for name, content in pages.items():
+        contents[directory / name] = content.encode()
+    files.write_all(contents)
+    there = {*directory.glob('figures/*.html'), *directory.glob('incidents/*.html')}
+    for old in there - contents.keys():
         old.unlink()
-    return [directory / name for name in contents]
+    return [main, json, junit]

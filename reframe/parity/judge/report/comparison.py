@@ -24,12 +24,18 @@ _FEWEST = 2
 
 def page(c: Comparison) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
+    head = terminal.head(c)
+    notes = terminal.footnotes(c)
+    means = [terminal.mean(mean) for mean in c.means]
+    names = short_names(c.baseline.name, c.candidate.name)
+    plot = forest.of_comparison(c)
+    without = [row for row in c.rows if row.ratio is None]
+    sizes = list(_sizes(c))
     nights = list(_nights(c))
-    return template('comparison.html.j2', drawings=drawings).render(
-        c=c, head=terminal.head(c), notes=terminal.footnotes(c), means=list(map(terminal.mean, c.means)),
-        names=short_names(c.baseline.name, c.candidate.name), plot=forest.of_comparison(c),
-        without=[row for row in c.rows if row.ratio is None],
-        sizes=list(_sizes(c))[:_MOST], nights=nights[:_MOST], left_out=len(nights[_MOST:]), version=__version__)
+    comparison = template('comparison.html.j2', drawings=drawings)
+    return comparison.render(
+        c=c, head=head, notes=notes, means=means, names=names, plot=plot, without=without, sizes=sizes[:_MOST],
+        nights=nights[:_MOST], left_out=len(nights[_MOST:]), version=__version__)
 
 
 # ---- night by night
@@ -59,11 +65,15 @@ def _of_sides(c: Comparison, row: Row, one: Measured, other: Measured) -> Drawin
     sessions = _in_order([*one.values, *other.values])
     if len(sessions) < _FEWEST:
         return None
-    places = tuple(_label(value) for value in sessions.values())
-    plot = Plot(row.subsystem, row.benchmark, 'session', '', row.metric, row.unit, row.better, places)
-    order = {session: float(place) for place, session in enumerate(sessions)}
-    lines = [_line(c.baseline.name, one, order), _line(c.candidate.name, other, order)]
-    return drawings.draw(plot, lines)
+    labels = []
+    order = {}
+    for place, (session, value) in enumerate(sessions.items()):
+        labels.append(_label(value))
+        order[session] = float(place)
+    plot = Plot(row.subsystem, row.benchmark, 'session', '', row.metric, row.unit, row.better, tuple(labels))
+    baseline = _line(c.baseline.name, one, order)
+    candidate = _line(c.candidate.name, other, order)
+    return drawings.draw(plot, [baseline, candidate])
 
 
 def _in_order(values: Sequence[Value]) -> dict[str, Value]:
@@ -75,16 +85,20 @@ def _in_order(values: Sequence[Value]) -> dict[str, Value]:
 
 
 def _label(value: Value) -> str:
-    return times.day(value.when)[5:] if value.when else brief(value.session, 8)
+    if value.when:
+        return times.day(value.when)[5:]
+    return brief(value.session, 8)
 
 
 def _line(name: str, cell: Measured, order: dict[str, float]) -> PlotLine:
     """Return the medians of a side's sessions; a single one is a point."""
     runs: dict[float, list[float]] = {}
     for value in cell.values:
-        runs.setdefault(order[value.session], []).append(value.value)
+        place = order[value.session]
+        runs.setdefault(place, []).append(value.value)
     points = {place: median(runs[place]) for place in sorted(runs)}
-    return PlotLine(name, points, limits={} if len(points) == 1 else None)
+    limits = {} if len(points) == 1 else None
+    return PlotLine(name, points, limits=limits)
 
 
 # ---- over message sizes and along parameters
@@ -105,10 +119,13 @@ def _curves(side: Side) -> dict[Plot, PlotLine]:
         return {}
     places = {place.partition(':')[2] for place in side.places}
     with side.where():
-        plots = drawings.of_sessions(database.read(side.sessions[-1]), None)
+        newest = database.read(side.sessions[-1])
+        plots = drawings.of_sessions(newest, None)
     curves = {}
     for plot, lines in plots.items():
-        own = [line for line in lines if line.name.partition('+')[0] in places]
-        if own:
-            curves[plot] = own[0]._replace(name=side.name)
+        for line in lines:
+            place, _, _ = line.name.partition('+')
+            if place in places:
+                curves[plot] = line._replace(name=side.name)
+                break
     return curves

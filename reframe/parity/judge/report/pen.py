@@ -23,12 +23,12 @@ class Pen:
     """Draws the nights of rows: it knows when each night began, and the incidents of each cell."""
 
     def __init__(self, incidents: Sequence[Incident], previous: Previous):
-        labels = (previous.nights or NightHistory()).labels
-        self._starts = [start for start, _ in labels]
+        history = previous.nights or NightHistory()
+        self._starts = [start for start, _ in history.labels]
         self._spans: dict[str, list[Span]] = {}
-        if not labels:
+        if not self._starts:
             return
-        by_number = {one.number: one for one in [*previous.incidents, *incidents]}
+        by_number = {incident.number: incident for incident in [*previous.incidents, *incidents]}
         for incident in by_number.values():
             self._add(incident)
 
@@ -47,18 +47,21 @@ class Pen:
     def _night_of(self, unix: float) -> int:
         """Return the first night that began then or later, else the last one."""
         minute = times.minute(unix)
-        later = (night for night, start in enumerate(self._starts) if start >= minute)
-        return next(later, len(self._starts) - 1)
+        for night, start in enumerate(self._starts):
+            if start >= minute:
+                return night
+        return len(self._starts) - 1
 
     def _nights(self, row: PageRow | None) -> JudgedNights | None:
         own = row.judged_nights if row else None
         if own is None:
             return None
-        own = own._replace(spans=self._spans.get(row.name, ()))
+        spans = self._spans.get(row.name, ())
         cell = row.cell
         if cell.level is None or not cell.begin:
-            return own
-        return own._replace(level=cell.level, begin=self._night_of(cell.begin))
+            return own._replace(spans=spans)
+        begin = self._night_of(cell.begin)
+        return own._replace(spans=spans, level=cell.level, begin=begin)
 
     def tall(self, row: PageRow) -> NightCurve | None:
         """Return the curve of a figure's own page, in its unit; None where fewer than two nights have a figure."""
@@ -70,12 +73,15 @@ class Pen:
         nights = [self._nights(row) for row in rows]
         shares = [own.in_per_cent() for own in nights if own and own.base]
         scale = curves.shared(shares) if shares else None
-        return [self._labelled(row, own, scale) for row, own in zip(rows, nights, strict=True)]
+        drawn = []
+        for row, own in zip(rows, nights, strict=True):
+            curve = self._labelled(row, own, scale) if row and own else None
+            drawn.append(curve)
+        return drawn
 
-    def _labelled(self, row: PageRow | None, own: JudgedNights | None, scale: Scale | None) -> NightCurve | None:
-        if row is None or own is None:
-            return None
-        unit, base = row.cell.unit, own.base
+    def _labelled(self, row: PageRow, own: JudgedNights, scale: Scale | None) -> NightCurve:
+        unit = row.cell.unit
+        base = own.base
         curve = curves.drawn(own.in_per_cent(), LOW, scale if base else None)
 
         def label(value: float) -> str:
@@ -83,5 +89,7 @@ class Pen:
                 return f'{value:+g} %'
             return figures.figure(base or value, unit)
 
-        tonight = '' if row.cell.value is None else f'{row.value} {row.unit}'.strip()
+        tonight = ''
+        if row.cell.value is not None:
+            tonight = f'{row.value} {row.unit}'.strip()
         return curves.labelled(curve, self._starts, tonight, row.span, label)

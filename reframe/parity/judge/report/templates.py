@@ -14,9 +14,15 @@ from parity.base import text
 def template(name: str, *folders: Path, **names: Any) -> jinja2.Template:
     """Return a template, which escapes all that it prints. ``folders``: of a package with templates of its own;
     ``names``: functions and modules that it calls."""
+    own_folder = Path(__file__).parent
+    loader = jinja2.FileSystemLoader([*folders, own_folder])
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]), autoescape=True, finalize=_visible,
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        loader=loader,
+        autoescape=True,
+        finalize=_visible,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True)
     environment.filters.update(brief=text.brief, zip=zip)
     environment.globals.update(names)
     return environment.get_template(name)
@@ -24,4 +30,6 @@ def template(name: str, *folders: Path, **names: Any) -> jinja2.Template:
 
 def _visible(value: object) -> object:
     """Jinja2 applies this to all that a template prints, before it escapes it."""
-    return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return text.visible(value)
+    return value
