@@ -124,27 +124,27 @@ def _entries(table: list[CellText], verdict: Verdict) -> Iterator[FaultEntry]:
         yield _linked(incident, entry, verdict)
     for incident in incidents.of_nodes(by_number.values(), verdict.session.uuid):
         if incident.number not in shown:
-            yield _linked(incident, _of_node(incident), verdict)
+            entry = _without_cells(incident.title, f'where: {incident.where}', 'parity show')
+            yield _linked(incident, entry, verdict)
     by_pair: dict[str, Incident] = {}
     for incident in verdict.incidents:
         for name in incident.faults:
             by_pair.setdefault(name, incident)
     for pair in verdict.pairs:
         if pair.state == 'regressed' and not pair.acknowledged:
-            name = incidents.of_pair(pair)
-            yield _linked(by_pair.get(name), _of_pair(pair), verdict)
-
-
-def _of_node(incident: Incident) -> FaultEntry:
-    where = f'where: {incident.where}'
-    return FaultEntry(verdict='regressed', title=incident.title, cells=[], figures=[], lines=[where],
-                      next='parity show')
+            incident = by_pair.get(incidents.of_pair(pair))
+            yield _linked(incident, _of_pair(pair), verdict)
 
 
 def _of_pair(pair: PairState) -> FaultEntry:
-    title = f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.suffix}'
+    sides = f'{pair.candidate} / {pair.baseline}'
+    figure = f'{pair.benchmark} {pair.metric}{pair.suffix}'
     line = f'expected {pair.expected}: {pair.why}'
     command = f'parity compare {pair.baseline} {pair.candidate}'
+    return _without_cells(f'{sides}: {figure}', line, command)
+
+
+def _without_cells(title: str, line: str, command: str) -> FaultEntry:
     return FaultEntry(verdict='regressed', title=title, cells=[], figures=[], lines=[line], next=command)
 
 
@@ -404,18 +404,19 @@ def _too_often(cells: list[Cell], measured: int) -> str:
         total = counted(measured, 'figure', 'were')
         return f'{len(cells)} of {total} disturbed {nights}: {cells[0].reason}.'
     count = counted(len(skipped), 'cell', 'were')
-    example = rows(skipped)[0]
-    return f'{count} left out {nights}, and measured before: {example.title} ({example.cell.reason}).'
+    example = CellText(skipped[0])
+    return f'{count} left out {nights}, and measured before: {example.title} ({example.reason}).'
 
 
 def _lacking(coverage: Coverage) -> str:
     """Return that none of the selected codes has its program here; '' where one has it, or none was selected."""
-    if not coverage.total or len(coverage.lacking) < coverage.total:
+    total = coverage.total
+    if not total or len(coverage.lacking) < total:
         return ''
-    if coverage.total == 1:
+    if total == 1:
         return f'The selected code, {coverage.lacking[0]}, has no program here'
-    which = 'codes' if coverage.total == len(coverage.codes) else 'selected codes'
-    return f'None of the {coverage.total} {which} has its program here'
+    which = 'codes' if total == len(coverage.codes) else 'selected codes'
+    return f'None of the {total} {which} has its program here'
 
 
 def _nothing_measured(table: list[CellText]) -> str:
@@ -448,7 +449,9 @@ def _why(over: Incident) -> str:
 
 def _head(verdict: Verdict, table: list[CellText]) -> str:
     session = verdict.session
-    nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
+    nodes: set[str] = set()
+    for row in table:
+        nodes.update(row.cell.ran_on or row.cell.nodes)
     facts: dict[str, Any] = session.facts.get('machine') or {}
     one_machine = nodes <= {facts.get('hostname')}
     where = _machine(facts) if one_machine else counted(len(nodes), 'node')
@@ -513,7 +516,9 @@ def _changed(changes: list[Change], today: str) -> str:
     facts = [change.fact for change in changes if change.fact != 'check']
     text = f'{several(facts or ["check"])} changed'
     day = changes[0].when[:10]
-    return text if day == today else f'{text} on {day}'
+    if day != today:
+        text += f' on {day}'
+    return text
 
 
 def _never_judged(verdict: Verdict) -> Iterator[str]:
@@ -528,9 +533,9 @@ def _never_judged(verdict: Verdict) -> Iterator[str]:
         cells = restarted[facts]
         count = counted(len(cells), 'cell')
         restarts = max(cell.restarts for cell in cells)
-        change = cells[0].anew[0]
+        last = cells[0].anew[0]
         yield (f'{count} can never be judged: {facts} changed {restarts} times, never after {FIRST + 1} nights '
-               f'alike; the last time {change.old} -> {change.new}')
+               f'alike; the last time {last.old} -> {last.new}')
 
 
 def _notes(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:
@@ -551,7 +556,8 @@ def _pairs(pairs: Sequence[PairState]) -> str:
     for pair in pairs:
         state = f'{pair.state}, acknowledged' if pair.acknowledged else pair.state
         counts[state] += 1
-    return ' · '.join(f'{counts[state]} {state}' for state in sorted(counts))
+    texts = [f'{counts[state]} {state}' for state in sorted(counts)]
+    return ' · '.join(texts)
 
 
 def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -570,23 +576,27 @@ def _warnings(verdict: Verdict) -> Iterator[tuple[str, str]]:
 
 def _incidents(verdict: Verdict, table: list[CellText], entries: list[FaultEntry]) -> Iterator[tuple[str, str]]:
     """Yield the lines on what is acknowledged, over, or open without a cell tonight."""
-    acked = [row for row in table if row.cell.acknowledged]
-    numbers = {row.cell.incident for row in acked if row.cell.incident}
+    numbers = set()
+    without = []
+    for row in table:
+        cell = row.cell
+        if cell.acknowledged and cell.incident:
+            numbers.add(cell.incident)
+        elif cell.acknowledged:
+            without.append(f'{row.name}: acknowledged {cell.acknowledged}')
     nodes = incidents.of_nodes(verdict.incidents, verdict.session.uuid, acknowledged=True)
     numbers |= {incident.number for incident in nodes}
     numbers |= {pair.incident for pair in verdict.pairs if pair.acknowledged}
     yield 'known', words.numbers(sorted(numbers), 'known')
-    without = [f'{row.name}: acknowledged {row.cell.acknowledged}' for row in acked if not row.cell.incident]
     yield from _first('known', without, KNOWN, 'known fault', 'parity ack --list')
     over = [f'incident {incident.number}{_why(incident)}: {incident.title}' for incident in _over(verdict)]
     yield from _first('over', over, FEW, 'incident', 'parity verdict --json')
-    numbers |= {entry.incident for entry in entries}
+    here = numbers | {entry.incident for entry in entries}
     left: dict[str, list[str]] = {}
     for incident in verdict.incidents:
-        if incident.closed or incident.number in numbers:
-            continue
-        text = f'incident {incident.number}: {incident.title}: {words.waits(incident)}'
-        left.setdefault(incident.state, []).append(text)
+        if not incident.closed and incident.number not in here:
+            text = f'incident {incident.number}: {incident.title}: {words.waits(incident)}'
+            left.setdefault(incident.state, []).append(text)
     for state, texts in left.items():
         yield from _first(state, texts, FEW, 'incident', 'parity verdict --json')
 
@@ -632,10 +642,10 @@ def _blind(cells: list[Cell]) -> str:
 
 
 def _skipped(cells: list[Cell]) -> str:
-    count = counted(len(cells), 'cell')
+    text = counted(len(cells), 'cell')
     counts = Counter(_KINDS.get(cell.kind, 'for other reasons') for cell in cells)
-    kinds = [f'{number} {kind}' for kind, number in counts.most_common()]
-    return f'{count}: {", ".join(kinds)} (parity verdict --skipped)'
+    kinds = [f'{count} {kind}' for kind, count in counts.most_common()]
+    return f'{text}: {", ".join(kinds)} (parity verdict --skipped)'
 
 
 def _once(row: CellText) -> str:
@@ -763,11 +773,9 @@ def _entered(entry: FaultEntry) -> Iterator[Line]:
 
 def noted(notes: list[tuple[str, str]]) -> Iterator[str]:
     """Yield the lines of (label, text), the texts below one another."""
-    longest = max(len(label) for label, _ in notes)
-    width = longest + 2
-    indent = ' ' * width
+    width = 2 + max(len(label) for label, _ in notes)
     for label, text in notes:
-        yield from _wrapped(text, label.ljust(width), indent)
+        yield from _wrapped(text, label.ljust(width), ' ' * width)
 
 
 def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:
