@@ -7,6 +7,7 @@ from statistics import median
 
 from parity import __version__
 from parity.base import times
+from parity.base.groups import grouped
 from parity.base.text import brief
 from parity.judge.compare import terminal
 from parity.judge.compare.model import Comparison, Measured, Row, Side, Value
@@ -92,11 +93,10 @@ def _label(value: Value) -> str:
 
 def _line(name: str, cell: Measured, order: dict[str, float]) -> PlotLine:
     """Return the medians of a side's sessions; a single one is a point."""
-    runs: dict[float, list[float]] = {}
-    for value in cell.values:
-        place = order[value.session]
-        runs.setdefault(place, []).append(value.value)
-    points = {place: median(runs[place]) for place in sorted(runs)}
+    by_place = grouped(cell.values, lambda value: order[value.session])
+    points = {}
+    for place in sorted(by_place):
+        points[place] = median(value.value for value in by_place[place])
     limits = {} if len(points) == 1 else None
     return PlotLine(name, points, limits=limits)
 

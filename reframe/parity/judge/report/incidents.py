@@ -123,8 +123,9 @@ def _cause(incident: Incident) -> Iterator[tuple[str, str]]:
 
 def as_whole(cause: Attribution, whole: Incident | FaultGroup) -> Attribution:
     """Return the cause of a cell with the place and the part that its incident has, where that has any."""
-    no_place = cause.where.kind == whole.where.kind == ''
-    where = cause.where if no_place else whole.where
+    where = whole.where
+    if not where.kind and not cause.where.kind:
+        where = cause.where
     part = cause.subsystem
     if whole.part and part.name != whole.part:
         part = Subsystem(name=whole.part)

@@ -52,35 +52,42 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
 
     ``frame``: of history.load. ``words``: of judge.verdict.states. ``absent``: rows of history.rows without a
     figure."""
-    uuids = [uuid for uuid, _ in sessions]
-    places = {'session': uuids, 'at': range(len(uuids))}
+    labels = [(times.minute(start), uuid[:8]) for uuid, start in sessions]
+    count = len(labels)
+    places = {'session': [uuid for uuid, _ in sessions], 'at': range(count)}
     nights = pl.DataFrame(places, schema={'session': pl.String, 'at': pl.Int64})
     texts = history.counted(frame, labelled=True).cast({history.TEXT: pl.String})
     counted = texts.join(nights, on='session')
-    words_of: dict[tuple, dict[int, str]] = {}              # by cell: the word of each night
-    if absent is not None:
-        without = absent.join(nights, on='session').select(*CELL, 'at', 'status')
-        for *cell, at, status in without.iter_rows():
-            of_cell = words_of.setdefault(tuple(cell), {})
-            of_cell[at] = status
+    words_of = {} if absent is None else _statuses(absent.join(nights, on='session'))
     cells = {}
-    for *cell, at, value, low, high, word in _figures(counted, words).iter_rows():
-        of_cell = words_of.pop(tuple(cell), {})
+    for *key, at, value, low, high, word in _figures(counted, words).iter_rows():
+        cell = tuple(key)
+        of_cell = words_of.pop(cell, {})
         of_cell.update(zip(at, word, strict=True))
-        cells[tuple(cell)] = Past(at, value, low, high, _letters(of_cell, len(uuids)))
+        cells[cell] = Past(at, value, low, high, _letters(of_cell, count))
     for cell, of_cell in words_of.items():
-        cells[cell] = Past(letters=_letters(of_cell, len(uuids)))
-    labels = [(times.minute(start), uuid[:8]) for uuid, start in sessions]
-    return NightHistory(labels, cells, last_by_node(counted, 'at'))
+        cells[cell] = Past(letters=_letters(of_cell, count))
+    nodes = last_by_node(counted, 'at')
+    return NightHistory(labels, cells, nodes)
+
+
+def _statuses(absent: pl.DataFrame) -> dict[tuple, dict[int, str]]:
+    """Return the word of each night without a figure, by cell."""
+    words: dict[tuple, dict[int, str]] = {}
+    for *key, at, status in absent.select(*CELL, 'at', 'status').iter_rows():
+        of_cell = words.setdefault(tuple(key), {})
+        of_cell[at] = status
+    return words
 
 
 def _figures(counted: pl.DataFrame, words: pl.DataFrame | None) -> pl.DataFrame:
     """Return a row for each cell, with lists of its nights, their values, bounds and words."""
+    cell_and_session = [*CELL, 'session']
     nights = history.nights(counted, *CELL, 'at')
-    values = nights.select(*CELL, 'session', 'at', 'value', 'low', 'high').collect()
+    values = nights.select(*cell_and_session, 'at', 'value', 'low', 'high').collect()
     if words is None:
-        words = values.select(*CELL, 'session', word=pl.lit('insufficient'))
-    judged = values.join(words, [*CELL, 'session'], 'left').sort('at')
+        words = values.select(*cell_and_session, word=pl.lit('insufficient'))
+    judged = values.join(words, cell_and_session, 'left').sort('at')
     word = pl.col('word').fill_null('insufficient')
     return judged.group_by(CELL).agg('at', 'value', 'low', 'high', word)
 
@@ -156,8 +163,10 @@ def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[fl
     for cell in cells:
         for name in cell.nodes:
             cells_of.setdefault(name, []).append(cell)
-    stated = session.nodes if session else {}
-    facts = {name: _stated(stated[name]) for name in stated if name in cells_of}
+    facts = {}
+    if session:
+        for name in session.nodes.keys() & cells_of.keys():
+            facts[name] = _stated(session.nodes[name])
     alike = set.intersection(*facts.values()) if facts else set()
     listed = []
     for name, of_node in cells_of.items():

@@ -89,8 +89,9 @@ def of_check(check: str, by: str = '') -> list[ScalingSeries]:
     if check not in checks:
         raise UsageError(unknown('check', check, checks))
     rows = _rows(uuids, [check])
+    axes = [by] if by else list(AXES)
     measured = []
-    for axis in [by] if by else AXES:
+    for axis in axes:
         sweeps: list[ScalingSeries] = []
         for of_place in rows:
             sweeps += _sweeps(of_place, axis)
@@ -118,10 +119,11 @@ def _nothing_to_scale(check: str, by: str, planned: pl.DataFrame, measured: str)
 
 def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> list[pl.DataFrame]:
     """Return the figures of these checks, those of each check, place and environment by themselves."""
-    counted = history.counted(history.rows(uuids), labelled=True)
     of_checks = pl.col('check').is_in(list(checks))
-    measured = pl.col('value').is_not_null() & (pl.col('status') == '')
-    rows = counted.filter(*wanted, of_checks, measured)
+    has_value = pl.col('value').is_not_null()
+    is_ok = pl.col('status') == ''
+    counted = history.counted(history.rows(uuids), labelled=True)
+    rows = counted.filter(*wanted, of_checks, has_value, is_ok)
     place = pl.col('system') + ':' + pl.col('partition')
     placed = rows.with_columns(place=place).collect()
     return placed.partition_by('check', 'place', 'environ', maintain_order=True)
@@ -174,6 +176,7 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> ScalingSeries:
     last = rows[-1]
     alike = {fact: value for fact, value in last['facts'].items() if fact not in _SWEPT}
     sizes = {}
+    newest_facts = {}
     notes = []
     for size, runs in grouped(rows, itemgetter('at')).items():
         newest = runs[-1]
@@ -184,14 +187,16 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> ScalingSeries:
             continue
         same_label = [run for run in runs if run['label'] == label]
         sizes[size] = [run for run in same_label if not differing(run['facts'], facts)]
+        newest_facts[size] = facts
         if label:
             notes.append(f'{by} {size}: {label}')
     in_order = sorted(sizes)
-    newest_facts = [sizes[size][-1]['facts'] for size in in_order]
+    facts_in_order = [newest_facts[size] for size in in_order]
     declared = _declared(case, last['metric'])
-    kind, problem = _kind(declared, newest_facts)
+    kind, problem = _kind(declared, facts_in_order)
     least = in_order[0]
-    points = [_point(size, sizes[size], least, sizes[least], kind) for size in in_order]
+    first = sizes[least]
+    points = [_point(size, sizes[size], least, first, kind) for size in in_order]
     return ScalingSeries(last['place'], last['environ'], last['subsystem'], last['check'], case, last['metric'],
                          last['unit'], last['better'], by, kind, problem, points, notes)
 
