@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from parity.base import paths, units
 from parity.base.errors import NothingMeasured
@@ -60,7 +60,7 @@ def openmetrics() -> str:
     for system in measured():
         _of_verdict(metrics, judge.newest(system=system))
     for beat in _heartbeats():
-        _of_heartbeat(metrics, *beat)
+        _of_heartbeat(metrics, beat)
     if not metrics.families:
         raise database.nothing_stored()
     lines: list[str] = []
@@ -69,16 +69,16 @@ def openmetrics() -> str:
     return '\n'.join([*lines, '# EOF', ''])
 
 
-def _of_heartbeat(metrics: _Metrics, system: str, began: float, code: int | None) -> None:
-    age = max(0.0, time.time() - began)
+def _of_heartbeat(metrics: _Metrics, beat: _Heartbeat) -> None:
+    age = max(0.0, time.time() - beat.began)
     metrics.add('heartbeat_age', 'How long ago the last ci/nightly began, when this was written.',
-                age, 'seconds', system=system)
+                age, 'seconds', system=beat.system)
     metrics.add('heartbeat_start_timestamp', 'When the last ci/nightly began.',
-                began, 'seconds', system=system)
-    if code is not None:
+                beat.began, 'seconds', system=beat.system)
+    if beat.code is not None:
         metrics.add('heartbeat_exit_code',
                     'How the last ci/nightly ended; absent while it runs, or where it died.',
-                    code, system=system)
+                    beat.code, system=beat.system)
 
 
 def measured() -> list[str]:
@@ -118,8 +118,16 @@ def _of_cell(metrics: _Metrics, cell: Cell, word: str, system: str) -> None:
                     cell.value * factor, unit, **labels)
 
 
-def _heartbeats() -> Iterator[tuple[str, float, int | None]]:
-    """Yield system, begin and exit code of each system's last ci/nightly; a file that is none is left out."""
+class _Heartbeat(NamedTuple):
+    """A system's last ci/nightly."""
+
+    system: str
+    began: float
+    code: int | None                 # its exit code; None while it runs
+
+
+def _heartbeats() -> Iterator[_Heartbeat]:
+    """Yield the heartbeats of this site; a file that is none is left out."""
     folder = paths.results() / 'heartbeat'
     for file in sorted(folder.glob('[!.]*.json')):
         try:
@@ -128,7 +136,7 @@ def _heartbeats() -> Iterator[tuple[str, float, int | None]]:
             start = beat['start'].replace('Z', '+00:00')
             began = datetime.datetime.fromisoformat(start)
             if isinstance(system, str) and type(code) in (int, type(None)):
-                yield system, began.timestamp(), code
+                yield _Heartbeat(system, began.timestamp(), code)
         except (OSError, *database.MALFORMED):
             continue
 

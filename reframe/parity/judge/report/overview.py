@@ -118,7 +118,7 @@ def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Pa
 
 
 def _address(system: str, listed: Sequence[SystemRow]) -> str:
-    """Return the address of a system's own page; of another results folder with a number."""
+    """Return the address of a system's own page, with a number where another folder has the system, too."""
     before = sum(row.system == system for row in listed)
     number = f'-{before + 1}' if before else ''
     return f'systems/{system}{number}/index.html'

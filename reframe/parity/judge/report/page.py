@@ -547,9 +547,16 @@ def _badness(words: tuple[str, str]) -> tuple:
 
 # ---- a figure's own page
 
+class _BadNight(NamedTuple):
+    at: int                          # its place among all nights
+    start: str
+    word: str
+    figure: str                      # '' without one
+
+
 class _FigurePage:
     """A figure with its nights: the curve, its edges in their unit and the factor that leads there; dots by word;
-    (night, when, word, figure) of those with another word than ok; and (first night, change)."""
+    the nights with another word than ok; and (first night, change)."""
 
     def __init__(self, line: PageRow, previous: Previous, drawn: NightCurve | None):
         history = previous.nights or NightHistory()
@@ -558,7 +565,7 @@ class _FigurePage:
         self.drawn = drawn
         self.curve = drawn.curve if drawn else None
         self.dots: dict[str, str] = {}
-        self.nights: list[tuple[int, str, str, str]] = []
+        self.nights: list[_BadNight] = []
         self._add_nights(starts)
         self.changes = self._changes(previous, starts)
         self.factor = 1.0
@@ -584,7 +591,7 @@ class _FigurePage:
                 self.dots[word] = f'{dots}M{at} {self.curve.y(value)}h0'
             if word:
                 figure = '' if value is None else figures.figure(value, self.line.cell.unit)
-                self.nights.append((at, starts[at], word, figure))
+                self.nights.append(_BadNight(at, starts[at], word, figure))
 
     def _changes(self, previous: Previous, starts: list[str]) -> list[tuple[int, Change]]:
         """Return the changes that concern the figure with the first night after each; none before all nights."""

@@ -296,11 +296,6 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     nights at most by itself, and one that an acknowledgement calls false. By itself: nobody acknowledged it or
     accepted a value of its cells, and nothing that can slow a machine changed as it began. One of a single bad
     night is counted apart."""
-    acceptances = []
-    for reference in references:
-        if reference.provenance:
-            cell = reference.partition, reference.check, reference.metric
-            acceptances.append((cell, reference.provenance.date))
     false, single = [], []
     every = young = 0
     for incident in known:
@@ -308,7 +303,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
         if kinds != {'regressed'}:
             continue
         every += 1
-        life = _Life(incident, nights, acceptances)
+        life = _Life(incident, nights, references)
         if life.called_false:
             false.append(incident)
         elif life.over_by_itself and _of_one_night(incident):
@@ -324,8 +319,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
 class _Life:
     """An incident's end, and whether somebody or something explains it."""
 
-    def __init__(self, incident: Incident, nights: Sequence[float],
-                 acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]):
+    def __init__(self, incident: Incident, nights: Sequence[float], references: Sequence[Accepted]):
         acks = [event.text for event in incident.events if event.what == 'known']
         self.called_false = any(map(_FALSE_ALARM.match, [incident.ack, *acks]))
         self.acknowledged = bool(acks or incident.ack)
@@ -335,18 +329,22 @@ class _Life:
         self.over_by_itself = False
         if incident.closed and not incident.closed.text and self.nights <= BY_ITSELF:
             changed = any(change.explains for change in incident.changes)
-            explained = self.acknowledged or changed or _accepted(incident, acceptances)
+            explained = self.acknowledged or changed or _accepted(incident, references)
             self.over_by_itself = not explained
 
 
-def _accepted(incident: Incident, acceptances: Sequence[tuple[tuple[str, str, str], datetime.date]]) -> bool:
+def _accepted(incident: Incident, references: Sequence[Accepted]) -> bool:
     """Return whether somebody accepted a value of its cells since the incident began."""
     cells = set()
     for name in incident.cells:
         if match := NAME.fullmatch(name):
             cells.add(match.group('partition', 'check', 'metric'))
     begin = datetime.date.fromtimestamp(incident.opened.start)
-    return any(cell in cells and begin <= day for cell, day in acceptances)
+    for reference in references:
+        cell = reference.partition, reference.check, reference.metric
+        if cell in cells and reference.provenance and begin <= reference.provenance.date:
+            return True
+    return False
 
 
 def _of_one_night(incident: Incident) -> bool:
