@@ -333,9 +333,9 @@ def test_cells_that_became_worse_come_first_and_those_that_are_new_or_gone_apart
     before = [cell(metric='old'), cell(metric='d', partition='other'), *(cell(metric=m, verdict=was) for m, (was, _) in words.items())]
     now = [cell(metric='new'), *(cell(metric=m, verdict=word) for m, (_, word) in words.items())]
     found = changes(of_cells(now, nights.NightHistory())[0], verdict_of(before))
-    assert list(found['turns']) == [('ok', 'wrong'), ('ok', 'failed'), ('regressed', 'ok'), ('unreferenced', 'ok')]
-    assert [row.cell.metric for row in found['new']] == ['new']
-    assert [row.name for row in found['gone']] == ['Stream%threads=all.old@onebox:virtual', 'Stream%threads=all.d@onebox:other']
+    assert list(found.turns) == [('ok', 'wrong'), ('ok', 'failed'), ('regressed', 'ok'), ('unreferenced', 'ok')]
+    assert [row.cell.metric for row in found.new] == ['new']
+    assert [row.name for row in found.gone] == ['Stream%threads=all.old@onebox:virtual', 'Stream%threads=all.d@onebox:other']
 
 
 def _before(uuid, system='local'):

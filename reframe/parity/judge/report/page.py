@@ -522,9 +522,16 @@ def _letters(letters: str) -> list[_Letters]:
     return parts
 
 
-def changes(lines: list[PageRow], before: Verdict) -> dict[str, Any]:
-    """Return the cells by (word before, word now), each with its figure before; those that are new, and that are
-    gone. Cells that became worse come first, the worst one first."""
+class Changes(NamedTuple):
+    """Cells that differ from the night before. ``turns``: by (word before, word now), with the figure before."""
+
+    turns: dict[tuple[str, str], list[tuple[PageRow, str]]]
+    new: list[PageRow]
+    gone: list[CellText]
+
+
+def changes(lines: list[PageRow], before: Verdict) -> Changes:
+    """Return how the cells differ from the night before. Those that became worse come first, the worst first."""
     earlier = {key(row.cell): row for row in rows(before.cells)}
     turns: dict[tuple[str, str], list[tuple[PageRow, str]]] = {}
     new = []
@@ -536,7 +543,7 @@ def changes(lines: list[PageRow], before: Verdict) -> dict[str, Any]:
             turn = turns.setdefault((was.word, line.word), [])
             turn.append((line, was.figure))
     worst_first = {words: turns[words] for words in sorted(turns, key=_badness)}
-    return {'turns': worst_first, 'new': new, 'gone': list(earlier.values())}
+    return Changes(worst_first, new, list(earlier.values()))
 
 
 def _badness(words: tuple[str, str]) -> tuple:
