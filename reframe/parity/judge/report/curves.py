@@ -28,16 +28,21 @@ class Curve(NamedTuple):
     """The paths of a history in a box: a step a night across, ``height`` steps up. A night is in the middle of its
     step, so that the band of a single night has a width."""
 
-    line: str
-    band: str                        # '' where nothing bounds the figure
-    end: str                         # a dot on the last night; '' where that has no figure
     nights: int
     height: int
     scale: Scale
+    line: str = ''
+    band: str = ''                   # '' where nothing bounds the figure
+    last: int | None = None          # steps down to the last night; None where that has no figure
 
     @property
     def box(self) -> str:
         return f'-0.5 0 {self.nights} {self.height}'
+
+    @property
+    def end(self) -> str:
+        """Return a dot on the last night; '' where that has no figure."""
+        return '' if self.last is None else f'M{self.nights - 1} {self.last}h0'
 
     def y(self, value: float) -> int:
         low, high = self.scale
@@ -55,15 +60,15 @@ def history(at: Sequence[int], values: Sequence[float], low: Sequence[Bound], hi
     """Return the drawing of ``values`` in the nights ``at``, within their bounds."""
     if scale is None:
         scale = scale_of(values, [*low, *high])
-    curve = Curve('', '', '', nights, height, scale)
+    curve = Curve(nights, height, scale)
     heights = map(curve.y, values)
     points = list(zip(at, heights, strict=True))
     bounds = list(zip(low, high, strict=True))
     line = _steps_through(points)
     band = _band(curve, at, bounds)
-    last, y = points[-1]
-    end = f'M{last} {y}h0' if last == nights - 1 else ''
-    return curve._replace(line=line, band=band, end=end)
+    newest, y = points[-1]
+    last = y if newest == nights - 1 else None
+    return curve._replace(line=line, band=band, last=last)
 
 
 def scale_of(values: Sequence[float], bounds: Sequence[Bound]) -> Scale:
@@ -252,11 +257,10 @@ def labelled(one: NightCurve, starts: Sequence[str], tonight: str, text: str, la
 
 def _now(curve: Curve, tonight: str) -> Tick | None:
     """Return tonight's value at the height of the last night; None where that has no figure."""
-    if not curve.end or not tonight:
+    if curve.last is None or not tonight:
         return None
-    _, y = curve.end.split()
-    height = int(y.removesuffix('h0'))
-    return round(100 * height / curve.height, 1), tonight
+    place = round(100 * curve.last / curve.height, 1)
+    return place, tonight
 
 
 def dates(starts: Sequence[str]) -> list[Tick]:

@@ -70,15 +70,16 @@ def openmetrics() -> str:
 
 
 def _of_heartbeat(metrics: _Metrics, beat: _Heartbeat) -> None:
-    age = max(0.0, time.time() - beat.began)
+    system, began, code = beat
+    age = max(0.0, time.time() - began)
     metrics.add('heartbeat_age', 'How long ago the last ci/nightly began, when this was written.',
-                age, 'seconds', system=beat.system)
+                age, 'seconds', system=system)
     metrics.add('heartbeat_start_timestamp', 'When the last ci/nightly began.',
-                beat.began, 'seconds', system=beat.system)
-    if beat.code is not None:
+                began, 'seconds', system=system)
+    if code is not None:
         metrics.add('heartbeat_exit_code',
                     'How the last ci/nightly ended; absent while it runs, or where it died.',
-                    beat.code, system=beat.system)
+                    code, system=system)
 
 
 def measured() -> list[str]:
