@@ -320,20 +320,20 @@ class _Pen(NamedTuple):
 
 def _places(count: int) -> _Axis:
     """Return an axis of names; of many, ten have a label at most."""
-    width = WIDTH - _RIGHT - LEFT
+    length = WIDTH - _RIGHT - LEFT
 
     def place(number: float) -> float:
-        return LEFT + width * (number + .5) / count
+        return LEFT + length * (number + .5) / count
 
-    every = math.ceil(count / 10)
-    labelled = list(range(0, count, every))
-    return _Axis(place, labelled)
+    gap = math.ceil(count / 10)
+    labelled = range(0, count, gap)
+    return _Axis(place, list(labelled))
 
 
 def _axis_across(xs: list[float]) -> _Axis:
-    # 10 for sizes such as 1, 10 and 100 KB, otherwise 2
-    decimal = all(x > 0 and math.log10(x).is_integer() for x in xs)
-    base = 10.0 if decimal else 2.0
+    base = 2.0
+    if all(x > 0 and math.log10(x).is_integer() for x in xs):
+        base = 10.0                  # sizes such as 1, 10 and 100 KB
     return _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, base, False)
 
 
@@ -366,8 +366,8 @@ def _powers(low: float, high: float, base: float) -> list[float]:
 def steps(least: float, most: float) -> list[float]:
     """Return round numbers between the ends, at most five."""
     rough = (most - least) / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    round_steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
+    exponent = math.floor(math.log10(rough))
+    round_steps = [factor * 10.0 ** exponent for factor in (1, 2, 2.5, 5, 10)]
     step = next(step for step in round_steps if step >= rough)
     first = math.ceil(least / step - 1e-9)
     last = int(most / step + 1e-9)

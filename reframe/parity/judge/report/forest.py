@@ -202,9 +202,9 @@ def _stretch(scale: Scale, low: float, high: float) -> Stretch | None:
 
 def _broken(bar: Bar, scale: Scale) -> list[Stretch]:
     """Return the parts of the axis that break the expectation."""
-    stretches = []
+    below = above = None
     if bar.at_least is not None:
-        stretches.append(_stretch(scale, scale.end, bar.at_least))
+        below = _stretch(scale, scale.end, bar.at_least)
     if bar.at_most is not None:
-        stretches.append(_stretch(scale, bar.at_most, 1 / scale.end))
-    return [stretch for stretch in stretches if stretch]
+        above = _stretch(scale, bar.at_most, 1 / scale.end)
+    return [stretch for stretch in (below, above) if stretch]

@@ -210,8 +210,9 @@ def _kept(cmdline: str) -> dict[str, list[str]]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option, long in _KEPT.items():
         parser.add_argument(option, long, dest=option, action='append', default=[])
-    known, _ = parser.parse_known_args(plan_file.words(cmdline))
-    return vars(known)
+    words = plan_file.words(cmdline)
+    options, _ = parser.parse_known_args(words)
+    return vars(options)
 
 
 def _parameter(value: str) -> str:
@@ -342,16 +343,18 @@ def runs(cell: Cell, nights: Sequence[ShownNight], session: str) -> str:
     if not nights or nights[-1].session != session:
         return ''
     tonight = nights[-1]
-    first = len(tonight.runs)
-    if first + len(tonight.reruns) < 2:
+    count = len(tonight.runs)
+    if count + len(tonight.reruns) < 2:
         return ''
     values = [value for value, _ in tonight.reruns]
     texts, unit = figures.alike(cell.unit, *tonight.runs, *values)
-    text = ' '.join([*texts[:first], unit]).strip()
+    first = ' '.join([*texts[:count], unit]).strip()
     again = []
-    for figure, (_, node) in zip(texts[first:], tonight.reruns, strict=True):
+    for figure, (_, node) in zip(texts[count:], tonight.reruns, strict=True):
         again.append(f'{figure} on {node}' if node else figure)
-    return f'{text}; again: {", ".join(again)}' if again else text
+    if not again:
+        return first
+    return f'{first}; again: {", ".join(again)}'
 
 
 BLOCKS = '▁▂▃▄▅▆▇█'
@@ -361,8 +364,10 @@ _LEVEL = 0.05
 
 def sparkline(values: Sequence[float], *also: float | None) -> str:
     """Return one block a value, oldest first; ``also``: bounds that the scale takes in, too."""
-    scale = [*values, *(bound for bound in also if bound is not None)]
-    first, last = min(scale), max(scale)
+    bounds = [bound for bound in also if bound is not None]
+    scale = [*values, *bounds]
+    first = min(scale)
+    last = max(scale)
     room = _LEVEL * max(abs(first), abs(last))
     if last - first < room:
         first -= room / 2
@@ -402,12 +407,13 @@ def find(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
 
 def _hint(wanted: str, existing: Iterable[str]) -> str:
     """Return the names nearest to one that fits no cell, or what lists all."""
-    lower = {name.lower(): name for name in sorted(existing)}
-    near = get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.3)
+    by_lower = {name.lower(): name for name in sorted(existing)}
+    typed = wanted.replace(' ', '').lower()
+    near = get_close_matches(typed, by_lower, n=3, cutoff=0.3)
     if not near:
         return 'parity verdict --all lists them'
-    nearest = ', '.join(lower[name] for name in near)
-    return f'the nearest: {nearest}'
+    nearest = [by_lower[name] for name in near]
+    return f'the nearest: {", ".join(nearest)}'
 
 
 def _first(lines: list[str]) -> str:
