@@ -159,6 +159,10 @@ class JudgedNights(NamedTuple):
         middle = sorted(self.values)[len(self.values) // 2]
         return self.expected or middle or None
 
+    def curve(self, height: int, scale: Scale | None = None) -> Curve:
+        """Return their drawing, without marks."""
+        return history(self.at, self.values, self.low, self.high, self.nights, height, scale)
+
     def in_per_cent(self) -> JudgedNights:
         """Return the same in per cent above what is expected; a figure of 0 everywhere stays as it is."""
         base = self.base
@@ -197,7 +201,7 @@ def drawn(own: JudgedNights, height: int, scale: Scale | None = None) -> NightCu
         values = [*own.values, *_given(own.expected, own.level)]
         bounds = [*own.low, *own.high]
         scale = scale_of(values, bounds)
-    curve = history(own.at, own.values, own.low, own.high, own.nights, height, scale)
+    curve = own.curve(height, scale)
     edges = ''
     for bound in (own.low[-1], own.high[-1]):
         edges += _across(curve, bound, -.5)

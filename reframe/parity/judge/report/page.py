@@ -264,9 +264,7 @@ class PageRow(CellText):
     def curve(self, height: int) -> Curve | None:
         """Return the drawing of its nights; None where fewer than two have a figure."""
         own = self.judged_nights
-        if own is None:
-            return None
-        return curves.history(own.at, own.values, own.low, own.high, own.nights, height)
+        return own.curve(height) if own else None
 
     @property
     def judged_nights(self) -> JudgedNights | None:
@@ -439,7 +437,7 @@ def _tiles(lines: list[PageRow], history: NightHistory) -> list[_Tile]:
         count = _count(len(speed.nights.at), 'night', 'nights')
         text = f'{subsystem}: {count}, the last one {tonight or "not measured"}'
         drawn = curves.drawn(speed.nights, LOW, scale)
-        curve = curves.labelled(drawn, starts, tonight, text, _speed)
+        curve = curves.labelled(drawn, starts, tonight, text, _speed_text)
         tiles.append(_Tile(subsystem, speed.tonight, curve, speed.cells))
     return tiles
 
@@ -464,7 +462,7 @@ def _speeds(lines: list[PageRow], history: NightHistory) -> dict[str, _Speed]:
     return speeds
 
 
-def _speed(per_cent: float) -> str:
+def _speed_text(per_cent: float) -> str:
     """Return a speed that is so many per cent above what is expected."""
     return f'{100 + per_cent:g} %'
 
