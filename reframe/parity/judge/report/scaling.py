@@ -224,7 +224,7 @@ def _different(facts: list[dict[str, str]], fact: str) -> list[str]:
 
 
 def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[str, Any]], kind: str) -> Point:
-    """Compare a size with the smallest: the efficiency is the speed a node, rank or thread, as a share of its."""
+    """Compare a size with the smallest."""
     result = interval.Ratio(1.0)
     if size != least:
         try:
@@ -236,16 +236,22 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
     speed = ratio
     if better != 'higher':
         speed = Interval(_inverse(ratio.value), _inverse(ratio.high), _inverse(ratio.low))
-    efficiency = Interval(None, None, None)
-    if kind:
-        # a weak sweep's time stays where it scales; its rate grows, and so does the speed of one problem
-        grown = 1 if kind == 'weak' and better == 'lower' else size / least
-        shares = [share / grown if share else None for share in speed]
-        efficiency = Interval(*shares)
+    efficiency = _efficiency(speed, size / least, kind, better)
     middle = median(row['value'] for row in rows)
     seconds = [row['seconds'] for row in rows if row['seconds']]
     sessions = {row['session'] for row in rows}
     return Point(size, middle, seconds, len(sessions), len(rows), ratio, efficiency, result.why)
+
+
+def _efficiency(speed: Interval, growth: float, kind: str, better: str) -> Interval:
+    """Return the speed a node, rank or thread, as a share of the smallest size's; ``growth``: of the size."""
+    if not kind:
+        return Interval(None, None, None)
+    if kind == 'weak' and better == 'lower':
+        # a weak sweep's time stays where it scales; its rate grows, and so does the speed of one problem
+        growth = 1.0
+    shares = [share / growth if share else None for share in speed]
+    return Interval(*shares)
 
 
 def _sample(rows: list[dict[str, Any]]) -> interval.Sample:
