@@ -449,9 +449,8 @@ def _why(over: Incident) -> str:
 
 def _head(verdict: Verdict, table: list[CellText]) -> str:
     session = verdict.session
-    nodes: set[str] = set()
-    for row in table:
-        nodes.update(row.cell.ran_on or row.cell.nodes)
+    nodes_of_rows = [row.cell.ran_on or row.cell.nodes for row in table]
+    nodes = set(chain(*nodes_of_rows))
     facts: dict[str, Any] = session.facts.get('machine') or {}
     one_machine = nodes <= {facts.get('hostname')}
     where = _machine(facts) if one_machine else counted(len(nodes), 'node')
