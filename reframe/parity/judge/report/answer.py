@@ -650,13 +650,13 @@ def _skipped(cells: list[Cell]) -> str:
 def _once(row: CellText) -> str:
     """Return 'Stream.triad@daint:gpu: tonight 12 % low on c3 (not slow on c4): a slowdown if it lasts'."""
     cell = row.cell
-    place = ''
-    if cell.cause and cell.cause.where.kind == 'node':
-        where = cell.cause.where
-        place = f' on {where.name} ({where.why})'
     share = figures.percent(cell.once)
     side = 'low' if cell.better == 'higher' else 'high'
-    return f'{row.name}: tonight {share} {side}{place}: a slowdown if it lasts'
+    text = f'tonight {share} {side}'
+    if cell.cause and cell.cause.where.kind == 'node':
+        where = cell.cause.where
+        text += f' on {where.name} ({where.why})'
+    return f'{row.name}: {text}: a slowdown if it lasts'
 
 
 def slight(cells: Sequence[Cell]) -> str:

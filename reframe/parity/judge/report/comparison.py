@@ -43,7 +43,8 @@ def page(c: Comparison) -> str:
 
 def _nights(c: Comparison) -> Iterator[Drawing]:
     """Yield a drawing for each ratio with sessions enough, the worst first."""
-    ones, others = _cells(c.baseline), _cells(c.candidate)
+    ones = _cells(c.baseline)
+    others = _cells(c.candidate)
     for row, _ in forest.worst_first(c):
         key = row.benchmark, row.metric
         if row.against or key not in ones or key not in others:

@@ -50,8 +50,8 @@ def junit(verdict: Verdict) -> bytes:
     """Return the document, UTF-8; whatever a job printed is text in it."""
     session = verdict.session
     table = model.rows(verdict.cells)
-    top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
-                   **_totals(table))
+    title = f'parity {session.system}'
+    top = _element(None, 'testsuites', name=title, time=f'{session.elapsed:.3f}', **_totals(table))
     properties = {'session': session.uuid, 'coverage': verdict.coverage.line, 'trust': verdict.trust}
     news = _news(verdict)
     if news:

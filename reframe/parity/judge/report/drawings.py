@@ -151,8 +151,9 @@ def _swept(runs: list[_SweptRun]) -> str:
             numbers.add(_number(name, parameters, run))
     counts = {}
     for name, numbers in values.items():
-        if None not in numbers and len(numbers) >= FEWEST:
-            counts[name] = len(numbers)
+        count = len(numbers)
+        if count >= FEWEST and None not in numbers:
+            counts[name] = count
     return max(counts, key=counts.get, default='')
 
 

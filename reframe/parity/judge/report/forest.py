@@ -84,9 +84,11 @@ def worst_first(c: Comparison) -> list[tuple[Row, Bar | None]]:
     """Return the rows with a ratio, and their bars."""
     pairs = []
     for row in c.rows:
-        if row.ratio is not None:
-            expected = c.expectation(row)
-            pairs.append((row, forest.bar(row, expected)))
+        if row.ratio is None:
+            continue
+        expected = c.expectation(row)
+        bar = forest.bar(row, expected)
+        pairs.append((row, bar))
 
     def order(pair: tuple[Row, Bar | None]) -> tuple[bool, int, float]:
         row, bar = pair

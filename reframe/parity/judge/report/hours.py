@@ -72,7 +72,8 @@ def _cases(system: str, cells: Sequence[Cell]) -> Iterator[CaseHours]:
             if cell.visible is not None and cell.visible <= WANTED:
                 shown += 1
         partition, environ, name, _ = case
-        yield CaseHours(f'{name} on {partition}+{environ}', hours[case], len(of_case), shown)
+        title = f'{name} on {partition}+{environ}'
+        yield CaseHours(title, hours[case], len(of_case), shown)
 
 
 def _hours(system: str) -> dict[tuple[str, ...], float]:

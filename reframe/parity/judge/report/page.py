@@ -546,8 +546,9 @@ def changes(lines: list[PageRow], before: Verdict) -> Changes:
 
 def _badness(words: tuple[str, str]) -> tuple:
     was, now = map(WORDS.index, words)
+    improved = now > was
     worse = min(was, now)
-    return now > was, worse, was
+    return improved, worse, was
 
 
 # ---- a figure's own page

@@ -28,8 +28,9 @@ class Pen:
         self._spans: dict[str, list[Span]] = {}
         if not self._starts:
             return
-        by_number = {incident.number: incident for incident in [*previous.incidents, *incidents]}
-        for incident in by_number.values():
+        of_system = [*previous.incidents, *incidents]
+        newest = {incident.number: incident for incident in of_system}
+        for incident in newest.values():
             self._add(incident)
 
     def _add(self, incident: Incident) -> None:

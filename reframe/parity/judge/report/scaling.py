@@ -81,8 +81,10 @@ def of_check(check: str, by: str = '') -> list[ScalingSeries]:
     if by not in ('', *AXES):
         raise UsageError(f'--by: {unknown("axis", by, list(AXES))}')
     uuids = database.uuids()
-    why = pl.concat_str('status', 'reason', separator=': ').str.strip_prefix(': ').alias('why')
-    planned = history.rows(uuids).select('check', 'case', why).unique(maintain_order=True).collect()
+    status_and_reason = pl.concat_str('status', 'reason', separator=': ')
+    why = status_and_reason.str.strip_prefix(': ')
+    cases = history.rows(uuids).select('check', 'case', why=why)
+    planned = cases.unique(maintain_order=True).collect()
     checks = sorted({*planned['check']})
     if not checks:
         raise database.nothing_stored()

@@ -463,13 +463,14 @@ def _older(wanted: str) -> Iterator[Verdict]:
         frame = history.load(system, labelled=True)
         newest = frame.unique(['system', *history.CELL], keep='last')
         for row in newest.iter_rows(named=True):
-            for environ in (False, True):
-                name = history.cell_id(row, environ)
-                last[name] = row['start'], row['session']
+            session = row['start'], row['session']
+            short = history.cell_id(row, False)
+            whole = history.cell_id(row, True)
+            last[short] = last[whole] = session
     matches = fitting(wanted, last)
     if matches:
-        _, session = max(last[name] for name in matches)
-        yield judge.newest(session)
+        _, uuid = max(last[name] for name in matches)
+        yield judge.newest(uuid)
 
 
 def fitting(wanted: str, known: Iterable[str]) -> list[str]:
