@@ -195,21 +195,21 @@ class NightCurve(NamedTuple):
     text: str = ''
 
 
-def drawn(own: JudgedNights, height: int, scale: Scale | None = None) -> NightCurve:
+def drawn(judged: JudgedNights, height: int, scale: Scale | None = None) -> NightCurve:
     """Return the curve of a figure and its marks, without labels."""
     if scale is None:
-        values = [*own.values, *_given(own.expected, own.level)]
-        bounds = [*own.low, *own.high]
+        values = [*judged.values, *_given(judged.expected, judged.level)]
+        bounds = [*judged.low, *judged.high]
         scale = scale_of(values, bounds)
-    curve = own.curve(height, scale)
+    curve = judged.curve(height, scale)
     edges = ''
-    for bound in (own.low[-1], own.high[-1]):
+    for bound in (judged.low[-1], judged.high[-1]):
         edges += _across(curve, bound, -.5)
-    end = own.nights - .5
-    changes = end if own.level is None else own.begin - .5
-    expected = _across(curve, own.expected, -.5, changes)
-    level = _across(curve, own.level, changes)
-    spans = [(_box(span, height), span.title) for span in own.spans]
+    end = judged.nights - .5
+    changes = end if judged.level is None else judged.begin - .5
+    expected = _across(curve, judged.expected, -.5, changes)
+    level = _across(curve, judged.level, changes)
+    spans = [(_box(span, height), span.title) for span in judged.spans]
     return NightCurve(curve, edges, expected, level, spans)
 
 
@@ -236,9 +236,9 @@ def shared(several: Sequence[JudgedNights]) -> Scale:
     """Return one scale for curves in per cent: -12 % is as far below in each."""
     values = [-_LEAST, _LEAST]
     bounds: list[float] = []
-    for own in several:
-        values += [*own.values, *_given(own.expected, own.level)]
-        bounds += _given(*own.low, *own.high)
+    for judged in several:
+        values += [*judged.values, *_given(judged.expected, judged.level)]
+        bounds += _given(*judged.low, *judged.high)
     within = [min(max(value, -_FURTHEST), _FURTHEST) for value in values]
     return scale_of(within, bounds)
 

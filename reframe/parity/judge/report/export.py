@@ -84,8 +84,8 @@ def _of_heartbeat(metrics: _Metrics, beat: _Heartbeat) -> None:
 
 def measured() -> list[str]:
     """Return the systems that have a session."""
-    known = {place.partition(':')[0] for place in database.partitions()}
-    return [name for name in systems.names() if name in known]
+    stored = {place.partition(':')[0] for place in database.partitions()}
+    return [name for name in systems.names() if name in stored]
 
 
 def _of_verdict(metrics: _Metrics, verdict: Verdict) -> None:

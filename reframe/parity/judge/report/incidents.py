@@ -40,9 +40,9 @@ def _last_bad(incident: Incident) -> float:
     return max(fault.measured for fault in faults.values())
 
 
-def numbers(found: Iterable[Incident | int], kind: str) -> str:
+def numbers(incidents: Iterable[Incident | int], kind: str) -> str:
     """Return '2 known incidents: 3, 7'; '' for none."""
-    listed = [str(getattr(incident, 'number', incident)) for incident in found]
+    listed = [str(getattr(incident, 'number', incident)) for incident in incidents]
     if not listed:
         return ''
     count = counted(len(listed), f'{kind} incident')

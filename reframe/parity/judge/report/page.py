@@ -95,8 +95,8 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     script = _script('zoom.js')
     with_page = [line for line in lines if line.file]
     for file, of_file in grouped(with_page, attrgetter('file')).items():
-        own = [_FigurePage(line, previous, pen.tall(line)) for line in of_file]
-        pages[file] = page_of_figures.render(v=shown, own=own, **script)
+        of_check = [_FigurePage(line, previous, pen.tall(line)) for line in of_file]
+        pages[file] = page_of_figures.render(v=shown, own=of_check, **script)
     return pages
 
 
@@ -263,8 +263,8 @@ class PageRow(CellText):
 
     def curve(self, height: int) -> Curve | None:
         """Return the drawing of its nights; None where fewer than two have a figure."""
-        own = self.judged_nights
-        return own.curve(height) if own else None
+        judged = self.judged_nights
+        return judged.curve(height) if judged else None
 
     @property
     def judged_nights(self) -> JudgedNights | None:
@@ -457,8 +457,8 @@ def _speeds(lines: list[PageRow], history: NightHistory) -> dict[str, _Speed]:
                 values.append(100 * (share - 1))
         if at:
             unbounded = [None] * len(at)
-            own = JudgedNights(at, values, unbounded, unbounded, len(shares), expected=0.0)
-            speeds[subsystem] = _Speed(own, shares[-1], count)
+            judged = JudgedNights(at, values, unbounded, unbounded, len(shares), expected=0.0)
+            speeds[subsystem] = _Speed(judged, shares[-1], count)
     return speeds
 
 
@@ -479,10 +479,10 @@ def _cards(entries: list[FaultEntry], lines: list[PageRow], pen: Pen) -> list[_C
     by_name = {line.name: line for line in lines}
     cards = []
     for entry in entries:
-        own = [by_name[name] for name in entry.cells if name in by_name]
-        with_figure = [line for line in own if line.value]
+        of_entry = [by_name[name] for name in entry.cells if name in by_name]
+        with_figure = [line for line in of_entry if line.value]
         shown = with_figure[:CURVES]
-        rest = [line for line in own if line not in shown]
+        rest = [line for line in of_entry if line not in shown]
         drawn = pen.on_one_scale(shown)
         cards.append(_Card(entry, list(zip(shown, drawn, strict=True)), rest))
     return cards

@@ -54,36 +54,36 @@ class Pen:
         return len(self._starts) - 1
 
     def _nights(self, row: PageRow | None) -> JudgedNights | None:
-        own = row.judged_nights if row else None
-        if own is None:
+        judged = row.judged_nights if row else None
+        if judged is None:
             return None
         spans = self._spans.get(row.name, ())
         cell = row.cell
         if cell.level is None or not cell.begin:
-            return own._replace(spans=spans)
+            return judged._replace(spans=spans)
         begin = self._night_of(cell.begin)
-        return own._replace(spans=spans, level=cell.level, begin=begin)
+        return judged._replace(spans=spans, level=cell.level, begin=begin)
 
     def tall(self, row: PageRow) -> NightCurve | None:
         """Return the curve of a figure's own page, in its unit; None where fewer than two nights have a figure."""
-        own = self._nights(row)
-        return curves.drawn(own, TALL) if own else None
+        judged = self._nights(row)
+        return curves.drawn(judged, TALL) if judged else None
 
     def on_one_scale(self, rows: Sequence[PageRow | None]) -> list[NightCurve | None]:
         """Return the curves of rows in per cent of what is expected, all on one scale."""
         nights = [self._nights(row) for row in rows]
-        shares = [own.in_per_cent() for own in nights if own and own.base]
+        shares = [judged.in_per_cent() for judged in nights if judged and judged.base]
         scale = curves.shared(shares) if shares else None
         drawn = []
-        for row, own in zip(rows, nights, strict=True):
-            curve = self._labelled(row, own, scale) if row and own else None
+        for row, judged in zip(rows, nights, strict=True):
+            curve = self._labelled(row, judged, scale) if row and judged else None
             drawn.append(curve)
         return drawn
 
-    def _labelled(self, row: PageRow, own: JudgedNights, scale: Scale | None) -> NightCurve:
+    def _labelled(self, row: PageRow, judged: JudgedNights, scale: Scale | None) -> NightCurve:
         unit = row.cell.unit
-        base = own.base
-        curve = curves.drawn(own.in_per_cent(), LOW, scale if base else None)
+        base = judged.base
+        curve = curves.drawn(judged.in_per_cent(), LOW, scale if base else None)
 
         def label(value: float) -> str:
             if base and value:

@@ -175,7 +175,7 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     The pattern is met from end to end: the name of one case may be the beginning of another's."""
     options = _kept(cmdline)
     parameters = {_parameter(value) for value in options['-P']}
-    own, options['-P'] = swept_apart(case, parameters)
+    selected, options['-P'] = swept_apart(case, parameters)
     has_size = f'size={size}' in options['-S'] + options['-P'] or options['--mode']
     if size not in ('quick', OWN) and not has_size:
         options['-S'].append(f'size={size}')
@@ -186,7 +186,7 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
     if environ:
         words += ['-p', f'^{_pattern(environ)}$']
-    name = own.replace(' ', '')
+    name = selected.replace(' ', '')
     words += ['-n', f'^{_pattern(name)}$']
     for option, values in options.items():
         for value in values:
@@ -473,7 +473,7 @@ def _older(wanted: str) -> Iterator[Verdict]:
         yield judge.newest(uuid)
 
 
-def fitting(wanted: str, known: Iterable[str]) -> list[str]:
+def fitting(wanted: str, existing: Iterable[str]) -> list[str]:
     """Return the names that ``wanted`` may mean: that very one, else those with its words in that order, else
     those with its pieces in that order. Case and spaces do not count."""
     pieces = [re.escape(piece) for piece in _APART.split(wanted) if piece]
@@ -484,7 +484,7 @@ def fitting(wanted: str, known: Iterable[str]) -> list[str]:
     with_words = r'\b.*\b'.join(['', *pieces, ''])
     with_pieces = '.*'.join(pieces)
     for pattern in (exact, with_words, with_pieces):
-        matches = [name for name in known if re.search(pattern, name, re.IGNORECASE)]
+        matches = [name for name in existing if re.search(pattern, name, re.IGNORECASE)]
         if matches:
             return matches
     return []

@@ -288,7 +288,7 @@ def _shift(row: dict[str, Any], confidence: float) -> _Shift | None:
     return _Shift(cell_id(row, True), speed - 1)
 
 
-def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float,
+def false_alarms(incidents: Sequence[Incident], nights: Sequence[float], days: float, a_month: float,
                  references: Sequence[Accepted] = ()) -> AlarmCounts:
     """Sort the alarms of ``days``; ``nights``: when each night began. ``references``: those of the system.
 
@@ -298,7 +298,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
     night is counted apart."""
     false, single = [], []
     every = young = 0
-    for incident in known:
+    for incident in incidents:
         kinds = {fault.word for fault in incident.faults.values()}
         if kinds != {'regressed'}:
             continue
@@ -390,19 +390,19 @@ def _rounded(count: float) -> str:
 
 # ---- text
 
-def lines(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[Line]:
+def lines(summaries: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[Line]:
     """Yield the lines, a part a system."""
-    for number, (title, notes) in enumerate(found):
+    for number, (title, notes) in enumerate(summaries):
         if number:
             yield ''
         yield title, 'bold'
         yield from noted(notes)
 
 
-def markdown(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
+def markdown(summaries: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
     """Return the same as Markdown, a heading a system."""
     parts = []
-    for title, notes in found:
+    for title, notes in summaries:
         part = f'## {_plain(title)}\n\n'
         for label, text in notes:
             part += f'- **{label}**: {_plain(text)}\n'
