@@ -25,7 +25,7 @@ from parity.base.groups import grouped
 from parity.judge.report import answer, curves, drawings, forest, incidents, nights
 from parity.judge.report.answer import Answered, FaultEntry
 from parity.judge.report.curves import Curve, JudgedNights, NightCurve
-from parity.judge.report.nights import LETTERS, NightHistory, Past
+from parity.judge.report.nights import LETTERS, NightHistory, NodeNights, Past
 from parity.judge.report.pen import LOW, Pen
 from parity.judge.report.previous import Previous
 from parity.judge.report.templates import template
@@ -127,20 +127,7 @@ class _Shown:
         self.counts = [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)]
         self.nights = history.labels
         self.data = _embedded(history.labels)
-        self.sources = sources
-
-        self.rows = [line for line in lines if line.here]
-        self.table = tables(self.rows)
-        self.words = nights.by_word(line.word for line in self.rows)
-        self.rest = nights.by_word(line.word for line in lines if not line.here)
-        self.columns = set()
-        if any(line.reference for line in lines):
-            self.columns.add('reference')
-        if any(line.limit for line in lines):
-            self.columns.add('limit')
-        if several_nights:
-            self.columns.add('history')
-        self.partitions = sorted({cell.partition for cell in verdict.cells})
+        self.table = _table(lines, sources, several_nights)
 
         self.tiles = _tiles(lines, history) if several_nights else []
         self.cards = _cards(verdict.answer.entries[:LISTED], lines, pen)
@@ -158,11 +145,7 @@ class _Shown:
 
         self.nodes = nights.nodes(verdict.cells, previous.facts, previous.speeds)
         self.of_node = _incidents_by_node(verdict)
-        here = {node.name for node in self.nodes}
-        self.away = []
-        for name in sorted(history.nodes.keys() - here):
-            last, _ = history.labels[history.nodes[name]]
-            self.away.append((name, last))
+        self.away = _away(history, self.nodes)
         self.facts = ''
         if verdict.session.facts:
             self.facts = yaml.safe_dump(verdict.session.facts, sort_keys=False, allow_unicode=True)
@@ -194,6 +177,16 @@ def _drawings(previous: Previous) -> list[drawings.Drawing]:
         if drawing:
             drawn.append(drawing)
     return drawn
+
+
+def _away(history: NightHistory, measured: list[NodeNights]) -> list[tuple[str, str]]:
+    """Return the nodes that tonight did not measure, each with its last night."""
+    tonight = {node.name for node in measured}
+    away = []
+    for name in sorted(history.nodes.keys() - tonight):
+        last, _ = history.labels[history.nodes[name]]
+        away.append((name, last))
+    return away
 
 
 def _incidents_by_node(verdict: Answered) -> dict[str, list[int]]:
@@ -365,6 +358,33 @@ def _source(cell: Cell) -> str:
     source = cell.limit_source or 'source not stated'
     kind = 'certain' if cell.limit_certain else 'a ceiling'
     return f'{source} ({kind})'
+
+
+class _Table(NamedTuple):
+    """The table of cells, and what a reader selects rows by."""
+
+    rows: list[PageRow]
+    by_subsystem: dict[str, list[list[_Case]]]
+    words: list[tuple[str, int]]     # of the rows
+    hidden: list[tuple[str, int]]    # words of the cells without a row
+    partitions: list[str]
+    columns: set[str]                # that only some pages have
+    sources: list[str]               # of the limits
+
+
+def _table(lines: list[PageRow], sources: list[str], several_nights: bool) -> _Table:
+    rows_here = [line for line in lines if line.here]
+    words = nights.by_word(line.word for line in rows_here)
+    hidden = nights.by_word(line.word for line in lines if not line.here)
+    partitions = {line.cell.partition for line in lines}
+    columns = set()
+    if any(line.reference for line in lines):
+        columns.add('reference')
+    if any(line.limit for line in lines):
+        columns.add('limit')
+    if several_nights:
+        columns.add('history')
+    return _Table(rows_here, tables(rows_here), words, hidden, sorted(partitions), columns, sources)
 
 
 def tables(lines: list[PageRow]) -> dict[str, list[list[_Case]]]:
