@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from jinja2 import Template
 from markupsafe import Markup
 
 from parity import __version__
@@ -63,40 +64,60 @@ def render(verdict: Answered, directory: Path, root: Path, previous: Previous | 
     """Return the pages by their file below ``directory``: index.html, and one with the figures of each check.
 
     Each is self-contained; everything that comes from the verdict is escaped."""
-    names = {'figures': figures, 'drawings': drawings, 'times': times, 'version': __version__, 'count': _count,
-             'listed': LISTED}
     previous = previous or Previous()
     lines, sources = of_cells(verdict.cells, previous.nights or NightHistory())
-    links = {}
+    _add_links(lines, directory, root)
+    pen = Pen(verdict.incidents, previous)
+    shown = _Shown(verdict, previous, lines, sources, pen)
+    first = _template('page.html.j2')
+    pages = {'index.html': first.render(v=shown, **_script('filter.js'))}
+    pages |= _incident_pages(shown, lines, pen)
+    pages |= _figure_pages(shown, lines, pen)
+    return pages
+
+
+def _template(name: str) -> Template:
+    return template(name, figures=figures, drawings=drawings, times=times, version=__version__, count=_count,
+                    listed=LISTED)
+
+
+def _add_links(lines: list[PageRow], directory: Path, root: Path) -> None:
+    links: dict[str, Links] = {}
     for line in lines:
         folder = line.cell.outputdir
         if folder not in links:
             links[folder] = _links(folder, directory, root)
         line.links = links[folder]
 
-    pen = Pen(verdict.incidents, previous)
-    shown = _Shown(verdict, previous, lines, sources, pen)
-    first = template('page.html.j2', **names)
-    pages = {'index.html': first.render(v=shown, **_script('filter.js'))}
 
+def _incident_pages(shown: _Shown, lines: list[PageRow], pen: Pen) -> dict[str, str]:
+    """Return the page of each incident by its file."""
+    page = _template('incident.html.j2')
     by_name = {line.name: line for line in lines}
-    page_of_incident = template('incident.html.j2', **names)
-    for incident in verdict.incidents:
+    pages = {}
+    for incident in shown.verdict.incidents:
+        about = incidents.about(incident, 0)
+        stands = incidents.since(incident)
         events = [(times.minute(event.start), event) for event in incident.events]
         faults = incidents.worst(incident)
         of_faults = [by_name.get(fault.cell) for fault in faults]
         drawn = pen.on_one_scale(of_faults[:LISTED])
         cells = list(zip(faults, of_faults, drawn, strict=False))
-        pages[f'incidents/{incident.number}.html'] = page_of_incident.render(
-            v=shown, one=incident, about=incidents.about(incident, 0), stands=incidents.since(incident),
-            events=events, cells=cells, left=len(faults[LISTED:]), ended=incidents.ended)
+        pages[f'incidents/{incident.number}.html'] = page.render(
+            v=shown, one=incident, about=about, stands=stands, events=events, cells=cells,
+            left=len(faults[LISTED:]), ended=incidents.ended)
+    return pages
 
-    page_of_figures = template('figure.html.j2', **names)
+
+def _figure_pages(shown: _Shown, lines: list[PageRow], pen: Pen) -> dict[str, str]:
+    """Return the pages with the figures of each check by their files."""
+    page = _template('figure.html.j2')
     script = _script('zoom.js')
     with_page = [line for line in lines if line.file]
+    pages = {}
     for file, of_file in grouped(with_page, attrgetter('file')).items():
-        of_check = [_FigurePage(line, previous, pen.tall(line)) for line in of_file]
-        pages[file] = page_of_figures.render(v=shown, own=of_check, **script)
+        of_check = [_FigurePage(line, shown.previous, pen.tall(line)) for line in of_file]
+        pages[file] = page.render(v=shown, own=of_check, **script)
     return pages
 
 
