@@ -28,30 +28,52 @@ def of_system(system: str, newest: int | None = None) -> pl.DataFrame:
     out.
 
     ``newest``: only so many sessions of each node and subsystem."""
-    measured = history.load(system, reruns=True).lazy().filter(
-        pl.col('node') != '', pl.col('value') > 0, pl.col('better') != '', NO_EXPERIMENT)
-    rows = measured.select(*CELL, *_OF_RUN).collect()
-    is_known = pl.col('rerun_of').is_in(rows['session'].unique().implode())
-    rows = rows.with_columns(session=pl.when(is_known).then('rerun_of').otherwise('session'))
+    rows = _measured(system)
     if newest is not None:
         rows = _newest_sessions(rows, newest)
-    rows = undistributed(rows.cast({history.TEXT: pl.String}))
-    sign = pl.when(pl.col('better') == 'higher').then(1.0).otherwise(-1.0)
-    log = sign * pl.col('value').log()
-    start = pl.col('start').min().over('session')
-    of_job = rows.with_columns(start, log=log).group_by(
-        *CELL, 'software', 'node', 'session', maintain_order=True)
-    jobs = of_job.agg(pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
+    rows = rows.cast({history.TEXT: pl.String})
+    jobs = _medians_of_jobs(undistributed(rows))
     with_parts = jobs.join(_parts(jobs), on=_KIND, maintain_order='left')
     return with_parts.sort('start', maintain_order=True)
 
 
+def _measured(system: str) -> pl.DataFrame:
+    """Return the figures that count, those of reruns in the session that they confirm."""
+    stored = history.load(system, reruns=True).lazy()
+    has_node = pl.col('node') != ''
+    has_logarithm = pl.col('value') > 0
+    has_direction = pl.col('better') != ''
+    measured = stored.filter(has_node, has_logarithm, has_direction, NO_EXPERIMENT)
+    rows = measured.select(*CELL, *_OF_RUN).collect()
+    sessions = rows['session'].unique().implode()
+    is_rerun = pl.col('rerun_of').is_in(sessions)
+    session = pl.when(is_rerun).then('rerun_of').otherwise('session')
+    return rows.with_columns(session=session)
+
+
+def _medians_of_jobs(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the median of each cell in each session on the same node or nodes, as a logarithm."""
+    is_higher_better = pl.col('better') == 'higher'
+    sign = pl.when(is_higher_better).then(1.0).otherwise(-1.0)
+    log = sign * pl.col('value').log()
+    start = pl.col('start').min().over('session')
+    runs = rows.with_columns(start, log=log)
+    of_job = runs.group_by(*CELL, 'software', 'node', 'session', maintain_order=True)
+    median = pl.col('log').median()
+    newest_start = pl.col('start').max()
+    subsystem = pl.col('subsystem').first()
+    return of_job.agg(median, newest_start, subsystem)
+
+
 def _newest_sessions(rows: pl.DataFrame, count: int) -> pl.DataFrame:
     """Return the rows of the newest sessions of each node and subsystem."""
-    own = ['node', 'subsystem']
-    sessions = rows.group_by(*own, 'session').agg(pl.col('start').min())
-    age = pl.col('start').rank('dense', descending=True).over(own)
-    return rows.join(sessions.filter(age <= count), on=[*own, 'session'], how='semi', maintain_order='left')
+    place = ['node', 'subsystem']
+    of_session = [*place, 'session']
+    start = pl.col('start')
+    sessions = rows.group_by(of_session).agg(start.min())
+    age = start.rank('dense', descending=True).over(place)
+    newest = sessions.filter(age <= count)
+    return rows.join(newest, on=of_session, how='semi', maintain_order='left')
 
 
 def _parts(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -59,9 +81,11 @@ def _parts(jobs: pl.DataFrame) -> pl.DataFrame:
     kinds = jobs.select(_KIND).unique()
     parts = []
     for case, metric, subsystem in kinds.iter_rows():
-        name = f'{case.replace(" ", "")}.{metric}'
-        parts.append(listed_part(name, subsystem))
-    return kinds.with_columns(part=pl.Series(parts, dtype=pl.String))
+        case_name = case.replace(' ', '')
+        part = listed_part(f'{case_name}.{metric}', subsystem)
+        parts.append(part)
+    column = pl.Series(parts, dtype=pl.String)
+    return kinds.with_columns(part=column)
 
 
 def listed_part(name: str, subsystem: str) -> str:
@@ -83,34 +107,43 @@ def undistributed(frame: Frame) -> Frame:
 def by_node(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the figures by single node. A figure of several nodes is weaker, as a slow partner slows a node
     down. A node counts with the better one of two jobs after another, and only if they were of different nodes."""
-    jobs = rows.filter(~ON_ONE_NODE).with_columns(job='node', node=pl.col('node').str.split(','))
+    of_one_node = rows.filter(ON_ONE_NODE)
+    of_several = rows.filter(~ON_ONE_NODE)
+    nodes = pl.col('node').str.split(',')
+    jobs = of_several.with_columns(job='node', node=nodes)
     jobs = jobs.explode('node', empty_as_null=True)
     of_node = [*CELL, 'software', 'node']
     job_before = pl.col('job').shift(1).over(of_node)
     log_before = pl.col('log').shift(1).over(of_node)
-    jobs = jobs.with_columns(job_before=job_before, log=pl.max_horizontal('log', log_before))
-    jobs = jobs.filter(pl.col('job') != pl.col('job_before'))
-    return pl.concat([rows.filter(ON_ONE_NODE), jobs.select(rows.columns)])
+    better = pl.max_horizontal('log', log_before)
+    jobs = jobs.with_columns(job_before=job_before, log=better)
+    has_other_nodes = pl.col('job') != pl.col('job_before')
+    compared = jobs.filter(has_other_nodes)
+    return pl.concat([of_one_node, compared.select(rows.columns)])
 
 
 def since(system: str, node: str, start: float) -> dict[str, float]:
     """Return the newest figure of each cell, named with its size, that a job on the node measured after ``start``
     (Unix time)."""
-    later = history.load(system, reruns=True).filter(pl.col('start') > start, NO_EXPERIMENT)
+    is_later = pl.col('start') > start
+    later = history.load(system, reruns=True).filter(is_later, NO_EXPERIMENT)
     rows = undistributed(later.cast({history.TEXT: pl.String}))
     nodes = pl.col('node').str.split(',')
+    on_node = rows.filter(nodes.list.contains(node))
     newest = {}
-    for row in rows.filter(nodes.list.contains(node)).iter_rows(named=True):
-        name = f'{cell_id(row, True)} ({row["size"]})'
-        newest[name] = row['value']
+    for row in on_node.iter_rows(named=True):
+        cell = cell_id(row, environ=True)
+        size = row['size']
+        newest[f'{cell} ({size})'] = row['value']
     return newest
 
 
 def last_by_node(frame: pl.DataFrame, column: str) -> dict[str, Any]:
     """Return the greatest value of a column for each node that figures were measured on."""
-    greatest = frame.group_by('node').agg(pl.col(column).max()).sort(column)
+    greatest = pl.col(column).max()
+    of_nodes = frame.group_by('node').agg(greatest)
     last: dict[str, Any] = {}
-    for names, value in greatest.iter_rows():
+    for names, value in of_nodes.sort(column).iter_rows():
         for name in filter(None, names.split(',')):
             last[name] = value
     return last
@@ -123,12 +156,15 @@ def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
     lower is better; then the median over the cells that three nodes or more have measured: of two, nobody can say
     which is the slow one. ``frame``: of history.load."""
     value = pl.col('value')
-    alone = history.counted(frame).cast({'node': pl.String}).filter(ON_ONE_NODE, value > 0)
-    of_node = alone.group_by(*CELL, 'better', 'node').agg(value.median())
+    figures = history.counted(frame).cast({'node': pl.String})
+    alone = figures.filter(ON_ONE_NODE, value > 0)
+    of_node = alone.group_by(*CELL, 'better', 'node')
+    medians = of_node.agg(value.median())
     usual = value.median().over(*CELL)
     is_higher_better = pl.col('better') == 'higher'
     share = pl.when(is_higher_better).then(value / usual).otherwise(usual / value)
     nodes = pl.len().over(*CELL)
-    compared = of_node.with_columns(share=share).filter(nodes > 2)
-    summary = compared.group_by('node').agg(pl.col('share').median(), cells=pl.len())
+    compared = medians.with_columns(share=share).filter(nodes > 2)
+    speed = pl.col('share').median()
+    summary = compared.group_by('node').agg(speed, cells=pl.len())
     return {name: (speed, cells) for name, speed, cells in summary.iter_rows()}

@@ -57,20 +57,32 @@ def of_system(system: System, scheduled: Scheduled = _NOT_ASKED, only: str = '')
 
     ``only``: that node alone, also a retired one; UsageError where it is unknown. Of all nodes and parts together
     at most one of 1/CHANCE listings names a node that is as its peers are."""
-    rows, only = figures.of_system(system.name), node_name(only)
+    rows = figures.of_system(system.name)
     nodes: dict[str, dict[str, Any]] = defaultdict(dict)
     for state in scheduled.nodes:
         nodes[node_name(state.name)] = {'state': state}
-    last = rows.filter(figures.ON_ONE_NODE).group_by('node', maintain_order=True).last()
+    alone = rows.filter(figures.ON_ONE_NODE)
+    last = alone.group_by('node', maintain_order=True).last()
     for name, start, session in last.select('node', 'start', 'session').iter_rows():
         nodes[name].update(measured=start, session=session)
-    for name, parts in _listed(rows, well_since(system.name)).items():
+    since = well_since(system.name)
+    for name, parts in _listed(rows, since).items():
         nodes[name]['parts'] = parts
-    if only and only not in nodes:
-        valid = ', '.join(sorted(nodes)) or 'none is known'
-        raise UsageError(f'{system.name}: unknown node {only!r}; valid: {valid}')
-    names = [only] if only else sorted(nodes.keys() - systems.gone(system, time.time()))
+    if only:
+        names = [_demanded(only, nodes, system)]
+    else:
+        gone = systems.gone(system, time.time())
+        names = sorted(nodes.keys() - gone)
     return [ListedNode(name, **nodes[name]) for name in names]
+
+
+def _demanded(node: str, nodes: Collection[str], system: System) -> str:
+    """Return the short name of a node. UsageError where it is none of ``nodes``."""
+    name = node_name(node)
+    if name not in nodes:
+        valid = ', '.join(sorted(nodes)) or 'none is known'
+        raise UsageError(f'{system.name}: unknown node {name!r}; valid: {valid}')
+    return name
 
 
 def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, dict[str, RelativeSpeed | None]]:
@@ -81,13 +93,17 @@ def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, dict[st
     for table in tables:
         speeds = peers.listed(table.logs, table.errors, chance)
         for name, speed in zip(table.names, speeds, strict=True):
-            nodes[name][table.part] = worse(nodes[name].get(table.part), speed)
+            parts = nodes[name]
+            in_other_partition = parts.get(table.part)
+            parts[table.part] = worse(in_other_partition, speed)
     return nodes
 
 
 def worse(one: RelativeSpeed | None, other: RelativeSpeed | None) -> RelativeSpeed | None:
     """Return the worse one of a node in two partitions."""
-    return min(filter(None, (one, other)), key=lambda speed: speed.share, default=None)
+    if one is None or other is None:
+        return one or other
+    return other if other.share < one.share else one
 
 
 def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, str]] = ()
@@ -96,15 +112,18 @@ def twice(system: str, since: Mapping[str, float], named: Collection[tuple[str, 
     their speed as a share of their peers'. No job of a node is in both listings. The newest night has half of the
     slowdown at least, but of those that are ``named`` already. ``since``: see `well_since`. Of three nodes, one
     that was far below both others on three nights in a row."""
-    rows = figures.of_system(system, 2 * peers.NIGHTS)
-    tables = _tables(rows, 2 * peers.NIGHTS, since)
+    nights = 2 * peers.NIGHTS
+    rows = figures.of_system(system, nights)
+    tables = _tables(rows, nights, since)
     chance = _chance(tables)
     shares: dict[tuple[str, str], list[float]] = defaultdict(list)
     for table in tables:
         for row, share in _named_twice(table, chance, named).items():
-            shares[table.names[row], table.part].append(share)
+            name = table.names[row]
+            shares[name, table.part].append(share)
     for table in _of_three(rows, since):
-        for name, share in zip(table.names, peers.apart(table.logs), strict=True):
+        shares_apart = peers.apart(table.logs)
+        for name, share in zip(table.names, shares_apart, strict=True):
             if share is not None:
                 shares[name, table.part].append(share)
     return {node: min(of_node) for node, of_node in shares.items()}
@@ -114,24 +133,27 @@ def _named_twice(table: _Table, chance: float, named: Collection[tuple[str, str]
     """Return the rows of the nodes that two listings call slower, with their share in today's; see `twice`."""
     nights = np.arange(table.logs.shape[1])
     every = np.arange(len(table.names))
+    slow_today = table.slower(nights < peers.NIGHTS, every, chance)
     today = {}
-    for row, share in table.slower(nights < peers.NIGHTS, every, chance).items():
-        is_slow_now = table.newest(row) <= np.log(share) / 2
-        if is_slow_now or (table.names[row], table.part) in named:
+    for row, share in slow_today.items():
+        is_named = (table.names[row], table.part) in named
+        half_of_slowdown = np.log(share) / 2
+        if is_named or table.newest(row) <= half_of_slowdown:
             today[row] = share
-    found: dict[int, float] = {}
+    confirmed: dict[int, float] = {}
     for split in range(2, peers.NIGHTS + 1):        # the nights of a node that the earlier listing has not
-        left = np.array([row for row in today if row not in found], int)
+        left = np.array([row for row in today if row not in confirmed], int)
         if not left.size:
             break
         is_left = np.isin(every, left)[:, None]
-        newer = nights < np.where(is_left, split, peers.NIGHTS)
+        end = np.where(is_left, split, peers.NIGHTS)
         begin = np.where(is_left, split, 0)
-        earlier = (nights >= begin) & (nights < begin + peers.NIGHTS)
-        slow_in_newer = np.array([*table.slower(newer, left, chance)], int)
-        for row in table.slower(earlier, slow_in_newer, chance):
-            found[row] = today[row]
-    return found
+        slow_in_newer = table.slower(nights < end, left, chance)
+        candidates = np.array([*slow_in_newer], int)
+        is_earlier = (nights >= begin) & (nights < begin + peers.NIGHTS)
+        for row in table.slower(is_earlier, candidates, chance):
+            confirmed[row] = today[row]
+    return confirmed
 
 
 def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[str, float]) -> set[str]:
@@ -144,11 +166,13 @@ def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[st
     parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
     for table in _tables(rows, peers.NIGHTS, since, by_part=False):
         for name, row, share in table.among(slow):
-            parts[name].append((table.logs, table.errors, row, share))
+            part = table.logs, table.errors, row, share
+            parts[name].append(part)
     cells: dict[str, list[bool]] = defaultdict(list)
     for table in _of_three(rows, since):
         for name, row, share in table.among(slow):
-            cells[name].append(peers.rejoined(table.logs, row, share))
+            is_mended = peers.rejoined(table.logs, row, share)
+            cells[name].append(is_mended)
     among_many = {name for name, of_node in parts.items() if peers.mended(of_node)}
     among_three = {name for name, of_node in cells.items() if all(of_node)}
     return among_many | among_three
@@ -216,14 +240,18 @@ def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part
 
     ``since``: Unix times by node, whose later nights alone count. ``by_part``: a night is one of that part."""
     speeds = _beside_peers(rows, nights, since, by_part)
+    compared = speeds.partition_by(_COMPARED, as_dict=True)
     tables = []
-    for (_, part), own in speeds.partition_by(_COMPARED, as_dict=True).items():
-        names = own['node'].unique(maintain_order=True).to_list()
-        place = own['node'].rank('dense').to_numpy() - 1, own['night'].to_numpy()
+    for (_, part), figures_of_part in compared.items():
+        nodes = figures_of_part['node']
+        names = nodes.unique(maintain_order=True).to_list()
+        row = nodes.rank('dense').to_numpy() - 1
+        night = figures_of_part['night'].to_numpy()
+        weight = figures_of_part['weight'].to_numpy()
         logs = np.full((len(names), nights), np.nan)
-        errors = np.ones((len(names), nights))
-        logs[place] = own['log'].to_numpy()
-        errors[place] = own['weight'].to_numpy() ** -0.5
+        logs[row, night] = figures_of_part['log'].to_numpy()
+        errors = np.ones(logs.shape)
+        errors[row, night] = weight ** -0.5
         tables.append(_Table(part, names, logs, errors))
     return tables
 
@@ -232,23 +260,34 @@ def _beside_peers(rows: pl.DataFrame, nights: int, since: Mapping[str, float], b
     """Return partition, part, node, night (0 is the newest) and `log`, a node's speed over that of its peers. Its
     `weight` is 1 / its variance. See `_tables`."""
     cell = [*CELL, 'software']
-    key = [*_COMPARED, 'node', 'night']
-    night_of = [*_COMPARED, 'node'] if by_part else ['partition', 'node']
     log, weight = pl.col('log'), pl.col('weight')
-    jobs = figures.by_node(rows).filter(_is_since(since))
-    jobs = jobs.with_columns(night=pl.col('start').rank('dense', descending=True).over(night_of) - 1)
-    has_peers = pl.col('node').n_unique().over(cell) > peers.FEWEST
-    jobs = jobs.filter(pl.col('night') < nights, has_peers)
-    jobs = jobs.with_columns(log=log - log.median().over(cell))
-    night = [*_COMPARED, 'session']
-    shows_all = pl.col('node').n_unique().over(night) > peers.FEWEST
-    of_all = pl.when(shows_all).then(log.median().over(night)).otherwise(0.0)     # a night on which all are slower
-    jobs = jobs.with_columns(log=log - of_all)
-    error = (1.4826 * log.abs().median().over(cell)).clip(peers.CLOSEST)
+    later = figures.by_node(rows).filter(_is_since(since))
+    night_of = [*_COMPARED, 'node'] if by_part else ['partition', 'node']
+    age = pl.col('start').rank('dense', descending=True).over(night_of)
+    jobs = later.with_columns(night=age - 1)
+    nodes_of_cell = pl.col('node').n_unique().over(cell)
+    is_recent = pl.col('night') < nights
+    jobs = jobs.filter(is_recent, nodes_of_cell > peers.FEWEST)
+    usual = log.median().over(cell)
+    jobs = jobs.with_columns(log=log - usual)
+    jobs = jobs.with_columns(log=log - _slowness_of_all())
+    scatter = log.abs().median().over(cell)
+    error = (1.4826 * scatter).clip(peers.CLOSEST)
     jobs = jobs.with_columns(weight=error ** -2.0)
     mean = (log * weight).sum() / weight.sum()
-    of_jobs = jobs.group_by(*key, 'case').agg(log=mean, weight=weight.mean())
-    return of_jobs.group_by(key).agg(log=mean, weight=weight.sum()).sort(key)
+    key = [*_COMPARED, 'node', 'night']
+    of_cases = jobs.group_by(*key, 'case').agg(log=mean, weight=weight.mean())
+    of_nights = of_cases.group_by(key).agg(log=mean, weight=weight.sum())
+    return of_nights.sort(key)
+
+
+def _slowness_of_all() -> pl.Expr:
+    """Return the median over the nodes of a part in a session: on some nights all are slower. Where too few nodes
+    ran, it is 0."""
+    night = [*_COMPARED, 'session']
+    nodes = pl.col('node').n_unique().over(night)
+    median = pl.col('log').median().over(night)
+    return pl.when(nodes > peers.FEWEST).then(median).otherwise(0.0)
 
 
 def _of_three(rows: pl.DataFrame, since: Mapping[str, float]) -> Iterator[_Table]:
@@ -256,12 +295,16 @@ def _of_three(rows: pl.DataFrame, since: Mapping[str, float]) -> Iterator[_Table
     ``since``: see `_tables`."""
     alone = rows.filter(figures.ON_ONE_NODE, _is_since(since))
     cell = [*CELL, 'software', 'part']
-    few = alone.filter(pl.col('node').n_unique().over(cell) == peers.FEWEST)
-    for own in few.partition_by(cell):
-        nights = own.pivot('node', index=['session', 'start'], values='log').sort('start', descending=True)
-        names = nights.columns[2:]
-        logs = nights.select(names).cast(pl.Float64).fill_null(np.nan).to_numpy().T
-        yield _Table(own['part'][0], names, logs, np.ones(logs.shape))
+    nodes = pl.col('node').n_unique().over(cell)
+    few = alone.filter(nodes == peers.FEWEST)
+    for of_cell in few.partition_by(cell):
+        by_session = of_cell.pivot('node', index=['session', 'start'], values='log')
+        newest_first = by_session.sort('start', descending=True)
+        names = newest_first.columns[2:]
+        columns = newest_first.select(names).cast(pl.Float64)
+        logs = columns.fill_null(np.nan).to_numpy().T
+        part = of_cell['part'][0]
+        yield _Table(part, names, logs, np.ones(logs.shape))
 
 
 def _is_since(since: Mapping[str, float]) -> pl.Expr:
@@ -272,13 +315,18 @@ def _is_since(since: Mapping[str, float]) -> pl.Expr:
 def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:
     """Return the node in its last sessions, the newest first, beside the newest figures of its peers."""
     rows = figures.of_system(system)
-    own = rows.filter(node=node.name)
-    others = figures.by_node(rows).filter(pl.col('node') != node.name)
-    of_peers = others.group_by(*CELL, 'node', maintain_order=True).last().select(own.columns)
-    starts = own.group_by('session', maintain_order=True).agg(pl.col('start').max()).tail(most).reverse()
+    of_node = rows.filter(node=node.name)
+    is_peer = pl.col('node') != node.name
+    others = figures.by_node(rows).filter(is_peer)
+    newest = others.group_by(*CELL, 'node', maintain_order=True).last()
+    of_peers = newest.select(of_node.columns)
+    by_session = of_node.group_by('session', maintain_order=True)
+    starts = by_session.agg(pl.col('start').max())
     listed = []
-    for session, start in starts.iter_rows():
-        parts = _parts_of(node.name, pl.concat([of_peers, own.filter(session=session)]))
+    for session, start in starts.tail(most).reverse().iter_rows():
+        in_session = of_node.filter(session=session)
+        compared = pl.concat([of_peers, in_session])
+        parts = _parts_of(node.name, compared)
         listed.append(replace(node, measured=start, session=session, parts=parts))
     return listed
 
@@ -293,7 +341,8 @@ def _parts_of(name: str, newest: pl.DataFrame) -> dict[str, RelativeSpeed | None
             continue
         table = cells.pivot([*CELL, 'software'], index='node', values='log')
         row = table['node'].to_list().index(name)
-        speed = peers.relative_speed(table.drop('node').to_numpy(), row, chance)
+        logs = table.drop('node').to_numpy()
+        speed = peers.relative_speed(logs, row, chance)
         parts[part] = worse(parts.get(part), speed)
     return parts
 
@@ -303,16 +352,18 @@ def unknown_retired(system: System, scheduled: Scheduled) -> Iterator[str]:
     stated = _retired(system)
     if not stated:
         return
-    measured = history.rows(database.starts()).filter(system=system.name).select('node').unique().collect()
+    stored = history.rows(database.starts())
+    measured = stored.filter(system=system.name).select('node').unique().collect()
     known = {node_name(state.name) for state in scheduled.nodes}
     for names in measured['node']:
         known.update(filter(None, names.split(',')))
+    names = sorted(known)
+    valid = several(names) or 'none is known'
     for node, keys in stated:
-        if node in known:
-            continue
-        hint = near(node, sorted(known)) or ';'
-        valid = several(sorted(known)) or 'none is known'
-        yield f'{systems.line(system.name, keys)}: unknown node {node}{hint} valid: {valid}'
+        if node not in known:
+            line = systems.line(system.name, keys)
+            hint = near(node, names) or ';'
+            yield f'{line}: unknown node {node}{hint} valid: {valid}'
 
 
 def retired_again(system: System, start: float, ran_on: Collection[str]) -> Iterator[str]:
@@ -320,8 +371,9 @@ def retired_again(system: System, start: float, ran_on: Collection[str]) -> Iter
     gone = systems.gone(system, start)
     for node, keys in _retired(system):
         if node in ran_on and node in gone:
-            yield (f'{systems.line(system.name, keys)}: {node} ran again: take it out of retired:, or correct '
-                   f'since: {gone[node].since}')
+            line = systems.line(system.name, keys)
+            since = gone[node].since
+            yield f'{line}: {node} ran again: take it out of retired:, or correct since: {since}'
 
 
 def _retired(system: System) -> list[tuple[str, tuple]]:

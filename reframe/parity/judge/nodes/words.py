@@ -38,7 +38,8 @@ def lines(system: System, nodes: list[ListedNode], scheduled: Scheduled,
     for text in coverage(system.name, nodes, scheduled.unknown):
         yield text, 'bold'
     for fact in changes:
-        if fact.fact in _HARDWARE and fact.nodes and now - fact.since < _RECENT * _DAY:
+        is_hardware = fact.fact in _HARDWARE and fact.nodes
+        if is_hardware and now - fact.since < _RECENT * _DAY:
             yield f'other hardware under the same name: {visible(fact.what)} since {fact.when}', 'yellow'
     for warning in listing.unknown_retired(system, scheduled):
         yield warning, 'yellow'
@@ -51,13 +52,15 @@ def lines(system: System, nodes: list[ListedNode], scheduled: Scheduled,
 
 def _table(system: System, nodes: list[ListedNode], now: float) -> Iterator[Line]:
     """Yield a head, a line for each node, those first that a person should look at, and a legend."""
-    nodes = sorted(nodes, key=lambda node: (not node.slower, not node.out, node.measured or 0.0, node.name))
+    nodes = sorted(nodes, key=_urgency)
     lasting = [incident for incident in incidents.of_system(system.name) if incident.state != 'over']
-    width = max(4, *(len(node.name) for node in nodes)) + 2
+    longest = max(len(node.name) for node in nodes)
+    width = max(len('node'), longest) + 2
     head, *speeds = _speeds(nodes)
     yield f'{"node":{width}}{"measured":14}{head}   state', 'dim'
     for node, speed in zip(nodes, speeds, strict=True):
-        text = f'{node.name:{width}}{_age(node.measured, now):14}{speed}   {_state(node, now)}'
+        age = _age(node.measured, now)
+        text = f'{node.name:{width}}{age:14}{speed}   {_state(node, now)}'
         numbers = [str(incident.number) for incident in lasting if node.name in incident.nodes]
         if numbers:
             text += f'   incident {", ".join(numbers)}'
@@ -66,48 +69,68 @@ def _table(system: System, nodes: list[ListedNode], now: float) -> Iterator[Line
         yield _LEGEND, 'dim'
 
 
+def _urgency(node: ListedNode) -> tuple[bool, bool, float, str]:
+    """Return the place of a node in a listing: slower ones, those out of service, those long unmeasured."""
+    return not node.slower, not node.out, node.measured or 0.0, node.name
+
+
 def coverage(system: str, nodes: Sequence[ListedNode], unknown: str = '') -> list[str]:
     """Return the coverage, and what a person should look at. ``unknown``: why the scheduler does not tell
     their states."""
-    no_states = [visible(f'the state of the nodes is not known: {unknown}')] if unknown else []
-    if not nodes:
-        return [f'{system}: no node is known and no undisturbed figure is stored; run {paths.nightly(system)}',
-                *no_states]
     now = time.time()
-    old = []
-    recent = 0
-    for node in sorted(nodes, key=lambda node: node.measured or 0.0):
-        if node.measured is None:
-            continue
-        if now - node.measured < _RECENT * _DAY:
-            recent += 1
-        else:
-            old.append(f'{node.name} ({_age(node.measured, now)})')
-    slow = [node for node in nodes if node.slower]
-    slower = f', {len(slow)} slower than its peers' if slow else ''
-    text = [f'{system}: {recent} of {counted(len(nodes), "node")} measured in the last {_RECENT} days{slower}',
-            *no_states]
-    for node in slow:
-        parts = []
-        for part, speed in node.slower.items():
-            parts.append(f'{part} {change(speed.share, 1)} beside {speed.peers} peers')
-        text.append(f'{node.name} is slower: {", ".join(parts)}')
+    text = []
+    if nodes:
+        text.append(_share_measured(system, nodes, now))
+    else:
+        nightly = paths.nightly(system)
+        text.append(f'{system}: no node is known and no undisturbed figure is stored; run {nightly}')
+    if unknown:
+        text.append(visible(f'the state of the nodes is not known: {unknown}'))
+    for node in nodes:
+        if node.slower:
+            text.append(f'{node.name} is slower: {_drops(node)}')
     text += [f'{node.name} takes no jobs: {_state(node, now)}' for node in nodes if node.out]
     never = [node.name for node in nodes if node.measured is None]
     if never:
         text.append(f'never measured alone: {several(never)}')
+    measured = [node for node in nodes if node.measured is not None]
+    measured.sort(key=lambda node: node.measured)
+    old = [f'{node.name} ({_age(node.measured, now)})' for node in measured if not _is_recent(node, now)]
     if old:
         text.append(f'not measured for long: {several(old)}')
     return text
+
+
+def _share_measured(system: str, nodes: Sequence[ListedNode], now: float) -> str:
+    """Return how many nodes were measured lately, and how many are slower."""
+    recent = sum(_is_recent(node, now) for node in nodes)
+    slow = sum(bool(node.slower) for node in nodes)
+    slower = f', {slow} slower than its peers' if slow else ''
+    all_nodes = counted(len(nodes), 'node')
+    return f'{system}: {recent} of {all_nodes} measured in the last {_RECENT} days{slower}'
+
+
+def _is_recent(node: ListedNode, now: float) -> bool:
+    return node.measured is not None and now - node.measured < _RECENT * _DAY
+
+
+def _drops(node: ListedNode) -> str:
+    """Return the drop of each part that is slower."""
+    drops = []
+    for part, speed in node.slower.items():
+        drops.append(f'{part} {change(speed.share, 1)} beside {speed.peers} peers')
+    return ', '.join(drops)
 
 
 def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Change]) -> Iterator[Line]:
     """Yield the state of a node, its speed by part, its incidents, its last sessions, its ``changes``."""
     now = time.time()
     yield f'{system.name}: {node.name}', 'bold'
-    yield f'state     {visible(unknown) or _state(node, now)}'
+    state = visible(unknown) or _state(node, now)
+    yield f'state     {state}'
+    age = _age(node.measured, now)
     session = f' (session {node.session[:8]})' if node.session else ''
-    yield f'measured  {_age(node.measured, now)}{session}'
+    yield f'measured  {age}{session}'
     retired = systems.gone(system, now).get(node.name)
     if retired:
         yield f'retired   since {retired.since}: {visible(retired.reason)}'
@@ -120,7 +143,9 @@ def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Ch
     if sessions:
         yield f'{"session":28}{head}', 'dim'
     for then, speed in zip(sessions, speeds, strict=True):
-        yield f'{times.minute(then.measured)}  {then.session[:8]}  {speed}', 'red' if then.slower else ''
+        began = times.minute(then.measured)
+        style = 'red' if then.slower else ''
+        yield f'{began}  {then.session[:8]}  {speed}', style
     for fact in changes:
         if node.name in fact.nodes:
             yield f'changed   {fact.fact} {fact.old} -> {fact.new} since {fact.when}'
@@ -128,16 +153,19 @@ def of_node(system: System, node: ListedNode, unknown: str, changes: Iterable[Ch
 
 def part_lines(node: ListedNode) -> Iterator[Line]:
     """Yield for each part how the node stands beside its peers."""
-    for part, speed in sorted(node.parts.items(), key=lambda item: PARTS.index(item[0])):
+    parts = sorted(node.parts, key=PARTS.index)
+    for part in parts:
+        speed = node.parts[part]
         if speed is None:
             yield f'{part:9} fewer than {FEWEST} peers have the same cases with the same software'
             continue
         word = 'SLOWER' if speed.slower else 'like its peers'
         if speed.doubtful:
             word = 'cannot be told'
-        beside = f'{change(speed.share, 1)} beside {speed.peers} peers: {word}'
+        difference = change(speed.share, 1)
         clear = f'(clear of their scatter: a drop of {percent(speed.clear)})'
-        yield f'{part:9} {beside} {clear}', 'red' if speed.slower else ''
+        line = f'{part:9} {difference} beside {speed.peers} peers: {word} {clear}'
+        yield line, 'red' if speed.slower else ''
 
 
 def _speeds(nodes: Sequence[ListedNode]) -> list[str]:
@@ -145,10 +173,12 @@ def _speeds(nodes: Sequence[ListedNode]) -> list[str]:
     parts = [part for part in PARTS if any(part in node.parts for node in nodes)]
     rows = [parts]
     for node in nodes:
-        rows.append([_speed(node, part) for part in parts])
+        speeds = [_speed(node, part) for part in parts]
+        rows.append(speeds)
     width = 10
     for row in rows:
-        width = max(width, *(len(cell) + 2 for cell in row), 0)
+        for cell in row:
+            width = max(width, len(cell) + 2)
     return [''.join(f'{cell:>{width}}' for cell in row) for row in rows]
 
 
