@@ -129,11 +129,17 @@ def alike(measured: Sequence[Measured]) -> list[Measured]:
     if not ran:
         return list(measured)
     newest = _what_ran(ran[-1].run)
-    return [one for one in measured if one.run.status or _what_ran(one.run) == newest]
+    same = []
+    for one in measured:
+        if one.run.status or _what_ran(one.run) == newest:
+            same.append(one)
+    return same
 
 
 def _what_ran(run: Run) -> tuple[str, ...]:
-    return run.software, run.alike.get('software', ''), str(run.work.get('check', ''))
+    software = run.alike.get('software', '')
+    check = run.work.get('check', '')
+    return run.software, software, str(check)
 
 
 def outcome(run: Run, clause: Clause) -> Outcome:
@@ -144,13 +150,15 @@ def outcome(run: Run, clause: Clause) -> Outcome:
     if measured.left_out:
         return Outcome('skipped', reason=measured.left_out)
     if not measured.finite:
-        return Outcome('wrong', reason=measured.why or f'{clause.metric} is absent from the results')
-    value = measured.value * factor(clause, measured.unit or clause.unit)
+        why = measured.why or f'{clause.metric} is absent from the results'
+        return Outcome('wrong', reason=why)
+    unit = measured.unit or clause.unit
+    value = measured.value * factor(clause, unit)
     limit = Limit(**measured.limit) if measured.limit else None
     if limit and limit.exceeded_by(measured.value):
-        beyond = (f'{figure(measured.value, measured.unit)} is beyond {figure(limit.value, limit.unit)} '
-                  f'({limit.source})')
-        return Outcome('impossible', value, beyond)
+        measured_text = figure(measured.value, measured.unit)
+        limit_text = figure(limit.value, limit.unit)
+        return Outcome('impossible', value, f'{measured_text} is beyond {limit_text} ({limit.source})')
     if measured.label not in COUNTED_LABELS:
         return Outcome('skipped', value, f'{measured.label}: {measured.why}')
     if run.disturbed:

@@ -43,23 +43,29 @@ def draw(verdict: ClauseVerdict) -> Histogram | None:
     values = [node.value for node in verdict.nodes if node.value is not None]
     if len(values) < 2:
         return None
-    least, most = min(*values, clause.bound), max(*values, clause.bound)
-    room = (most - least) * .04 or abs(most) * .02 or 1.0
-    axis = _Axis(least - room, most + room)
+    least = min(*values, clause.bound)
+    most = max(*values, clause.bound)
+    margin = (most - least) * .04 or abs(most) * .02 or 1.0
+    axis = _Axis(least - margin, most + margin)
     bins = _filled(values, axis, clause.bound)
     tallest = max(bin.count for bin in bins)
-    bars = []
-    for bin in bins:
-        height = _TALLEST * bin.count / tallest
-        is_below = bin.end <= clause.bound
-        bars.append(Bar(
-            x=axis.place(bin.start),
-            y=round(HEIGHT - BOTTOM - height, 1),
-            width=round(axis.place(bin.end) - axis.place(bin.start) - 1, 1),
-            height=round(height, 1),
-            bad=is_below == (clause.better == 'higher')))
-    ticks = [(axis.place(value), figure(value, clause.unit)) for value in (least, most)]
-    return Histogram(bars, axis.place(clause.bound), ticks, tallest, _text(clause, values))
+    bars = [_bar(bin, axis, tallest, clause) for bin in bins]
+    bound = axis.place(clause.bound)
+    ticks = []
+    for value in (least, most):
+        label = figure(value, clause.unit)
+        ticks.append((axis.place(value), label))
+    return Histogram(bars, bound, ticks, tallest, _text(clause, values))
+
+
+def _bar(bin: _Bin, axis: _Axis, tallest: int, clause: Clause) -> Bar:
+    start = axis.place(bin.start)
+    end = axis.place(bin.end)
+    height = _TALLEST * bin.count / tallest
+    top = HEIGHT - BOTTOM - height
+    is_below = bin.end <= clause.bound
+    is_bad = is_below == (clause.better == 'higher')
+    return Bar(x=start, y=round(top, 1), width=round(end - start - 1, 1), height=round(height, 1), bad=is_bad)
 
 
 class _Axis(NamedTuple):
@@ -80,7 +86,8 @@ class _Bin(NamedTuple):
 def _filled(values: Sequence[float], axis: _Axis, bound: float) -> list[_Bin]:
     """Return the bins that hold nodes. One edge is the promise: no bin has nodes of both sides."""
     width = (axis.high - axis.low) / _BINS
-    below = int((bound - axis.low) / width) + 1
+    bins_below = (bound - axis.low) / width
+    below = int(bins_below) + 1
     edges = [bound + width * (place - below) for place in range(_BINS + 3)]
     edges[below] = bound
     bins = []
@@ -93,11 +100,12 @@ def _filled(values: Sequence[float], axis: _Axis, bound: float) -> list[_Bin]:
 
 def _text(clause: Clause, values: Sequence[float]) -> str:
     """Say in words what the picture shows."""
-    least = figure(min(values), clause.unit)
-    most = figure(max(values), clause.unit)
-    bound = figure(clause.bound, clause.unit)
     if clause.better == 'higher':
         kept = sum(value >= clause.bound for value in values)
     else:
         kept = sum(value <= clause.bound for value in values)
-    return f'{counted(len(values), "node")} from {least} to {most}; {kept} on the right side of {bound}'
+    nodes = counted(len(values), 'node')
+    least = figure(min(values), clause.unit)
+    most = figure(max(values), clause.unit)
+    bound = figure(clause.bound, clause.unit)
+    return f'{nodes} from {least} to {most}; {kept} on the right side of {bound}'

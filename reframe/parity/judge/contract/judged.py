@@ -12,7 +12,7 @@ from parity.base.figures import counted, several
 from parity.judge.contract import evidence
 from parity.judge.contract import look as looks
 from parity.judge.contract.evidence import Measured, Outcome
-from parity.judge.contract.look import Look
+from parity.judge.contract.look import Look, NodeLook
 from parity.judge.contract.model import ClauseVerdict, NodeFigure
 from parity.judge.stats import promise
 from parity.judge.stats.promise import Rule
@@ -30,10 +30,13 @@ def of_contract(system: str, contract: Contract, runs: Mapping[str, Sequence[Mea
     clause, why nothing can run it."""
     verdicts = []
     for clause in contract.clauses:
-        measured = evidence.alike(runs.get(clause.key(system), ()))
-        verdict = of_clause(clause, measured, nodes.get(clause.partition, ()), len(contract.clauses))
+        stored = runs.get(clause.key(system), ())
+        measured = evidence.alike(stored)
+        known = nodes.get(clause.partition, ())
+        verdict = of_clause(clause, measured, known, len(contract.clauses))
         if clause.id in lacking and verdict.word == 'open':
-            verdict = replace(verdict, word='missing', further=None, reason=lacking[clause.id])
+            reason = lacking[clause.id]
+            verdict = replace(verdict, word='missing', further=None, reason=reason)
         verdicts.append(verdict)
     return verdicts
 
@@ -55,30 +58,37 @@ def of_clause(clause: Clause, measured: Sequence[Measured], known: Sequence[str]
     outcomes = evidence.by_node(measured, clause)
     names = _names(clause, outcomes, known)
     rule = promise.rule(max(1, len(names)), clause.share, clause.runs, clauses)
-    nodes = [_node(name, outcomes.get(name, ())) for name in names]
-    nodes = [replace(node, target=rule.runs[0]) for node in nodes]
-    verdict = ClauseVerdict(clause, measured=tuple(measured), nodes=tuple(nodes), first=rule.runs[0])
+    first = rule.runs[0]
+    nodes = []
+    for name in names:
+        node = _node(name, outcomes.get(name, ()))
+        nodes.append(replace(node, target=first))
+    verdict = ClauseVerdict(clause, measured=tuple(measured), nodes=tuple(nodes), first=first)
     if not nodes:
-        return replace(verdict, further=rule.runs[0], reason='never measured')
-    counted_runs = min(len(node.values) for node in nodes)
-    verdict = replace(verdict, runs=counted_runs, further=rule.runs[0] - counted_runs)
+        return replace(verdict, further=first, reason='never measured')
+    runs = min(len(node.values) for node in nodes)
+    verdict = replace(verdict, runs=runs, further=first - runs)
     look = looks.of_clause(nodes, clause, rule)
     if look:
         verdict = _looked(verdict, look, rule)
     failed = [node for node in verdict.nodes if node.fails]
     if failed:
-        failing = [*failed, *(node for node in verdict.failing if not node.fails)]
-        verdict = replace(verdict, word='not met', further=None, failing=tuple(failing))
+        others = [node for node in verdict.failing if not node.fails]
+        verdict = replace(verdict, word='not met', further=None, failing=(*failed, *others))
     verdict = replace(verdict, nodes=_worst_first(verdict.nodes, clause))
-    return replace(verdict, failing=_worst_first(verdict.failing, clause), reason=_reason(verdict))
+    reason = _reason(verdict)
+    failing = _worst_first(verdict.failing, clause)
+    return replace(verdict, failing=failing, reason=reason)
 
 
 def _names(clause: Clause, outcomes: Mapping[str, object], known: Sequence[str]) -> list[str]:
     """Return the nodes of a clause; one without a name for a job of several nodes, or of none."""
     if clause.is_together:
         return ['']
-    named = list(clause.nodes) or sorted({*known, *outcomes} - {''})
-    return named or [*outcomes]
+    if clause.nodes:
+        return list(clause.nodes)
+    names = {*known, *outcomes} - {''}
+    return sorted(names) or [*outcomes]
 
 
 def _node(name: str, outcomes: Sequence[Outcome]) -> NodeFigure:
@@ -86,13 +96,12 @@ def _node(name: str, outcomes: Sequence[Outcome]) -> NodeFigure:
     node = NodeFigure(name, values)
     if values:
         node = replace(node, value=median(values))
-    failing = next((outcome for outcome in outcomes if outcome.fails), None)
-    if failing:
-        value = failing.value if failing.value is not None else node.value
-        return replace(node, value=value, word=failing.word, reason=failing.reason)
-    if outcomes and outcomes[-1].word:
-        return replace(node, word=outcomes[-1].word, reason=outcomes[-1].reason)
-    return node
+    for outcome in outcomes:
+        if outcome.fails:
+            value = node.value if outcome.value is None else outcome.value
+            return replace(node, value=value, word=outcome.word, reason=outcome.reason)
+    last = outcomes[-1] if outcomes else Outcome()
+    return replace(node, word=last.word, reason=last.reason) if last.word else node
 
 
 def _looked(verdict: ClauseVerdict, look: Look, rule: Rule) -> ClauseVerdict:
@@ -101,34 +110,47 @@ def _looked(verdict: ClauseVerdict, look: Look, rule: Rule) -> ClauseVerdict:
     nodes = []
     failing: list[NodeFigure] = []
     for node, of_node in zip(verdict.nodes, look.nodes, strict=True):
-        node = replace(node, looked=of_node.runs, target=of_node.target)
-        if of_node.value is not None:
-            low, high = _span(clause, of_node.low, of_node.high)
-            value = node.value if node.fails else looks.sign(clause) * of_node.value
-            node = replace(node, value=value, low=low, high=high)
-        nodes.append(node)
+        looked = _with_limits(node, of_node, clause)
+        nodes.append(looked)
         # nodes of a clause that is met or open are not named: that would be one more word that may be wrong
         if look.word == 'not met' and of_node.is_named:
-            failing.append(node)
+            failing.append(looked)
     low, high = _span(clause, look.low, look.high)
+    value = looks.sign(clause) * look.value
     further = None
-    if look.word == 'open':
-        further = looks.further(look, rule) if look.is_complete else rule.runs[0] - verdict.runs
-    return replace(verdict, word=look.word, value=looks.sign(clause) * look.value, low=low, high=high,
-                   further=further, nodes=tuple(nodes), failing=tuple(failing))
+    if look.word == 'open' and look.is_complete:
+        further = looks.further(look, rule)
+    elif look.word == 'open':
+        further = verdict.first - verdict.runs
+    return replace(verdict, word=look.word, value=value, low=low, high=high, further=further,
+                   nodes=tuple(nodes), failing=tuple(failing))
+
+
+def _with_limits(node: NodeFigure, look: NodeLook, clause: Clause) -> NodeFigure:
+    """Return a node with what a look at it shows. One that fails has the figure of the run that fails it."""
+    looked = replace(node, looked=look.runs, target=look.target)
+    if look.value is None:
+        return looked
+    low, high = _span(clause, look.low, look.high)
+    value = node.value if node.fails else looks.sign(clause) * look.value
+    return replace(looked, value=value, low=low, high=high)
 
 
 def _span(clause: Clause, low: float, high: float) -> tuple[float, float]:
     """Return the figures at two places, the smaller one first."""
-    ends = looks.sign(clause) * low, looks.sign(clause) * high
-    return min(ends), max(ends)
+    sign = looks.sign(clause)
+    ends = sorted([sign * low, sign * high])
+    return ends[0], ends[1]
 
 
 def _worst_first(nodes: Sequence[NodeFigure], clause: Clause) -> tuple[NodeFigure, ...]:
     """Return the nodes: those that fail, then by their figures, those without any last."""
     def order(node: NodeFigure) -> tuple[bool, float]:
-        place = math.inf if node.value is None else looks.sign(clause) * node.value
+        place = math.inf
+        if node.value is not None:
+            place = looks.sign(clause) * node.value
         return not node.fails, place
+
     return tuple(sorted(nodes, key=order))
 
 
@@ -136,18 +158,20 @@ def _reason(verdict: ClauseVerdict) -> str:
     """Return what a person needs to know beside the word, '' where the interval says it all."""
     failed = [node for node in verdict.failing if node.fails]
     if failed:
-        where = f'{failed[0].name}: ' if failed[0].name else ''
-        return f'{where}{failed[0].word}: {failed[0].reason}'
+        first = failed[0]
+        where = f'{first.name}: ' if first.name else ''
+        return f'{where}{first.word}: {first.reason}'
     if verdict.word != 'open':
         return ''
     reasons = []
     if not verdict.looked:
-        reasons.append(f'{verdict.runs} of {counted(verdict.first, "run")}')
+        first_look = counted(verdict.first, 'run')
+        reasons.append(f'{verdict.runs} of {first_look}')
     lacking = [node for node in verdict.nodes if node.word]
     if lacking:
         names = several([node.name for node in lacking if node.name])
-        first = lacking[0]
-        reasons.append(f'{names + ": " if names else ""}{first.word}: {first.reason}')
+        where = f'{names}: ' if names else ''
+        reasons.append(f'{where}{lacking[0].word}: {lacking[0].reason}')
     if verdict.looked:
         reasons.append(_what_decides(verdict))
     return '; '.join(reasons)
@@ -159,6 +183,9 @@ def _what_decides(verdict: ClauseVerdict) -> str:
         return 'so near to the bound that no number of runs decides it soon'
     runs = counted(verdict.further, 'more run')
     waiting = [node.name for node in verdict.nodes if node.target and node.name]
+    of_nodes = ''
     if len(waiting) > _NAMED:
-        return f'{runs} of each of {counted(len(waiting), "node")} would decide it'
-    return f'{runs}{" of " + several(waiting) if waiting else ""} would decide it'
+        of_nodes = f' of each of {counted(len(waiting), "node")}'
+    elif waiting:
+        of_nodes = f' of {several(waiting)}'
+    return f'{runs}{of_nodes} would decide it'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,18 +55,26 @@ def at_node(values: Sequence[float], clause: Clause, rule: Rule) -> NodeLook:
 
 
 def _look(values: np.ndarray, clause: Clause, rule: Rule, number: int) -> NodeLook:
+    """Return the look at a node by its ``values``, which are the runs of the look of this number."""
     places = sign(clause) * values
     bound = sign(clause) * clause.bound
     low, high = promise.limits(places, rule.good[number], rule.bad[number])
     _, high_at_once = promise.limits(places, -1, rule.named[number])
-    is_good = bool(low >= bound)
-    is_bad = bool(high < bound)
-    is_last = number + 1 == len(rule.runs)
-    return NodeLook(
-        runs=len(places), value=float(np.median(places)), low=float(low), high=float(high),
-        kept=float((places >= bound).mean()), is_good=is_good, is_bad=is_bad,
-        is_named=bool(high_at_once < bound),
-        target=0 if is_good or is_bad or is_last else rule.runs[number + 1])
+    middle = np.median(places)
+    kept = (places >= bound).mean()
+    look = NodeLook(
+        runs=len(places),
+        value=float(middle),
+        low=float(low),
+        high=float(high),
+        kept=float(kept),
+        is_good=bool(low >= bound),
+        is_bad=bool(high < bound),
+        is_named=bool(high_at_once < bound))
+    following = rule.runs[number + 1:]
+    if look.is_open and following:
+        look = replace(look, target=following[0])
+    return look
 
 
 @dataclass(frozen=True)
@@ -97,10 +105,13 @@ def of_clause(nodes: Sequence[NodeFigure], clause: Clause, rule: Rule) -> Look |
     values = sorted(look.value for look in looks if look.value is not None)
     if not values:
         return None
-    low, high = promise.interval(np.array([look.low for look in looks]), np.array([look.high for look in looks]),
-                                 rule.demand)
-    deciding = min(rule.demand.nodes - rule.demand.good, len(values) - 1)
-    return Look(tuple(looks), sign(clause) * clause.bound, values[deciding], float(low), float(high))
+    demand = rule.demand
+    lows = np.array([look.low for look in looks])
+    highs = np.array([look.high for look in looks])
+    low, high = promise.interval(lows, highs, demand)
+    deciding = min(demand.nodes - demand.good, len(values) - 1)
+    bound = sign(clause) * clause.bound
+    return Look(tuple(looks), bound, values[deciding], float(low), float(high))
 
 
 def further(look: Look, rule: Rule) -> int | None:
@@ -109,17 +120,20 @@ def further(look: Look, rule: Rule) -> int | None:
     The share of a node's runs that keep the promise is taken to stay. A node at the bound stays open."""
     waiting = [node for node in look.nodes if node.is_open]
     fewest = min(node.runs for node in waiting)
+    decidable = [node for node in waiting if abs(node.value - look.bound) > FLOOR * abs(node.value)]
+    good_now = sum(node.is_good for node in look.nodes)
+    bad_now = sum(node.is_bad for node in look.nodes)
+    needed_good = rule.demand.good + rule.demand.spare
+    needed_bad = rule.demand.bad + rule.demand.spare
     for number, count in enumerate(rule.runs):
         if count <= fewest:
             continue
-        good = sum(node.is_good for node in look.nodes)
-        bad = sum(node.is_bad for node in look.nodes)
-        for node in waiting:
-            if abs(node.value - look.bound) <= FLOOR * abs(node.value):
-                continue
+        good, bad = good_now, bad_now
+        for node in decidable:
             kept = round(node.kept * count)
-            good += count - kept <= rule.good[number]
+            broken = count - kept
+            good += broken <= rule.good[number]
             bad += kept <= rule.bad[number]
-        if good >= rule.demand.good + rule.demand.spare or bad >= rule.demand.bad + rule.demand.spare:
+        if good >= needed_good or bad >= needed_bad:
             return count - fewest
     return None

@@ -47,17 +47,24 @@ def write(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict], fi
 
 def rendered(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict]) -> str:
     """Return the page. It has no script, and all that it prints is escaped."""
-    measured = [one for verdict in verdicts for one in verdict.measured]
-    machine = 'Machine', _machines(measured)
-    software = 'Software and digests', _software(verdicts)
-    made = 'Measured', _made(measured)
-    title = words.answer(system, contract, verdicts)
-    digest = files.sha256(contracts.file_of(system))
-    drawings = {verdict.clause.id: histogram.draw(verdict) for verdict in verdicts}
-    today = datetime.date.today().isoformat()
+    measured: list[Measured] = []
+    for verdict in verdicts:
+        measured += verdict.measured
+    facts = {'Machine': _machines(measured), 'Software and digests': _software(verdicts),
+             'Measured': _made(measured)}
     page = template('contract.html.j2', Path(__file__).parent, words=words, size=histogram)
-    return page.render(title=title, system=system, verdicts=verdicts, drawings=drawings, listed=_LISTED,
-                       facts=[machine, software, made], digest=digest, version=paths.version(), today=today)
+    file = contracts.file_of(system)
+    today = datetime.date.today()
+    return page.render(
+        title=words.answer(system, contract, verdicts),
+        system=system,
+        verdicts=verdicts,
+        drawings={verdict.clause.id: histogram.draw(verdict) for verdict in verdicts},
+        listed=_LISTED,
+        facts=facts.items(),
+        digest=files.sha256(file),
+        version=paths.version(),
+        today=today.isoformat())
 
 
 def _machines(measured: Iterable[Measured]) -> list[Fact]:
@@ -85,8 +92,12 @@ def _software(verdicts: Sequence[ClauseVerdict]) -> list[Fact]:
         if not ran:
             continue
         newest = ran[-1]
+        values = []
+        for name in _OF_SOFTWARE:
+            value = newest.alike.get(name)
+            if value:
+                values.append(f'{name} {value}')
         identity = f'identity {newest.software}'
-        values = [f'{name} {newest.alike[name]}' for name in _OF_SOFTWARE if newest.alike.get(name)]
         if newest.software and identity != newest.alike.get('software'):
             values.append(identity)
         facts.append(Fact(verdict.clause.id, values))
@@ -95,20 +106,23 @@ def _software(verdicts: Sequence[ClauseVerdict]) -> list[Fact]:
 
 def _made(measured: Iterable[Measured]) -> list[Fact]:
     """Return who measured, when, and with what."""
-    sessions = {one.session.uuid: one for one in measured}
-    if not sessions:
+    of_sessions = {one.session.uuid: one for one in measured}
+    if not of_sessions:
         return []
     starts_of: dict[str, list[float]] = defaultdict(list)
     versions = set()
-    for one in sessions.values():
-        starts_of[one.by or 'not known'].append(one.session.start)
+    for one in of_sessions.values():
+        person = one.by or 'not known'
+        starts_of[person].append(one.session.start)
         parity = one.session.facts.get('parity', 'not known')
         versions.add(f'parity {parity}, ReFrame {one.session.reframe}')
     people = []
-    for name, starts in sorted(starts_of.items()):
-        first, last = minute(min(starts)), minute(max(starts))
-        people.append(f'{name}: {counted(len(starts), "session")}, {first} to {last}')
-    uuids = sorted(uuid[:8] for uuid in sessions)
+    for person, starts in sorted(starts_of.items()):
+        sessions = counted(len(starts), 'session')
+        first = minute(min(starts))
+        last = minute(max(starts))
+        people.append(f'{person}: {sessions}, {first} to {last}')
+    uuids = sorted(uuid[:8] for uuid in of_sessions)
     return [Fact('measured by', people), Fact('versions', sorted(versions)), Fact('sessions', uuids)]
 
 

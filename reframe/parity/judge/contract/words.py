@@ -25,27 +25,34 @@ def status(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict]) -
         clause = verdict.clause
         rows.append([verdict.word, clause.id, measured(verdict), promised(clause), extent(verdict)])
     for verdict, line in zip(verdicts, columns(rows), strict=True):
-        why = '; '.join(filter(None, (_fails(verdict), verdict.reason)))
-        yield f'{line}   {brief(why, 300)}'.rstrip(), _STYLES[verdict.word]
-    words = {verdict.word for verdict in verdicts}
-    following = 'run' if 'open' in words else 'report'
-    page = '' if 'open' in words else ' --page FILE.html'
+        reasons = [_fails(verdict), verdict.reason]
+        why = '; '.join(filter(None, reasons))
+        text = f'{line}   {brief(why, 300)}'
+        yield text.rstrip(), _STYLES[verdict.word]
+    following, page = 'report', ' --page FILE.html'
+    if any(verdict.word == 'open' for verdict in verdicts):
+        following, page = 'run', ''
     yield f'next: parity contract {following} --system {system}{page}'
 
 
 def answer(system: str, contract: Contract, verdicts: Sequence[ClauseVerdict]) -> str:
     """Return the first sentence: how many clauses have each word."""
+    title = system
+    if contract.offer:
+        offer = brief(contract.offer, 100)
+        title = f'{system}, {offer}'
     counts = Counter(verdict.word for verdict in verdicts)
     words = [f'{counts[word]} {word}' for word in WORDS if counts[word]]
-    title = f'{system}, {brief(contract.offer, 100)}' if contract.offer else system
-    return f'{title}: {counted(len(verdicts), "clause")}: {", ".join(words)}'
+    clauses = counted(len(verdicts), 'clause')
+    return f'{title}: {clauses}: {", ".join(words)}'
 
 
 def promised(clause: Clause) -> str:
     """Return the bound and where it holds: 'at least 14 GB/s of each node'."""
-    word = 'at least' if clause.at_least is not None else 'at most'
+    side = 'at most' if clause.at_least is None else 'at least'
+    bound = figure(clause.bound, clause.unit)
     where = 'the median node' if clause.holds == MEDIAN else clause.holds
-    return f'{word} {figure(clause.bound, clause.unit)} of {where}'
+    return f'{side} {bound} of {where}'
 
 
 def measured(verdict: ClauseVerdict) -> str:
@@ -59,8 +66,9 @@ def with_interval(value: float | None, low: float | None, high: float | None, un
         return NOTHING
     if low is None or high is None:
         return figure(value, unit)
-    (text, *ends), shown = alike(unit, value, *map(_finite, (low, high)))
-    return f'{text} [{ends[0]}, {ends[1]}] {shown}'.strip()
+    texts, shown_unit = alike(unit, value, _finite(low), _finite(high))
+    text, lowest, highest = texts
+    return f'{text} [{lowest}, {highest}] {shown_unit}'.strip()
 
 
 def _finite(end: float) -> float | None:
@@ -69,12 +77,15 @@ def _finite(end: float) -> float | None:
 
 def extent(verdict: ClauseVerdict) -> str:
     """Return how much was measured: '4 nodes, 5 runs', or '4 nodes, 5 to 20 runs' where some needed more."""
-    runs = counted(verdict.looked or verdict.runs, 'run')
-    if verdict.looked < verdict.most_looked:
-        runs = f'{verdict.looked or verdict.runs} to {verdict.most_looked} runs'
+    fewest = verdict.looked or verdict.runs
+    most = verdict.most_looked
+    runs = counted(fewest, 'run')
+    if verdict.looked < most:
+        runs = f'{fewest} to {most} runs'
     if verdict.clause.is_together:
         return runs
-    return f'{counted(len(verdict.nodes), "node")}, {runs}'
+    nodes = counted(len(verdict.nodes), 'node')
+    return f'{nodes}, {runs}'
 
 
 def of_node(node: NodeFigure, unit: str) -> str:
@@ -85,8 +96,12 @@ def of_node(node: NodeFigure, unit: str) -> str:
 
 def _fails(verdict: ClauseVerdict) -> str:
     """Return the nodes that break the promise, the worst first."""
-    if verdict.clause.is_together or not verdict.failing:
+    failing = verdict.failing
+    if verdict.clause.is_together or not failing:
         return ''
-    named = ', '.join(of_node(node, verdict.clause.unit) for node in verdict.failing[:_NAMED])
-    rest = len(verdict.failing) - _NAMED
-    return f'fails: {named}' + (f' and {number(rest)} more' if rest > 0 else '')
+    worst = [of_node(node, verdict.clause.unit) for node in failing[:_NAMED]]
+    text = f'fails: {", ".join(worst)}'
+    rest = len(failing) - _NAMED
+    if rest > 0:
+        text += f' and {number(rest)} more'
+    return text
