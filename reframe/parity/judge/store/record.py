@@ -171,11 +171,14 @@ def of_report(report: dict[str, Any]) -> Session:
     """Return the record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""
     identity.renamed(report)
     info = report['session_info']
+    cmdline = info.get('cmdline', '')
     kept = plan_file.of_report(report)
     plan = kept.get('plan') or {}
     facts = kept.get('facts') or {}
     runs = tuple(_runs(report, facts))
+    system_of_runs = runs[0].system if runs else ''
     of_cases = [run for run in runs if not run.fixture]
+    software = {run.software for run in of_cases if run.software}
     slowed = _throttled(of_cases)
     nodes = _nodes(of_cases, slowed)
     # without a batch system the session's machine is the node
@@ -185,17 +188,17 @@ def of_report(report: dict[str, Any]) -> Session:
         start=_time(info['time_start_unix']),
         end=_time(info['time_end_unix']),
         elapsed=info.get('time_elapsed', 0.0),
-        cmdline=info.get('cmdline', ''),
+        cmdline=cmdline,
         reframe=info.get('version', ''),
-        system=plan.get('system') or (runs[0].system if runs else ''),
+        system=plan.get('system') or system_of_runs,
         facts=facts,
         nodes=nodes,
         throttled=throttled,
-        software=tuple(sorted({run.software for run in of_cases} - {''})),
+        software=tuple(sorted(software)),
         rerun_of=info.get(plan_file.RERUN_OF, ''),
         interrupted=bool(info.get('interrupted')),
         announcement=kept.get('announcement', ''),
-        selection=plan_file.selection(info.get('cmdline', '')),
+        selection=plan_file.selection(cmdline),
         planned=plan_file.digest(plan),
         cases=plan_file.digest_of_cases(plan),
         lost=kept.get('lost', ''),
@@ -231,17 +234,19 @@ def _throttled(runs: Iterable[Run]) -> dict[str, str]:
     """Return, by node, whether heat or a CPU quota slowed a job there (programs/watch.py): yes or no."""
     times: Counter[str] = Counter()
     for run in runs:
-        if run.watched.get('node'):
-            times[run.watched['node']] += run.watched.get('throttled') or 0
+        node = run.watched.get('node')
+        if node:
+            times[node] += run.watched.get('throttled') or 0
     return {node: 'yes' if count else 'no' for node, count in times.items()}
 
 
 def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
+    info = report['session_info']
     results: dict[tuple, str] = {}      # of the attempt before
     for attempts in report['runs']:
         for raw in attempts['testcases']:
             record = CaseRecord.from_json(raw.get('parity') or {})
-            run = _run(raw, record, report['session_info'], facts)
+            run = _run(raw, record, info, facts)
             case = raw['unique_name'], run.case, run.partition, run.environ
             run.retry = results.get(case, 'pass') != 'pass'
             results[case] = raw['result']
@@ -251,45 +256,54 @@ def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
 def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:
     if not facts or not facts.get('node'):
         return facts or {}
-    return {**facts, 'node': node_name(facts['node'])}
+    short = node_name(facts['node'])
+    return {**facts, 'node': short}
 
 
 def _run(raw: dict[str, Any], record: CaseRecord, info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
     outcome = _outcome(raw, record, info)
-    stopped = bool(outcome.status) and raw['result'] in ('abort', _NEVER_ENDED)
+    is_unended = raw['result'] in ('abort', _NEVER_ENDED)
+    was_stopped = bool(outcome.status) and is_unended
     folder = raw.get('outputdir') if raw['result'] == 'pass' else raw.get('stagedir')
+    name = raw.get('display_name') or raw['name']
     nodes = raw.get('job_nodelist') or []
     if isinstance(nodes, str):
         nodes = [nodes]
-    ended = raw.get('job_completion_time_unix')
+    job = raw.get('jobid') or ''
     times = _times(raw, record)
+    ended = raw.get('job_completion_time_unix')
+    if ended is not None:
+        ended = _time(ended)
     environments = facts.get('software') or {}
-    alike = _alike(raw, record, environments.get(raw['environ']) or {})
+    environment = environments.get(raw['environ']) or {}
+    alike = _alike(raw, record, environment)
+    machine = facts.get('machine') or {}
+    software = record.software.get('identity', '')
     return Run(
         system=raw['system'],
         partition=raw['partition'],
         environ=raw['environ'],
-        case=case_name(raw.get('display_name') or raw['name']),
+        case=case_name(name),
         status=outcome.status,
         kind=outcome.kind,
         reason=outcome.reason,
         retry=False,
         attempt=raw.get('run_index', 0) + 1,
         fixture=bool(raw.get('fixture')),
-        unfinished=stopped or outcome.kind is Kind.WINDOW,
+        unfinished=was_stopped or outcome.kind is Kind.WINDOW,
         exitcode=record.exitcode,
         disturbed=str(record.disturbed),
         subsystem=record.subsystem,
         size=record.size,
         changed=_stated(record.changed, ','),
         variant=_stated(record.variant, ','),
-        software=str(record.software.get('identity', '')),
+        software=str(software),
         nodes=tuple(map(node_name, nodes)),
-        jobid=str(raw.get('jobid') or ''),
+        jobid=str(job),
         output=str(folder or ''),
         times=times,
-        ended=None if ended is None else _time(ended),
+        ended=ended,
         seconds=_seconds(raw, record, times),
         node=_with_short_name(record.node),
         watched=_with_short_name(record.watched),
@@ -298,7 +312,7 @@ def _run(raw: dict[str, Any], record: CaseRecord, info: dict[str, Any], facts: d
         load=(record.before, record.after),
         work=_work(raw, record, alike),
         alike=alike,
-        context=_context(record, facts.get('machine') or {}),
+        context=_context(record, machine),
         figures=_figures(raw, record))
 
 
@@ -340,28 +354,35 @@ def _status(raw: dict[str, Any], record: CaseRecord) -> str:
 
 
 def _reason(status: str, raw: dict[str, Any], record: CaseRecord, info: dict[str, Any]) -> tuple[Kind, str]:
+    result = raw['result']
     noted = str(record.reason or raw.get('fail_reason') or '')
     reason = reasons.cut(' '.join(noted.split()))       # a session of before may have lines of megabytes
-    if raw['result'] == 'abort' and not record.reason:
+    if result == 'abort' and not record.reason:
         if 'RunSessionTimeout' in reason:
             return Kind.STOPPED, 'the time of --duration was over before this case ended'
         detail = f' ({reason})' if reason else ''
         return Kind.STOPPED, f'the run was stopped before this case ended{detail}'
     if reason:
-        kind = reasons.kind(status, reason) if record.kind is None else _KINDS.get(record.kind, Kind.NONE)
-        return kind, _EXPECTED.get(raw['result'], '') + reason
-    if raw['result'] == _NEVER_ENDED:
+        if record.kind is None:
+            kind = reasons.kind(status, reason)
+        else:
+            kind = _KINDS.get(record.kind, Kind.NONE)
+        return kind, _EXPECTED.get(result, '') + reason
+    if result == _NEVER_ENDED:
         why = _why_stopped(info)
         detail = f': {why}' if why else ''
         return Kind.STOPPED, f'ReFrame stopped before it ended{detail}'
-    return Kind.NONE, f'{raw["result"]} in {raw.get("fail_phase")}'
+    phase = raw.get('fail_phase')
+    return Kind.NONE, f'{result} in {phase}'
 
 
 def _why_stopped(info: dict[str, Any]) -> str:
     """Return why ReFrame gave up the run, from its log, as its database lacks it; '' if the log is gone."""
-    for file in map(Path, reversed(info.get('log_files') or [])):
+    logs = info.get('log_files') or []
+    for file in map(Path, reversed(logs)):
         with contextlib.suppress(OSError):
-            if abs(file.stat().st_mtime - info['time_end_unix']) < 60:    # s; else it is the log of a later run
+            written = file.stat().st_mtime
+            if abs(written - info['time_end_unix']) < 60:    # s; else it is the log of a later run
                 return _last_error(file.read_text(errors='replace'))
     return ''
 
@@ -394,7 +415,9 @@ def _times(raw: dict[str, Any], record: CaseRecord) -> JobSpan | None:
         return JobSpan(job.submitted_unix, began, began + job.ran_s)
     submitted = raw.get('job_submit_time')
     ended = raw.get('job_completion_time_unix')
-    return JobSpan(submitted, submitted, ended) if submitted and ended else None
+    if submitted and ended:
+        return JobSpan(submitted, submitted, ended)
+    return None
 
 
 def _seconds(raw: dict[str, Any], record: CaseRecord, times: JobSpan | None) -> float | None:
@@ -413,9 +436,15 @@ _NOT_STORED = (None,) * 4
 
 
 def _figures(raw: dict[str, Any], record: CaseRecord) -> dict[str, Figure]:
-    stored = {key.rpartition(':')[2]: value for key, value in (raw.get('perfvalues') or {}).items()}
-    return {name: _figure(name, stored.get(name, _NOT_STORED), record)
-            for name in dict.fromkeys((*stored, *record.metrics, *record.left_out))}
+    stored = {}
+    for key, values in (raw.get('perfvalues') or {}).items():
+        metric = key.rpartition(':')[2]
+        stored[metric] = values
+    figures = {}
+    for metric in dict.fromkeys((*stored, *record.metrics, *record.left_out)):
+        values = stored.get(metric, _NOT_STORED)
+        figures[metric] = _figure(metric, values, record)
+    return figures
 
 
 def _figure(name: str, stored: Sequence[Any], record: CaseRecord) -> Figure:
@@ -424,11 +453,17 @@ def _figure(name: str, stored: Sequence[Any], record: CaseRecord) -> Figure:
     label = record.labels.get(name, Label())
     value, reference, low, high, unit, *_ = (*stored, '')
     accepted = band(reference, low, high)
-    if name == PASSED and stored is _NOT_STORED and not (declared.unit or declared.better):
+    is_undeclared = not (declared.unit or declared.better)
+    if name == PASSED and stored is _NOT_STORED and is_undeclared:
         value, label = 1.0, Label(PASSED)
+    if value is not None:
+        value = float(value)
+    kind = Kind.NONE
     left_out = record.left_out.get(name, '')
+    if left_out:
+        kind = reasons.kind('skipped', left_out)
     return Figure(
-        value=None if value is None else float(value),
+        value=value,
         low=accepted.low,
         high=accepted.high,
         reference=accepted.reference,
@@ -437,7 +472,7 @@ def _figure(name: str, stored: Sequence[Any], record: CaseRecord) -> Figure:
         label=label.word,
         why=label.reason or declared.absent,
         left_out=left_out,
-        kind=reasons.kind('skipped', left_out) if left_out else Kind.NONE,
+        kind=kind,
         source=declared.source,
         limit=declared.limit,
         ceiling=declared.ceiling)
@@ -456,8 +491,9 @@ def band(reference: float | None, low: float | None, high: float | None) -> Band
     With a reference of 0 the thresholds are absolute (ReFrame's documentation of `reference`)."""
     if reference is None or (low is None and high is None):
         return Band()
-    if not all(number is None or math.isfinite(number) for number in (reference, low, high)):
-        return Band()
+    for number in (reference, low, high):
+        if number is not None and not math.isfinite(number):
+            return Band()
     scale = abs(reference) or 1.0
     lowest = None if low is None else reference + low * scale
     highest = None if high is None else reference + high * scale
@@ -479,10 +515,15 @@ def middle(figures: list[Figure]) -> Figure:
 
 def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
     """Return the seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
-    jobs = [run.times for run in runs if run.times]
-    ran = _covered((job.began, job.ended) for job in jobs)
-    queued_or_ran = _covered((job.submitted, job.ended) for job in jobs)
-    return ran, queued_or_ran - ran
+    running = []
+    queued_or_running = []
+    for run in runs:
+        job = run.times
+        if job:
+            running.append((job.began, job.ended))
+            queued_or_running.append((job.submitted, job.ended))
+    ran = _covered(running)
+    return ran, _covered(queued_or_running) - ran
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
@@ -501,6 +542,8 @@ _OF_NODE = ('virtualisation', 'processor', 'kernel', 'clocksource', 'governor', 
             *MEMORY_SETTINGS, 'gpu_driver')
 _OF_MACHINE = {'processor': 'model_name'} | {
     name: name for name in ('kernel', 'clocksource', 'governor', *MEMORY_SETTINGS)}
+#: The virtualisation of a machine whose hypervisor is not known, by its kind.
+_BY_KIND = {'physical': 'none', 'virtual': 'unknown'}
 
 
 def _alike(raw: dict[str, Any], record: CaseRecord, software: dict[str, Any]) -> dict[str, str]:
@@ -509,23 +552,22 @@ def _alike(raw: dict[str, Any], record: CaseRecord, software: dict[str, Any]) ->
     `not known` then, never taken for equal."""
     placed = record.placement or {}
     variables = raw.get('env_vars') or {}
-    ranks = _count(raw, 'num_tasks')
-    ranks_per_node = _count(raw, 'num_tasks_per_node')
-    nodes = ranks // ranks_per_node if ranks and ranks_per_node else None
-    facts = {
-        **_software(record, software, bool(placed)),
-        'size': record.size,
-        'ranks': placed.get('ranks') or ranks,
-        'nodes': placed.get('nodes') or nodes,
-        'threads': variables.get('OMP_NUM_THREADS') or _count(raw, 'num_cpus_per_task'),
-        'binding': placed.get('binding') or variables.get('OMP_PROC_BIND'),
-        'order': placed.get('order'),
-        'profiled': 'yes' if record.profile else 'no',
-        'input': _input(record.sizing),
-        'arguments': _arguments(raw.get('executable_opts')),
-        'check': record.check,
-        'variant': _stated(record.variant, ' '),
-    }
+    tasks = _count(raw, 'num_tasks')
+    tasks_per_node = _count(raw, 'num_tasks_per_node')
+    threads_per_task = _count(raw, 'num_cpus_per_task')
+    nodes = tasks // tasks_per_node if tasks and tasks_per_node else None
+    facts = _software(record, software, bool(placed))
+    facts['size'] = record.size
+    facts['ranks'] = placed.get('ranks') or tasks
+    facts['nodes'] = placed.get('nodes') or nodes
+    facts['threads'] = variables.get('OMP_NUM_THREADS') or threads_per_task
+    facts['binding'] = placed.get('binding') or variables.get('OMP_PROC_BIND')
+    facts['order'] = placed.get('order')
+    facts['profiled'] = 'yes' if record.profile else 'no'
+    facts['input'] = _input(record.sizing)
+    facts['arguments'] = _arguments(raw.get('executable_opts'))
+    facts['check'] = record.check
+    facts['variant'] = _stated(record.variant, ' ')
     return {fact: str(value) for fact, value in facts.items() if value not in (None, '')}
 
 
@@ -550,7 +592,8 @@ def _work(raw: dict[str, Any], record: CaseRecord, alike: dict[str, str]) -> dic
     program = raw.get('executable')
     if isinstance(program, str):
         facts['program'] = os.path.basename(program)
-    facts['arguments'] = _arguments(raw.get('executable_opts'))
+    options = raw.get('executable_opts')
+    facts['arguments'] = _arguments(options)
     facts['input'] = record.inputs
     facts['container image'] = record.image
     variables = raw.get('env_vars')
@@ -578,49 +621,70 @@ def _context(record: CaseRecord, machine: dict[str, Any]) -> dict[str, str]:
     if not record.node and machine:        # the case ran on this very machine
         for fact, name in _OF_MACHINE.items():
             facts[fact] = machine.get(name)
-        by_kind = {'physical': 'none', 'virtual': 'unknown'}.get(machine.get('kind', ''))
-        facts['virtualisation'] = machine.get('backend') or by_kind
+        kind = machine.get('kind', '')
+        facts['virtualisation'] = machine.get('backend') or _BY_KIND.get(kind)
     facts['file system'] = record.facts.get('destination filesystem')
     link = record.facts.get('link')
     if isinstance(link, dict):
-        facts['link'] = f'{link.get("driver")}, {link.get("shaped")}'
-    return {fact: ' '.join(str(value).split()) for fact, value in facts.items() if value}
+        driver, shaped = link.get('driver'), link.get('shaped')
+        facts['link'] = f'{driver}, {shaped}'
+    context = {}
+    for fact, value in facts.items():
+        if value:
+            words = str(value).split()
+            context[fact] = ' '.join(words)
+    return context
 
 
-def _software(record: CaseRecord, facts: dict[str, Any], mpi: bool) -> dict[str, str | None]:
+def _software(record: CaseRecord, facts: dict[str, Any], mpi: bool) -> dict[str, Any]:
     """The code with Spack's DAG hash, or its package's version and the program's SHA-256; MPI; BLAS."""
     packages = facts.get('packages') or {}
     used_packages = map(codes.package_of, record.needs)
     built = [packages[name] for name in used_packages if name in packages]
     if built:
         return _of_spack(built, _blas(facts))
-    if facts.get('modules'):
-        return {'software': f'modules {" ".join(facts["modules"])}'}
+    modules = facts.get('modules')
+    if modules:
+        return {'software': f'modules {" ".join(modules)}'}
     used_codes = [code for code in codes.every() if code.feature in record.needs]
     programs = facts.get('programs') or {}
     software = ', '.join(_programs(used_codes, programs))
     identity = record.software.get('identity')
     if not software and identity:
         software = f'identity {identity}'
+    library = _mpi(facts, programs)
+    needs_blas = any(code.blas for code in used_codes)
+    return {'software': software, 'MPI': library if mpi else None, 'BLAS': _blas(facts) if needs_blas else None}
+
+
+def _of_spack(built: list[dict[str, Any]], blas: str) -> dict[str, Any]:
+    software = []
+    libraries = set()
+    needs_blas = False
+    for package in built:
+        digest = package['hash'][:7]
+        software.append(f'{package["spec"]} /{digest}')
+        if package.get('mpi'):
+            libraries.add(package['mpi'])
+        if package.get('blas'):
+            needs_blas = True
+    mpi = ' '.join(sorted(libraries))
+    return {'software': ', '.join(software), 'MPI': mpi, 'BLAS': blas if needs_blas else None}
+
+
+def _mpi(facts: dict[str, Any], programs: dict[str, Any]) -> str:
     library = facts.get('mpi') or {}
-    package = (programs.get('mpirun') or {}).get('package_version')
-    mpi_words = _words(library.get('name'), library.get('version'), package and f'({package})')
-    return {'software': software,
-            'MPI': mpi_words if mpi else None,
-            'BLAS': _blas(facts) if any(code.blas for code in used_codes) else None}
-
-
-def _of_spack(built: list[dict[str, Any]], blas: str) -> dict[str, str | None]:
-    software = [f'{package["spec"]} /{package["hash"][:7]}' for package in built]
-    mpi = {package['mpi'] for package in built if package.get('mpi')}
-    needs_blas = any(package.get('blas') for package in built)
-    return {'software': ', '.join(software), 'MPI': ' '.join(sorted(mpi)), 'BLAS': blas if needs_blas else None}
+    launcher = programs.get('mpirun') or {}
+    package = launcher.get('package_version')
+    in_brackets = f'({package})' if package else ''
+    return _words(library.get('name'), library.get('version'), in_brackets)
 
 
 def _blas(facts: dict[str, Any]) -> str:
     library = facts.get('blas') or {}
     core = library.get('core')
-    return _words(library.get('name'), library.get('version'), core and f'as {core}')
+    as_core = f'as {core}' if core else ''
+    return _words(library.get('name'), library.get('version'), as_core)
 
 
 def _programs(used_codes: list[codes.Code], programs: dict[str, Any]) -> list[str]:
@@ -631,11 +695,13 @@ def _programs(used_codes: list[codes.Code], programs: dict[str, Any]) -> list[st
             program = programs.get(name)
             if program and name != 'python3':
                 version = program.get('package_version') or program.get('version')
-                words.append(_words(name, version, f'sha256 {str(program.get("sha256"))[:12]}'))
+                digest = str(program.get('sha256'))[:12]
+                words.append(_words(name, version, f'sha256 {digest}'))
     if words or 'python3' not in programs:
         return words
     if any(code.executable == 'python3' for code in used_codes):
-        return [f'python {programs["python3"].get("version")}']
+        version = programs['python3'].get('version')
+        return [f'python {version}']
     return []
 
 
@@ -649,7 +715,8 @@ def _input(sizing: dict[str, dict[str, Any]]) -> str:
     for part, sizes in sorted(sizing.items()):
         if isinstance(sizes, dict):
             numbers = {name: size for name, size in sizes.items() if name != 'why'}
-            texts.append(f'{part} {_stated(numbers, " ")}')
+            stated = _stated(numbers, ' ')
+            texts.append(f'{part} {stated}')
     return '; '.join(texts)
 
 
@@ -658,8 +725,9 @@ def _arguments(options: Any) -> str | None:
     --source=PATH."""
     if not isinstance(options, list):
         return None
+    given = ' '.join(map(str, options)).replace("'", '')
     words = []
-    for word in ' '.join(map(str, options)).replace("'", '').split():
+    for word in given.split():
         if word.startswith(('/', '"$', './')):
             word = word.rpartition('/')[2]
         if not re.match(r'--?[\w.-]+=.*/', word):
