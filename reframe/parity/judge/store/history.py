@@ -89,6 +89,10 @@ class _Absence(NamedTuple):
 
 
 _OF_RUN = [name for name in _TYPES if name not in (*_Row._fields, *_OF_SESSION)]
+#: The columns in the order in which `of_session` fills them.
+_COLUMNS = {name: _TYPES[name] for name in (*_OF_SESSION, *_OF_RUN, *_Row._fields)}
+#: What a case that never ran has in _OF_RUN, where its plan does not say it.
+_NEVER_RAN = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String} | {'disturbed': False}
 
 
 def load(system: str, **also: bool) -> pl.DataFrame:
@@ -118,25 +122,31 @@ def nights(figures: pl.DataFrame, *by: str) -> pl.LazyFrame:
 
     ``value`` is the median of the ``runs``; disturbed runs are among them only where each run was. ``reruns`` are
     those that confirm the night; a night without a run of its own is none. ``by``: columns that name a cell."""
-    own = pl.col('rerun_of') == ''
-    calm = ~pl.col('disturbed')
+    is_own = pl.col('rerun_of') == ''
+    is_calm = ~pl.col('disturbed')
     value = pl.col('value')
+    label = pl.col('label')
+    reference = pl.col('reference')
+    rerun = pl.struct('value', 'node')
     settings = pl.col('start', 'night', 'unit', 'better', 'variant', 'reference', 'low', 'high')
     places = pl.col('software', 'node').cast(pl.String)
-    of_night = figures.lazy().with_columns(session=NIGHT).group_by(*(by or CELL), 'session', maintain_order=True)
+    different_places = places.filter(is_own).unique().sort()
+    in_nights = figures.lazy().with_columns(session=NIGHT)
+    of_night = in_nights.group_by(*(by or CELL), 'session', maintain_order=True)
     summary = of_night.agg(
-        settings.filter(own).first(),
-        places.filter(own).unique().sort().str.join(' '),
-        calm=value.filter(own & calm),
-        runs=value.filter(own),
-        labels=pl.col('label').filter(own).unique().sort(),
-        reruns=pl.struct('value', 'node').filter(~own & calm),
-        applied=pl.col('reference').filter(own).count() > 0)
+        settings.filter(is_own).first(),
+        different_places.str.join(' '),
+        calm=value.filter(is_own & is_calm),
+        runs=value.filter(is_own),
+        labels=label.filter(is_own).unique().sort(),
+        reruns=rerun.filter(~is_own & is_calm),
+        applied=reference.filter(is_own).count() > 0)
     measured = summary.filter(pl.col('start').is_not_null())
     all_disturbed = pl.col('calm').list.len() == 0
     counted_runs = pl.when(all_disturbed).then('runs').otherwise('calm')
     chosen = measured.with_columns(disturbed=all_disturbed, runs=counted_runs)
-    return chosen.with_columns(value=pl.col('runs').list.median())
+    median = pl.col('runs').list.median()
+    return chosen.with_columns(value=median)
 
 
 def rows(uuids: Iterable[str]) -> pl.LazyFrame:
@@ -148,7 +158,9 @@ def rows(uuids: Iterable[str]) -> pl.LazyFrame:
 
 def planned(uuid: str) -> pl.DataFrame:
     """Return the cells that a session planned and an environment can run, with the columns of PLANNED."""
-    return rows([uuid]).filter('planned', pl.col('environ') != '').select(PLANNED).unique().collect()
+    has_environment = pl.col('environ') != ''
+    of_plan = rows([uuid]).filter('planned', has_environment)
+    return of_plan.select(PLANNED).unique().collect()
 
 
 @functools.lru_cache(maxsize=1)
@@ -158,25 +170,31 @@ def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) ->
     files_of_nights = list(_of_nights([*start_of]))
     if not files_of_nights:
         return pl.DataFrame(schema=SCHEMA).cast({pl.String: TEXT})
+    is_of_system = pl.col('system') == system
+    has_value = pl.col('value').is_not_null()
+    as_text = pl.col(pl.String).cast(TEXT)
+    in_order = pl.col('session').rle_id(), 'run'      # the files are in order
     frames = []
     for first in range(0, len(files_of_nights), _FILES_AT_ONCE):
         scanned = pl.scan_parquet(files_of_nights[first:first + _FILES_AT_ONCE])
-        figures = scanned.filter('declared', pl.col('system') == system, pl.col('value').is_not_null())
-        texts = figures.select(SCHEMA.keys()).with_columns(pl.col(pl.String).cast(TEXT))
-        in_order = pl.col('session').rle_id(), 'run'      # the files are in order
+        figures = scanned.filter('declared', is_of_system, has_value)
+        texts = figures.select(SCHEMA.keys()).with_columns(as_text)
         frames.append(texts.sort(in_order, maintain_order=True))
-    return _with_starts(pl.concat(frames).collect(), start_of)
+    figures = pl.concat(frames).collect()
+    return _with_starts(figures, start_of)
 
 
 def _with_starts(frame: pl.DataFrame, start_of: dict[str, float]) -> pl.DataFrame:
     """Return the figures with the starts that the database has: a wrong clock moved some."""
+    sessions = frame.select('session', 'start').unique()
     moved = {}
-    for uuid, start in frame.select('session', 'start').unique().iter_rows():
+    for uuid, start in sessions.iter_rows():
         if start != start_of[uuid]:
             moved[uuid] = start_of[uuid]
     if not moved:
         return frame
-    return frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
+    start = pl.col('session').replace_strict(moved, default=pl.col('start'))
+    return frame.with_columns(start=start)
 
 
 def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
@@ -189,8 +207,9 @@ def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
         if len(night) < 2:
             yield from _files(night)
             continue
-        digest = f'{zlib.crc32(" ".join(night).encode()):08x}'
-        file = database.file(night[0], f'{digest}.parquet')
+        words = ' '.join(night)
+        digest = zlib.crc32(words.encode())
+        file = database.file(night[0], f'{digest:08x}.parquet')
         if _whole(file):
             yield file
             continue
@@ -201,7 +220,8 @@ def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
         for old in file.parent.glob(f'{night[0]}.*.parquet'):       # with fewer reruns
             old.unlink(missing_ok=True)
             _digest_of(old).unlink(missing_ok=True)
-        _write(file, pl.concat([pl.read_parquet(of_session) for of_session in of_sessions]))
+        frames = [pl.read_parquet(of_session) for of_session in of_sessions]
+        _write(file, pl.concat(frames))
         yield file
 
 
@@ -223,10 +243,12 @@ def _files(uuids: Iterable[str]) -> list[Path]:
 
 def _write(file: Path, rows: pl.DataFrame) -> None:
     """Write the rows, and their digest beside them."""
-    content = io.BytesIO()
-    rows.write_parquet(content)
-    files.write(_digest_of(file), f'{zlib.crc32(content.getvalue()):08x}')
-    files.write(file, content.getvalue())
+    buffer = io.BytesIO()
+    rows.write_parquet(buffer)
+    content = buffer.getvalue()
+    digest = zlib.crc32(content)
+    files.write(_digest_of(file), f'{digest:08x}')
+    files.write(file, content)
 
 
 def _digest_of(file: Path) -> Path:
@@ -236,7 +258,8 @@ def _digest_of(file: Path) -> Path:
 def _whole(file: Path) -> bool:
     """Return whether the file has its digest: one that was cut or damaged is made anew."""
     try:
-        return int(_digest_of(file).read_text(), 16) == zlib.crc32(file.read_bytes())
+        digest = int(_digest_of(file).read_text(), 16)
+        return digest == zlib.crc32(file.read_bytes())
     except (OSError, ValueError):
         return False
 
@@ -244,18 +267,18 @@ def _whole(file: Path) -> bool:
 def of_session(session: Session) -> pl.DataFrame:
     """Return `rows` of one session. Raises Unreadable."""
     try:
-        of_session = session.uuid, float(session.start), times.minute(session.start), session.rerun_of
+        start = float(session.start)
+        night = times.minute(session.start)
         table = []
         for case, attempts in _cases(session):
             count: Counter[str] = Counter()
             for run in attempts:
-                of_run = _about(case, run)
+                of_run = session.uuid, start, night, session.rerun_of, *_about(case, run)
                 for figure in _figures(case, run, count):
-                    table.append((*of_session, *of_run, *figure))
-        names = *_OF_SESSION, *_OF_RUN, *_Row._fields
-        schema = {name: _TYPES[name] for name in names}
+                    table.append((*of_run, *figure))
         columns = list(zip(*table, strict=True))
-        return pl.DataFrame(columns, schema, orient='col').select(_TYPES.keys())
+        frame = pl.DataFrame(columns, _COLUMNS, orient='col')
+        return frame.select(_TYPES.keys())
     except (pl.exceptions.PolarsError, *database.MALFORMED) as err:     # what should be a number or a text is none
         raise database.Unreadable(session.uuid, err) from None
 
@@ -264,30 +287,33 @@ def _cases(session: Session) -> Iterator[tuple[dict[str, Any], list[Run | None]]
     """Each planned case and its first attempts, [None] of one that never ran; then cases without a plan ({})."""
     planned_cases = {}
     for case in session.plan.get('cases', ()):
-        planned_cases[case['case'], case['partition'], case['environ']] = case
+        key = case['case'], case['partition'], case['environ']
+        planned_cases[key] = case
     for key in dict.fromkeys((*planned_cases, *session.attempts)):
-        runs = session.attempts.get(key)
-        first_attempts = [run for run in runs if not run.retry] if runs else [None]
+        first_attempts: list[Run | None] = [None]
+        attempts = session.attempts.get(key)
+        if attempts:
+            first_attempts = [run for run in attempts if not run.retry]
         yield planned_cases.get(key, {}), first_attempts
 
 
 def _about(case: dict[str, Any], run: Run | None) -> list[Any]:
     """Return the facts of a case and its run, in _OF_RUN."""
     if run is None:
-        facts = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String}
-        facts['disturbed'] = False
-        facts.update(case)
+        facts = {**_NEVER_RAN, **case}
         return [facts.get(name) for name in _OF_RUN]
     facts = {name: getattr(run, name, None) for name in _OF_RUN}
     facts['node'] = ','.join(run.nodes)
     facts['disturbed'] = bool(run.disturbed)
     facts['alike'] = json.dumps(run.alike)
     facts['context'] = '' if run.status or run.disturbed else json.dumps(run.context)
-    facts['work_facts'] = json.dumps(run.work, sort_keys=True)
-    digest = hashlib.sha256(facts['work_facts'].encode()).digest()
+    work = json.dumps(run.work, sort_keys=True)
+    digest = hashlib.sha256(work.encode()).digest()
+    facts['work_facts'] = work
     facts['work'] = int.from_bytes(digest[:8], 'big')
     if case:
-        facts.update((name, case[name]) for name in ('check', 'subsystem', 'size'))
+        for name in ('check', 'subsystem', 'size'):
+            facts[name] = case[name]
     return [facts[name] for name in _OF_RUN]
 
 
@@ -300,15 +326,30 @@ def _figures(case: dict[str, Any], run: Run | None, count: Counter[str]) -> Iter
     for name in names:
         figure = run.figure(name) if run else Figure()
         unit, better = figure.unit, figure.better
-        if name in planned_metrics:
-            unit, better = planned_metrics[name]['unit'], planned_metrics[name]['better']
-        value = figure.value if figure.finite and not run.status else None
+        is_planned = name in planned_metrics
+        if is_planned:
+            metric = planned_metrics[name]
+            unit, better = metric['unit'], metric['better']
+        value = None
+        if figure.finite and not run.status:
+            value = figure.value
         absence = _absent(case, run, name)
         yield _Row(
-            metric=name, unit=unit, better=better, run=count[name], value=value, label=figure.label,
-            why=figure.why, reference=figure.reference, low=figure.low, high=figure.high,
-            status=absence.status, kind=absence.kind, reason=absence.reason,
-            declared=bool(figure.better), planned=name in planned_metrics)
+            metric=name,
+            unit=unit,
+            better=better,
+            run=count[name],
+            value=value,
+            label=figure.label,
+            why=figure.why,
+            reference=figure.reference,
+            low=figure.low,
+            high=figure.high,
+            status=absence.status,
+            kind=absence.kind,
+            reason=absence.reason,
+            declared=bool(figure.better),
+            planned=is_planned)
         if value is not None:
             count[name] += 1
 
