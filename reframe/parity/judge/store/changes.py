@@ -21,6 +21,8 @@ from parity.judge.store.record import MEMORY_SETTINGS, Session
 SESSIONS = 40
 #: The names of a case's work, and the characters of a text in a change.
 WORK, _BRIEF = ('partition', 'environ', 'case', 'size'), 40
+#: The compilers that a page names beside a machine.
+_COMPILERS = ('cc', 'nvcc', 'hipcc')
 #: Facts of no node in particular.
 ANYWHERE = ''
 #: Facts from programs/node.sh and watch.py, in the order in which a person looks for a cause.
@@ -56,15 +58,16 @@ def between(nights: list[Session], bad: float, good: float, environ: str, first:
     system, oldest first. ``environ``: the environment whose software counts. A change names all nodes that have
     it; none where it is of no node in particular."""
     first = bad if first is None else first
-    until = [night for night in nights if night.start <= first][-SESSIONS:]
-    later = [night for night in nights if first < night.start <= bad][-SESSIONS:]
+    until_first = [night for night in nights if night.start <= first]
+    later = [night for night in nights if first < night.start <= bad]
+    compared = [*until_first[-SESSIONS:], *later[-SESSIONS:]]
     changed: dict[_Change, list[str]] = {}
-    for (node, fact), values in _values([*until, *later], environ).items():
-        before = [value for value in values if value.start <= good]
+    for (node, fact), values in _values(compared, environ).items():
+        until_good = [value for value in values if value.start <= good]
         known = [value for value in values if value.start <= first]
-        if not before:
+        if not until_good:
             continue
-        old, new = before[-1].text, known[-1].text
+        old, new = until_good[-1].text, known[-1].text
         if old in (new, values[-1].text):
             continue
         began = first
@@ -72,14 +75,18 @@ def between(nights: list[Session], bad: float, good: float, environ: str, first:
             if value.text != new:
                 break
             began = value.start
-        changed.setdefault(_Change(fact, old, new, began), []).append(node)
+        change = _Change(fact, old, new, began)
+        changed.setdefault(change, []).append(node)
     return _changes(changed)
 
 
 def work(uuids: Iterable[str]) -> dict[tuple[str, ...], str]:
     """Return what the program was given in these sessions, as JSON, by session and the names in WORK."""
-    rows = history.rows(uuids).filter(pl.col('value').is_not_null()).select('session', *WORK, 'work_facts')
-    return {row[:-1]: row[-1] for row in rows.unique(maintain_order=True, keep='first').collect().iter_rows()}
+    has_value = pl.col('value').is_not_null()
+    figures = history.rows(uuids).filter(has_value)
+    facts = figures.select('session', *WORK, 'work_facts')
+    of_cases = facts.unique(maintain_order=True, keep='first').collect()
+    return {row[:-1]: row[-1] for row in of_cases.iter_rows()}
 
 
 def of_work(old: str, new: str, since: float) -> list[Change]:
@@ -90,47 +97,66 @@ def of_work(old: str, new: str, since: float) -> list[Change]:
     for fact, values in after.items():
         if fact not in before:
             continue
-        for part in sorted(before[fact].keys() | values.keys()):
-            was, now = before[fact].get(part, ''), values.get(part, '')
+        values_before = before[fact]
+        for part in sorted(values_before.keys() | values.keys()):
+            was = values_before.get(part, '')
+            now = values.get(part, '')
             if was != now:
+                name = f'{fact} {part}'.strip()
                 was, now = _shortened(was, now)
-                changes.append(Change(fact=f'{fact} {part}'.strip(), old=was, new=now, since=since))
+                changes.append(Change(fact=name, old=was, new=now, since=since))
     return changes
 
 
 def _named(work: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return the texts of each fact of the work by name; a single text has the name ''."""
-    return {fact: {'': value} if isinstance(value, str) else value for fact, value in work.items()}
+    texts = {}
+    for fact, value in work.items():
+        texts[fact] = {'': value} if isinstance(value, str) else value
+    return texts
 
 
-def _shortened(old: str, new: str) -> list[str]:
+def _shortened(old: str, new: str) -> tuple[str, str]:
     """Return two texts in few words: long ones from the first word that differs."""
-    sides = [old.split(), new.split()]
-    same = len(os.path.commonprefix(sides))
-    if max(len(old), len(new)) > _BRIEF and same > 1:
-        sides = [['…', *words[same - 1:]] for words in sides]
-    return [brief(' '.join(words), _BRIEF) or 'none' for words in sides]
+    old_words, new_words = old.split(), new.split()
+    same = len(os.path.commonprefix([old_words, new_words]))
+    is_long = max(len(old), len(new)) > _BRIEF
+    if is_long and same > 1:
+        old_words = ['…', *old_words[same - 1:]]
+        new_words = ['…', *new_words[same - 1:]]
+    return _in_brief(old_words), _in_brief(new_words)
+
+
+def _in_brief(words: list[str]) -> str:
+    return brief(' '.join(words), _BRIEF) or 'none'
 
 
 def of_rows(rows: list[dict], good: float, first: float, given: Callable) -> list[Change]:
     """Return what the figures of two nights of a cell say of a change between them."""
-    old = next((row for row in rows if row['start'] == good), None)
-    new = next((row for row in rows if row['start'] == first), None)
+    old = _of_night(rows, good)
+    new = _of_night(rows, first)
     if old is None or new is None:
         return []
     changes = []
     if old['work'] != new['work']:
         cell = [new[name] for name in WORK]
         works = given((old['session'], new['session']))
-        before, after = [works.get((row['session'], *cell), '') for row in (old, new)]
+        before = works.get((old['session'], *cell), '')
+        after = works.get((new['session'], *cell), '')
         changes += of_work(before, after, first)
     for fact in ('unit', 'software'):
         was, now = old[fact], new[fact]
         if fact == 'software':      # a hash names nothing: then the software's own facts say what changed
-            was, now = [re.sub('^[0-9a-f+]*$', '', text) for text in (was, now)]
+            was = re.sub('^[0-9a-f+]*$', '', was)
+            now = re.sub('^[0-9a-f+]*$', '', now)
         if was and now and was != now:      # an accepted value slows nothing
             changes.append(Change(fact=fact, old=was, new=now, since=first))
     return changes
+
+
+def _of_night(rows: list[dict], start: float) -> dict | None:
+    """Return the first of the rows of the night that began at ``start``."""
+    return next((row for row in rows if row['start'] == start), None)
 
 
 def steps(nights: Iterable[Session], environ: str) -> list[Change]:
@@ -139,8 +165,10 @@ def steps(nights: Iterable[Session], environ: str) -> list[Change]:
     for (node, fact), values in _values(nights, environ).items():
         for old, new in pairwise(values):
             if new.text != old.text:
-                changed.setdefault(_Change(fact, old.text, new.text, new.start), []).append(node)
-    return sorted(_changes(changed), key=lambda change: change.since)
+                change = _Change(fact, old.text, new.text, new.start)
+                changed.setdefault(change, []).append(node)
+    changes = _changes(changed)
+    return sorted(changes, key=lambda change: change.since)
 
 
 def _values(nights: Iterable[Session], environ: str) -> dict[tuple[str, str], list[_Value]]:
@@ -148,14 +176,17 @@ def _values(nights: Iterable[Session], environ: str) -> dict[tuple[str, str], li
     values: dict[tuple[str, str], list[_Value]] = {}
     for night in nights:
         for key, text in _facts(night, environ).items():
-            values.setdefault(key, []).append(_Value(night.start, text))
+            value = _Value(night.start, text)
+            values.setdefault(key, []).append(value)
     return values
 
 
 def _changes(changed: dict[_Change, list[str]]) -> list[Change]:
-    return [Change(fact=change.fact, old=change.old, new=change.new, since=change.began,
-                   nodes=sorted(filter(None, nodes)))
-            for change, nodes in changed.items()]
+    changes = []
+    for change, nodes in changed.items():
+        names = sorted(filter(None, nodes))
+        changes.append(Change(fact=change.fact, old=change.old, new=change.new, since=change.began, nodes=names))
+    return changes
 
 
 def _facts(session: Session, environ: str) -> dict[tuple[str, str], str]:
@@ -165,7 +196,8 @@ def _facts(session: Session, environ: str) -> dict[tuple[str, str], str]:
         for fact, text in of_node.items():
             facts[node, fact] = text
     environments = session.facts.get('software') or {}
-    for fact, version in _software(environments.get(environ) or {}):
+    software = environments.get(environ) or {}
+    for fact, version in _software(software):
         facts[ANYWHERE, fact] = version
     facts[ANYWHERE, 'ReFrame'] = session.reframe
     facts[ANYWHERE, 'parity'] = session.facts.get('parity')
@@ -178,13 +210,19 @@ def of_nodes(session: Session) -> dict[str, dict[str, str]]:
     for node, facts in session.nodes.items():
         nodes[node] = {fact: facts[fact] for fact in NODE if fact in facts}
     machine = session.facts.get('machine') or {}
-    host = nodes.setdefault(machine.get('hostname') or ANYWHERE, {})
-    host.update((fact, machine[name]) for fact, name in _MACHINE.items() if machine.get(name))
-    if machine.get('core_sets'):
-        host['cores'] = len(machine['core_sets'])
-    if machine.get('memory_bytes'):
+    hostname = machine.get('hostname') or ANYWHERE
+    host = nodes.setdefault(hostname, {})
+    for fact, name in _MACHINE.items():
+        value = machine.get(name)
+        if value:
+            host[fact] = value
+    core_sets = machine.get('core_sets')
+    if core_sets:
+        host['cores'] = len(core_sets)
+    memory_bytes = machine.get('memory_bytes')
+    if memory_bytes:
         # the kernel's own share differs from kernel to kernel: not by a tenth of a GiB
-        host['memory'] = f'{machine["memory_bytes"] / 2**30:.1f} GiB'
+        host['memory'] = f'{memory_bytes / 2**30:.1f} GiB'
     if session.throttled:
         host['throttled'] = session.throttled
     return nodes
@@ -192,18 +230,20 @@ def of_nodes(session: Session) -> dict[str, dict[str, str]]:
 
 def machine(session: Session) -> dict[str, list[str]]:
     """Return what measured, as a page has it beside a machine in print."""
-    environments = (session.facts.get('software') or {}).values()
+    environments = session.facts.get('software') or {}
     compilers = []
     libraries: dict[str, list[str]] = {'BLAS': [], 'MPI': []}
-    for software in environments:
+    for software in environments.values():
         for name, program in software['programs'].items():
-            if name in ('cc', 'nvcc', 'hipcc') and program.get('version'):
+            if name in _COMPILERS and program.get('version'):
                 compilers.append(f'{name} {program["version"]}')
         for kind, names in libraries.items():
             library = software.get(kind.lower())
             if library:
-                names.append(f'{library["name"]} {library.get("version") or ""}')
+                version = library.get('version') or ''
+                names.append(f'{library["name"]} {version}')
     nodes = of_nodes(session).values()
+    parity = session.facts.get('parity') or ''
     return {
         'processor': _of_all(nodes, 'processor'),
         'memory': _of_all(nodes, 'memory'),
@@ -211,31 +251,41 @@ def machine(session: Session) -> dict[str, list[str]]:
         'compiler': compilers,
         **libraries,
         'date': [times.day(session.start)],
-        'parity': [str(session.facts.get('parity') or '')],
+        'parity': [str(parity)],
         'ReFrame': [session.reframe]}
 
 
 def _of_all(nodes: Iterable[dict[str, str]], *facts: str) -> list[str]:
-    return [str(node[fact]) for node in nodes for fact in facts if node.get(fact)]
+    values = []
+    for node in nodes:
+        for fact in facts:
+            value = node.get(fact)
+            if value:
+                values.append(str(value))
+    return values
 
 
 def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, version) of an environment's software; a moved file is no change."""
-    for name, program in (software.get('programs') or {}).items():
+    programs = software.get('programs') or {}
+    for name, program in programs.items():
         version = program.get('version')
         # python3's patches do not make other software (parity.measure.software.programs)
         if name != 'python3':
             version = _version(program.get('package_version') or version, program.get('sha256'))
         yield name, version
-    for name, package in (software.get('packages') or {}).items():
+    packages = software.get('packages') or {}
+    for name, package in packages.items():
         if isinstance(package, dict):
             version = _version(package.get('spec'), package.get('hash'), 7)
-            package = ' '.join(filter(None, (version, package.get('compiler'), package.get('mpi'))))
+            words = [version, package.get('compiler'), package.get('mpi')]
+            package = ' '.join(filter(None, words))
         yield name, str(package)
     for name in ('mpi', 'blas'):
         library = software.get(name)
         if library:
-            words = [str(library[key]) for key in ('name', 'version', 'core') if library.get(key)]
+            values = [library.get(key) for key in ('name', 'version', 'core')]
+            words = [str(value) for value in values if value]
             yield name.upper(), ' '.join(words)
     modules = software.get('modules')
     if modules:
@@ -243,4 +293,7 @@ def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _version(version: str | None, digest: str | None, length: int = 8) -> str:
-    return ' '.join(filter(None, (version, digest and f'/{digest[:length]}')))
+    words = [version]
+    if digest:
+        words.append(f'/{digest[:length]}')
+    return ' '.join(filter(None, words))

@@ -27,21 +27,28 @@ class Costs:
         infos = database.infos()
         elapsed = {uuid: info.get('time_elapsed') for uuid, info in infos if not info.get('interrupted')}
         place = pl.concat_str('system', 'partition', separator=':').alias('place')
-        timed = history.rows(elapsed).filter(pl.col('seconds').is_not_null())
+        is_timed = pl.col('seconds').is_not_null()
+        timed = history.rows(elapsed).filter(is_timed)
         rows = timed.select('session', 'run', place, 'check', 'case', 'environ', 'seconds').unique().collect()
-        self.cases = [_TimedCase(place, check, plan_file.parameters(case), environ, seconds)
-                      for _, _, place, check, case, environ, seconds in rows.iter_rows()]
+        self.cases = []
+        for _, _, name, check, case, environ, seconds in rows.iter_rows():
+            parameters = plan_file.parameters(case)
+            self.cases.append(_TimedCase(name, check, parameters, environ, seconds))
         self.jobs = _of_jobs(rows, elapsed)
         self.session = _of_sessions(infos)
 
     def of_case(self, fits: Callable[..., bool], place: str, guess: float, scheduler: str) -> tuple[float, bool]:
         """Return the seconds of a case with its job, and whether they are a guess. ``fits`` tells the case by
         check, parameters and environment; ``guess``: the seconds of one that was never measured."""
-        measured = [case.seconds for case in self.cases
-                    if case.place == place and fits(case.check, case.parameters, case.environ)]
+        measured = []
+        for case in self.cases:
+            if case.place == place and fits(case.check, case.parameters, case.environ):
+                measured.append(case.seconds)
         if measured:
-            return self.jobs.get(place, 0.0) + median(measured), False
-        job = self.jobs.get(place, JOB.get(scheduler, JOB['']))
+            job = self.jobs.get(place, 0.0)
+            return job + median(measured), False
+        guessed_job = JOB.get(scheduler, JOB[''])
+        job = self.jobs.get(place, guessed_job)
         return job + guess, True
 
 
@@ -55,11 +62,14 @@ class _TimedCase(NamedTuple):
 
 def _of_jobs(rows: pl.DataFrame, elapsed: dict[str, float | None]) -> dict[str, float]:
     """Return the seconds of a job at each place: what its sessions took longer than their cases, by case."""
-    ran = rows.group_by('session', 'place').agg(pl.col('seconds').sum(), cases=pl.len())
+    seconds = pl.col('seconds').sum()
+    ran = rows.group_by('session', 'place').agg(seconds, cases=pl.len())
     costs = defaultdict(list)
-    for session, place, seconds, cases in ran.iter_rows():
-        if elapsed[session]:
-            costs[place].append(max(0.0, elapsed[session] - seconds) / cases)
+    for session, place, seconds_of_cases, cases in ran.iter_rows():
+        elapsed_seconds = elapsed[session]
+        if elapsed_seconds:
+            beside = max(0.0, elapsed_seconds - seconds_of_cases)
+            costs[place].append(beside / cases)
     return {place: median(of_place) for place, of_place in costs.items()}
 
 
@@ -67,7 +77,9 @@ def _of_sessions(infos: list[tuple[str, dict[str, Any]]]) -> float:
     """Return the seconds between two sessions of a campaign."""
     between = []
     for (_, earlier), (_, later) in pairwise(infos):
-        if 'run' not in earlier or earlier['run'] != later.get('run') or 'time_end_unix' not in earlier:
+        if 'run' not in earlier or earlier['run'] != later.get('run'):
+            continue
+        if 'time_end_unix' not in earlier:
             continue
         seconds = later['time_start_unix'] - earlier['time_end_unix']
         if 0 < seconds < PAUSE:
