@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -73,9 +73,11 @@ def demand_room_for(sessions: int) -> str:
     needed_bytes = ROOM_BYTES * sessions
     needed = figure(needed_bytes, 'B')
     if needed_bytes > free_bytes:
-        raise InfrastructureError(f'{results}: no space for the results of {counted(sessions, "session")}'
-                                  f', {needed}; free some, or set PARITY_RESULTS to another disk')
-    return f'at most {needed} in {results}: {figure(free_bytes, "B")} are free'
+        of_sessions = counted(sessions, 'session')
+        raise InfrastructureError(f'{results}: no space for the results of {of_sessions}, {needed}; free some, '
+                                  'or set PARITY_RESULTS to another disk')
+    free = figure(free_bytes, 'B')
+    return f'at most {needed} in {results}: {free} are free'
 
 
 @contextlib.contextmanager
@@ -92,20 +94,25 @@ def opened(mode: str = 'rwc') -> Iterator[sqlite3.Connection]:
     """The database. Another process may hold it for paths.PATIENCE seconds; whoever waits says so once.
 
     A text that is no UTF-8 has U+FFFD in the place of each bad byte."""
-    file = paths.database()
-    with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode={mode}', uri=True, timeout=_SILENT)) as conn:
+    place = f'{paths.database().as_uri()}?mode={mode}'
+    with contextlib.closing(sqlite3.connect(place, uri=True, timeout=_SILENT)) as conn:
         conn.text_factory = functools.partial(str, encoding='utf-8', errors='replace')
         conn.isolation_level = None
         until = time.monotonic() + paths.PATIENCE
         if not _free(conn):
-            said = visible(f'{file}: locked by {files.holders(file)}')
-            print(f'parity: {said}: waiting for at most {paths.PATIENCE:g} s', file=sys.stderr, flush=True)
-            while not _free(conn):
-                if time.monotonic() > until:
-                    raise InfrastructureError(f'{said} for more than {paths.PATIENCE:g} s; end it, or come back '
-                                              'later')
+            _wait_for(conn, until)
         conn.execute(f'PRAGMA busy_timeout = {paths.PATIENCE * 1000:.0f}')
         yield conn
+
+
+def _wait_for(conn: sqlite3.Connection, until: float) -> None:
+    """Say who holds the database, and wait. InfrastructureError if it is held ``until`` then (monotonic)."""
+    file = paths.database()
+    locked = visible(f'{file}: locked by {files.holders(file)}')
+    print(f'parity: {locked}: waiting for at most {paths.PATIENCE:g} s', file=sys.stderr, flush=True)
+    while not _free(conn):
+        if time.monotonic() > until:
+            raise InfrastructureError(f'{locked} for more than {paths.PATIENCE:g} s; end it, or come back later')
 
 
 def _free(conn: sqlite3.Connection) -> bool:
@@ -176,17 +183,20 @@ def holds(journal_id: str) -> bool:
 def _clocks() -> list[tuple[str, float]]:
     """The uuid of every session, and when it began by its clock (Unix time), in the order of storing. What is no
     time is a wrong clock."""
-    found = []
+    clocks = []
     for uuid, began in query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid'):
-        is_time = isinstance(began, (int, float)) and abs(began) < record.LATEST
-        found.append((str(uuid), began if is_time else 0.0))
-    return found
+        is_number = isinstance(began, (int, float))
+        if not is_number or not abs(began) < record.LATEST:
+            began = 0.0
+        clocks.append((str(uuid), began))
+    return clocks
 
 
 def starts() -> dict[str, float]:
     """Return when each session began (Unix time), by uuid, the newest last; wrong clocks are corrected."""
     stored = _clocks()
-    return dict(zip((uuid for uuid, _ in stored), in_order([began for _, began in stored]), strict=True))
+    corrected = in_order([began for _, began in stored])
+    return dict(zip([uuid for uuid, _ in stored], corrected, strict=True))
 
 
 def in_order(began: Sequence[float]) -> list[float]:
@@ -194,19 +204,40 @@ def in_order(began: Sequence[float]) -> list[float]:
     clocks as possible are believed; a session whose clock was wrong stands right after the one before it."""
     if [*began] == sorted(began):
         return [*began]
-    chains: list[tuple] = []    # of each length, the one that ends earliest: when, its last place, what is before
-    for i, said in enumerate(began):
-        length = bisect_right(chains, said, key=lambda chain: chain[0])
-        chains[length:length + 1] = [(said, i, chains[length - 1] if length else None)]
-    right, chain = set(), chains[-1] if chains else None
-    while chain:
-        _, i, chain = chain
-        right.add(i)
+    right = _right_clocks(began)
     first = min(right, default=0)
-    found: list[float] = []
-    for i, said in enumerate(began):
-        found.append(said if i in right else found[-1] + _STEP if found else began[first] - (first - i) * _STEP)
-    return found
+    corrected: list[float] = []
+    for place, start in enumerate(began):
+        if place not in right:
+            if corrected:
+                start = corrected[-1] + _STEP
+            else:
+                start = began[first] - (first - place) * _STEP
+        corrected.append(start)
+    return corrected
+
+
+class _Chain(NamedTuple):
+    """Clocks that can all be right: the last one's time and place, and the chain of those before it."""
+
+    start: float
+    place: int
+    before: _Chain | None
+
+
+def _right_clocks(began: Sequence[float]) -> set[int]:
+    """Return the places of as many clocks as can be right together: a longest subsequence that never falls."""
+    chains: list[_Chain] = []       # of each length, the one that ends earliest
+    for place, start in enumerate(began):
+        length = bisect_right(chains, start, key=lambda chain: chain.start)
+        before = chains[length - 1] if length else None
+        chains[length:length + 1] = [_Chain(start, place, before)]
+    right = set()
+    chain = chains[-1] if chains else None
+    while chain:
+        right.add(chain.place)
+        chain = chain.before
+    return right
 
 
 def wrong_clocks(session: Session) -> list[str]:
@@ -247,12 +278,16 @@ def wider(uuid: str) -> str:
     """Return the newest session of its system before this one with twice as many cases or more; '' without."""
     counts = query('SELECT session_uuid, system, COUNT(DISTINCT name) FROM testcases '
                    'GROUP BY session_uuid, system')
-    system, cases = next(((system, count) for session, system, count in counts if session == uuid), ('', 0))
+    of_session = [(system, cases) for session, system, cases in counts if session == uuid]
+    system, cases = of_session[0] if of_session else ('', 0)
     if not cases:
         return ''
     wide = {session for session, other, count in counts if other == system and count >= 2 * cases}
     before = list(takewhile(lambda session: session != uuid, uuids()))
-    return next((session for session in reversed(before) if session in wide and not confirms(session)), '')
+    for session in reversed(before):
+        if session in wide and not confirms(session):
+            return session
+    return ''
 
 
 def case_counts() -> dict[str, int]:
@@ -268,20 +303,20 @@ def confirms(uuid: str) -> bool:
 
 def infos() -> list[tuple[str, dict[str, Any]]]:
     """Return uuid and `session_info` of every session that can be read, the newest last."""
-    found = []
+    readable = []
     for uuid, text in query("SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions "
                             'WHERE json_valid(json_blob) ORDER BY session_start_unix'):
         with contextlib.suppress(*MALFORMED):
             info = json.loads(text)
             if isinstance(info, dict):
-                found.append((uuid, info))
-    return found
+                readable.append((uuid, info))
+    return readable
 
 
 def partitions() -> list[str]:
     """Return system:partition of every case that is stored."""
-    return [f'{system}:{name}' for system, name in
-            query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')]
+    stored = query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')
+    return [f'{system}:{name}' for system, name in stored]
 
 
 def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
@@ -292,11 +327,13 @@ def sessions_of(system: str, partition: str, days: float, until: str = '') -> li
     of_partition = {uuid for uuid, in stored}
     start_of = starts()
     candidates = [uuid for uuid in start_of if uuid in of_partition]
-    last = until or (candidates[-1] if candidates else '')
+    newest = candidates[-1] if candidates else ''
+    last = until or newest
     if last not in start_of:
         return []
     end = start_of[last]
-    chosen = [uuid for uuid in candidates if end - days * 86400 <= start_of[uuid] <= end]
+    begin = end - days * 86400
+    chosen = [uuid for uuid in candidates if begin <= start_of[uuid] <= end]
     return [session.uuid for session in _briefs(chosen) if not session.rerun_of]
 
 
@@ -342,11 +379,13 @@ class Unreadable(InfrastructureError):
     """A stored session that parity cannot read."""
 
     def __init__(self, uuid: str, err: Exception):
-        why = f'{type(err).__name__}: {" ".join(str(err).split())[:120]}'
+        message = ' '.join(str(err).split())
+        why = f'{type(err).__name__}: {message[:120]}'
         if isinstance(err, ValidationError):
             first = err.errors()[0]
             place = '.'.join(map(str, first['loc']))
-            why = f'{place}: {first["msg"]}'[:120] + '; perhaps a newer parity wrote it'
+            wrong = f'{place}: {first["msg"]}'
+            why = f'{wrong[:120]}; perhaps a newer parity wrote it'
         where = f'{paths.database()}: session {str(uuid)[:40]}'
         super().__init__(visible(f'{where} cannot be read ({why})'))
 
@@ -385,7 +424,7 @@ def files_of(uuid: str) -> list[Path]:
 
 def cached() -> set[str]:
     """Return the sessions that the cache has."""
-    return {each.stem for each in cache().glob('*.json')}
+    return {file.stem for file in cache().glob('*.json')}
 
 
 def cache() -> Path:
@@ -401,10 +440,11 @@ def _check(folder: Path, stored: Path) -> None:
 
     Whoever asks for one reads it again, and warns where it cannot be read. A database that did not change is not
     read again."""
-    checked = folder / f'{zlib.crc32(bytes(stored)):08x}.checked'
+    path_digest = zlib.crc32(bytes(stored))
+    checked = folder / f'{path_digest:08x}.checked'
     try:
-        found = stored.stat()
-        state = f'{found.st_mtime_ns} {found.st_size}'
+        status = stored.stat()
+        state = f'{status.st_mtime_ns} {status.st_size}'
         if checked.read_text() == state:
             return
     except OSError:
@@ -415,7 +455,10 @@ def _check(folder: Path, stored: Path) -> None:
         conn.text_factory = bytes
         for uuid, blob in conn.execute('SELECT uuid, json_blob FROM sessions'):
             name = uuid.decode(errors='replace') if isinstance(uuid, bytes) else ''
-            if name in kept and not (isinstance(blob, bytes) and _digest(folder, name) == zlib.crc32(blob)):
+            if name not in kept:
+                continue
+            is_unchanged = isinstance(blob, bytes) and _digest(folder, name) == zlib.crc32(blob)
+            if not is_unchanged:
                 for file in files_of(name):
                     file.unlink(missing_ok=True)
     files.write(checked, state)
@@ -435,11 +478,14 @@ def _cache(results: Path) -> Path:
 
     Where neither can be written, it is a folder that goes with this process."""
     version = Path('sessions', f'v{_VERSION}')
-    home = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    of_user = home / 'parity' / hashlib.sha256(bytes(results)).hexdigest()[:12]
-    for folder in (results / 'cache' / version, of_user / version):
-        if _can_be_made(folder):
-            return folder
+    of_results = results / 'cache' / version
+    if _can_be_made(of_results):
+        return of_results
+    caches = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+    digest = hashlib.sha256(bytes(results)).hexdigest()
+    of_user = Path(caches, 'parity', digest[:12]) / version
+    if _can_be_made(of_user):
+        return of_user
     passing = tempfile.mkdtemp(prefix='parity-cache-')
     atexit.register(shutil.rmtree, passing, ignore_errors=True)
     return Path(passing) / version
@@ -455,7 +501,8 @@ def cache_brief(session: Session) -> Session:
     brief = replace(session, plan={}, runs=())
     if not session.lost:
         text = json.dumps(asdict(brief))
-        files.write(file(session.uuid, 'json'), f'{zlib.crc32(text.encode()):08x}\n{text}')
+        digest = zlib.crc32(text.encode())
+        files.write(file(session.uuid, 'json'), f'{digest:08x}\n{text}')
     return brief
 
 
@@ -477,11 +524,13 @@ def brief(uuid: str, folder: Path | None = None) -> Session | None:
 def _brief(kept: str, changed: int) -> Session:
     """Read a session's file; one that was not ``changed`` is read once. ValueError for one that was damaged."""
     with open(kept, 'rb') as stored:    # takes half the time of Path's
-        digest, _, text = stored.read().partition(b'\n')
+        content = stored.read()
+    digest, _, text = content.partition(b'\n')
     if int(digest, 16) != zlib.crc32(text):
         raise ValueError(f'{kept} was damaged')
-    said = json.loads(text)
-    return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
+    fields = json.loads(text)
+    software = tuple(fields['software'])
+    return Session(**{**fields, 'software': software, 'runs': ()})
 
 
 def _briefs(uuids: Iterable[str]) -> Iterator[Session]:
@@ -498,23 +547,26 @@ def night_of(uuid: str, known: Collection[str]) -> str:
 
 def nights(uuids: Iterable[str]) -> list[list[str]]:
     """Return these sessions, each with those of its reruns that follow it; a warning names each unreadable one."""
-    found: list[list[str]] = []
+    grouped: list[list[str]] = []
     for session in _briefs(uuids):
-        if found and session.rerun_of == found[-1][0]:
-            found[-1].append(session.uuid)
+        if grouped and session.rerun_of == grouped[-1][0]:
+            grouped[-1].append(session.uuid)
         else:
-            found.append([session.uuid])
-    return found
+            grouped.append([session.uuid])
+    return grouped
 
 
 def sessions(system: str, last: int | None = None) -> list[Session]:
     """The system's newest ``last`` sessions (all: None) without plan and runs, oldest first."""
     start_of = starts()
-    of_system = (session for session in _briefs(reversed(start_of)) if session.system == system)
+    of_all = _briefs(reversed(start_of))
+    of_system = (session for session in of_all if session.system == system)
     sessions = []
     for session in islice(of_system, last):
         start = start_of[session.uuid]
-        sessions.append(session if session.start == start else replace(session, start=start))
+        if session.start != start:
+            session = replace(session, start=start)
+        sessions.append(session)
     return sessions[::-1]
 
 
@@ -525,4 +577,7 @@ def newest_first() -> Iterator[Session]:
 
 def newest(system: str) -> Session | None:
     """Return the system's newest session that confirms no other one, or None."""
-    return next((each for each in newest_first() if each.system == system and not each.rerun_of), None)
+    for session in newest_first():
+        if session.system == system and not session.rerun_of:
+            return session
+    return None
