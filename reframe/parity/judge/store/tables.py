@@ -39,9 +39,10 @@ def header(raw: bytes, path: Path) -> list[str]:
     """Return the names of the columns of a CSV; R, Excel and pandas quote some. UsageError for too many."""
     text = io.TextIOWrapper(io.BytesIO(raw), encoding='utf-8-sig', errors='replace', newline='')
     try:
-        names = [name.strip() for name in next(csv.reader(text), [''])]
+        first = next(csv.reader(text), [''])
     except csv.Error as err:
         raise UsageError(f'{path}:1: the header cannot be read as CSV: {err}') from None
+    names = [name.strip() for name in first]
     if len(names) > COLUMNS:
         raise UsageError(f'{path}:1: {len(names)} columns; must have at most {COLUMNS}')
     return names
@@ -53,22 +54,39 @@ def read(raw: bytes, path: Path, columns: Mapping[str, str]) -> Rows:
     for key, name in columns.items():
         if name not in names:
             raise UsageError(f'{path}:1: no column for {key}={name}; the columns are {", ".join(names)}')
+    column_of = {}
+    for key in NAMED:
+        default = key if key in names else ''
+        column_of[key] = columns.get(key) or default
     night = columns.get('night') or next(name for name in names if name.lower() in NIGHTS)
-    column_of = {key: columns.get(key) or (key if key in names else '') for key in NAMED}
     column_of['night'] = night
     if column_of['value']:
-        text = _text(raw, path, filter(None, column_of.values()))
-        absent = dict.fromkeys(NAMED, '') | {'series': path.stem}
-        found = {key: pl.col(name) if name else pl.lit(absent[key]) for key, name in column_of.items()}
-        return Rows('CSV, a row a figure', _valid(text.select('line', **found), path, False))
+        return Rows('CSV, a row a figure', _row_a_figure(raw, path, column_of))
+    return Rows('CSV, a column a series', _column_a_series(raw, path, names, night))
+
+
+def _row_a_figure(raw: bytes, path: Path, column_of: Mapping[str, str]) -> pl.DataFrame:
+    """Return the rows of a CSV that names series and values. ``column_of``: by NAMED, '' where there is none."""
+    text = _text(raw, path, filter(None, column_of.values()))
+    absent = dict.fromkeys(NAMED, '') | {'series': path.stem}
+    columns = {}
+    for key, name in column_of.items():
+        columns[key] = pl.col(name) if name else pl.lit(absent[key])
+    rows = text.select('line', **columns)
+    return _valid(rows, path, wide=False)
+
+
+def _column_a_series(raw: bytes, path: Path, names: Iterable[str], night: str) -> pl.DataFrame:
+    """Return the figures of the columns of numbers, one row each. ``night``: the column of the nights."""
     # a column without a name has the numbers of the rows, as R and pandas write them
     text = _text(raw, path, [night, *filter(None, names)])
-    figures = [name for name in text.columns if name not in (night, 'line')]
-    if not figures:
+    series = [name for name in text.columns if name not in (night, 'line')]
+    if not series:
         raise UsageError(f'{path}: {NO_NUMBERS}')
-    rows = text.unpivot(figures, index=['line', night], variable_name='series').rename({night: 'night'})
-    rows = rows.with_columns(group=pl.lit(''), unit=pl.lit(''))
-    return Rows('CSV, a column a series', _valid(_numbers(rows), path, True))
+    figures = text.unpivot(series, index=['line', night], variable_name='series')
+    nothing = pl.lit('')
+    rows = figures.rename({night: 'night'}).with_columns(group=nothing, unit=nothing)
+    return _valid(_numbers(rows), path, wide=True)
 
 
 def _text(raw: bytes, path: Path, columns: Iterable[str]) -> pl.DataFrame:
@@ -79,64 +97,79 @@ def _text(raw: bytes, path: Path, columns: Iterable[str]) -> pl.DataFrame:
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of numbers: a column of words, or of digests, is no series."""
-    number = pl.col('value').filter(pl.col('value') != '').str.contains(detect.NUMBER)
-    return rows.filter(number.mean().fill_null(0).over('series') >= 0.5)
+    value = pl.col('value')
+    is_number = value.filter(value != '').str.contains(detect.NUMBER)
+    share = is_number.mean().fill_null(0).over('series')
+    return rows.filter(share >= 0.5)
 
 
 def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
     """Return rows of text with nights and values that are valid. UsageError names the first line that is not."""
-    rows = rows.filter(pl.col('value') != '').sort('line', maintain_order=True)
+    has_value = pl.col('value') != ''
+    rows = rows.filter(has_value).sort('line', maintain_order=True)
     if not rows.height:
         raise UsageError(f'{path}: {NO_NUMBERS}')
     rows = rows.with_columns(night=_unix_as_date())
-    date = pl.col('night').str.extract(_DATE).str.replace_all(r'[./]', '-')
-    _demand_valid(rows, path, _wrong_nights(date, wide) | _wrong_values())
-    all_numbers = rows.select(pl.col('night').str.contains(_WHOLE).all()).item()
-    night = pl.col('night').str.to_integer() if all_numbers else date
+    night = pl.col('night')
+    date = night.str.extract(_DATE).str.replace_all(r'[./]', '-')
+    wrong = _wrong_nights(date, wide) | _wrong_values()
+    _demand_valid(rows, path, wrong)
+    all_numbers = night.str.contains(_WHOLE).all()
+    if rows.select(all_numbers).item():
+        valid_night = night.str.to_integer()
+    else:
+        valid_night = date
     value = pl.col('value').cast(pl.Float64, strict=False)
-    return rows.select('series', 'group', 'unit', value=value, stated=pl.lit(''), night=night)
+    return rows.select('series', 'group', 'unit', value=value, stated=pl.lit(''), night=valid_night)
 
 
 def _unix_as_date() -> pl.Expr:
     """Return the nights, Unix times as dates."""
-    stamp = pl.col('night').str.to_integer(strict=False)
-    milliseconds = pl.when(stamp < 10 ** 11).then(stamp * 1000).otherwise(stamp)
-    date = pl.from_epoch(milliseconds, 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
-    is_unix = pl.col('night').str.contains(_UNIX)
+    night = pl.col('night')
+    stamp = night.str.to_integer(strict=False)
+    is_in_seconds = stamp < 10 ** 11
+    milliseconds = pl.when(is_in_seconds).then(stamp * 1000).otherwise(stamp)
+    time = pl.from_epoch(milliseconds, 'ms')
+    date = time.dt.strftime('%Y-%m-%dT%H:%M:%SZ')
+    is_unix = night.str.contains(_UNIX)
     return pl.when(is_unix).then(date).otherwise('night')
 
 
 def _wrong_nights(date: pl.Expr, wide: bool) -> dict[str, pl.Expr]:
     """Return what may be wrong of a night, with the rows where it is."""
     night = pl.col('night')
-    whole = night.str.contains(_WHOLE)
+    is_whole = night.str.contains(_WHOLE)
     no_date = date.str.to_date('%Y-%m-%d', strict=False).is_null()
+    is_neither = ~is_whole & no_date
+    is_of_other_kind = is_whole != is_whole.first()
     mark = night.str.extract(_DATE, 2)
-    timed = night.str.contains(r'[T ]')
+    has_time = night.str.contains(r'[T ]')
     zone = night.str.extract(_DATE, 3)
-    first_has_no_zone = zone.filter(timed).first().is_null()
-    again = ~pl.struct('series', 'night').is_first_distinct()
+    first_has_no_zone = zone.filter(has_time).first().is_null()
+    has_other_zone = has_time & (zone.is_null() != first_has_no_zone)
+    is_again = ~pl.struct('series', 'night').is_first_distinct()
     return {
         'night {night!r} is neither a whole number nor a date such as 2026-11-20 or 2026-11-20T02:00:00Z':
-            ~whole & no_date,
+            is_neither,
         'night {night!r}: nights are whole numbers or dates; the order of both together is not known':
-            whole != whole.first(),
+            is_of_other_kind,
         'night {night!r}: dates in two forms; must be one, such as 2026-11-20': mark != mark.first(),
-        'night {night!r}: times with and without a zone; must be one form':
-            timed & (zone.is_null() != first_has_no_zone),
+        'night {night!r}: times with and without a zone; must be one form': has_other_zone,
         'night {night!r} stands on an earlier line, too; valid is a row a night, or times beside the dates':
-            pl.lit(wide) & again}
+            pl.lit(wide) & is_again}
 
 
 def _wrong_values() -> dict[str, pl.Expr]:
     """Return what may be wrong of a value, with the rows where it is."""
-    value = pl.col('value').cast(pl.Float64, strict=False)
+    text = pl.col('value')
+    value = text.cast(pl.Float64, strict=False)
+    is_number = text.str.contains(detect.NUMBER)
+    is_large = value.is_infinite() | (value.abs() >= LARGEST)
+    is_small = (value > 0) & (value < SMALLEST)
     return {
-        'value {value!r} is no number, such as 71.2 or 7.12e4': ~pl.col('value').str.contains(detect.NUMBER),
-        f'value {{value}} is too large to be a figure; must be below {LARGEST:g}':
-            value.is_infinite() | (value.abs() >= LARGEST),
-        f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}':
-            (value > 0) & (value < SMALLEST),
+        'value {value!r} is no number, such as 71.2 or 7.12e4': ~is_number,
+        f'value {{value}} is too large to be a figure; must be below {LARGEST:g}': is_large,
+        f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}': is_small,
         'value {value} is not above 0; a run without a figure is left out of the file': value <= 0}
 
 
@@ -144,9 +177,11 @@ def _demand_valid(rows: pl.DataFrame, path: Path, wrong: dict[str, pl.Expr]) -> 
     """Raise UsageError for the first row that is wrong."""
     faults = []
     for message, mask in wrong.items():
-        row = rows.select(pl.arg_where(mask).first()).item()
+        first = pl.arg_where(mask).first()
+        row = rows.select(first).item()
         if row is not None:
             faults.append((rows['line'][row], row, message))
     if faults:
         line, row, message = min(faults)
-        raise UsageError(f'{path}:{line}: {message.format(**rows.row(row, named=True))}')
+        cells = rows.row(row, named=True)
+        raise UsageError(f'{path}:{line}: {message.format(**cells)}')
