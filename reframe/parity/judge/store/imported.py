@@ -79,27 +79,37 @@ def run(file: Path, dry_run: bool, header: perflogs.Header | None = None) -> Imp
         for report in _reports(file, taken, waiting, header):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
             gc.collect(1)           # likewise
-        left = [f'not imported: {each}' for each in taken.left()]
+        left = [f'not imported: {reason}' for reason in taken.left()]
+        if not taken.counts['cases']:
+            raise NothingMeasured('\n'.join([_nothing_in(file, left), *left]))
         written: list[Path] = []
         sessions: set[str] = set()
-        if not taken.counts['cases']:
-            none = f'{file}: nothing to import'
-            if not left:
-                none += ': no *.log with a line is in it' if file.is_dir() else ': it has no line and no session'
-            raise NothingMeasured('\n'.join([none, *left]))
         if not dry_run:
-            written = [described.write(name, met) for name, met in taken.undescribed.items()]
+            written = [described.write(name, partitions) for name, partitions in taken.undescribed.items()]
             sessions = _store(waiting, taken)
         new, = waiting.execute('SELECT COUNT(*) FROM reports').fetchone()
         met = {system for system, in waiting.execute('SELECT DISTINCT system FROM lines')}
     verb = 'would be imported' if dry_run else 'imported'
-    here, cases, figures, old = (taken.counts[name] for name in ('here', 'cases', 'figures', 'old'))
-    sentences = [
-        f'{file}: {verb}: {new} of {new + here} sessions, {here} are here already; in all {cases} cases with '
-        f'{figures} figures, {old} cases of these are here already',
-        *(f'{file}: written: it describes the system by what was imported' for file in written),
-        *taken.notes(), *left]
-    return Imported(sentences, met, sessions)
+    summary = f'{file}: {verb}: {_summary(new, taken.counts)}'
+    descriptions = [f'{path}: written: it describes the system by what was imported' for path in written]
+    return Imported([summary, *descriptions, *taken.notes(), *left], met, sessions)
+
+
+def _nothing_in(file: Path, left: list[str]) -> str:
+    """Return the sentence on a file of which nothing can come in. ``left``: why."""
+    nothing = f'{file}: nothing to import'
+    if left:
+        return nothing
+    if file.is_dir():
+        return f'{nothing}: no *.log with a line is in it'
+    return f'{nothing}: it has no line and no session'
+
+
+def _summary(new: int, counts: Counter[str]) -> str:
+    """Return how many sessions are ``new``, and how many cases and figures there are."""
+    here = counts['here']
+    return (f'{new} of {new + here} sessions, {here} are here already; in all {counts["cases"]} cases with '
+            f'{counts["figures"]} figures, {counts["old"]} cases of these are here already')
 
 
 def _store(waiting: sqlite3.Connection, taken: _Import) -> set[str]:
@@ -112,10 +122,11 @@ def _store(waiting: sqlite3.Connection, taken: _Import) -> set[str]:
             with mock.patch.dict(os.environ, {'PARITY_RESULTS': folder}):
                 sessions.add(writing.store(report))
             gc.collect(1)       # the command collects rarely; all that is loaded would take long
-        if (made := Path(folder) / 'results.db').exists():
-            told = incidents.recorded()
+        made = Path(folder, 'results.db')
+        if made.exists():
+            recorded = incidents.recorded()
             merging.merge(made, taken.grown)
-            sessions -= taken.grown - told
+            sessions -= taken.grown - recorded
     return sessions
 
 
@@ -144,8 +155,7 @@ class _Import:
         self._notes: dict[str, str] = {}
         #: of each case, those that it had in any session: those of a failed run are known, too
         self.metrics: dict[tuple, dict[str, dict[str, str]]] = defaultdict(dict)
-        self._partitions = functools.cache(lambda name: {part.name for part in systems.read(name).partitions}
-                                           if name in systems.names() else set())
+        self._partitions = functools.cache(_partitions)
         self._described = set(systems.names())
         self._stored = set(database.uuids())
         self._stored_metrics = functools.cache(_stored_metrics)
@@ -190,7 +200,8 @@ class _Import:
         stated = case.get('perfvalues') or {}
         figures = {}
         for name, values in stated.items():
-            figure = self._figure(f'{name.rpartition(":")[2]} of {case["name"]}', values, where)
+            metric = name.rpartition(':')[2]
+            figure = self._figure(f'{metric} of {case["name"]}', values, where)
             if figure:
                 figures[name] = figure
         case['perfvalues'] = figures
@@ -207,30 +218,43 @@ class _Import:
         for key in ('name', 'system', 'partition', 'environ'):
             if not (isinstance(case[key], str) and case[key]):
                 return f'case whose {key} is no text'
-        known = case['partition'] in self._partitions(case['system'])
-        named = systems.is_name(case['system']) and systems.is_name(case['partition'])
-        if not known and not named:
-            return f'case of {case["system"]}:{case["partition"]}, whose name ReFrame would refuse'
-        if not known and case['system'] in self._described:
-            file = systems.file_of(case['system'])
-            entry = described.partition(case['partition'], case.get('scheduler'))
-            return (f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has; to import '
-                    f'it, add this line to `partitions` of {file}: - {json.dumps(entry)}')
-        if not known and not self._anywhere:
-            return f'case of {case["system"]}:{case["partition"]}, which no systems/*/system.yaml has'
+        if case['partition'] not in self._partitions(case['system']):
+            why = self._why_not_new(case)
+            if why:
+                return why
         if case.get('fixture'):
             return 'fixture, which is not judged'
         if case['system'] != system:
             return f'case of {case["system"]} in a session of {system}'
-        if ended is not None and not (_finite(ended) and 0 < ended < record.LATEST):
+        if ended is None:
+            return ''
+        if not (_finite(ended) and 0 < ended < record.LATEST):
             return 'case whose job_completion_time_unix is no Unix time'
-        if ended is not None and ended > time.time() + database.TOLERANCE:
+        if ended > time.time() + database.TOLERANCE:
             return 'case that ended in the future'
+        return ''
+
+    def _why_not_new(self, case: Case) -> str:
+        """Return why a case of a partition that no system.yaml has cannot come in; '' where it can."""
+        system, partition = case['system'], case['partition']
+        of_place = f'case of {system}:{partition}'
+        if not (systems.is_name(system) and systems.is_name(partition)):
+            return f'{of_place}, whose name ReFrame would refuse'
+        if system in self._described:
+            file = systems.file_of(system)
+            entry = json.dumps(described.partition(partition, case.get('scheduler')))
+            return (f'{of_place}, which no systems/*/system.yaml has; to import it, add this line to `partitions` '
+                    f'of {file}: - {entry}')
+        if not self._anywhere:
+            return f'{of_place}, which no systems/*/system.yaml has'
         return ''
 
     def _figure(self, name: str, values: Any, where: str) -> list[Any]:
         """Return value, reference, thresholds and unit as ReFrame has them; [] for a value that is no number."""
-        value, *bounds, unit = ([*values] + [None] * 5)[:5] if isinstance(values, list) else [math.nan] * 5
+        if not isinstance(values, list):
+            values = [math.nan]
+        padded = [*values, None, None, None, None, None]
+        value, *bounds, unit = padded[:5]
         if value is None:       # of a case that failed
             return []
         if not _is_figure(value):
@@ -238,25 +262,31 @@ class _Import:
             return []
         if not all(bound is None or _is_figure(bound) for bound in bounds):
             self.leave(f'reference of figure {name} that is no number', where)
-            bounds = [None] * 3
+            bounds = [None, None, None]
         return [value, *bounds, unit or '', None]
 
     def fitting(self, where: str, blob: bytes) -> tuple[Report, list[Case]]:
         """Return a stored report and its cases that parity can judge. MALFORMED for one that it cannot read."""
         report = json.loads(blob)
-        cases = [case for run in report['runs'] for case in run['testcases']]
+        cases = []
+        for run in report['runs']:
+            cases += run['testcases']
         if plan_file.of_report(report) or any(case.get('parity') for case in cases):
             self.leave("session of parity's own: parity merge takes it", where)
             return report, []
-        first = next((case['system'] for case in cases if not case.get('fixture')), '')
-        return report, [case for case in cases if self.fits(case, first, where)]
+        system = next((case['system'] for case in cases if not case.get('fixture')), '')
+        fitting = [case for case in cases if self.fits(case, system, where)]
+        return report, fitting
 
     def known_metrics(self, case: Case) -> dict[str, dict[str, str]]:
         """Return the metrics that a case has, or had on other nights where it has no figure tonight."""
-        own = {metric: {'unit': unit, 'better': better} for metric, _, unit, better in figures(case)}
-        if own:
-            return own
-        others = self.metrics.get(_key(case)) or self._stored_metrics(case['system']).get(_key(case))
+        tonight = _metrics(case)
+        if tonight:
+            return tonight
+        key = _key(case)
+        others = self.metrics.get(key)
+        if not others:
+            others = self._stored_metrics(case['system']).get(key)
         return others or {PASSED: {'unit': '', 'better': ''}}
 
     @contextlib.contextmanager
@@ -265,38 +295,44 @@ class _Import:
         try:
             yield
         except database.MALFORMED as err:
-            why = f'{type(err).__name__}: {" ".join(str(err).split())[:80]}'
+            message = ' '.join(str(err).split())
+            why = f'{type(err).__name__}: {message[:80]}'
             self.leave(f"session that is not of ReFrame's form ({why})", where)
 
     def take(self, number: str, cases: list[Case], made: Callable[[list[Case]], Report]) -> bytes:
         """Return the report that ``made`` makes of the night with the cases that are not stored yet, as JSON; b''
         where all are. MALFORMED for one that parity cannot read."""
-        night, text = same_run.NightRuns(number, cases), b''
+        night = same_run.NightRuns(number, cases)
         for case in cases:
             night.take(case)
         for case in cases:
-            for metric, _, unit, better in figures(case):
-                self.metrics[_key(case)][metric] = {'unit': unit, 'better': better}
-        if night.new:
-            whole = sorted([*night.stored, *night.new], key=lambda case: case['job_completion_time_unix'] or 0.0)
-            report = made(whole)
-            for at, case in enumerate(whole):
-                case.update(uuid=f'{plan_file.checked_uuid(number)}:0:{at}', session_uuid=number)
-            record.of_report(report)
-            text = json.dumps(report, ensure_ascii=False).encode()
-            if number in self._stored:
-                self.grown.add(number)
-        self.counts.update(cases=len(cases), figures=sum(len(case['perfvalues']) for case in cases),
-                           old=len(cases) - len(night.new), here=int(not night.new))
+            self.metrics[_key(case)].update(_metrics(case))
+        text = self._report_of(night, made) if night.new else b''
+        figures = sum(len(case['perfvalues']) for case in cases)
+        old = len(cases) - len(night.new)
+        self.counts.update(cases=len(cases), figures=figures, old=old, here=int(not night.new))
         return text
+
+    def _report_of(self, night: same_run.NightRuns, made: Callable[[list[Case]], Report]) -> bytes:
+        """Return the report of a night, as JSON: of the cases that are stored and of the new ones."""
+        number = night.session
+        cases = [*night.stored, *night.new]
+        cases.sort(key=lambda case: case['job_completion_time_unix'] or 0.0)
+        report = made(cases)
+        name = plan_file.checked_uuid(number)
+        for place, case in enumerate(cases):
+            case.update(uuid=f'{name}:0:{place}', session_uuid=number)
+        record.of_report(report)
+        if number in self._stored:
+            self.grown.add(number)
+        return json.dumps(report, ensure_ascii=False).encode()
 
 
 def cases(file: Path) -> tuple[Iterator[tuple[str, Case]], Callable[[], list[str]]]:
     """Return the day and the case of each run in a results.db, a perflog or a folder of these, of any system.
 
     The function beside says, at the end, what was left out and why."""
-    taken = _Import(True)
-
+    taken = _Import(anywhere=True)
     dated = ((_day(began), case) for began, case in _dated(file, taken))
     return dated, taken.left
 
@@ -312,19 +348,29 @@ def _wrong_figure(case: Case) -> str:
 def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
     """Yield name, value, unit and better side of each metric of a case."""
     check = case['name'].partition(' ')[0]
-    for name, (value, *reference, unit, _) in case['perfvalues'].items():
+    for name, stored in case['perfvalues'].items():
+        value, *reference, unit, _ = stored
         metric = name.rpartition(':')[2]
-        yield metric, value, unit, directions.better(check, metric, unit, reference)
+        better = directions.better(check, metric, unit, reference)
+        yield metric, value, unit, better
+
+
+def _metrics(case: Case) -> dict[str, dict[str, str]]:
+    """Return unit and better side of each metric of a case, as a plan has them."""
+    return {metric: {'unit': unit, 'better': better} for metric, _, unit, better in figures(case)}
 
 
 def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name of each session of a results database, and its JSON."""
+    place = f'{file.resolve().as_uri()}?mode=ro'
     try:
-        place = f'{file.resolve().as_uri()}?mode=ro'
         with closing(sqlite3.connect(place, uri=True, timeout=paths.PATIENCE)) as conn:
             conn.text_factory = bytes
             for name, blob in conn.execute('SELECT uuid, json_blob FROM sessions ORDER BY rowid'):
-                where = f'session {str(name, errors="replace")[:8]}' if isinstance(name, bytes) else 'a session'
+                where = 'a session'
+                if isinstance(name, bytes):
+                    begin = str(name, errors='replace')[:8]
+                    where = f'session {begin}'
                 yield where, blob
     except sqlite3.OperationalError as err:
         if 'readonly' in str(err):      # SQLite would have to take back what a killed process began
@@ -344,7 +390,8 @@ def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
     """Yield a session for each system and night, of the cases that are not stored yet."""
     for began, case in _dated(file, taken, header):
         day = _night(began)
-        row = _digest(case, day), case['system'], day, case['job_completion_time_unix'], json.dumps(case)
+        digest = _digest(case, day)
+        row = digest, case['system'], day, case['job_completion_time_unix'], json.dumps(case)
         waiting.execute('INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?)', row)
     rows = waiting.execute('SELECT system, day, json FROM lines ORDER BY day, system, ended, digest')
     for (system, day), lines in groupby(rows, key=lambda row: row[:2]):
@@ -353,9 +400,11 @@ def _reports(file: Path, taken: _Import, waiting: sqlite3.Connection,
             texts = [text for *_, text in islice(lines, _CASES)]
             if not texts:
                 break
-            number = str(uuid.uuid5(uuid.NAMESPACE_URL, f'{night} {part}' if part else night))
+            name = f'{night} {part}' if part else night
+            number = str(uuid.uuid5(uuid.NAMESPACE_URL, name))
             made = functools.partial(_report, number, day)
-            if report := taken.take(number, list(map(json.loads, texts)), made):
+            report = taken.take(number, list(map(json.loads, texts)), made)
+            if report:
                 yield report
 
 
@@ -379,15 +428,16 @@ def _of_logs(file: Path, taken: _Import, header: perflogs.Header | None = None) 
     """Yield the cases of perflogs that parity can judge."""
     for log in perflogs.files(file, taken.leave):
         for line in perflogs.joined(perflogs.lines(log, header)):
-            if line.case is None:
+            case = line.case
+            if case is None:
                 taken.leave(line.left, line.where)
                 continue
-            if same_run.PRINTED in line.case:
+            if same_run.PRINTED in case:
                 taken.note('times have no zone: they are taken as those of this machine', line.where)
             if line.is_named_by_file:
                 taken.note('no column names the test: its file does, and variants of a test are one', line.where)
-            if taken.fits(line.case, line.case['system'], line.where):
-                yield line.case
+            if taken.fits(case, case['system'], line.where):
+                yield case
 
 
 def _day(unix: float) -> str:
@@ -401,9 +451,11 @@ def _night(unix: float) -> str:
 
 def _report(number: str, day: str, cases: list[Case]) -> Report:
     """Return a report of the cases of one day."""
-    times = [case['job_completion_time_unix'] for case in cases if case['job_completion_time_unix'] is not None]
+    ends = [case['job_completion_time_unix'] for case in cases]
+    times = [end for end in ends if end is not None]
     if not times:
-        times = [datetime.datetime.fromisoformat(day).timestamp()]
+        midnight = datetime.datetime.fromisoformat(day)
+        times = [midnight.timestamp()]
     report = writing.as_report({}, cases, min(times), max(times), cmdline=record.IMPORTED)
     report['session_info']['uuid'] = number
     return report
@@ -421,25 +473,40 @@ def _is_figure(value: Any) -> bool:
 def _digest(case: Case, day: str) -> bytes:
     """Return the same for a run that is read twice. ``day``: of one that never ran."""
     ended = case['job_completion_time_unix']
-    return hashlib.sha256(json.dumps([
-        case['system'], case['partition'], case['environ'], case.get('display_name') or case['name'],
-        day if ended is None else float(ended), case.get('result') or '', str(case.get('jobid') or ''),
-        sorted(same_run.figures_of(case).items())]).encode()).digest()
+    name = case.get('display_name') or case['name']
+    result = case.get('result') or ''
+    job = case.get('jobid') or ''
+    figures = sorted(same_run.figures_of(case).items())
+    facts = [case['system'], case['partition'], case['environ'], name, day if ended is None else float(ended),
+             result, str(job), figures]
+    text = json.dumps(facts)
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _partitions(system: str) -> set[str]:
+    """Return the partitions of a system; none where no system.yaml describes it."""
+    if system not in systems.names():
+        return set()
+    return {part.name for part in systems.read(system).partitions}
 
 
 def _stored_metrics(system: str) -> dict[tuple, dict[str, dict[str, str]]]:
     """Return the metrics that each case had when it was stored last, of the newest nights of a system."""
     blobs = database.query('SELECT json_blob FROM sessions WHERE uuid IN (SELECT session_uuid FROM testcases '
                            'WHERE system = ?) ORDER BY rowid DESC LIMIT ?', system, _NIGHTS)
-    found: dict[tuple, dict[str, dict[str, str]]] = {}
+    newest: dict[tuple, dict[str, dict[str, str]]] = {}
     for blob, in blobs:
         with contextlib.suppress(*database.MALFORMED):      # every reader warns
-            for case in plan_file.of_report(json.loads(blob))['plan']['cases']:
-                metrics = {metric['name']: {'unit': metric['unit'], 'better': metric['better']}
-                           for metric in case['metrics'] if metric['name'] != PASSED}
+            plan = plan_file.of_report(json.loads(blob))['plan']
+            for case in plan['cases']:
+                metrics = {}
+                for metric in case['metrics']:
+                    if metric['name'] != PASSED:
+                        metrics[metric['name']] = {'unit': metric['unit'], 'better': metric['better']}
                 if metrics:
-                    found.setdefault((case['case'], case['partition'], case['environ']), metrics)
-    return found
+                    key = case['case'], case['partition'], case['environ']
+                    newest.setdefault(key, metrics)
+    return newest
 
 
 def _plan(report: Report, metrics: Callable[[Case], dict[str, dict[str, str]]]) -> None:
@@ -449,34 +516,57 @@ def _plan(report: Report, metrics: Callable[[Case], dict[str, dict[str, str]]]) 
     planned = {}
     for case in cases:
         known = metrics(case)
-        if not case['result']:      # the perflog has no such column: a test that has figures otherwise failed
-            failed = not case['perfvalues'] and PASSED not in known
-            case.update(result='fail' if failed else 'pass')
-        if case['result'] != 'pass' and case.get('fail_phase') is None:
-            case.update(fail_phase='run', fail_reason=_NO_REASON)
+        _complete_result(case, known)
         subsystem = perflogs.subsystem(case)
         noted = {name: MetricRecord(metric['unit'], metric['better']) for name, metric in known.items()}
         noting = CaseRecord(journal=number, subsystem=subsystem, size=OWN, metrics=noted, kind=_kind(case))
         case['parity'] = noting.as_json()
-        planned[_key(case)] = {
-            'check': case['name'].partition(' ')[0], 'case': _key(case)[0],
-            'unique_name': case['unique_name'], 'subsystem': subsystem, 'size': OWN,
-            'file': case.get('filename') or '', 'needs': [], 'system': case['system'],
-            'partition': case['partition'], 'environ': case['environ'],
-            'metrics': [{'name': name, **metric} for name, metric in known.items()]}
+        planned[_key(case)] = _planned(case, subsystem, known)
     plan = {'system': cases[0]['system'], 'providers': [], 'cases': list(planned.values()), 'checks': [],
             'problems': []}
     report['parity_session'] = {'id': number, 'plan': plan, 'facts': {}, 'announcement': ''}
 
 
+def _complete_result(case: Case, metrics: dict[str, dict[str, str]]) -> None:
+    """Give the case the result that its perflog has no column for, and a failed one its phase."""
+    if not case['result']:
+        has_figures_otherwise = PASSED not in metrics
+        has_failed = has_figures_otherwise and not case['perfvalues']
+        case['result'] = 'fail' if has_failed else 'pass'
+    if case['result'] != 'pass' and case.get('fail_phase') is None:
+        case.update(fail_phase='run', fail_reason=_NO_REASON)
+
+
+def _planned(case: Case, subsystem: str, metrics: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """Return a case as a plan has it."""
+    name, partition, environ = _key(case)
+    return {
+        'check': case['name'].partition(' ')[0],
+        'case': name,
+        'unique_name': case['unique_name'],
+        'subsystem': subsystem,
+        'size': OWN,
+        'file': case.get('filename') or '',
+        'needs': [],
+        'system': case['system'],
+        'partition': partition,
+        'environ': environ,
+        'metrics': [{'name': metric, **declared} for metric, declared in metrics.items()]}
+
+
 def _kind(case: Case) -> str | None:
     """Return the kind of a failure of which nobody knows the node; None where ReFrame's reason tells it."""
-    ended = case['job_completion_time_unix'] is not None
-    if case['result'] != 'fail' or not ended or case.get('job_nodelist'):
+    has_ended = case['job_completion_time_unix'] is not None
+    has_node = bool(case.get('job_nodelist'))
+    if case['result'] != 'fail' or not has_ended or has_node:
         return None
-    kind = reasons.kind('failed', case.get('fail_reason') or '')
-    return (kind if kind is not Kind.NONE else Kind.RAN).value
+    reason = case.get('fail_reason') or ''
+    kind = reasons.kind('failed', reason)
+    if kind is Kind.NONE:
+        kind = Kind.RAN
+    return kind.value
 
 
 def _key(case: Case) -> tuple[str, str, str]:
-    return case_name(case.get('display_name') or case['name']), case['partition'], case['environ']
+    name = case.get('display_name') or case['name']
+    return case_name(name), case['partition'], case['environ']
