@@ -50,11 +50,17 @@ class Change(Strict):
 
     def concerns(self, nodes: Iterable[str]) -> bool:
         """Return whether it is a fact of one of these nodes, or of no node."""
-        return not self.nodes or not set(map(node_name, nodes)).isdisjoint(map(node_name, self.nodes))
+        if not self.nodes:
+            return True
+        names = set(map(node_name, nodes))
+        return not names.isdisjoint(map(node_name, self.nodes))
 
     @property
     def what(self) -> str:
-        return f'{self.fact} {self.old} -> {self.new}' + (f' on {several(self.nodes)}' if self.nodes else '')
+        text = f'{self.fact} {self.old} -> {self.new}'
+        if self.nodes:
+            text += f' on {several(self.nodes)}'
+        return text
 
     def __str__(self) -> str:
         return f'{self.what} since {self.when[:10]}'
@@ -65,9 +71,12 @@ def _without_references(changes: list[Change]) -> list[Change]:
     return [change for change in changes if change.fact != 'reference']
 
 
-def explaining(*found: list[Change]) -> list[Change]:
+def explaining(*candidates: list[Change]) -> list[Change]:
     """Return the first changes of which one may slow a machine, or else the first ones."""
-    return next((each for each in found if any(change.explains for change in each)), next(filter(None, found), []))
+    for changes in candidates:
+        if any(change.explains for change in changes):
+            return changes
+    return next(filter(None, candidates), [])
 
 
 class Where(Strict):
@@ -88,7 +97,11 @@ def _renamed(stored: Any, names: Mapping[str, str], gone: Collection[str] = ()) 
     """Return what an older version stored, with the names of today and without what is gone."""
     if not isinstance(stored, dict):
         return stored
-    return {names.get(name, name): value for name, value in stored.items() if name not in gone}
+    renamed = {}
+    for name, value in stored.items():
+        if name not in gone:
+            renamed[names.get(name, name)] = value
+    return renamed
 
 
 class WithVerdict(Strict):
@@ -105,7 +118,8 @@ class WithVerdict(Strict):
     @model_validator(mode='before')
     @classmethod
     def _by_its_name(cls, stored: Any) -> Any:
-        return _renamed(stored, {'word': 'verdict'}, {'word'} if 'verdict' in stored else ())
+        gone = {'word'} if 'verdict' in stored else ()
+        return _renamed(stored, {'word': 'verdict'}, gone)
 
 
 def partition_of(cell: str) -> str:
@@ -240,7 +254,10 @@ class Incident(Strict):
     @property
     def since_text(self) -> str:
         """Return 'since 2026-11-20', or 'back since 2026-11-27'."""
-        return f'{"back " * (self.since > self.opened.start)}since {times.day(self.since)}'
+        day = times.day(self.since)
+        if self.since > self.opened.start:
+            return f'back since {day}'
+        return f'since {day}'
 
     @property
     def closed(self) -> Event | None:
@@ -249,8 +266,12 @@ class Incident(Strict):
     @property
     def acks_from(self) -> datetime.date:
         """Return the first day whose acknowledgements hold: one that is over, or back, ended those before."""
-        back = [datetime.date.fromtimestamp(event.start) for event in self.events if event.what == 'back']
-        return datetime.date.max if self.closed else back[-1] if back else datetime.date.min
+        if self.closed:
+            return datetime.date.max
+        back = [event.start for event in self.events if event.what == 'back']
+        if back:
+            return datetime.date.fromtimestamp(back[-1])
+        return datetime.date.min
 
     @property
     def returned(self) -> bool:
@@ -264,7 +285,9 @@ class Incident(Strict):
     @property
     def nodes(self) -> list[str]:
         """Return the nodes that are to blame; none where it is no node's."""
-        return [node_name(name) for name in self.where.name.split(', ')] if self.where.kind == 'node' else []
+        if self.where.kind != 'node':
+            return []
+        return [node_name(name) for name in self.where.name.split(', ')]
 
     @property
     def left(self) -> dict[str, Fault]:
@@ -288,32 +311,47 @@ def how_failed(key: list[str]) -> str:
 
 def title(incident: Incident) -> str:
     """Return where and what, in a few words: of all faults that have not ended."""
-    faults = sorted((incident.left or incident.faults).values(), key=lambda fault: -fault.loss)
-    cells = [fault.cell.partition('+')[0].rpartition('@') for fault in faults]
-    place = _place(incident, [place.rstrip(':') for *_, place in cells])
+    lasting = incident.left or incident.faults
+    faults = sorted(lasting.values(), key=lambda fault: -fault.loss)
+    names, places = [], []
+    for fault in faults:
+        cell = fault.cell.partition('+')[0]
+        name, _, place = cell.rpartition('@')
+        names.append(name)
+        places.append(place.rstrip(':'))
+    place = _place(incident, places)
     word = faults[0].word
     if word == 'regressed':
-        part = incident.part or ' and '.join(sorted({fault.part for fault in faults}))
-        losses = [fault.loss for fault in faults if fault.loss]
-        loss = f' {figures.percent(median(losses))}' if losses else ''
-        return f'{place}: {part}{loss} slower'
-    cases = {name.rpartition('.')[0] for name, *_ in cells}
-    checks = several(sorted({case.partition('%')[0] for case in cases}))
+        return f'{place}: {_slowdown(incident, faults)}'
+    cases = {name.rpartition('.')[0] for name in names}
+    checks = {case.partition('%')[0] for case in cases}
     count = f', {len(cases)} cases' if len(cases) > 1 else ''
-    return f'{place}: {checks}{count}: {_what(incident, word)}'
+    return f'{place}: {several(sorted(checks))}{count}: {_what(incident, word)}'
+
+
+def _slowdown(incident: Incident, faults: list[Fault]) -> str:
+    """Return 'memory 8.5 % slower': the part, and the median loss of the faults."""
+    parts = {fault.part for fault in faults}
+    part = incident.part or ' and '.join(sorted(parts))
+    losses = [fault.loss for fault in faults if fault.loss]
+    if not losses:
+        return f'{part} slower'
+    loss = figures.percent(median(losses))
+    return f'{part} {loss} slower'
 
 
 def _place(incident: Incident, of_cells: list[str]) -> str:
     """Return where an incident is; ``of_cells``: the places of its cells."""
     where = incident.where
     places = where.name.split(', ') if where.kind else list(dict.fromkeys(of_cells))
-    if where.kind not in ('node', '') and len(places) == 1:
+    is_of_node = where.kind == 'node'
+    if where.kind and not is_of_node and len(places) == 1:
         return f'{incident.system}:{places[0]}'
     if len(places) <= 2:
         return ', '.join(places)
     if where.kind == 'everything':
         return 'everything'
-    return figures.counted(len(places), 'node' if where.kind == 'node' else 'partition')
+    return figures.counted(len(places), 'node' if is_of_node else 'partition')
 
 
 def _what(incident: Incident, word: str) -> str:
@@ -359,12 +397,15 @@ def at(system: str, session: str, start: float) -> tuple[list[Incident], dict[in
     starts = database.starts()
     now = starts.get(session, start)
     ended = {number for number, text in stored if _OVER in text and _end(text, starts) < now}
+    others = [row for row in stored if row[0] not in ended]
     known = []
-    for incident in _readable(row for row in stored if row[0] not in ended):
-        if starts.get(incident.opened.session, incident.opened.start) <= now:
+    for incident in _readable(others):
+        opened = incident.opened
+        if starts.get(opened.session, opened.start) <= now:
             known.append(incident)
     acks_from = dict.fromkeys(ended, datetime.date.max)
-    acks_from.update((incident.number, incident.acks_from) for incident in known)
+    for incident in known:
+        acks_from[incident.number] = incident.acks_from
     return known, acks_from
 
 
@@ -374,26 +415,30 @@ def as_of(incident: Incident, start: float, until: float) -> Incident:
     if not events or len(events) == len(incident.events):
         return incident
     last = events[-1]
-    known = last.what == 'known' and last.text != TAKEN_BACK
-    begun = {name: fault for name, fault in incident.faults.items() if fault.since <= start} or incident.faults
+    is_over = last.what == 'over'
+    is_known = last.what == 'known' and last.text != TAKEN_BACK
+    begun = {name: fault for name, fault in incident.faults.items() if fault.since <= start}
     faults = {}
-    for name, fault in begun.items():
-        then = {'acknowledged': known}
+    for name, fault in (begun or incident.faults).items():
+        then: dict[str, Any] = {'acknowledged': is_known}
         if fault.measured >= start:
-            then |= {'well': last.what == 'over', 'retired': ''}
+            then |= {'well': is_over, 'retired': ''}
         if fault.measured > start:      # its figure is of a later night
             then['value'] = None
         faults[name] = fault.model_copy(update=then)
-    state = 'known' if known else 'over' if last.what == 'over' else 'open'
-    return incident.model_copy(update={'events': events, 'state': state, 'ack': last.text if known else '',
-                                       'faults': faults, 'waits': []})
+    left: dict[str, Any] = {'events': events, 'state': 'open', 'ack': '', 'faults': faults, 'waits': []}
+    if is_known:
+        left |= {'state': 'known', 'ack': last.text}
+    elif is_over:
+        left['state'] = 'over'
+    return incident.model_copy(update=left)
 
 
 def _end(text: str, starts: Mapping[str, float]) -> float:
     """Return when the night began that ended an incident; 0 where its text cannot be read."""
     try:
-        event = json.loads(text)['events'][-1]
-        return starts.get(event['session'], event['start'])
+        last = json.loads(text)['events'][-1]
+        return starts.get(last['session'], last['start'])
     except (ValueError, LookupError, TypeError):
         return 0.0
 
@@ -404,30 +449,33 @@ def numbers(system: str) -> set[int]:
 
 def read(number: str) -> Incident:
     """Return one incident. UsageError with the valid numbers where there is none of that number."""
-    stored = {row[0]: row for row in database.query(f'{_EVERY} ORDER BY number')}
-    if int(number) not in stored:
-        known = ', '.join(map(str, [*stored][-20:])) or 'none: a bad night opens them'
-        raise UsageError(f'no incident {number}; valid: {known}')
-    return _read(*stored[int(number)])
+    stored = dict(database.query(f'{_EVERY} ORDER BY number'))
+    wanted = int(number)
+    if wanted not in stored:
+        newest = list(map(str, stored))[-20:]
+        valid = ', '.join(newest) or 'none: a bad night opens them'
+        raise UsageError(f'no incident {number}; valid: {valid}')
+    return _read(wanted, stored[wanted])
 
 
 def _read(number: int, text: str) -> Incident:
     try:
-        return Incident.model_validate_json(text).model_copy(update={'number': number})
+        incident = Incident.model_validate_json(text)
     except ValueError:
         raise InfrastructureError(f'{paths.database()}: incident {number} cannot be read; use the parity that '
                                   'wrote it, if that is a newer one') from None
+    return incident.model_copy(update={'number': number})
 
 
 def _readable(stored: Iterable[tuple[int, str]]) -> list[Incident]:
     """Return the incidents that can be read; a warning names each other one."""
-    found = []
+    readable = []
     for number, text in stored:
         try:
-            found.append(_read(number, text))
+            readable.append(_read(number, text))
         except InfrastructureError as err:
             database.warn(f'incident {number}', err)
-    return found
+    return readable
 
 
 @contextmanager
@@ -443,25 +491,31 @@ def _writing() -> Iterator[sqlite3.Connection]:
         raise InfrastructureError(f'{file}: {err}: incidents are not recorded; {database.TO_WRITE}') from None
 
 
-def _write(conn: sqlite3.Connection, found: Iterable[Incident]) -> None:
-    for each in found:
-        row = each.uuid, each.system, time.time(), each.model_dump_json()
-        if each.number:
-            conn.execute('UPDATE parity_incidents SET changed = ?, json = ? WHERE uuid = ?', (*row[2:], row[0]))
+def _write(conn: sqlite3.Connection, incidents: Iterable[Incident]) -> None:
+    for incident in incidents:
+        text = incident.model_dump_json()
+        now = time.time()
+        if incident.number:
+            conn.execute('UPDATE parity_incidents SET changed = ?, json = ? WHERE uuid = ?',
+                         (now, text, incident.uuid))
         else:
-            conn.execute('INSERT INTO parity_incidents (uuid, system, changed, json) VALUES (?, ?, ?, ?)', row)
+            conn.execute('INSERT INTO parity_incidents (uuid, system, changed, json) VALUES (?, ?, ?, ?)',
+                         (incident.uuid, incident.system, now, text))
 
 
 def change(updates: Mapping[int, Callable[[Incident], Mapping[str, Any]]],
            write: Callable[[], object] = lambda: None) -> None:
     """Store new fields of incidents, by number, and have ``write`` write what belongs to them. All is stored, or
     nothing."""
-    if updates:
-        with _writing() as conn:
-            for number, update in updates.items():
-                found = _read(*conn.execute(f'{_EVERY} WHERE number = ?', (number,)).fetchone())
-                _write(conn, [found.model_copy(update=dict(update(found)))])
-            write()
+    if not updates:
+        return
+    with _writing() as conn:
+        for number, update in updates.items():
+            row = conn.execute(f'{_EVERY} WHERE number = ?', (number,)).fetchone()
+            incident = _read(*row)
+            fields = dict(update(incident))
+            _write(conn, [incident.model_copy(update=fields)])
+        write()
 
 
 def record(system: str, session: str, start: float, after: Callable[[list[Incident]], Iterable[Incident]]
@@ -474,12 +528,17 @@ def record(system: str, session: str, start: float, after: Callable[[list[Incide
     with _writing() as conn:
         last = conn.execute(_LAST, (system,)).fetchone()
         if not session or last is None or start > starts.get(*last):
-            known = _readable(row for row in conn.execute(_SELECT, (system,))
-                              if _OVER not in row[1] or start - _end(row[1], starts) < _BACK)
+            stored = conn.execute(_SELECT, (system,))
+            known = _readable(row for row in stored if _may_change(row[1], start, starts))
             _write(conn, after(known))
             if session:
                 conn.execute(f'REPLACE {_NIGHT}', (system, session, start))
         return _readable(conn.execute(_SELECT, (system,)))
+
+
+def _may_change(text: str, start: float, starts: Mapping[str, float]) -> bool:
+    """Return whether an incident is not over, or may come back in a night that began at ``start``."""
+    return _OVER not in text or start - _end(text, starts) < _BACK
 
 
 def recorded() -> set[str]:
@@ -493,13 +552,16 @@ def unrecorded(system: str) -> list[str]:
     Those that were stored before this was ever asked of the system count as recorded."""
     starts = database.starts()
     newest = next(reversed(starts), '')
+    newest_start = starts.get(newest, 0.0)
     with _writing() as conn:
-        conn.execute(f'INSERT OR IGNORE {_NIGHT}', (system, newest, starts.get(newest, 0.0)))
-        recorded = conn.execute(_LAST, (system,)).fetchone()
-    last = starts.get(*recorded)
+        conn.execute(f'INSERT OR IGNORE {_NIGHT}', (system, newest, newest_start))
+        last = conn.execute(_LAST, (system,)).fetchone()
+    last_start = starts.get(*last)
     nights = []
     for uuid, start in starts.items():
-        session = database.brief(uuid) if start > last else None
+        if start <= last_start:
+            continue
+        session = database.brief(uuid)
         if session and session.system == system and session.selection:
             nights.append(uuid)
     return nights
