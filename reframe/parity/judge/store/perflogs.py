@@ -65,8 +65,8 @@ def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
         yield Line(f'{log}:1', left='file that is no text: one that is packed must be unpacked first')
         return
     with log.open(encoding='utf-8-sig', errors='replace') as opened:
-        for at, text in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
-            where = f'{log}:{at}'
+        for number, text in enumerate(iter(lambda: opened.readline(_LONGEST), ''), 1):
+            where = f'{log}:{number}'
             if not text.endswith('\n'):
                 yield Line(where, left=_CUT)
                 continue
@@ -92,7 +92,8 @@ def lines(log: Path, header: Header | None = None) -> Iterator[Line]:
 def _is_text(log: Path) -> bool:
     with log.open('rb') as opened:
         begin = opened.read(1 << 12)
-    return b'\0' not in begin and not begin.startswith(b'\x1f\x8b')     # of gzip
+    is_packed = begin.startswith(b'\x1f\x8b')       # of gzip
+    return not is_packed and b'\0' not in begin
 
 
 def of_format(text: str) -> Header:
@@ -118,6 +119,11 @@ class Column:
     names: tuple[str, ...]
     pattern: re.Pattern[str]
 
+    @property
+    def is_list(self) -> bool:
+        """Return whether its values are lists."""
+        return bool(self.names) and self.names[0] in _LISTS
+
     @classmethod
     def of_cell(cls, cell: str) -> Column:
         """Read a cell of a header: texts around the attributes of a figure, or before one other attribute."""
@@ -126,23 +132,27 @@ class Column:
             names = tuple(re.split('[:+@]', cell))
         if not names:
             names = (_behind_a_text(cell),)
-        pattern, rest = '', cell
+        pattern = ''
+        rest = cell
         for name in names:
-            literal = rest[:rest.rindex(name) if len(names) == 1 else rest.index(name)]
-            pattern += f'{re.escape(literal)}(.*?)'
-            rest = rest[len(literal) + len(name):]
+            begin = rest.rindex(name) if len(names) == 1 else rest.index(name)
+            literal = re.escape(rest[:begin])
+            pattern += f'{literal}(.*?)'
+            rest = rest[begin + len(name):]
         return cls(names, re.compile(pattern + re.escape(rest)))
 
     def values(self, text: str) -> Iterator[tuple[str, str]]:
         match = self.pattern.fullmatch(text)
         if not match:
-            raise NotRead(f'line whose column {" ".join(self.names)} is of another format')
+            names = ' '.join(self.names)
+            raise NotRead(f'line whose column {names} is of another format')
         return zip(self.names, match.groups(), strict=True)
 
 
 def _behind_a_text(cell: str) -> str:
     """Return the attribute of a cell such as ``jobid=jobid`` or ``reframe version``."""
-    if cell.endswith(tuple(f'_{column}' for column in _OF_FIGURE)):
+    of_figure = tuple(f'_{column}' for column in _OF_FIGURE)
+    if cell.endswith(of_figure):
         return cell         # of a performance variable, whatever its name has
     return re.split('=|^reframe ', cell)[-1]
 
@@ -180,11 +190,12 @@ class Header:
         """Split a line. What is too much belongs to the one list among the columns, if its commas part columns."""
         fields = text.split(self.delimiter)
         surplus = len(fields) - len(self.columns)
-        lists = [at for at, column in enumerate(self.columns) if column.names[:1] and column.names[0] in _LISTS]
-        if surplus > 0 and self.delimiter == ',' and len(lists) == 1:
-            at, = lists
-            whole = ','.join(fields[at:at + surplus + 1])
-            fields = [*fields[:at], whole, *fields[at + surplus + 1:]]
+        if surplus > 0 and self.delimiter == ',':
+            lists = [place for place, column in enumerate(self.columns) if column.is_list]
+            if len(lists) == 1:
+                begin = lists[0]
+                end = begin + surplus + 1
+                fields[begin:end] = [','.join(fields[begin:end])]
         if len(fields) != len(self.columns):
             raise NotRead('line whose number of fields is not that of its header')
         return fields
@@ -200,14 +211,15 @@ def _case(values: dict[str, str], ended: EndTime) -> Case:
     facts = info.groupdict() if info else {}
     facts.update((key, value) for key, value in values.items() if value)
     name = facts.get('display_name') or facts.get('name')
-    placed = all(facts.get(key) for key in ('system', 'partition', 'environ'))
-    if not name or ended.unix is None or not placed:
+    has_place = all(facts.get(key) for key in ('system', 'partition', 'environ'))
+    if not name or ended.unix is None or not has_place:
         raise NotRead('line without time, name, system, partition or environ')
-    figures = dict(_figures(values, f'{facts["system"]}:{facts["partition"]}'))
+    place = f'{facts["system"]}:{facts["partition"]}'
+    figures = dict(_figures(values, place))
     result = values.get('result')
-    failed_later = figures and result not in (None, 'pass')
+    has_failed_later = figures and result not in (None, 'pass')
     nodes = values.get('job_nodelist', '')
-    tags = re.split(r'[,\s]+', values.get('tags', '').strip('[]{}"'))
+    tags = values.get('tags', '').strip('[]{}"')
     case = {
         'name': name,
         'display_name': name,
@@ -216,7 +228,7 @@ def _case(values: dict[str, str], ended: EndTime) -> Case:
         'partition': facts['partition'],
         'environ': facts['environ'],
         'result': result or '',
-        'fail_phase': 'performance' if failed_later else None,
+        'fail_phase': 'performance' if has_failed_later else None,
         'fail_reason': None,
         'fixture': _FIXTURE in name,
         'perfvalues': figures,
@@ -224,7 +236,7 @@ def _case(values: dict[str, str], ended: EndTime) -> Case:
         'jobid': values.get('jobid', ''),
         'job_completion_time_unix': ended.unix,
         'filename': '',
-        'tags': [tag for tag in tags if tag]}
+        'tags': re.findall(r'[^,\s]+', tags)}
     if ended.printed:
         case[PRINTED] = ended.printed
     return case
@@ -233,11 +245,12 @@ def _case(values: dict[str, str], ended: EndTime) -> Case:
 def _figures(values: dict[str, str], place: str) -> Iterator[tuple[str, list[Any]]]:
     """Yield each figure as ReFrame has it: value, reference, both thresholds, unit, result."""
     name = values.get('perf_var')
-    if name and values.get('perf_value') not in (None, *_ABSENT):
+    if name and values.get('perf_value', '') not in _ABSENT:
         yield f'{place}:{name}', _figure(values, 'perf')
-    for key in values:
+    for key, value in values.items():
         name = key.removesuffix('_value')
-        if name not in (key, 'perf') and values[key] not in _ABSENT:
+        is_column_of_figure = name not in (key, 'perf')
+        if is_column_of_figure and value not in _ABSENT:
             yield f'{place}:{name}', _figure(values, name)
 
 
@@ -265,10 +278,12 @@ def _time(values: dict[str, str]) -> EndTime:
     unix = values.get('job_completion_time_unix', '')
     if unix not in _ABSENT:
         return EndTime(number(unix))
-    text = re.sub(r'Z$', '+00:00', values.get('job_completion_time', '').strip())
+    printed = values.get('job_completion_time', '').strip()
+    text = re.sub(r'Z$', '+00:00', printed)
     try:
         ended = datetime.datetime.fromisoformat(text)
-        return EndTime(ended.timestamp(), '' if ended.tzinfo else ended.isoformat())
+        without_zone = '' if ended.tzinfo else ended.isoformat()
+        return EndTime(ended.timestamp(), without_zone)
     except (ValueError, OverflowError):
         return EndTime(None)
 
@@ -295,8 +310,10 @@ def _is_of_run(line: Line, before: Line | None) -> bool:
     """Return whether a line has other figures of the run of the line before."""
     if line.case is None or before is None or before.case is None:
         return False
-    same = _run(line.case) == _run(before.case)
-    return same and not set(line.case['perfvalues']) & set(before.case['perfvalues'])
+    if _run(line.case) != _run(before.case):
+        return False
+    metrics = line.case['perfvalues'].keys()
+    return metrics.isdisjoint(before.case['perfvalues'])
 
 
 def _run(case: Case) -> Sequence[Any]:
@@ -314,7 +331,9 @@ def files(place: Path, leave: Callable[[str, str], None] = lambda why, where: No
         raise UsageError(f'{place}: Permission denied; name a folder that you may read')
     logs = []
     for folder, _, names in os.walk(place, onerror=lambda err: leave(f'folder: {err.strerror}', err.filename)):
-        logs += [Path(folder, name) for name in names if re.search(r'\.log(\.h\d+)?$', name)]
+        for name in names:
+            if re.search(r'\.log(\.h\d+)?$', name):
+                logs.append(Path(folder, name))
     readable = []
     for log in sorted(logs):
         if not log.is_file():
@@ -329,5 +348,8 @@ def files(place: Path, leave: Callable[[str, str], None] = lambda why, where: No
 def subsystem(case: Case) -> str:
     """Return the part of the machine that a tag of the case names, else `other`."""
     tags = case.get('tags')
-    tags = tags if isinstance(tags, list) else []
-    return next((tag for tag in tags if tag in codes.SUBSYSTEMS), 'other')
+    if isinstance(tags, list):
+        for tag in tags:
+            if tag in codes.SUBSYSTEMS:
+                return tag
+    return 'other'
