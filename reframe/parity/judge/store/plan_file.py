@@ -10,7 +10,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,32 +48,48 @@ def number(report: dict[str, Any]) -> str:
     carried = of_report(report)
     if 'plan' in carried:
         return ''
-    return carried.get('id') or next((found for case in _cases(report)
-                                      if (found := (case.get('parity') or {}).get('journal'))), '')
+    if carried.get('id'):
+        return carried['id']
+    for case in _cases(report):
+        noted = case.get('parity') or {}
+        if noted.get('journal'):
+            return noted['journal']
+    return ''
 
 
 def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
     """Return the report with its plan beside its cases, from the folder ``place``."""
-    if found := number(report):
-        file = path(found, place)
-        try:
-            session = json.loads(file.read_text())
-            plan = session.get('plan') if isinstance(session, dict) and session.get('id') == found else None
-            why = '' if isinstance(plan, dict) else 'not what parity wrote'
-        except OSError as err:
-            why = err.strerror
-        except ValueError:
-            why = 'not JSON'
-        lost = {'id': found, 'lost': f'{file}: {why}: the plan of session {found} is lost'}
-        report['parity_session'] = lost if why else session
+    session_id = number(report)
+    if not session_id:
+        return report
+    file = path(session_id, place)
+    try:
+        session = json.loads(file.read_text())
+        why = '' if _is_plan_of(session_id, session) else 'not what parity wrote'
+    except OSError as err:
+        why = err.strerror
+    except ValueError:
+        why = 'not JSON'
+    if why:
+        session = {'id': session_id, 'lost': f'{file}: {why}: the plan of session {session_id} is lost'}
+    report['parity_session'] = session
     return report
+
+
+def _is_plan_of(session_id: str, session: Any) -> bool:
+    if not isinstance(session, dict):
+        return False
+    return session.get('id') == session_id and isinstance(session.get('plan'), dict)
 
 
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
     """Return the plan and the facts that are joined to a report, or that it carries; {} of a session without them.
     Where they should be and are not, `lost` says why."""
-    carried = (case.get('parity_session') for case in _cases(report))
-    return next(filter(None, carried), report.get('parity_session') or {})
+    for case in _cases(report):
+        carried = case.get('parity_session')
+        if carried:
+            return carried
+    return report.get('parity_session') or {}
 
 
 def _cases(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -96,25 +113,26 @@ def words(cmdline: str) -> list[str]:
 def words_again(cmdline: str) -> list[str]:
     """Return the arguments of a session's command line, to be used in any folder: relative places of checks are
     those below the top of the checkout."""
-    found: list[str] = []
+    again: list[str] = []
     for word in words(cmdline):
         option, equals, value = word.partition('=')
         if option == '--checkpath' and equals:
             word = f'{option}={paths.root() / value}'
-        elif found and found[-1] in ('-c', '--checkpath'):
+        elif again and again[-1] in ('-c', '--checkpath'):
             word = str(paths.root() / word)
-        found.append(word)
-    return found
+        again.append(word)
+    return again
 
 
 def of_arguments(arguments: list[str]) -> list[str]:
     """Return the words of a command line that decide what is run, sorted."""
+    with_value = tuple(f'{option}=' for option in _NOT_A_SELECTION)
     words = iter(arguments)
     kept = []
     for word in words:
         if word in _NOT_A_SELECTION:
             next(words, None)
-        elif not word.startswith(tuple(f'{o}=' for o in _NOT_A_SELECTION)):
+        elif not word.startswith(with_value):
             # of a path the last part: a checkout at another place has the same checks
             kept.append(os.path.basename(word.rstrip('/')))
     return sorted(kept)
@@ -122,15 +140,30 @@ def of_arguments(arguments: list[str]) -> list[str]:
 
 def extras(arguments: list[str]) -> dict[str, str]:
     """Return the `--session-extras` of a command line, whose values are words of their own."""
-    stated = [text for option, text in zip(arguments, arguments[1:], strict=False) if option == '--session-extras']
-    return dict(each.split('=', 1) for text in stated for each in text.split(',') if '=' in each)
+    stated = {}
+    for option, text in pairwise(arguments):
+        if option == '--session-extras':
+            stated |= _stated(text.split(','))
+    return stated
+
+
+def _stated(words: Iterable[str]) -> dict[str, str]:
+    """Return the names and values of the words that are NAME=VALUE."""
+    values = {}
+    for word in words:
+        name, equals, value = word.partition('=')
+        if equals:
+            values[name] = value
+    return values
 
 
 def selection(cmdline: str) -> str:
     """Return the selection of a night's command line as one text; '' for a session that is no night."""
     given = words(cmdline)
-    night = NIGHT[1] in given and not any(word.startswith(f'{RERUN_OF}=') for word in given)
-    return ' '.join(of_arguments(given)) if night else ''
+    is_rerun = any(word.startswith(f'{RERUN_OF}=') for word in given)
+    if is_rerun or NIGHT[1] not in given:
+        return ''
+    return ' '.join(of_arguments(given))
 
 
 #: What tells one cell of a system from another.
@@ -150,35 +183,51 @@ def cell_id(row: Mapping[str, Any], environ: bool = False) -> str:
 
 def parameters(case: str) -> dict[str, str]:
     """Name and value of each parameter of a case: 'Ior %api=POSIX %span=1'."""
-    return dict(each.split('=', 1) for each in case.split(' %')[1:] if '=' in each)
+    return _stated(case.split(' %')[1:])
 
 
-#: Of a planned cell, in a frame's order.
-PLANNED = ('check', 'case', 'subsystem', 'partition', 'environ', 'size', 'metric', 'unit', 'better')
+#: Of a planned cell, in a frame's order: those that all cells of a case share stand first.
+_OF_CASE = ('check', 'case', 'subsystem', 'partition', 'environ', 'size')
+PLANNED = (*_OF_CASE, 'metric', 'unit', 'better')
 
 
 def planned(plan: dict[str, Any]) -> list[tuple[str, ...]]:
     """The planned cells that an environment can run, in PLANNED."""
-    return [(*case, *metric) for *case, metrics in _planned_cases(plan) for metric in metrics]
+    cells = []
+    for *case, metrics in _planned_cases(plan):
+        for metric in metrics:
+            cells.append((*case, *metric))
+    return cells
 
 
 def digest(plan: dict[str, Any]) -> str:
     """The same for plans of the same cells; '' for one of none."""
-    return _digest(sorted(_planned_cases(plan)))
+    return _digest(_planned_cases(plan))
 
 
 def _planned_cases(plan: dict[str, Any]) -> set[tuple]:
     """Each case that an environment can run, its metrics last; repeats of a case are one."""
-    return {(*(case[name] for name in PLANNED[:6]),
-             tuple(sorted((metric['name'], metric['unit'], metric['better']) for metric in case['metrics'])))
-            for case in plan.get('cases', ()) if case.get('environ')}
+    cases = set()
+    for case in plan.get('cases', ()):
+        if case.get('environ'):
+            metrics = [(metric['name'], metric['unit'], metric['better']) for metric in case['metrics']]
+            metrics.sort()
+            facts = [case[name] for name in _OF_CASE]
+            cases.add((*facts, tuple(metrics)))
+    return cases
 
 
 def digest_of_cases(plan: dict[str, Any]) -> str:
     """The same for plans of the same cases, those included that no environment can run."""
-    return _digest(sorted({tuple(case.get(name) or '' for name in ('case', 'partition', 'environ', 'size'))
-                           for case in plan.get('cases', ())}))
+    cases = set()
+    for case in plan.get('cases', ()):
+        names = [case.get(name) or '' for name in ('case', 'partition', 'environ', 'size')]
+        cases.add(tuple(names))
+    return _digest(cases)
 
 
-def _digest(found: Collection[tuple]) -> str:
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16] if found else ''
+def _digest(cases: Collection[tuple]) -> str:
+    if not cases:
+        return ''
+    text = json.dumps(sorted(cases))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
