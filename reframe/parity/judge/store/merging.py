@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from parity.base import paths
 from parity.base.errors import UsageError
@@ -43,7 +44,7 @@ def merge(other: Path, grown: Collection[str] = ()) -> tuple[dict[str, int], int
         for uuid in grown:
             _remove(conn, uuid)
             ours.pop(uuid, None)
-        _same_machines(other, ours, theirs)
+        _demand_same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
         began = _began(conn, 'other') | _began(conn, 'main')
         _take_plans(conn, new, other)
@@ -53,7 +54,8 @@ def merge(other: Path, grown: Collection[str] = ()) -> tuple[dict[str, int], int
         _put_in_order(conn, began)
         _merge_incidents(conn)
         conn.commit()
-    return dict(Counter(theirs[uuid][0] for uuid in new)), len(theirs) - len(new)
+    of_systems = Counter(theirs[uuid].system for uuid in new)
+    return dict(of_systems), len(theirs) - len(new)
 
 
 def _remove(conn: sqlite3.Connection, uuid: str) -> None:
@@ -79,16 +81,25 @@ def _attached(conn: sqlite3.Connection, other: Path) -> bool:
         return False
 
 
-def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tuple[str, str]]:
-    """The system and the host of each session; '' for an unknown host. A damaged session tells neither."""
-    found = {}
+class _Origin(NamedTuple):
+    """The system that a session measured, and the host; '' for an unknown host."""
+
+    system: str
+    host: str
+
+
+def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, _Origin]:
+    """Return what each session measured. A damaged one tells neither system nor host."""
+    origins = {}
     for uuid, blob in conn.execute(f'SELECT uuid, json_blob FROM {name}.sessions'):
         try:
             session = record.of_report(plan_file.joined(json.loads(blob), plans))
-            found[uuid] = session.system or 'unknown', session.facts.get('machine', {}).get('hostname') or ''
+            machine = session.facts.get('machine', {})
+            host = machine.get('hostname') or ''
+            origins[uuid] = _Origin(session.system or 'unknown', host)
         except MALFORMED:
-            found[uuid] = 'unknown', ''
-    return found
+            origins[uuid] = _Origin('unknown', '')
+    return origins
 
 
 def _demand_file_names(other: Path, uuids: Iterable[str]) -> None:
@@ -100,19 +111,22 @@ def _demand_file_names(other: Path, uuids: Iterable[str]) -> None:
             raise UsageError(f'{other}: {err}; nothing is added') from None
 
 
-def _same_machines(other: Path, ours: dict[str, tuple[str, str]], theirs: dict[str, tuple[str, str]]) -> None:
+def _demand_same_machines(other: Path, ours: dict[str, _Origin], theirs: dict[str, _Origin]) -> None:
     """Raise UsageError for a system that is the one machine that it runs on (`local`) and is another one there."""
-    for system in sorted({system for system, _ in theirs.values()}):
+    systems = {origin.system for origin in theirs.values()}
+    for system in sorted(systems):
         here = _hosts(system, ours)
         there = _hosts(system, theirs)
         if here and there and here != there:
-            raise UsageError(f'{other}: system {system} was measured on {", ".join(there)}, here on '
-                             f'{", ".join(here)}: that would be one history of two machines. Rename one: '
+            hosts_here, hosts_there = ', '.join(here), ', '.join(there)
+            raise UsageError(f'{other}: system {system} was measured on {hosts_there}, here on '
+                             f'{hosts_here}: that would be one history of two machines. Rename one: '
                              f'copy systems/{system} to systems/NAME, and measure with --system NAME')
 
 
-def _hosts(system: str, measured: dict[str, tuple[str, str]]) -> list[str]:
-    return sorted({host for name, host in measured.values() if name == system and host})
+def _hosts(system: str, measured: dict[str, _Origin]) -> list[str]:
+    hosts = {origin.host for origin in measured.values() if origin.system == system}
+    return sorted(hosts - {''})
 
 
 def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None:
@@ -144,10 +158,12 @@ def _merge_table(conn: sqlite3.Connection, table: str, key: str, values: Sequenc
     made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
     if made is None:
         return
-    if not conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone():
+    is_here = conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone()
+    if not is_here:
         conn.execute(made[0])
     columns = ', '.join((key, *values))
-    update = ', '.join(f'{name} = excluded.{name}' for name in values)
+    replaced = [f'{name} = excluded.{name}' for name in values]
+    update = ', '.join(replaced)
     conn.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM other.{table} WHERE true '
                  f'ORDER BY rowid ON CONFLICT ({key}) DO UPDATE SET {update} WHERE excluded.{newer} > {newer}')
 
@@ -155,14 +171,17 @@ def _merge_table(conn: sqlite3.Connection, table: str, key: str, values: Sequenc
 def _began(conn: sqlite3.Connection, name: str) -> dict[str, float]:
     """Return each session's start by its uuid, with wrong clocks corrected."""
     stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
-    return dict(zip([uuid for uuid, _ in stored], database.in_order([said for _, said in stored]), strict=True))
+    uuids = [uuid for uuid, _ in stored]
+    starts = database.in_order([start for _, start in stored])
+    return dict(zip(uuids, starts, strict=True))
 
 
 def _put_in_order(conn: sqlite3.Connection, began: dict[str, float]) -> None:
     """Sessions count as stored in the order of their rows: let them be those of one database."""
-    stored = [uuid for uuid, in conn.execute('SELECT uuid FROM main.sessions ORDER BY rowid')]
+    rows = conn.execute('SELECT uuid FROM main.sessions ORDER BY rowid')
+    stored = [uuid for uuid, in rows]
     wanted = sorted(stored, key=began.__getitem__)
     in_place = len(os.path.commonprefix([stored, wanted]))
     last, = conn.execute('SELECT MAX(rowid) FROM main.sessions').fetchone()
-    for row, uuid in enumerate(wanted[in_place:], 1):
-        conn.execute('UPDATE main.sessions SET rowid = ? WHERE uuid = ?', (last + row, uuid))
+    for number, uuid in enumerate(wanted[in_place:], 1):
+        conn.execute('UPDATE main.sessions SET rowid = ? WHERE uuid = ?', (last + number, uuid))

@@ -38,19 +38,24 @@ def recognised(raw: bytes) -> str:
 
 def asv(path: Path, reading: Reading) -> Rows:
     """Read a results folder of airspeed velocity (asv), version 2: a night is a commit, by its date."""
-    about = _json(path / 'benchmarks.json', reading.unpacked(path / 'benchmarks.json'))
+    file = path / 'benchmarks.json'
+    about = _json(file, reading.unpacked(file))
 
     def rows(run: dict[str, Any]) -> Iterator[_Row]:
-        for name, result in run['results'].items():
+        for benchmark, result in run['results'].items():
             place = f'{run["params"]["machine"]}:{run["env_name"]}'
             columns = dict(zip(run['result_columns'], result, strict=False))
             parameters = itertools.product(*columns['params'])
-            for value, words in zip(columns['result'] or (), parameters, strict=True):
-                series = f'{name}({", ".join(words)})@{place}'
-                yield series, name, _night(run['date']), value, about[name]['unit'], ''
+            values = columns['result'] or ()
+            for value, words in zip(values, parameters, strict=True):
+                series = f'{benchmark}({", ".join(words)})@{place}'
+                night = _night(run['date'])
+                unit = about[benchmark]['unit']
+                yield series, benchmark, night, value, unit, ''
 
-    found = _of_files(path.glob('*/*-*.json'), reading, 'result of asv, version 2', rows)
-    return Rows('results of asv, a night a commit', _frame(path, found))
+    runs = path.glob('*/*-*.json')
+    figures = _of_files(runs, reading, 'result of asv, version 2', rows)
+    return Rows('results of asv, a night a commit', _frame(path, figures))
 
 
 def benchmark_action(path: Path, reading: Reading) -> Rows:
@@ -67,9 +72,10 @@ def benchmark_action(path: Path, reading: Reading) -> Rows:
                     yield name, '', _night(night['date']), bench['value'], bench['unit'], stated
 
     raw = reading.unpacked(path)
+    page = _json(path, raw.removeprefix(_SCRIPT))
     what = "data.js or JSON of github-action-benchmark, {'entries': {SUITE: [...]}}"
-    found = _made(path, what, rows, _json(path, raw.removeprefix(_SCRIPT)))
-    return Rows('results of github-action-benchmark, a night a run of it', _frame(path, found))
+    figures = _made(path, what, rows, page)
+    return Rows('results of github-action-benchmark, a night a run of it', _frame(path, figures))
 
 
 def _stated(tool: str) -> str:
@@ -98,12 +104,13 @@ def google_benchmark(path: Path, reading: Reading) -> Rows:
 
     what = "JSON of Google Benchmark, {'context': ..., 'benchmarks': [...]}"
     pages = path.glob('*.json*') if path.is_dir() else [path]
-    return Rows('results of Google Benchmark, a night a run of it',
-                _frame(path, _of_files(pages, reading, what, rows)))
+    figures = _of_files(pages, reading, what, rows)
+    return Rows('results of Google Benchmark, a night a run of it', _frame(path, figures))
 
 
 def _night(milliseconds: float) -> str:
-    return f'{datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc):%Y-%m-%dT%H:%M:%S}'
+    time = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc)
+    return f'{time:%Y-%m-%dT%H:%M:%S}'
 
 
 def _json(file: Path, raw: bytes) -> Any:
@@ -117,10 +124,11 @@ def _json(file: Path, raw: bytes) -> Any:
 
 def _of_files(pages: Iterable[Path], reading: Reading, what: str, rows: Callable[[Any], Iterator[_Row]]
               ) -> list[_Row]:
-    found = []
+    figures = []
     for file in reading.listed(pages):
-        found += _made(file, what, rows, _json(file, reading.unpacked(file)))
-    return found
+        data = _json(file, reading.unpacked(file))
+        figures += _made(file, what, rows, data)
+    return figures
 
 
 def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: Any) -> list[_Row]:
@@ -128,18 +136,20 @@ def _made(file: Path, what: str, rows: Callable[[Any], Iterator[_Row]], data: An
     try:
         return list(rows(data))
     except _MALFORMED as err:
-        raise UsageError(f'{file}: this is no {what} ({type(err).__name__}: {err}): --format names another '
-                         'form') from None
+        why = f'{type(err).__name__}: {err}'
+        raise UsageError(f'{file}: this is no {what} ({why}): --format names another form') from None
 
 
 def _frame(path: Path, rows: list[_Row]) -> pl.DataFrame:
     """Return the rows with a figure. NothingMeasured without any."""
+    value = pl.col('value')
     try:
         frame = pl.DataFrame(rows, _COLUMNS, orient='row', infer_schema_length=None)
-        frame = frame.with_columns(pl.col('value').cast(pl.Float64)).filter(pl.col('value').is_finite())
+        numbers = frame.with_columns(value.cast(pl.Float64))
+        figures = numbers.filter(value.is_finite())
     except pl.exceptions.PolarsError as err:
         raise UsageError(f'{path}: a value or a name has the wrong type ({err}); a name must be text, '
                          'a value a number') from None
-    if not frame.height:
+    if not figures.height:
         raise NothingMeasured(f'{path}: no result of a benchmark is in it; name another')
-    return frame
+    return figures
