@@ -150,4 +150,5 @@ def _fields_set(noted: MetricRecord | Label) -> dict[str, Any]:
 
 def _part(kind: type, noted: dict[str, Any]) -> Any:
     """Return a part of the record, without what this version does not know."""
-    return kind(**{each.name: noted[each.name] for each in fields(kind) if noted.get(each.name) is not None})
+    names = [field.name for field in fields(kind)]
+    return kind(**{name: noted[name] for name in names if noted.get(name) is not None})

@@ -50,8 +50,9 @@ class Journal:
 
 def every() -> list[Journal]:
     """Return the journals in their folder. A file that another hand wrote is moved aside, with a warning."""
+    folder = paths.results() / 'running'
     journals = []
-    for file in sorted((paths.results() / 'running').glob('*.json')):
+    for file in sorted(folder.glob('*.json')):
         try:
             journals.append(_read(file))
         except FileNotFoundError:   # its session has just ended
@@ -73,10 +74,17 @@ def _read(file: Path) -> Journal:
     for key, kind in _KEYS.items():
         if not isinstance(state.get(key), kind):
             raise ValueError
-    return Journal(file, state['id'], state['pid'], state['time_start_unix'], state['argv'], state['session'],
-                   system=state.get('system', 'unknown'),
-                   host=state.get('host', 'an unknown host'),       # an older journal names none
-                   study=state.get('study', ''))
+    host = state.get('host', 'an unknown host')     # an older journal names none
+    return Journal(
+        file=file,
+        id=state['id'],
+        pid=state['pid'],
+        began=state['time_start_unix'],
+        command=state['argv'],
+        session=state['session'],
+        system=state.get('system', 'unknown'),
+        host=host,
+        study=state.get('study', ''))
 
 
 def left_behind() -> list[Journal]:

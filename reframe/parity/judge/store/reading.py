@@ -21,10 +21,12 @@ class Reading:
 
     def listed(self, found: Iterable[Path]) -> list[Path]:
         """Return the files of a folder, sorted, where they are not too many."""
-        named = sorted(found)
-        if self.files + len(named) > FILES:
-            raise UsageError(f'{named[0].parent}: {len(named)} files; must be at most {FILES}: name fewer at once')
-        return named
+        files_of_folder = sorted(found)
+        count = len(files_of_folder)
+        if self.files + count > FILES:
+            folder = files_of_folder[0].parent
+            raise UsageError(f'{folder}: {count} files; must be at most {FILES}: name fewer at once')
+        return files_of_folder
 
     def unpacked(self, file: Path) -> bytes:
         """Return the bytes of a file, unpacked if its name ends with .gz."""

@@ -47,8 +47,10 @@ class NightRuns:
                     self._remember(number, json.loads(blob))
 
     def _remember(self, number: str, report: dict[str, Any]) -> None:
-        cases = [case for run in report['runs'] for case in run['testcases']]
-        tests = list(map(_test, cases))
+        cases = []
+        for run in report['runs']:
+            cases += run['testcases']
+        tests = [_test(case) for case in cases]
         for test, case in zip(tests, cases, strict=True):
             self._by_test[test].append(Taken(case, number))
         if number == self.session:
@@ -64,43 +66,53 @@ class NightRuns:
         if before.session != self.session or _holds(before.case, case):
             return
         for cases in (self.stored, self.new):
-            cases[:] = [each for each in cases if each is not before.case]
+            cases[:] = [other for other in cases if other is not before.case]
         self.new.append(case)
         before.case = case
 
     def _before(self, case: Case) -> Taken | None:
+        """Return the same run as it was stored or read before; None where it was not."""
+        never_began = _ended(case) is None
         for taken in self._by_test[_test(case)]:
             # nobody knows when a run that never began would have ended: its night tells
-            at_once = _same_time(taken.case, case) and (_ended(case) is not None or taken.session == self.session)
-            if at_once and _same_job(taken.case, case):
-                if _holds(taken.case, case) or _holds(case, taken.case):
-                    return taken
+            if never_began and taken.session != self.session:
+                continue
+            if not _same_time(taken.case, case) or not _same_job(taken.case, case):
+                continue
+            if _holds(taken.case, case) or _holds(case, taken.case):
+                return taken
         return None
 
 
 def figures_of(case: Case) -> dict[str, float]:
     """Return the figures of a case that are numbers, by the name of the metric."""
+    stored = case.get('perfvalues') or {}
     figures = {}
-    for name, values in (case.get('perfvalues') or {}).items():
+    for name, values in stored.items():
         value = values[0] if isinstance(values, list) and values else None
         if isinstance(value, (int, float)) and math.isfinite(value):
-            figures[name.rpartition(':')[2]] = float(value)
+            metric = name.rpartition(':')[2]
+            figures[metric] = float(value)
     return figures
 
 
 def _sessions_around(session: str, cases: list[Case]) -> list[str]:
     """Return the stored sessions with a case that ended at these times, and the session itself."""
-    ended = [time for case in cases if (time := _ended(case)) is not None]
-    if not ended:
+    ends = [_ended(case) for case in cases]
+    times = [end for end in ends if end is not None]
+    if not times:
         return [session]
-    margin = _ZONES_SECONDS if any(case.get(PRINTED) for case in cases) else _SAME_SECONDS
+    has_no_zone = any(case.get(PRINTED) for case in cases)
+    margin = _ZONES_SECONDS if has_no_zone else _SAME_SECONDS
     around = database.query('SELECT DISTINCT session_uuid FROM testcases WHERE job_completion_time_unix '
-                            'BETWEEN ? AND ?', min(ended) - margin, max(ended) + margin)
-    return sorted({session, *(number for number, in around)})
+                            'BETWEEN ? AND ?', min(times) - margin, max(times) + margin)
+    sessions = {number for number, in around}
+    return sorted(sessions | {session})
 
 
 def _test(case: Case) -> tuple[str, ...]:
-    return case['system'], case['partition'], case['environ'], case.get('display_name') or case['name']
+    name = case.get('display_name') or case['name']
+    return case['system'], case['partition'], case['environ'], name
 
 
 def _ended(case: Case) -> float | None:
@@ -108,7 +120,8 @@ def _ended(case: Case) -> float | None:
 
 
 def _same_time(one: Case, other: Case) -> bool:
-    if one.get(PRINTED) and one.get(PRINTED) == other.get(PRINTED):
+    printed = one.get(PRINTED)
+    if printed and printed == other.get(PRINTED):
         return True
     first, second = _ended(one), _ended(other)
     if first is None or second is None:
@@ -118,11 +131,18 @@ def _same_time(one: Case, other: Case) -> bool:
 
 def _same_job(one: Case, other: Case) -> bool:
     """Return whether two runs of a test may be one: neither the job nor the result says otherwise."""
-    jobs = [str(case.get('jobid') or '') for case in (one, other)]
-    if not set(jobs) & set(_NO_JOB) and jobs[0] != jobs[1]:
+    job, other_job = _job(one), _job(other)
+    if job and other_job and job != other_job:
         return False
-    results = [case.get('result') or '' for case in (one, other)]
-    return '' in results or results[0] == results[1]
+    result = one.get('result') or ''
+    other_result = other.get('result') or ''
+    return '' in (result, other_result) or result == other_result
+
+
+def _job(case: Case) -> str:
+    """Return the id of the job of a case; '' where it has none."""
+    job = str(case.get('jobid') or '')
+    return '' if job in _NO_JOB else job
 
 
 def _holds(one: Case, other: Case) -> bool:

@@ -28,25 +28,33 @@ def stored(system: str) -> set[str]:
 
 def read(system: str, sessions: Iterable[str]) -> pl.DataFrame:
     """Return `session` and SCHEMA's columns of the cells of these sessions. One that cannot be read has none."""
-    wanted, frames = set(sessions), []
+    wanted = set(sessions)
+    frames = []
     for uuid, cells in database.query(f'SELECT session, cells FROM {TABLE} WHERE system = ?', system):
+        if uuid not in wanted:
+            continue
+        session = pl.lit(uuid).alias('session')
         try:
-            if uuid in wanted:
-                frame = pl.read_parquet(cells).rename({'found': 'detected'}, strict=False)      # an older name
-                frames.append(frame.select(pl.lit(uuid).alias('session'), *SCHEMA))
+            frame = pl.read_parquet(cells).rename({'found': 'detected'}, strict=False)      # an older name
+            frames.append(frame.select(session, *SCHEMA))
         except (pl.exceptions.PolarsError, OSError, TypeError) as err:
             database.warn(f'the states of session {uuid}', err)
-    return pl.concat(frames) if frames else pl.DataFrame(schema={'session': pl.String, **SCHEMA})
+    if not frames:
+        return pl.DataFrame(schema={'session': pl.String, **SCHEMA})
+    return pl.concat(frames)
 
 
 def write(system: str, nights: Mapping[str, pl.DataFrame], starts: Mapping[str, float]) -> None:
     """Store the states of sessions, by uuid; those that are stored already are replaced. All are, or none.
 
     ``starts``: when each began. Raises InfrastructureError where the database cannot be written."""
+    columns = [pl.col(name).cast(kind) for name, kind in SCHEMA.items()]
     rows = []
     for uuid, frame in nights.items():
-        frame.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()).write_parquet(kept := io.BytesIO())
-        rows.append((uuid, system, starts.get(uuid, 0.0), kept.getvalue()))
+        kept = io.BytesIO()
+        frame.select(columns).write_parquet(kept)
+        start = starts.get(uuid, 0.0)
+        rows.append((uuid, system, start, kept.getvalue()))
     file = paths.database()
     try:
         with database.writing() as conn:

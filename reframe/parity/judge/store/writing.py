@@ -64,7 +64,8 @@ def make_usable() -> None:
     if not file.is_file():
         return
     tables = {name for name, in database.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if lacking := sorted({'sessions', 'testcases'} - tables):
+    lacking = sorted({'sessions', 'testcases'} - tables)
+    if lacking:
         if any(database.query(f'SELECT 1 FROM "{name}" LIMIT 1') for name in tables):
             raise InfrastructureError(f'{file}: lacks the table {lacking[0]} and is not empty: no session can be '
                                       'stored there; move it away')
@@ -73,18 +74,24 @@ def make_usable() -> None:
     versions = database.query('SELECT schema_version FROM metadata')
     if not versions:
         make_database()
-    elif versions[0][0] != SCHEMA_VERSION:
-        raise InfrastructureError(f'{file}: has tables of version {versions[0][0]}, parity stores version '
+        return
+    version, = versions[0]
+    if version != SCHEMA_VERSION:
+        raise InfrastructureError(f'{file}: has tables of version {version}, parity stores version '
                                   f'{SCHEMA_VERSION}; move it away')
 
 
 def store(report: dict[str, Any]) -> str:
     """Store a report of ReFrame's form; returns its uuid. Raises InfrastructureError where it cannot be stored."""
     info = report['session_info']
-    session = (info['uuid'], info['time_start_unix'], info['time_end_unix'], json.dumps(report), '')
-    cases = [(case['name'], case['system'], case['partition'], case['environ'], case['job_completion_time_unix'],
-              info['uuid'], case['uuid'])
-             for run in report['runs'] for case in run['testcases']]
+    number = info['uuid']
+    session = number, info['time_start_unix'], info['time_end_unix'], json.dumps(report), ''
+    cases = []
+    for run in report['runs']:
+        for case in run['testcases']:
+            ended = case['job_completion_time_unix']
+            cases.append((case['name'], case['system'], case['partition'], case['environ'], ended, number,
+                          case['uuid']))
     make_database()
     try:
         with database.writing() as conn:
@@ -92,7 +99,7 @@ def store(report: dict[str, Any]) -> str:
             conn.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, ?, ?, ?)', cases)
     except sqlite3.Error as err:
         raise InfrastructureError(f'{paths.database()}: {err}: the session was not stored') from None
-    return info['uuid']
+    return number
 
 
 def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float, end: float,
@@ -105,15 +112,13 @@ def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float
         case.update(uuid=f'{number}:0:{index}', session_uuid=number, run_index=0)
     failures = sum(case['result'] == 'fail' for case in cases)
     counts = {'num_cases': len(cases), 'num_failures': failures, 'num_aborted': 0, 'num_skipped': 0}
-    session_info = {
-        'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': str(paths.site()),
-        'time_start_unix': start, 'time_end_unix': end, 'time_elapsed': end - start,
-        'time_start': _stamp(start), 'time_end': _stamp(end), **counts, **info}
-    return {
-        'session_info': session_info,
-        'runs': [{'run_index': 0, **counts, 'testcases': cases}],
-        'restored_cases': [],
-        'parity_session': session}
+    site = str(paths.site())
+    about = {'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': site}
+    times = {'time_start_unix': start, 'time_end_unix': end, 'time_elapsed': end - start,
+             'time_start': _stamp(start), 'time_end': _stamp(end)}
+    session_info = about | times | counts | info
+    run = {'run_index': 0, **counts, 'testcases': cases}
+    return {'session_info': session_info, 'runs': [run], 'restored_cases': [], 'parity_session': session}
 
 
 def _stamp(unix: float) -> str:
