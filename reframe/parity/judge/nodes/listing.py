@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -163,19 +163,26 @@ def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[st
     if not slow:
         return set()
     rows = figures.of_system(system, peers.NIGHTS)
+    tables = _tables(rows, peers.NIGHTS, since, by_part=False)
+    return _mended_among_many(tables, slow) | _mended_among_three(_of_three(rows, since), slow)
+
+
+def _mended_among_many(tables: Iterable[_Table], slow: Mapping[tuple[str, str], float]) -> set[str]:
     parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
-    for table in _tables(rows, peers.NIGHTS, since, by_part=False):
+    for table in tables:
         for name, row, share in table.among(slow):
             part = table.logs, table.errors, row, share
             parts[name].append(part)
+    return {name for name, of_node in parts.items() if peers.mended(of_node)}
+
+
+def _mended_among_three(tables: Iterable[_Table], slow: Mapping[tuple[str, str], float]) -> set[str]:
     cells: dict[str, list[bool]] = defaultdict(list)
-    for table in _of_three(rows, since):
+    for table in tables:
         for name, row, share in table.among(slow):
             is_mended = peers.rejoined(table.logs, row, share)
             cells[name].append(is_mended)
-    among_many = {name for name, of_node in parts.items() if peers.mended(of_node)}
-    among_three = {name for name, of_node in cells.items() if all(of_node)}
-    return among_many | among_three
+    return {name for name, of_node in cells.items() if all(of_node)}
 
 
 def well_since(system: str) -> dict[str, float]:
