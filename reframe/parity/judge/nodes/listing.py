@@ -24,6 +24,8 @@ from parity.site.nodes import NodeState, Scheduled
 from parity.site.systems import System
 
 _NOT_ASKED = Scheduled()
+#: A node's speeds by part of the machine; None: too few peers.
+Parts = dict[str, RelativeSpeed | None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class ListedNode:
     state: NodeState | None = None
     measured: float | None = None
     session: str = ''
-    parts: dict[str, RelativeSpeed | None] = field(default_factory=dict)      # None: too few peers
+    parts: Parts = field(default_factory=dict)
 
     @property
     def asked(self) -> str:
@@ -85,17 +87,18 @@ def _demanded(node: str, nodes: Collection[str], system: System) -> str:
     return name
 
 
-def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, dict[str, RelativeSpeed | None]]:
+def _listed(rows: pl.DataFrame, since: Mapping[str, float]) -> dict[str, Parts]:
     """Return each node's parts beside its peers of the same partition, by its newest nights."""
     tables = _tables(rows, peers.NIGHTS, since)
     chance = _chance(tables)
-    nodes: dict[str, dict[str, RelativeSpeed | None]] = defaultdict(dict)
+    nodes: dict[str, Parts] = defaultdict(dict)
     for table in tables:
+        part = table.part
         speeds = peers.listed(table.logs, table.errors, chance)
         for name, speed in zip(table.names, speeds, strict=True):
             parts = nodes[name]
-            in_other_partition = parts.get(table.part)
-            parts[table.part] = worse(in_other_partition, speed)
+            in_other_partition = parts.get(part)
+            parts[part] = worse(in_other_partition, speed)
     return nodes
 
 
@@ -168,7 +171,7 @@ def mended(system: str, slow: Mapping[tuple[str, str], float], since: Mapping[st
 
 
 def _mended_among_many(tables: Iterable[_Table], slow: Mapping[tuple[str, str], float]) -> set[str]:
-    parts: dict[str, list[tuple[np.ndarray, np.ndarray, int, float]]] = defaultdict(list)
+    parts: dict[str, list[tuple]] = defaultdict(list)       # of a node, as peers.mended takes them
     for table in tables:
         for name, row, share in table.among(slow):
             part = table.logs, table.errors, row, share
@@ -249,16 +252,15 @@ def _tables(rows: pl.DataFrame, nights: int, since: Mapping[str, float], by_part
     speeds = _beside_peers(rows, nights, since, by_part)
     compared = speeds.partition_by(_COMPARED, as_dict=True)
     tables = []
-    for (_, part), figures_of_part in compared.items():
-        nodes = figures_of_part['node']
+    for (_, part), of_part in compared.items():
+        nodes, night, log, weight = of_part.select('node', 'night', 'log', 'weight').get_columns()
         names = nodes.unique(maintain_order=True).to_list()
         row = nodes.rank('dense').to_numpy() - 1
-        night = figures_of_part['night'].to_numpy()
-        weight = figures_of_part['weight'].to_numpy()
+        place = row, night.to_numpy()
         logs = np.full((len(names), nights), np.nan)
-        logs[row, night] = figures_of_part['log'].to_numpy()
+        logs[place] = log.to_numpy()
         errors = np.ones(logs.shape)
-        errors[row, night] = weight ** -0.5
+        errors[place] = weight.to_numpy() ** -0.5
         tables.append(_Table(part, names, logs, errors))
     return tables
 
@@ -292,9 +294,10 @@ def _slowness_of_all() -> pl.Expr:
     """Return the median over the nodes of a part in a session: on some nights all are slower. Where too few nodes
     ran, it is 0."""
     night = [*_COMPARED, 'session']
-    nodes = pl.col('node').n_unique().over(night)
-    median = pl.col('log').median().over(night)
-    return pl.when(nodes > peers.FEWEST).then(median).otherwise(0.0)
+    nodes = pl.col('node').n_unique()
+    median = pl.col('log').median()
+    is_compared = nodes.over(night) > peers.FEWEST
+    return pl.when(is_compared).then(median.over(night)).otherwise(0.0)
 
 
 def _of_three(rows: pl.DataFrame, since: Mapping[str, float]) -> Iterator[_Table]:
@@ -327,10 +330,11 @@ def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:
     others = figures.by_node(rows).filter(is_peer)
     newest = others.group_by(*CELL, 'node', maintain_order=True).last()
     of_peers = newest.select(of_node.columns)
-    by_session = of_node.group_by('session', maintain_order=True)
-    starts = by_session.agg(pl.col('start').max())
+    began = pl.col('start').max()
+    starts = of_node.group_by('session', maintain_order=True).agg(began)
+    newest_first = starts.tail(most).reverse()
     listed = []
-    for session, start in starts.tail(most).reverse().iter_rows():
+    for session, start in newest_first.iter_rows():
         in_session = of_node.filter(session=session)
         compared = pl.concat([of_peers, in_session])
         parts = _parts_of(node.name, compared)
@@ -338,19 +342,21 @@ def sessions(node: ListedNode, system: str, most: int) -> list[ListedNode]:
     return listed
 
 
-def _parts_of(name: str, newest: pl.DataFrame) -> dict[str, RelativeSpeed | None]:
+def _parts_of(name: str, newest: pl.DataFrame) -> Parts:
     """Return the node's parts beside its peers of the same partition, with the same software."""
     tables = newest.partition_by('partition', 'part', as_dict=True)
-    chance = peers.CHANCE / max(len(tables), 1)
-    parts: dict[str, RelativeSpeed | None] = {}
+    compared = max(len(tables), 1)
+    chance = peers.CHANCE / compared
+    parts: Parts = {}
     for (_, part), cells in tables.items():
         if name not in cells['node']:
             continue
         table = cells.pivot([*CELL, 'software'], index='node', values='log')
-        row = table['node'].to_list().index(name)
+        names = table['node'].to_list()
         logs = table.drop('node').to_numpy()
-        speed = peers.relative_speed(logs, row, chance)
-        parts[part] = worse(parts.get(part), speed)
+        speed = peers.relative_speed(logs, names.index(name), chance)
+        in_other_partition = parts.get(part)
+        parts[part] = worse(in_other_partition, speed)
     return parts
 
 

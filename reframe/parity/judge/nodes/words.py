@@ -89,7 +89,9 @@ def coverage(system: str, nodes: Sequence[ListedNode], unknown: str = '') -> lis
     for node in nodes:
         if node.slower:
             text.append(f'{node.name} is slower: {_drops(node)}')
-    text += [f'{node.name} takes no jobs: {_state(node, now)}' for node in nodes if node.out]
+    for node in nodes:
+        if node.out:
+            text.append(f'{node.name} takes no jobs: {_state(node, now)}')
     never = [node.name for node in nodes if node.measured is None]
     if never:
         text.append(f'never measured alone: {several(never)}')
@@ -118,7 +120,8 @@ def _drops(node: ListedNode) -> str:
     """Return the drop of each part that is slower."""
     drops = []
     for part, speed in node.slower.items():
-        drops.append(f'{part} {change(speed.share, 1)} beside {speed.peers} peers')
+        drop = change(speed.share, 1)
+        drops.append(f'{part} {drop} beside {speed.peers} peers')
     return ', '.join(drops)
 
 
