@@ -25,7 +25,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count, groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 from parity.base import paths, reasons
@@ -339,25 +339,35 @@ def cases(file: Path) -> tuple[Iterator[tuple[str, Case]], Callable[[], list[str
 
 def _wrong_figure(case: Case) -> str:
     """Return which figure cannot be right, as of any test that parity runs: a rate that is not above 0."""
-    for metric, value, unit, better in figures(case):
-        if better == 'higher' and value <= 0:
-            return f'{metric} is {value:g} {unit}: a figure that is better when it is higher must be above 0'
+    for figure in figures(case):
+        if figure.better == 'higher' and figure.value <= 0:
+            measured = f'{figure.metric} is {figure.value:g} {figure.unit}'
+            return f'{measured}: a figure that is better when it is higher must be above 0'
     return ''
 
 
-def figures(case: Case) -> Iterator[tuple[str, float, str, str]]:
-    """Yield name, value, unit and better side of each metric of a case."""
+class CaseFigure(NamedTuple):
+    """A figure of a case, and the better side of its metric: higher, lower, or '' where nothing tells."""
+
+    metric: str
+    value: float
+    unit: str
+    better: str
+
+
+def figures(case: Case) -> Iterator[CaseFigure]:
+    """Yield the figure of each metric of a case."""
     check = case['name'].partition(' ')[0]
     for name, stored in case['perfvalues'].items():
         value, *reference, unit, _ = stored
         metric = name.rpartition(':')[2]
         better = directions.better(check, metric, unit, reference)
-        yield metric, value, unit, better
+        yield CaseFigure(metric, value, unit, better)
 
 
 def _metrics(case: Case) -> dict[str, dict[str, str]]:
     """Return unit and better side of each metric of a case, as a plan has them."""
-    return {metric: {'unit': unit, 'better': better} for metric, _, unit, better in figures(case)}
+    return {figure.metric: {'unit': figure.unit, 'better': figure.better} for figure in figures(case)}
 
 
 def _blobs(file: Path) -> Iterator[tuple[str, bytes]]:
