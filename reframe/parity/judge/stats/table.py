@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from parity.judge.stats import rule
 from parity.judge.stats.nights import Nights, median_of
+
+
+@dataclass
+class Base:
+    """The level that tonight is compared with [cells]."""
+
+    value: np.ndarray
+    nights: np.ndarray      # how many it is the median of
+    gap: np.ndarray         # the newest nights of the level, which it leaves out
 
 
 class Table:
@@ -20,17 +31,19 @@ class Table:
         cells = len(nights.start) - 1
         columns = int(column.max(initial=-1)) + 1
         shape = cells, columns
+        night = cell, column
+        too_old = slice(0, max(0, columns - rule.MOST))
 
         def table(value: float, kind: type = float) -> np.ndarray:
             """Make a table whose columns lie together in memory: a night of all cells is read at once."""
             return np.full(shape, value, kind, order='F')
 
         self.runs = table(np.nan)                       # what was measured, NaN: nothing
-        self.runs[cell, column] = nights.value
+        self.runs[night] = nights.value
         self.runs[nights.counts] = np.nan
-        self.runs[:, :max(0, columns - rule.MOST)] = np.nan
+        self.runs[:, too_old] = np.nan
         self.again = table(np.nan)                      # the same with its reruns, NaN: none
-        self.again[cell, column] = nights.again
+        self.again[night] = nights.again
         self.x = self.runs.copy(order='F')              # with reruns, without the effect of the node
         self.state = table(rule.TOO_FEW, np.int8)       # of the night
         self.wanted = table(False, bool)                # a rerun of the night
@@ -55,52 +68,65 @@ class Table:
         self.change = [''] * cells                  # that event
         self.pending = np.zeros(cells, bool)        # it may still begin one
 
-    def base(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the median of the last LEVEL nights of the level, how many these are, and the nights left out."""
-        begin, end = self.begin[cells], self.end[cells]
-        gap = np.fmin(rule.GAP, (end - begin) // 3)
-        end = end - gap
-        width = int(np.clip((end - begin).max(initial=1), 1, rule.LEVEL))
-        nights = np.fmin(end - begin, width)
+    def base(self, cells: np.ndarray) -> Base:
+        """Return the median of the last LEVEL nights of the level, without the newest ones."""
+        begin = self.begin[cells]
+        length = self.end[cells] - begin
+        gap = np.fmin(rule.GAP, length // 3)
+        length = length - gap
+        end = begin + length
+        longest = int(length.max(initial=1))
+        width = int(np.clip(longest, 1, rule.LEVEL))
+        nights = np.fmin(length, width)
         values = newest(self.level, cells, begin, end, width)
-        if len(nights) and nights.min() == width:
-            values.partition([(width - 1) // 2, width // 2], axis=1)
+        is_full = len(nights) and nights.min() == width
+        if is_full:
+            middle = (width - 1) // 2, width // 2
+            values.partition(middle, axis=1)
         else:
             values.sort(axis=1)
-        return median_of(values, nights), nights, gap
+        return Base(median_of(values, nights), nights, gap)
 
     def append(self, cells: np.ndarray, t: int, value: np.ndarray, residual: np.ndarray) -> None:
         """Add tonight to the level."""
-        place = self.end[cells]
-        self.level[cells, place] = value
-        self.at[cells, place] = t
-        self.residual[cells, place] = residual
-        self.end[cells] = place + 1
+        end = self.end[cells]
+        place = cells, end
+        self.level[place] = value
+        self.at[place] = t
+        self.residual[place] = residual
+        self.end[cells] = end + 1
 
     def start(self, c: int, place: int, word: str) -> None:
         """Begin a level with the night at a place. ``word``: the event that began it."""
+        end = self.end[c]
         self.begin[c] = place
         self.former[c] = np.nan
         self.began[c] = word
         self.since[c] = self.at[c, place]
-        self.residual[c, place:self.end[c]] = np.nan
+        self.residual[c, place:end] = np.nan
 
     def leave_out(self, c: int, begin: int, stay: int) -> np.ndarray:
         """Take the nights from place ``begin`` on out of the level, but for the newest ``stay``.
 
         Return the columns of those that left."""
         end = self.end[c]
-        gone = self.at[c, begin:end - stay].copy()
+        first_to_stay = end - stay
+        new_end = begin + stay
+        gone = self.at[c, begin:first_to_stay].copy()
         for table in (self.level, self.at):
-            table[c, begin:begin + stay] = table[c, end - stay:end].copy()
+            nights = table[c]
+            staying = nights[first_to_stay:end].copy()
+            nights[begin:new_end] = staying
         self.residual[c, begin:end] = np.nan
-        self.end[c] = begin + stay
+        self.end[c] = new_end
         return gone
 
     def residuals_before(self, c: int, place: int) -> np.ndarray:
         """Return the known residuals of the newest MEMORY nights before a place."""
-        residuals = self.residual[c, max(0, place - rule.MEMORY):place]
-        return residuals[np.isfinite(residuals)]
+        first = max(0, place - rule.MEMORY)
+        residuals = self.residual[c, first:place]
+        is_known = np.isfinite(residuals)
+        return residuals[is_known]
 
 
 def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndarray, many: int) -> np.ndarray:
@@ -111,5 +137,7 @@ def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndar
         return same_places.astype(float, copy=False)
     place = first[:, None] + np.arange(many)
     row = cells[:, None]
-    values = table[row, np.fmax(place, 0)]
-    return np.where(place >= begin[:, None], values, np.nan)
+    existing = np.fmax(place, 0)
+    values = table[row, existing]
+    is_of_cell = place >= begin[:, None]
+    return np.where(is_of_cell, values, np.nan)
