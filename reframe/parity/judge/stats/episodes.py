@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -34,11 +35,28 @@ class Look(NamedTuple):
     rise: Shift | None
 
 
+@dataclass
+class _NewLevel:
+    """The newest nights of a cell, as far as a shift says that they are another level."""
+
+    shift: Shift
+    place: int               # of their first
+    base: float              # the level before, log
+    level: float             # their median
+    tonight: float           # less the base
+
+    @property
+    def depth(self) -> float:
+        return self.level - self.base
+
+
 class Episodes:
     """The slowdowns and improvements of all cells that last, and those that ended."""
 
     def __init__(self, table: Table, noise: Noise, nodes: Nodes):
-        self.table, self.noise, self.nodes = table, noise, nodes
+        self.table = table
+        self.noise = noise
+        self.nodes = nodes
         self.lasting: dict[int, Episode] = {}                       # by cell
         self.ended: dict[int, list[tuple[int, int, float]]] = defaultdict(list)     # begin, end, depth
         self.comes: dict[int, tuple[int, int]] = {}                 # spells of what comes and goes, and since when
@@ -46,7 +64,7 @@ class Episodes:
     @property
     def slow(self) -> dict[int, Episode]:
         """The slowdowns that last."""
-        return {c: episode for c, episode in self.lasting.items() if episode.depth < 0}
+        return {c: episode for c, episode in self.lasting.items() if episode.is_slow}
 
     # ---- events
 
@@ -54,21 +72,28 @@ class Episodes:
         """Begin a level with what the cell measures since a slowdown, or now; or note that one may begin."""
         table = self.table
         if word in rule.MAY:
-            table.changed[c], table.change[c], table.pending[c] = t, word, True
+            table.changed[c] = t
+            table.change[c] = word
+            table.pending[c] = True
             return
         table.pending[c] = False
         self.comes.pop(c, None)
         episode = self.lasting.pop(c, None)
-        if word == 'accepted' and episode and episode.depth < 0:
+        is_accepted = word == 'accepted'
+        if is_accepted and episode and episode.is_slow:
             table.normal[c, episode.begin:t] = True
-            table.began[c], table.since[c] = word, episode.begin
+            table.began[c] = word
+            table.since[c] = episode.begin
             return
+        end = table.end[c]
         if word == 'work':
-            table.age[c], table.residual[c, :table.end[c]] = 0, np.nan
+            table.age[c] = 0
+            table.residual[c, :end] = np.nan
             self.noise.forget(c)
-        measured = rule.STEPS if word == 'accepted' else 0      # nights that were accepted
-        table.start(c, max(table.begin[c], table.end[c] - measured), word)
-        if table.begin[c] == table.end[c]:
+        accepted_nights = rule.STEPS if is_accepted else 0
+        place = max(table.begin[c], end - accepted_nights)
+        table.start(c, place, word)
+        if place == end:
             table.since[c] = t
 
     # ---- a night on which something may have changed
@@ -80,30 +105,37 @@ class Episodes:
             return rule.QUIET
         self._begin_level_of_event(c, t, look)
         episode = self.lasting.get(c)
+        is_fast = episode and episode.is_fast
         if look.fall:
-            self._slower(c, t, look)
-        elif look.rise and not (episode and episode.depth > 0):
-            self._faster(c, t, look)
-        if c not in self.lasting:
+            self._slower(c, t, look.fall, look.base)
+        elif look.rise and not is_fast:
+            self._faster(c, t, look.rise, look.base)
+        episode = self.lasting.get(c)
+        if not episode:
             return state
-        if self.lasting[c].depth > 0:
+        if episode.is_fast:
             return rule.FAST
         return rule.SLOW if self._is_slow_tonight(c) else rule.GOING
 
     def coming(self, c: int, t: int) -> int:
         """Return the state of tonight for a cell that comes and goes, until GOOD_NIGHTS nights were good."""
-        last = max((end for _, end, _ in self.ended[c]), default=-1)
-        newest = self._columns(c, rule.GOOD_NIGHTS)
-        good = rule.NIGHTS_BACK + int((newest > last).sum())
-        if c not in self.lasting and good > rule.GOOD_NIGHTS:
+        ends = [end for _, end, _ in self.ended[c]]
+        last_end = max(ends, default=-1)
+        columns = self._newest(self.table.at, c, rule.GOOD_NIGHTS)
+        nights_after = np.count_nonzero(columns > last_end)
+        good = rule.NIGHTS_BACK + nights_after
+        lasts = c in self.lasting
+        if not lasts and good > rule.GOOD_NIGHTS:
             del self.comes[c]
             return rule.QUIET
-        return rule.COMES if c in self.lasting and self._is_slow_tonight(c) else rule.GOING
+        is_low = lasts and self._is_slow_tonight(c)
+        return rule.COMES if is_low else rule.GOING
 
     def recurs(self, c: int, t: int, base: float) -> bool:
         """Return whether the newest nights are a further spell: the third, or the fifth if none was found."""
-        newest = self._newest(c, rule.NIGHTS_BACK) - base
-        if newest.max() >= -self.noise.spell(c):
+        newest = self._newest(self.table.level, c, rule.NIGHTS_BACK) - base
+        highest_of_spell = -self.noise.spell(c)
+        if newest.max() >= highest_of_spell:
             return False
         before = self._spells(c, t, base, newest.mean())
         needed = rule.COMING if self.ended[c] else rule.UNSEEN
@@ -116,42 +148,55 @@ class Episodes:
         episode = self.lasting.get(c)
         if not episode:
             return
-        nights = self.table.level[c, episode.place:self.table.end[c]]
-        if episode.depth > 0:
-            none = episode.proved(self.table.end[c])
-        elif len(nights) < rule.LENGTHS[-1] or c in self.comes:
-            none = False
+        end = self.table.end[c]
+        if episode.is_fast:
+            is_none = episode.proved(end)
         else:
-            none = median(nights.tolist()) - episode.base > -rule.EFFECT
-        if none:
+            is_none = self._is_none_after_all(c, episode)
+        if is_none:
             del self.lasting[c]
+
+    def _is_none_after_all(self, c: int, slowdown: Episode) -> bool:
+        """Return whether the level of a slowdown is hardly below the one before."""
+        end = self.table.end[c]
+        nights = self.table.level[c, slowdown.place:end]
+        if len(nights) < rule.LENGTHS[-1] or c in self.comes:
+            return False
+        depth = median(nights.tolist()) - slowdown.base
+        return depth > -rule.EFFECT
 
     def _is_over(self, c: int, t: int, look: Look) -> bool:
         """End the episode of a cell where its newest nights belong to the level before. Return whether they do."""
         episode = self.lasting.get(c)
         if not episode:
             return False
-        end = self.table.end[c]
-        first = max(episode.place, end - rule.NIGHTS_BACK)
-        newest = self.table.level[c, first:end]
-        back = (newest - episode.base) / episode.depth < 0.5
-        if len(back) == rule.NIGHTS_BACK and back.all():
-            stay = rule.NIGHTS_BACK
-        elif episode.depth > 0 and look.fall:
-            stay = len(back)
-        elif episode.depth < 0 and back[-1] and self._is_well(c, episode, t):
-            stay = 1
-        else:
+        stay = self._nights_back(c, t, look, episode)
+        if not stay:
             return False
         self._end(c, episode, t, stay)
         return True
 
+    def _nights_back(self, c: int, t: int, look: Look, episode: Episode) -> int:
+        """Return how many of the newest nights show that the level before is back; 0: they do not."""
+        end = self.table.end[c]
+        first = max(episode.place, end - rule.NIGHTS_BACK)
+        newest = self.table.level[c, first:end]
+        is_back = episode.share(newest) < 0.5
+        if len(is_back) == rule.NIGHTS_BACK and is_back.all():
+            return rule.NIGHTS_BACK
+        if episode.is_fast and look.fall:
+            return len(is_back)
+        if episode.is_slow and is_back[-1] and self._is_well(c, episode, t):
+            return 1
+        return 0
+
     def _is_well(self, c: int, episode: Episode, t: int) -> bool:
         """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
         table, noise = self.table, self.noise
+        measured = table.again[c, t]
         table.wanted[c, t] = True
-        table.low[c] = np.isnan(table.again[c, t])
-        again = table.again[c, t] - self.nodes.effects(c, t)
+        table.low[c] = np.isnan(measured)
+        again = measured - self.nodes.effects(c, t)
         slow = episode.base + episode.depth
         chance = noise.bar[c] * noise.scale[c]
         return bool(again - slow > chance)
@@ -164,8 +209,9 @@ class Episodes:
         table.began[c], table.since[c] = episode.began
         del self.lasting[c]
         table.normal[c, episode.begin:t] = True
-        if episode.depth < 0:
-            self.ended[c].append((episode.begin, t, episode.depth))
+        if episode.is_slow:
+            ended = episode.begin, t, episode.depth
+            self.ended[c].append(ended)
             table.normal[c, gone] = self.nodes.on_one(c, gone)
 
     # ---- a begin
@@ -173,89 +219,126 @@ class Episodes:
     def _begin_level_of_event(self, c: int, t: int, look: Look) -> None:
         """Begin a level with an event that may begin one, where no slowdown was found for STEPS nights."""
         table = self.table
-        if not table.pending[c] or t - table.changed[c] < rule.STEPS:
+        changed = table.changed[c]
+        if not table.pending[c] or t - changed < rule.STEPS:
             return
         table.pending[c] = False
         begin, end = table.begin[c], table.end[c]
-        first = begin + int((table.at[c, begin:end] < table.changed[c]).sum())
-        if c not in self.lasting and not look.fall and end - first > rule.STEPS / 2:
+        columns = table.at[c, begin:end]
+        nights_before = int((columns < changed).sum())
+        first = begin + nights_before
+        is_long = end - first > rule.STEPS / 2
+        if c not in self.lasting and not look.fall and is_long:
             table.start(c, first, table.change[c])
 
-    def _slower(self, c: int, t: int, look: Look) -> None:
+    def _slower(self, c: int, t: int, fall: Shift, base: float) -> None:
         """Begin a level, if the newest nights are a slowdown; also where the cell is slow already."""
-        table, (nights, size), base = self.table, look.fall, look.base
-        newest = self._newest(c, nights)
-        level = median(newest.tolist())
-        depth = level - base
-        if depth >= -rule.EFFECT or newest[-1] - base >= depth / 2:
+        new = self._new_level(c, fall, base)
+        if new.depth >= -rule.EFFECT or new.tonight >= new.depth / 2:
             return
-        episode = self.lasting.get(c)
-        if not (not episode and self.recurs(c, t, base)) and self._is_chance(c, base, depth):
+        slowdown = self.lasting.get(c)
+        is_further_spell = not slowdown and self.recurs(c, t, base)
+        if not is_further_spell and self._is_chance(c, base, new.depth):
             return
-        place = int(table.end[c]) - nights
-        if episode:
-            episode.detected, episode.nights, episode.size, episode.depth = t, nights, size, level - episode.base
+        if slowdown:
+            slowdown.detected = t
+            slowdown.nights = fall.nights
+            slowdown.size = fall.size
+            slowdown.depth = new.level - slowdown.base
         else:
-            before = self._spells(c, t, base, depth)
-            if len(before) >= rule.COMING - 1:
-                self.comes[c] = len(before) + 1, before[0]
-            is_back = abs(level - table.former[c]) < -depth / 2
-            self.lasting[c] = Episode(
-                begin=int(table.at[c, place]), detected=t, nights=nights, base=base, depth=depth, size=size,
-                before=int(table.begin[c]), place=place, began=(table.began[c], int(table.since[c])),
-                again=int(table.since[c]) if is_back else -1)
-        table.normal[c, self.lasting[c].begin:t] = False
-        table.start(c, place, '')
+            slowdown = self._begin_slowdown(c, t, new)
+        self.table.normal[c, slowdown.begin:t] = False
+        self.table.start(c, new.place, '')
 
-    def _faster(self, c: int, t: int, look: Look) -> None:
+    def _begin_slowdown(self, c: int, t: int, new: _NewLevel) -> Episode:
+        before = self._spells(c, t, new.base, new.depth)
+        if len(before) >= rule.COMING - 1:
+            self.comes[c] = len(before) + 1, before[0]
+        slowdown = self._begin(c, t, new)
+        from_former = abs(new.level - self.table.former[c])
+        if from_former < -new.depth / 2:
+            slowdown.again = int(self.table.since[c])
+        return slowdown
+
+    def _faster(self, c: int, t: int, rise: Shift, base: float) -> None:
         """Begin a level, if the newest nights are an improvement; of a slow cell it is a part of the way back."""
-        table, (nights, size), base = self.table, look.rise, look.base
-        newest = self._newest(c, nights)
-        level = median(newest.tolist())
-        depth = level - base
-        place = int(table.end[c]) - nights
-        if depth <= rule.BETTER or newest[-1] - base <= depth / 2 or place - table.begin[c] < rule.AFTER:
+        table = self.table
+        new = self._new_level(c, rise, base)
+        if new.depth <= rule.BETTER or new.tonight <= new.depth / 2:
             return
-        if episode := self.lasting.get(c):
-            episode.depth = level - episode.base
-            table.start(c, place, '')
+        if new.place - table.begin[c] < rule.AFTER:
             return
-        self.lasting[c] = Episode(
-            begin=int(table.at[c, place]), detected=t, nights=nights, base=base, depth=depth, size=size,
-            before=int(table.begin[c]), place=place, began=(table.began[c], int(table.since[c])))
-        table.start(c, place, 'improved')
+        slowdown = self.lasting.get(c)
+        if slowdown:
+            slowdown.depth = new.level - slowdown.base
+            table.start(c, new.place, '')
+            return
+        self._begin(c, t, new)
+        table.start(c, new.place, 'improved')
         table.former[c] = base
+
+    def _new_level(self, c: int, shift: Shift, base: float) -> _NewLevel:
+        """Return the level of the newest nights, as many as are shifted."""
+        newest = self._newest(self.table.level, c, shift.nights)
+        place = int(self.table.end[c]) - shift.nights
+        level = median(newest.tolist())
+        tonight = newest[-1] - base
+        return _NewLevel(shift, place, base, level, tonight)
+
+    def _begin(self, c: int, t: int, new: _NewLevel) -> Episode:
+        """Begin an episode of a cell."""
+        table = self.table
+        first_night = int(table.at[c, new.place])
+        event_before = table.began[c], int(table.since[c])
+        episode = Episode(
+            begin=first_night,
+            detected=t,
+            nights=new.shift.nights,
+            base=new.base,
+            depth=new.depth,
+            size=new.shift.size,
+            before=int(table.begin[c]),
+            place=new.place,
+            began=event_before)
+        self.lasting[c] = episode
+        return episode
 
     def _is_chance(self, c: int, base: float, depth: float) -> bool:
         """Return whether as many low nights may be chance: nights half as low as often as before."""
         table = self.table
-        many = min(rule.STEPS, int(table.end[c] - table.begin[c]))
-        low = (self._newest(c, many) < base + depth / 2)[::-1]
+        end = table.end[c]
+        of_level = int(end - table.begin[c])
+        many = min(rule.STEPS, of_level)
+        newest_first = self._newest(table.level, c, many)[::-1]
+        low = newest_first < base + depth / 2
         in_a_row = int(np.append(low, False).argmin())
-        past = table.residuals_before(c, table.end[c] - in_a_row)
-        share = ((past < depth / 2).sum() + 0.5) / (len(past) + 1)
-        return by_chance(low, share) > max(self.noise.rate, rule.CHANCE)
+        past = table.residuals_before(c, end - in_a_row)
+        past_low = (past < depth / 2).sum()
+        share = (past_low + 0.5) / (len(past) + 1)
+        most = max(self.noise.rate, rule.CHANCE)
+        return by_chance(low, share) > most
 
     # ---- nights of a cell
 
-    def _newest(self, c: int, nights: int) -> np.ndarray:
-        """Return the newest nights of its levels, the newest last."""
-        return self.table.level[c, max(0, self.table.end[c] - nights):self.table.end[c]]
-
-    def _columns(self, c: int, nights: int) -> np.ndarray:
-        return self.table.at[c, max(0, self.table.end[c] - nights):self.table.end[c]]
+    def _newest(self, of_places: np.ndarray, c: int, nights: int) -> np.ndarray:
+        """Return what a table [cells, places] holds of the newest nights of a cell's levels, the newest last."""
+        end = self.table.end[c]
+        first = max(0, end - nights)
+        return of_places[c, first:end]
 
     def _spells(self, c: int, t: int, base: float, depth: float) -> list[int]:
         """Return the first columns of the spells before tonight that are about as low as ``depth``."""
         table = self.table
         end = int(table.end[c])
-        place = np.arange(max(0, end - rule.LEVEL), end)
-        of_level = table.level[c, place] - base
-        of_levels_before = table.residual[c, place]
-        x = np.where(place < table.begin[c], of_levels_before, of_level)
-        column = table.at[c, place]
+        first = max(0, end - rule.LEVEL)
+        of_level = table.level[c, first:end] - base
+        of_levels_before = table.residual[c, first:end]
+        is_before = np.arange(first, end) < table.begin[c]
+        x = np.where(is_before, of_levels_before, of_level)
+        column = table.at[c, first:end]
         return spells(self.ended[c], x, column, t, depth)
 
     def _is_slow_tonight(self, c: int) -> bool:
-        episode = self.lasting[c]
-        return (self.table.level[c, self.table.end[c] - 1] - episode.base) / episode.depth >= 0.5
+        last = self.table.end[c] - 1
+        tonight = self.table.level[c, last]
+        return self.lasting[c].share(tonight) >= 0.5

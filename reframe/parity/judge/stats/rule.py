@@ -102,6 +102,18 @@ class Episode:
     again: int = -1          # column of the level before the improvement that a slowdown leads back to; -1: none
     deepest: float = 0.0     # how far the level of its newest nights was below the base, at most
 
+    @property
+    def is_slow(self) -> bool:
+        return self.depth < 0
+
+    @property
+    def is_fast(self) -> bool:
+        return self.depth > 0
+
+    def share(self, nights: np.ndarray) -> np.ndarray:
+        """Return where nights are between the level before, 0, and that of the episode, 1."""
+        return (nights - self.base) / self.depth
+
     def proved(self, end: int) -> bool:
         """Return whether an improvement is proved at place ``end``. One that no machine makes never is."""
         return end - self.place > STEPS and self.depth < ABSURD
