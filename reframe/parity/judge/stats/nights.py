@@ -36,30 +36,43 @@ class Nights:
 
         The value of a night is the mean of its runs, but no further from their median than runs usually scatter:
         one wild run makes no night."""
-        total, sizes, signs = int(start[-1]), np.diff(start), np.asarray(signs)
-        series = np.repeat(np.arange(len(sizes)), sizes)
+        total = int(start[-1])
+        sizes = np.diff(start)
+        signs = np.asarray(signs)
+        many = len(sizes)
+        series = np.repeat(np.arange(many), sizes)
         place = np.arange(total) - np.repeat(start[:-1], sizes)
+        series_of_figure = series[night]
         with np.errstate(divide='ignore', invalid='ignore'):
-            log = signs[series[night]] * np.log(figure)
+            log = signs[series_of_figure] * np.log(figure)
         frame = pl.DataFrame({'night': night, 'log': log, 'figure': figure, 'again': again})
         runs = _Runs.of(frame.filter(~pl.col('again')), total)
-        usual = _usual_scatter(runs, series, place, len(sizes))[series]
-        value = runs.near(usual)
-        joined = np.full(total, np.nan)
+        usual = _usual_scatter(runs, series, place, many)[series]
         if again.any():
-            reruns, both = _Runs.of(frame.filter('again'), total), _Runs.of(frame, total)
-            joined = _with_reruns(runs, reruns, both, usual)
-        counts = _are_counts(figure, series[night], len(sizes)) & (signs < 0)
-        return cls(start, place if when is None else when, value, joined, runs.total, counts)
+            reruns = _Runs.of(frame.filter('again'), total)
+            both = _Runs.of(frame, total)
+            with_reruns = _with_reruns(runs, reruns, both, usual)
+        else:
+            with_reruns = np.full(total, np.nan)
+        is_lower_better = signs < 0
+        return cls(
+            start=start,
+            when=place if when is None else when,
+            value=runs.near(usual),
+            again=with_reruns,
+            total=runs.total,
+            counts=_are_counts(figure, series_of_figure, many) & is_lower_better)
 
 
 def _are_counts(figure: np.ndarray, series: np.ndarray, many: int) -> np.ndarray:
     """Return whether the figures of each series are whole numbers with a zero among them."""
-    is_count = np.ones(many, dtype=bool)
-    is_count[series[(figure < 0) | (figure != np.round(figure))]] = False
+    is_no_count = (figure < 0) | (figure != np.round(figure))
+    are_counts = np.ones(many, dtype=bool)
+    are_counts[series[is_no_count]] = False
+    is_zero = figure == 0
     has_zero = np.zeros(many, dtype=bool)
-    has_zero[series[figure == 0]] = True
-    return is_count & has_zero
+    has_zero[series[is_zero]] = True
+    return are_counts & has_zero
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,10 @@ class _Runs:
         of_one_run = alone.select('night', mean='log', median='log', reach=pl.lit(0.0), total='figure')
         log = pl.col('log')
         of_several = frame.filter(~is_alone).group_by('night').agg(
-            mean=log.mean(), median=log.median(), reach=log.max() - log.min(), total=pl.col('figure').sum())
+            mean=log.mean(),
+            median=log.median(),
+            reach=log.max() - log.min(),
+            total=pl.col('figure').sum())
         by_night = pl.concat([of_one_run, of_several])
         measured = by_night['night'].to_numpy()
 
@@ -91,31 +107,41 @@ class _Runs:
             return values
 
         mean = of_nights('mean')
-        range_in_sd = _RANGE[np.minimum(count, len(_RANGE) - 1)]
+        mean[~np.isfinite(mean)] = np.nan
+        like_count = np.minimum(count, len(_RANGE) - 1)
+        range_in_sd = _RANGE[like_count]
         return cls(
-            count=count, mean=np.where(np.isfinite(mean), mean, np.nan), median=of_nights('median'),
-            sd=of_nights('reach') / range_in_sd, total=of_nights('total'))
+            count=count,
+            mean=mean,
+            median=of_nights('median'),
+            sd=of_nights('reach') / range_in_sd,
+            total=of_nights('total'))
 
     def near(self, usual: np.ndarray) -> np.ndarray:
         """Return the mean, but no further than the usual scatter from the median."""
-        return self.median + np.clip(self.mean - self.median, -usual, usual)
+        off = self.mean - self.median
+        return self.median + np.clip(off, -usual, usual)
 
 
 def _usual_scatter(runs: _Runs, series: np.ndarray, place: np.ndarray, many: int) -> np.ndarray:
     """Return how much the runs of a night scatter, for each series: the median of its first nights."""
     first = np.full((many, _FIRST), np.nan)
-    early = (place < _FIRST) & (runs.count > 1)
-    first[series[early], place[early]] = runs.sd[early]
+    is_first = place < _FIRST
+    early = is_first & (runs.count > 1)
+    night = series[early], place[early]
+    first[night] = runs.sd[early]
     return np.fmax(LEAST, medians(first))
 
 
 def _with_reruns(runs: _Runs, reruns: _Runs, both: _Runs, usual: np.ndarray) -> np.ndarray:
     """Return the value of each night with its reruns, NaN without. Reruns that are clearly better replace runs."""
     with np.errstate(divide='ignore', invalid='ignore'):
-        error = usual * np.sqrt(1 / runs.count + 1 / reruns.count)
+        variance = 1 / runs.count + 1 / reruns.count
+        error = usual * np.sqrt(variance)
     again = reruns.near(usual)
     better = again - runs.near(usual)
-    joined = np.where(better > _CONTRADICT * error, again, both.near(usual))
+    is_clear = better > _CONTRADICT * error
+    joined = np.where(is_clear, again, both.near(usual))
     joined[reruns.count == 0] = np.nan
     return joined
 
@@ -124,7 +150,8 @@ def medians(rows: np.ndarray) -> np.ndarray:
     """Return the median of what is known in each row, or NaN (numpy's nanmedian is slow on short rows)."""
     n = np.isfinite(rows).sum(axis=1)
     ordered = np.sort(rows, axis=1)
-    return np.where(n > 0, median_of(ordered, n), np.nan)
+    middle = median_of(ordered, n)
+    return np.where(n > 0, middle, np.nan)
 
 
 def median_of(ordered: np.ndarray, n: np.ndarray) -> np.ndarray:

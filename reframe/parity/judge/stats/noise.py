@@ -38,11 +38,14 @@ class Noise:
         """Learn the scatter from ``residuals`` [cells, nights], and the dependence from the statistics noted."""
         nights = np.isfinite(residuals).sum(axis=1)
         enough = nights >= _FEWEST
-        cells, residuals, nights = cells[enough], residuals[enough], nights[enough]
+        cells = cells[enough]
+        residuals = residuals[enough]
+        nights = nights[enough]
         ordered = np.sort(residuals, axis=1)
         self.scale[cells] = _winsorised(residuals, ordered, nights)
-        lower = (_TAIL * nights).astype(int)
-        self.tail[cells] = -ordered[np.arange(len(cells)), lower]
+        row = np.arange(len(cells))
+        nights_below = (_TAIL * nights).astype(int)
+        self.tail[cells] = -ordered[row, nights_below]
         self.bar[cells] = self._bar(nights)
         self._learn_dependence(cells)
 
@@ -58,10 +61,13 @@ class Noise:
     def _learn_dependence(self, cells: np.ndarray) -> None:
         """Take the mean square of the statistics, at least 1. It never falls with the length, as that of like
         nights: 1 + 2 times the sum of (1 - j / k) rho_j."""
-        all_cells = _with_prior(self._squares.sum(axis=0), self._nights.sum(axis=0), self.usual)
-        begins_with = np.minimum(self.usual, all_cells)
-        square = _with_prior(self._squares[cells], self._nights[cells], begins_with)
-        self.v[cells] = np.maximum.accumulate(np.fmax(1, square), axis=1)
+        all_squares = self._squares.sum(axis=0)
+        all_nights = self._nights.sum(axis=0)
+        of_all_cells = _with_prior(all_squares, all_nights, self.usual)
+        begins_with = np.minimum(self.usual, of_all_cells)
+        of_cells = _with_prior(self._squares[cells], self._nights[cells], begins_with)
+        at_least_one = np.fmax(1, of_cells)
+        self.v[cells] = np.maximum.accumulate(at_least_one, axis=1)
 
     def note(self, cells: np.ndarray, z: np.ndarray) -> None:
         """Count the statistics [cells, lengths] of a quiet night; NaN is none."""
@@ -88,16 +94,19 @@ class Noise:
         ``nights``: of the base. inf: none is; NaN: the noise is not known."""
         within = rule.LENGTHS.tolist().index(rule.WITHIN)
         v = self.v[:, within]
+        v_of_shortest = self.v[:, 0]
         of_base = rule.BASE * rule.LENGTHS / nights[:, None]
-        error = self.scale * np.sqrt(v / rule.WITHIN * (1 + of_base[:, within]))
+        with_base = 1 + of_base
+        error = self.scale * np.sqrt(v / rule.WITHIN * with_base[:, within])
         by_size = _CLIPPED * (self.bar + rule.POWER) * error
         # its nights must be lower than the usual low ones
         middle = rule.POWER * self.scale * np.sqrt(rule.MEDIAN * v / rule.WITHIN)
         usual_low = np.fmax(rule.EFFECT, rule.TAILS * self.tail)
         size = np.fmax(by_size, usual_low + middle)
-        clip = rule.CLIP * self.scale * np.sqrt(self.v[:, 0] * (1 + of_base[:, 0]))
+        clip = rule.CLIP * self.scale * np.sqrt(v_of_shortest * with_base[:, 0])
         size[clip <= error] = np.inf                # so few clipped nights reach no bar
-        return np.where(np.isfinite(self.scale), size, np.nan)
+        size[~np.isfinite(self.scale)] = np.nan
+        return size
 
 
 def _usual_dependence() -> np.ndarray:
@@ -107,7 +116,8 @@ def _usual_dependence() -> np.ndarray:
     usual = []
     for nights in rule.LENGTHS:
         pairs = np.fmax(0, 1 - lag / nights)
-        usual.append(1 + 2 * (pairs * correlation).sum())
+        of_pairs = (pairs * correlation).sum()
+        usual.append(1 + 2 * of_pairs)
     return np.array(usual)
 
 
@@ -120,11 +130,15 @@ def _winsorised(residuals: np.ndarray, ordered: np.ndarray, nights: np.ndarray) 
     """Return the standard deviation of each row, in which a residual counts up to WINSOR MAD from the median."""
     middle = median_of(ordered, nights)
     off = np.abs(residuals - middle[:, None])
-    mad = 1.4826 * median_of(np.sort(off, axis=1), nights)
-    most = rule.WINSOR * np.fmax(mad, rule.FLOOR / 2)
+    ordered_off = np.sort(off, axis=1)
+    mad = 1.4826 * median_of(ordered_off, nights)
+    at_least = rule.FLOOR / 2
+    most = rule.WINSOR * np.fmax(mad, at_least)
     clipped = np.minimum(off, most[:, None])
-    variance = np.nansum(clipped ** 2, axis=1) / (nights - 1)
-    return np.fmax(np.sqrt(variance / rule.KEPT), rule.FLOOR)
+    squares = np.nansum(clipped ** 2, axis=1)
+    variance = squares / (nights - 1)
+    deviation = np.sqrt(variance / rule.KEPT)
+    return np.fmax(deviation, rule.FLOOR)
 
 
 def by_chance(low: np.ndarray, share: float) -> float:
@@ -134,6 +148,8 @@ def by_chance(low: np.ndarray, share: float) -> float:
     nights = np.arange(1, len(low) + 1)
     many = np.cumsum(low)
     others = nights - many
-    chance = scipy.special.betainc(np.fmax(many, 1), others + 1, share)
-    chance = np.where(many > 0, chance, 1)
-    return float(chance[1:].min(initial=1))
+    some = np.fmax(many, 1)
+    chance = scipy.special.betainc(some, others + 1, share)
+    chance[many == 0] = 1
+    of_several = chance[1:]
+    return float(of_several.min(initial=1))
