@@ -18,31 +18,46 @@ LEAST, CLEAR, FLOOR = 0.05, 4.0, 0.003
 
 def robust_sd(values: np.ndarray) -> float:
     """Return the median absolute deviation of normal values' standard deviation."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    off = np.abs(values - np.median(values))
+    return 1.4826 * float(np.median(off))
 
 
 def neighbours_sd(values: np.ndarray) -> float:
     """Return the same from the differences of neighbours, which a change of level hardly touches."""
-    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / 2 ** 0.5
+    differences = np.abs(np.diff(values))
+    return 1.4826 * float(np.median(differences)) / 2 ** 0.5
 
 
 def boundaries(x: np.ndarray) -> list[int]:
     """Return where the logarithms ``x`` [nights] change their level, by binary segmentation."""
     sd = max(neighbours_sd(x), FLOOR)
     bar = 2 * sd * np.sqrt(2 * np.log(len(x)))
-    middle = np.array([np.median(x[max(0, i - 7):i + 8]) for i in range(len(x))])
-    clipped = np.clip(x, middle - 4 * sd, middle + 4 * sd)
-    cuts, parts = [], [(0, len(x))]
+    middle = _running_median(x)
+    farthest = 4 * sd
+    clipped = np.clip(x, middle - farthest, middle + farthest)
+    cuts = []
+    parts = [(0, len(x))]
     while parts:
         begin, end = parts.pop()
         if end - begin < 2 * SIDE:
             continue
-        size = _sizes(clipped[begin:end])
-        if size.max() >= bar:
-            cut = begin + int(size.argmax()) + 1
+        sizes = _sizes(clipped[begin:end])
+        if sizes.max() >= bar:
+            largest = int(sizes.argmax())
+            cut = begin + largest + 1
             cuts.append(cut)
             parts += [(begin, cut), (cut, end)]
     return sorted(cuts)
+
+
+def _running_median(x: np.ndarray) -> np.ndarray:
+    """Return the median of each night and its seven neighbours on both sides."""
+    middles = []
+    for night in range(len(x)):
+        first = max(0, night - 7)
+        middle = np.median(x[first:night + 8])
+        middles.append(middle)
+    return np.array(middles)
 
 
 def _sizes(part: np.ndarray) -> np.ndarray:
@@ -50,7 +65,9 @@ def _sizes(part: np.ndarray) -> np.ndarray:
     n = len(part)
     k = np.arange(1, n)
     sums = np.cumsum(part)[:-1]
-    size = np.abs(sums - k * part.mean()) / np.sqrt(k * (n - k) / n)
+    variance = k * (n - k) / n
+    off = np.abs(sums - k * part.mean())
+    size = off / np.sqrt(variance)
     size[:SIDE - 1] = 0
     size[n - SIDE:] = 0
     return size
@@ -63,23 +80,29 @@ def drops(x: np.ndarray, cuts: list[int]) -> list[tuple[int, float]]:
     lasting = []
     edges = [0, *cuts, len(x)]
     for before, cut, after in zip(edges, edges[1:], edges[2:], strict=False):
-        begin, end = max(before, cut - FAR), min(after, cut + FAR)
-        at = _moved(x, begin, cut, end)
-        left, right = x[begin:at], x[at:end]
+        begin = max(before, cut - FAR)
+        end = min(after, cut + FAR)
+        night = _moved(x, begin, cut, end)
+        left, right = x[begin:night], x[night:end]
         change = float(np.median(right) - np.median(left))
         noise = max(robust_sd(left), robust_sd(right), FLOOR)
-        if np.expm1(change) <= -LEAST and -change > CLEAR * noise:
-            lasting.append((at, change))
+        is_large = np.expm1(change) <= -LEAST
+        is_clear = -change > CLEAR * noise
+        if is_large and is_clear:
+            lasting.append((night, change))
     return lasting
 
 
 def _moved(x: np.ndarray, begin: int, cut: int, end: int) -> int:
     """Return the night near a boundary at which the levels on its sides fit the nights best."""
-    left, right = np.median(x[begin:cut]), np.median(x[cut:end])
+    left = np.median(x[begin:cut])
+    right = np.median(x[cut:end])
+    off_left = np.abs(x - left)
+    off_right = np.abs(x - right)
 
-    def misfit(at: int) -> float:
-        before = np.abs(x[begin:at] - left).sum()
-        after = np.abs(x[at:end] - right).sum()
+    def misfit(night: int) -> float:
+        before = off_left[begin:night].sum()
+        after = off_right[night:end].sum()
         return float(before + after)
 
     first = max(begin + _NEARBY, cut - _NEARBY)
@@ -91,15 +114,19 @@ def reaching(known: np.ndarray, deepest: np.ndarray, least: float) -> np.ndarray
     """Return the nights on which a slowdown is known that reached ``least``, a share, and is not over.
 
     ``deepest`` [nights]: how far it was below the level before until then, log."""
-    told = np.zeros(len(known), dtype=bool)
+    nights = np.zeros(len(known), dtype=bool)
+    loss = -np.expm1(-deepest)
     reached = False
     for night in range(len(known)):
-        reached = bool(known[night]) and (reached or -np.expm1(-deepest[night]) >= least)
-        told[night] = reached
-    return told
+        reaches = reached or loss[night] >= least
+        reached = bool(known[night]) and reaches
+        nights[night] = reached
+    return nights
 
 
 def fresh(slow: np.ndarray) -> list[int]:
     """Return the nights on which an alarm begins after three nights without one."""
-    at = np.flatnonzero(slow)
-    return at[np.diff(at, prepend=-9) > 3].tolist()
+    nights = np.flatnonzero(slow)
+    since_last = np.diff(nights, prepend=-9)
+    is_first = since_last > 3
+    return nights[is_first].tolist()

@@ -49,10 +49,19 @@ def outliers(values: Sequence[float]) -> Outliers:
     x = finite(values, 'values')
     if not len(x):
         raise ValueError('there are no values')
-    few = len(x) < 100
-    kept = x if few else x[x <= np.percentile(x, 99)]
-    return Outliers(tuple(kept.tolist()), len(x) - len(kept), moments(x), moments(kept),
-                    'fewer than 100 values: none dropped' if few else '')
+    if len(x) < 100:
+        kept = x
+        reason = 'fewer than 100 values: none dropped'
+    else:
+        highest = np.percentile(x, 99)
+        kept = x[x <= highest]
+        reason = ''
+    return Outliers(
+        kept=tuple(kept.tolist()),
+        dropped=len(x) - len(kept),
+        before=moments(x),
+        after=moments(kept),
+        reason=reason)
 
 
 def lu_messages(n: int, iterations: int, ranks: int, warm_up: int = 0) -> Messages:
@@ -69,21 +78,32 @@ def lu_messages(n: int, iterations: int, ranks: int, warm_up: int = 0) -> Messag
     Versions 2.x exchange the same, on powers of two. 3.4 also takes X <= 2 Y, and before the timed part it calls
     ssor.f90 for one iteration: ``warm_up=1`` counts it, as a profiler does. Raise ValueError for ranks without
     such a grid, for blocks narrower than 3 points, and for numbers below 1 or above LARGEST."""
-    if min(n, iterations, ranks) < 1 or warm_up < 0:
-        raise ValueError(f'{n} points, {iterations} iterations, {ranks} ranks: each must be at least 1')
-    if max(n, iterations, ranks) > LARGEST:
-        raise ValueError(f'{n} points, {iterations} iterations, {ranks} ranks: each must be at most {LARGEST}')
-    narrow = next(side for side in range(math.isqrt(ranks), 0, -1) if ranks % side == 0)
+    numbers = n, iterations, ranks
+    stated = f'{n} points, {iterations} iterations, {ranks} ranks'
+    if min(numbers) < 1 or warm_up < 0:
+        raise ValueError(f'{stated}: each must be at least 1')
+    if max(numbers) > LARGEST:
+        raise ValueError(f'{stated}: each must be at most {LARGEST}')
+    narrow = math.isqrt(ranks)
+    while ranks % narrow:
+        narrow -= 1
     wide = ranks // narrow
     if wide > 2 * narrow:
         raise ValueError(f'{ranks} ranks form no grid whose sides differ by a factor of 2 at most')
     if n // wide < 3:
         raise ValueError(f'{n} points over {wide} ranks: a block needs 3 points a side')
-    edges, sides = (wide - 1) * narrow + wide * (narrow - 1), wide + narrow - 2
+    edges = (wide - 1) * narrow + wide * (narrow - 1)
+    some_edges = max(edges, 1)
+    sides = wide + narrow - 2
     sweeps = 2 * (n - 2) * (iterations + warm_up)
-    right_hand_sides = 1 + (1 + iterations) + (1 + warm_up if warm_up else 0)
-    return Messages(sweeps * edges / ranks, 40 * (n - 2) * sides / max(edges, 1),
-                    2 * right_hand_sides * edges / ranks, 80 * n * n * sides / max(edges, 1))
+    right_hand_sides = 1 + (1 + iterations)
+    if warm_up:
+        right_hand_sides += 1 + warm_up
+    return Messages(
+        blocking=sweeps * edges / ranks,
+        blocking_bytes=40 * (n - 2) * sides / some_edges,
+        nonblocking=2 * right_hand_sides * edges / ranks,
+        nonblocking_bytes=80 * n * n * sides / some_edges)
 
 
 def finite(values, name: str, dimensions: int = 1):
@@ -92,12 +112,17 @@ def finite(values, name: str, dimensions: int = 1):
         x = np.asarray(values, float)
     except (TypeError, ValueError):     # text, or rows of unequal length
         x = np.array(math.nan)
-    if x.ndim != dimensions or not np.isfinite(x).all():
-        raise ValueError(f'{name} must be finite numbers{", as many in each" if dimensions > 1 else ""}')
+    is_finite = np.isfinite(x).all()
+    if x.ndim != dimensions or not is_finite:
+        rows = ', as many in each' if dimensions > 1 else ''
+        raise ValueError(f'{name} must be finite numbers{rows}')
     return x
 
 
 def moments(x) -> Moments:
     """Return the mean and the coefficient of variation of an array."""
     mean = float(x.mean())
-    return Moments(mean, float(x.std(ddof=1)) / abs(mean) if len(x) > 1 and mean else None)
+    if len(x) < 2 or not mean:
+        return Moments(mean, None)
+    deviation = float(x.std(ddof=1))
+    return Moments(mean, deviation / abs(mean))

@@ -42,8 +42,10 @@ class Nodes:
 
     def on_one(self, cell: int, columns: np.ndarray) -> bool:
         """Return whether half of a cell's nights, or more, were on one node: a slowdown on several blames none."""
-        nights_of_nodes = np.bincount(self.number[cell, columns] + 1)
-        return 2 * nights_of_nodes.max(initial=0) >= len(columns)
+        nodes = self.number[cell, columns]
+        nights_of_nodes = np.bincount(nodes + 1)
+        most = nights_of_nodes.max(initial=0)
+        return 2 * most >= len(columns)
 
     def learn(self, cells: np.ndarray, columns: slice, x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Learn the effects anew. Yield each group whose effects moved, and by how much [nodes].
@@ -51,16 +53,19 @@ class Nodes:
         ``cells``: by group; ``x`` [cells, columns]: their nights without the effects of before, else NaN."""
         node = self.number[cells, columns]
         inside = np.isfinite(x) & (node >= 0)
-        inside &= _ran_on_several(node, inside)[:, None]
+        ran_on_several = _ran_on_several(node, inside)
+        inside &= ran_on_several[:, None]
         row, night = np.nonzero(inside)
         if not len(row):
             return
-        group, node = self.group[cells[row]], node[inside]
+        group = self.group[cells[row]]
+        node = node[inside]
         raw = np.full(inside.shape, np.nan)
         raw[inside] = x[inside] + self._effect[group, node]
-        deviation = np.abs(x - medians(x)[:, None])
-        scale = np.fmax(1.4826 * medians(deviation), rule.FLOOR)
         off = raw[inside] - medians(raw)[row]
+        middle = medians(x)
+        deviation = np.abs(x - middle[:, None])
+        scale = np.fmax(1.4826 * medians(deviation), rule.FLOOR)
         effect = learned(off, scale[row], group, node, night, self._effect.shape)
         for g in np.unique(group):
             moved = effect[g] - self._effect[g]
@@ -88,24 +93,35 @@ def learned(off: np.ndarray, scale: np.ndarray, group: np.ndarray, node: np.ndar
     # a pair is a node of a group
     key = group * many + node
     values_of_key = np.bincount(key, minlength=groups * many)
-    keys = np.flatnonzero(values_of_key)
-    number_of_key = np.cumsum(values_of_key > 0) - 1
-    pair = number_of_key.astype(np.min_scalar_type(len(keys)))[key]
+    is_pair = values_of_key > 0
+    keys = np.flatnonzero(is_pair)
+    number_of_key = np.cumsum(is_pair) - 1
+    smallest_type = np.min_scalar_type(len(keys))
+    pair = number_of_key.astype(smallest_type)[key]
     count = values_of_key[keys]
     size = np.bincount(group, minlength=groups)
-    own, others = _middles(off / scale, pair, count, size, keys // many)
-    met = np.zeros((len(keys), int(night.max()) + 1), dtype=bool)
-    met[pair, night] = True
-    nights = met.sum(axis=1)
+    of_pair = keys // many
+    own, others = _middles(off / scale, pair, count, size, of_pair)
     apart = own - others
+    nights = _nights(pair, night, len(keys))
     in_logs = apart * count / np.bincount(pair, 1 / scale)
     is_clear = np.abs(apart) > _SURE / np.sqrt(nights)
     is_large = np.abs(in_logs) > _NODE
-    is_minority = 2 * count <= size[keys // many]
-    slow = is_clear & is_large & is_minority & (nights >= _FEWEST)
+    is_minority = 2 * count <= size[of_pair]
+    has_nights = nights >= _FEWEST
+    differs = is_clear & is_large & is_minority & has_nights
+    shrunk = in_logs * nights / (nights + 2)
     effect = np.zeros(shape)
-    effect.flat[keys[slow]] = (in_logs * nights / (nights + 2))[slow]
+    effect.flat[keys[differs]] = shrunk[differs]
     return effect
+
+
+def _nights(pair: np.ndarray, night: np.ndarray, pairs: int) -> np.ndarray:
+    """Return on how many nights each pair ran. ``pair``, ``night``: of each value."""
+    last = int(night.max())
+    ran = np.zeros((pairs, last + 1), dtype=bool)
+    ran[pair, night] = True
+    return ran.sum(axis=1)
 
 
 def _middles(off: np.ndarray, pair: np.ndarray, count: np.ndarray, size: np.ndarray, of_pair: np.ndarray
@@ -115,25 +131,36 @@ def _middles(off: np.ndarray, pair: np.ndarray, count: np.ndarray, size: np.ndar
     ``off``, by group: values, each with the number of its ``pair``. ``count``: values of a pair. ``size``: values
     of a group. ``of_pair``: the group of a pair."""
     start = np.cumsum(size) - size
-    orders = []
-    for g in np.flatnonzero(size):
-        of_group = off[start[g]:start[g] + size[g]]
-        orders.append(start[g] + np.argsort(of_group))
-    order = np.concatenate(orders)
+    order = _by_value(off, start, size)
     ordered = off[order]                                        # by group, and by value in it
     place = np.argsort(pair[order], kind='stable')              # by pair: places in ``ordered``
+    of_pairs = ordered[place]
     first = np.cumsum(count) - count
+    own_lower = of_pairs[first + (count - 1) // 2]
+    own_upper = of_pairs[first + count // 2]
+    start_of_pair, size_of_pair = start[of_pair], size[of_pair]
     pair_of_place = np.repeat(np.arange(len(count)), count)
-    in_group = place - start[of_pair][pair_of_place]
+    in_group = place - start_of_pair[pair_of_place]
     in_pair = np.arange(len(place)) - first[pair_of_place]
     others_before = in_group - in_pair
-    others = size[of_pair] - count
 
     def other(rank: np.ndarray) -> np.ndarray:
         """Return the value of the others that has this rank among them, by pair."""
-        own_before = np.bincount(pair_of_place, others_before <= rank[pair_of_place], len(count)).astype(int)
-        in_group = np.fmin(rank + own_before, size[of_pair] - 1)
-        return ordered[start[of_pair] + in_group]
-    of_pairs = ordered[place]
-    own_middle = (of_pairs[first + (count - 1) // 2] + of_pairs[first + count // 2]) / 2
-    return own_middle, (other((others - 1) // 2) + other(others // 2)) / 2
+        is_before = others_before <= rank[pair_of_place]
+        own_before = np.bincount(pair_of_place, is_before, len(count)).astype(int)
+        in_group = np.fmin(rank + own_before, size_of_pair - 1)
+        return ordered[start_of_pair + in_group]
+
+    others = size_of_pair - count
+    lower, upper = other((others - 1) // 2), other(others // 2)
+    return (own_lower + own_upper) / 2, (lower + upper) / 2
+
+
+def _by_value(off: np.ndarray, start: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return the order of values, by group and by value in it. ``start``: the first of each group."""
+    orders = []
+    for g in np.flatnonzero(size):
+        end = start[g] + size[g]
+        of_group = off[start[g]:end]
+        orders.append(start[g] + np.argsort(of_group))
+    return np.concatenate(orders)
