@@ -34,10 +34,17 @@ def newest(bad: np.ndarray, slow: np.ndarray, below: np.ndarray, nodes: Sequence
     takes in the bad nights right before it. One of more than GOOD_NIGHTS nights parts those before it from those
     after it: a slowdown that lasted is no spell. ``below``: how far each night is below its level. ``nodes``: the
     names of its nodes, '' where they are not known."""
-    last, places = max(_chains(bad, slow), default=(-1, []))
-    if len(bad) - 1 - last >= rule.GOOD_NIGHTS:
+    tonight = len(bad) - 1
+    last, places = -1, []
+    for night, chain in _chains(bad, slow):
+        last, places = night, chain
+    good = tonight - last
+    if not places or good >= rule.GOOD_NIGHTS:
         return BadNights()
-    return BadNights(tuple(places), bool(places) and places[-1] == len(bad) - 1, _spells(places, below, nodes))
+    return BadNights(
+        places=tuple(places),
+        tonight=places[-1] == tonight,
+        spells=_spells(places, below, nodes))
 
 
 def _spells(places: Sequence[int], below: np.ndarray, nodes: Sequence[str]) -> int:
@@ -45,16 +52,16 @@ def _spells(places: Sequence[int], below: np.ndarray, nodes: Sequence[str]) -> i
 
     Where all bad ones ran on one node, a night elsewhere says nothing of that: jobs come and go there, and not the
     cell."""
-    if not places:
-        return 0
-    shared = set.intersection(*(set(nodes[place].split(',')) for place in places)) - {''}
+    nodes_of_places = [set(nodes[place].split(',')) for place in places]
+    shared = set.intersection(*nodes_of_places) - {''}
     spells = 1
     for before, after in pairwise(places):
         depth = min(below[before], below[after])
         for night in range(before + 1, after):
-            good = depth <= 0 or below[night] < depth / 2
-            elsewhere = bool(shared) and not shared.intersection(nodes[night].split(','))
-            if good and not elsewhere:
+            is_good = depth <= 0 or below[night] < depth / 2
+            there = nodes[night].split(',')
+            is_elsewhere = shared and shared.isdisjoint(there)
+            if is_good and not is_elsewhere:
                 spells += 1
                 break
     return spells
@@ -71,7 +78,8 @@ def counts(bad: np.ndarray) -> np.ndarray:
 def _chains(bad: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, list[int]]]:
     """Yield each night that is not good, with the bad nights that belong together until then."""
     places: list[int] = []
-    last, begin = -rule.GOOD_NIGHTS - 1, 0          # the last night that was not good, and its neighbours' first
+    last = -rule.GOOD_NIGHTS - 1        # the last night that was not good
+    begin = 0                           # the first of its neighbours
     for night in np.flatnonzero(bad | slow).tolist():
         good = night - last - 1
         if good:

@@ -57,8 +57,8 @@ def word(better: str, value: float, low: float | None, high: float | None) -> st
     beyond = side(value, low, high)
     if not beyond:
         return 'ok'
-    is_better = better != '' and (beyond > 0) == (better == 'higher')
-    return 'improved' if is_better else 'regressed'
+    good_side = {'higher': 1, 'lower': -1}.get(better)
+    return 'improved' if beyond == good_side else 'regressed'
 
 
 def bad(better: str, low: float | None, high: float | None) -> list[float | None]:
@@ -91,7 +91,8 @@ def visible(better: str, value: float, low: float | None, high: float | None) ->
         return None
     reach = max(abs(end - value) for end in ends)
     if value:
-        return round(reach / abs(value), 6)
+        share_of_value = reach / abs(value)
+        return round(share_of_value, 6)
     return None if reach else 0.0
 
 
@@ -100,33 +101,45 @@ def spread(values: Sequence[float]) -> float:
     import numpy as np
     x = np.asarray(values, float)
     first, second = np.triu_indices(len(x), 1)
+    differences = abs(x[first] - x[second])
     half = len(x) // 2 + 1
     rank = half * (half - 1) // 2 - 1
-    return 2.2219 * float(np.partition(abs(x[first] - x[second]), rank)[rank])
+    quantile = np.partition(differences, rank)[rank]
+    return 2.2219 * float(quantile)
 
 
 def resolution(runs: Sequence[float]) -> float:
     """Return the step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen.
 
     The last decimal of any; where half repeat another's value, the smallest step between two: a timer's."""
-    decimals = max(len(f'{run:.9f}'.rstrip('0').partition('.')[2]) for run in runs)
+    decimals = max(_decimals(run) for run in runs)
     printed = 10.0 ** -decimals if decimals <= 6 else 0.0
     often = Counter(runs)
     repeating = sum(count for count in often.values() if count > 1)
     if len(often) == 1 or repeating < len(runs) / 2:
         return printed
-    steps = [above - below for below, above in pairwise(sorted(often))]
-    return max(printed, min(steps))
+    different = sorted(often)
+    smallest_step = min(above - below for below, above in pairwise(different))
+    return max(printed, smallest_step)
+
+
+def _decimals(run: float) -> int:
+    """Return how many of nine decimals are left without the zeros at the end."""
+    _, _, decimals = f'{run:.9f}'.rstrip('0').partition('.')
+    return len(decimals)
 
 
 def share(medians: Sequence[float], runs: Sequence[float]) -> float:
     """Return the bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more.
 
     ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST."""
-    by_noise = FACTORS[len(medians) - FEWEST] * spread(medians)
+    factor = FACTORS[len(medians) - FEWEST]
+    by_noise = factor * spread(medians)
     by_timer = _STEPS * resolution(runs)
-    wanted = max(by_noise, by_timer) / abs(median(medians))
-    rounded_up = math.ceil(round(1000 * wanted, 6)) / 1000
+    middle = abs(median(medians))
+    wanted = max(by_noise, by_timer) / middle
+    per_mille = round(1000 * wanted, 6)
+    rounded_up = math.ceil(per_mille) / 1000
     return max(LEAST, rounded_up)
 
 
@@ -156,24 +169,32 @@ def most_likely_change(values: Sequence[float]) -> ChangePoint | None:
     number of splits included. Pettitt approximates it (A non-parametric approach to the change-point problem,
     1979)."""
     import numpy as np
-    _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
-    ranks = (count.cumsum() - (count - 1) / 2)[which]       # from 1; equal ones share the mean of theirs
+    x = np.asarray(values, float)
+    _, which, count = np.unique(x, return_inverse=True, return_counts=True)
+    shared_ranks = count.cumsum() - (count - 1) / 2         # from 1; equal ones share the mean of theirs
+    ranks = shared_ranks[which]
     if len(ranks) < 2 * SIDE or len(count) == 1:
         return None
-    scores = abs(_scores(ranks[None])[0])
+    one_order = ranks[None]
+    scores = abs(_scores(one_order)[0])
     split = int(scores.argmax())
+    largest = scores[split] - 1e-9          # rounding apart
     of_chance = _chance(tuple(sorted(ranks)))
-    as_large = int((of_chance >= scores[split] - 1e-9).sum())
+    as_large = int((of_chance >= largest).sum())
     p = (1 + as_large) / (1 + _PERMUTATIONS)
     first = split + SIDE
     effect = _effect(values[first:], values[:first])
-    return ChangePoint(first, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+    if p > ALPHA or abs(effect) < LEAST_EFFECT:
+        return None
+    return ChangePoint(first, effect, p)
 
 
 def _effect(these: Sequence[float], others: Sequence[float]) -> float:
     """Return how far the median of ``these`` is from that of ``others``, as a share of the latter."""
     middle = median(others)
-    return (median(these) - middle) / abs(middle) if middle else math.inf
+    if not middle:
+        return math.inf
+    return (median(these) - middle) / abs(middle)
 
 
 def _scores(ranks):
@@ -182,7 +203,9 @@ def _scores(ranks):
     n = ranks.shape[1]
     splits = np.arange(SIDE, n - SIDE + 1)
     later = n - splits
-    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, splits]
+    newest_first = ranks[:, ::-1]
+    sums_to_the_end = newest_first.cumsum(axis=1)[:, ::-1]
+    sums = sums_to_the_end[:, splits]
     mean = later * (n + 1) / 2
     variance = later * splits * ranks[0].var() / (n - 1)
     return (sums - mean) / np.sqrt(variance)
@@ -193,8 +216,10 @@ def _chance(ranks: tuple[float, ...]):
     """Return the largest score of each random order of ``ranks``; the orders are the same in every run."""
     import numpy as np
     rng = np.random.default_rng(len(ranks))
-    orders = rng.permuted(np.tile(ranks, (_PERMUTATIONS, 1)), axis=1)
-    return abs(_scores(orders)).max(axis=1)
+    copies = np.tile(ranks, (_PERMUTATIONS, 1))
+    orders = rng.permuted(copies, axis=1)
+    scores = abs(_scores(orders))
+    return scores.max(axis=1)
 
 
 def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, float] | None:
@@ -205,17 +230,23 @@ def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, fl
     at_place: dict[str, list[float]] = {}
     for value, place in zip(values, places, strict=True):
         at_place.setdefault(place, []).append(value)
-    medians = {place: median(own) for place, own in at_place.items()}
+    medians = {place: median(nights) for place, nights in at_place.items()}
     middle = median(medians.values())
-    often = [place for place, own in at_place.items() if SIDE <= len(own) <= len(values) - SIDE]
-    often.sort(key=lambda place: (-round(abs(medians[place] - middle), 9), len(at_place[place])))
+
+    def farthest_then_rarest(place: str) -> tuple[float, int]:
+        distance = round(abs(medians[place] - middle), 9)
+        return -distance, len(at_place[place])
+
+    most = len(values) - SIDE
+    often = [place for place, nights in at_place.items() if SIDE <= len(nights) <= most]
+    often.sort(key=farthest_then_rarest)
     method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
     for place in often:
         from scipy.stats import mannwhitneyu
-        own = at_place[place]
-        others = [value for value, other in zip(values, places, strict=True) if other != place]
-        effect = _effect(own, others)
-        p = mannwhitneyu(own, others, method=method).pvalue
+        here = at_place[place]
+        elsewhere = [value for value, other in zip(values, places, strict=True) if other != place]
+        effect = _effect(here, elsewhere)
+        p = mannwhitneyu(here, elsewhere, method=method).pvalue
         if abs(effect) >= LEAST_EFFECT and p <= ALPHA / len(often):
             return place, effect
     return None

@@ -17,19 +17,22 @@ def judge(nights: Nights, groups: np.ndarray, rate: float, state: np.ndarray) ->
         of_series = slice(nights.start[k], nights.start[k + 1])
         places.setdefault(groups[k], []).append(of_series)
     for like in places.values():
-        ratio = _ratio([nights.total[place][:rule.COUNTED] for place in like])
-        for place in like:
-            state[place] = _of_cell(nights.total[place], ratio, rate)
+        totals_of_cells = [nights.total[place] for place in like]
+        ratio = _ratio(totals_of_cells)
+        for place, totals in zip(like, totals_of_cells, strict=True):
+            state[place] = _of_cell(totals, ratio, rate)
 
 
-def _ratio(first_nights: list[np.ndarray]) -> float:
-    """Return the variance of like cells' nights over their mean: 1 of a Poisson process, and at least."""
+def _ratio(totals_of_cells: list[np.ndarray]) -> float:
+    """Return the variance of like cells' first nights over their mean: 1 of a Poisson process, and at least."""
     variance = mean = 0.0
-    for totals in first_nights:
-        if len(totals) > 1:
-            variance += totals.var(ddof=1)
-            mean += totals.mean()
-    return max(1.0, variance / max(mean, 1e-9))
+    for totals in totals_of_cells:
+        first_nights = totals[:rule.COUNTED]
+        if len(first_nights) > 1:
+            variance += first_nights.var(ddof=1)
+            mean += first_nights.mean()
+    some = max(mean, 1e-9)
+    return max(1.0, variance / some)
 
 
 def _of_cell(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
@@ -40,24 +43,31 @@ def _of_cell(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
     for no more than chance alone gives once in 1 / rate nights."""
     state = np.full(len(totals), rule.TOO_FEW)
     level = list(totals[:rule.COUNTED])
-    slow, back = None, 0            # the mean of a slowdown that lasts, and good nights in a row
+    slow = None                     # the mean of a slowdown that lasts
+    good_nights = 0                 # in a row, since it began
     for t in range(rule.COUNTED, len(totals)):
+        tonight = totals[t]
+        state[t] = rule.QUIET
         mean = (sum(level) + .5) / len(level)
         if slow is not None:
-            back = back + 1 if totals[t] <= (mean + slow) / 2 else 0
-            if back < rule.AFTER:
+            is_good = tonight <= (mean + slow) / 2
+            good_nights = good_nights + 1 if is_good else 0
+            if good_nights < rule.AFTER:
                 state[t] = rule.SLOW
             else:
-                state[t], slow = rule.QUIET, None
+                slow = None
             continue
-        most = max(1.0, ratio * scipy.special.pdtrik(1 - rate, mean / ratio))
-        level.append(min(totals[t], most))
-        state[t] = rule.QUIET
-        low = np.flatnonzero(_chances(np.array(level), ratio) < rate / 3)
-        if low.size:
-            nights = int(low[0]) + 1
+        by_chance = ratio * scipy.special.pdtrik(1 - rate, mean / ratio)
+        most = max(1.0, by_chance)
+        level.append(min(tonight, most))
+        chances = _chances(np.array(level), ratio)
+        is_rare = chances < rate / 3
+        if is_rare.any():
+            nights = int(is_rare.argmax()) + 1
+            newest = totals[t - nights + 1:t + 1]
+            slow = float(newest.mean())
+            good_nights = 0
             state[t] = rule.SLOW
-            slow, back = float(totals[t - nights + 1:t + 1].mean()), 0
             del level[-nights:]
     return state
 
@@ -71,7 +81,9 @@ def _chances(level: np.ndarray, ratio: float) -> np.ndarray:
     share = nights / len(level)
     some = np.fmax(events, 1e-9)
     chance = scipy.special.betainc(some / ratio, before / ratio + 1, share)
-    return np.where(events > 0, chance, 1)
+    has_events = events > 0
+    chance[~has_events] = 1
+    return chance
 
 
 def at_least(count: int, mean: float) -> float:

@@ -73,7 +73,10 @@ def sample(now: Iterable[tuple[str, float]], past: Iterable[tuple[str, float]] =
     if step is None:
         step = _last_digit(runs)
     half_step = min(step / 2 / median(runs), 0.999)
-    return Sample(_means_of_logs(sessions), _means_of_logs(earlier), -math.log1p(-half_step))
+    return Sample(
+        sessions=_means_of_logs(sessions),
+        past=_means_of_logs(earlier),
+        step=-math.log1p(-half_step))
 
 
 def _by_session(runs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
@@ -85,13 +88,22 @@ def _by_session(runs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
 
 def _last_digit(runs: Iterable[float]) -> float:
     """Return the step of the last decimal that a run shows, at most 1."""
-    exponents = [Decimal(repr(float(value))).normalize().as_tuple().exponent for value in runs]
+    exponents = []
+    for value in runs:
+        shortest = repr(float(value))
+        digits = Decimal(shortest).normalize().as_tuple()
+        exponents.append(digits.exponent)
     return 10.0 ** min(0, *exponents)
 
 
 def _means_of_logs(sessions: dict[str, list[float]]) -> Sessions:
     """Return the sessions whose runs are all above 0."""
-    return {name: (fmean(map(math.log, runs)), len(runs)) for name, runs in sessions.items() if min(runs) > 0}
+    means = {}
+    for name, runs in sessions.items():
+        if min(runs) > 0:
+            mean_of_logs = fmean(map(math.log, runs))
+            means[name] = mean_of_logs, len(runs)
+    return means
 
 
 def mean(parts: Sequence[tuple[float, Sample]]) -> Sample:
@@ -110,8 +122,10 @@ def _joined(weights: Sequence[float], sides: Sequence[Sessions]) -> Sessions:
     for name in sides[0]:
         if not all(name in side for side in sides):
             continue
-        total = sum(weight * side[name][0] for weight, side in zip(weights, sides, strict=True))
-        joined[name] = total, sum(side[name][1] for side in sides)
+        of_sides = [side[name] for side in sides]
+        weighted = [weight * mean for weight, (mean, _) in zip(weights, of_sides, strict=True)]
+        runs = sum(runs for _, runs in of_sides)
+        joined[name] = sum(weighted), runs
     return joined
 
 
@@ -123,26 +137,36 @@ def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -
     if both:
         ones = _means({name: baseline.sessions[name] for name in both})
         others = _means({name: candidate.sessions[name] for name in both})
-        series = [others - ones]
-        parts, notes = [part(series[0])], []
+        differences = others - ones
+        series = [differences]
+        parts, notes = [part(differences)], []
     else:
-        ones, others = _means(baseline.sessions), _means(candidate.sessions)
+        ones = _means(baseline.sessions)
+        others = _means(candidate.sessions)
         series = [ones, others]
         parts, notes = _variances(baseline, candidate)
     difference = others.mean() - ones.mean()
     if abs(difference) > _FARTHEST:
         return Ratio(None, why='the values are too far apart: no ratio')
-    alone = Ratio(_figure(difference), paired=bool(both),
-                  baseline=_figure(ones.mean()), candidate=_figure(others.mean()))
+    alone = Ratio(
+        ratio=_figure(difference),
+        paired=bool(both),
+        baseline=_figure(ones.mean()),
+        candidate=_figure(others.mean()))
     if not parts:
         return alone._replace(why='one session a side: no interval; run more nights, or compare where '
                                   f'{NIGHTS} nights of the same are stored')
     factor, dependent = stretched(*series)
     by_chance = max(factor * half_width(parts, confidence), FLOOR)
-    half = min(by_chance + baseline.step + candidate.step, _FARTHEST)
-    notes = dict.fromkeys(filter(None, [*notes, dependent]))
+    with_steps = by_chance + baseline.step + candidate.step
+    half = min(with_steps, _FARTHEST)
+    if dependent:
+        notes.append(dependent)
+    different_notes = dict.fromkeys(notes)
     return alone._replace(
-        low=math.exp(difference - half), high=math.exp(difference + half), note='; '.join(notes))
+        low=math.exp(difference - half),
+        high=math.exp(difference + half),
+        note='; '.join(different_notes))
 
 
 def _in_same_sessions(baseline: Sample, candidate: Sample) -> list[str]:
@@ -156,36 +180,49 @@ def _in_same_sessions(baseline: Sample, candidate: Sample) -> list[str]:
 
 
 def _figure(log: float) -> float:
-    return float(f'{math.exp(min(log, _LARGEST)):.12g}')       # 12 / 10 is 1.2
+    value = math.exp(min(log, _LARGEST))
+    return float(f'{value:.12g}')       # 12 / 10 is 1.2
 
 
 def _variances(*sides: Sample) -> tuple[list[Part], list[str]]:
     """Return the parts of the variance, [] where it is not known, and whence they are. A source is one part."""
     sources, notes = [], []
     for side, other in (sides, sides[::-1]):
-        source, weight = side.sessions, 1 / len(side.sessions)
-        if len(side.sessions) == 1:
-            has_history = len(side.past) >= NIGHTS
-            source = side.past if has_history else other.sessions
-            if len(source) < NIGHTS:
-                return [], []
-            (_, runs), = side.sessions.values()
-            # fewer runs than the source's sessions have: at most so much more variance
-            weight = max(1.0, fmean(many for _, many in source.values()) / runs)
-            origin = 'nights of history' if has_history else 'sessions of the other side'
-            notes.append(f'variance between nights from {len(source)} {origin}')
+        if len(side.sessions) > 1:
+            weight = 1 / len(side.sessions)
+            sources.append((side.sessions, weight))
+            continue
+        has_history = len(side.past) >= NIGHTS
+        source = side.past if has_history else other.sessions
+        if len(source) < NIGHTS:
+            return [], []
+        weight = _weight_of_one(side.sessions, source)
         sources.append((source, weight))
+        origin = 'nights of history' if has_history else 'sessions of the other side'
+        notes.append(f'variance between nights from {len(source)} {origin}')
     (one, weight), (another, other_weight) = sources
     if one == another:
         sources = [(one, weight + other_weight)]
-    return [part(_means(source), weight) for source, weight in sources], notes
+    parts = [part(_means(source), weight) for source, weight in sources]
+    return parts, notes
+
+
+def _weight_of_one(sessions: Sessions, source: Sessions) -> float:
+    """Return the weight of a lone session's variance, which a source of several tells.
+
+    Of fewer runs than the source's sessions have, it has at most so much more variance."""
+    (_, runs), = sessions.values()
+    usual_runs = fmean(many for _, many in source.values())
+    return max(1.0, usual_runs / runs)
 
 
 def part(means: np.ndarray, weight: float = 0.0) -> Part:
     """Return what two or more sessions [..., k] tell of the variance of their mean; with ``weight`` 1 or more,
     of another one. Long tails show in that: two thirds of the degrees of freedom keep the coverage."""
     k = means.shape[-1]
-    return means.var(-1, ddof=1), weight or 1 / k, (k - 1) * (2 / 3 if weight >= 1 else 1)
+    variance = means.var(-1, ddof=1)
+    share = 2 / 3 if weight >= 1 else 1
+    return variance, weight or 1 / k, (k - 1) * share
 
 
 def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
@@ -195,7 +232,8 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
     that happen to lie together, beside 30, cover 87 %."""
     variances, weights, freedom = [], [], []
     for variance, weight, degrees in parts:
-        variances.append(np.maximum(variance, 1e-24) * weight)
+        above_0 = np.maximum(variance, 1e-24)
+        variances.append(above_0 * weight)
         weights.append(weight)
         freedom.append(degrees)
     most = _satterthwaite(weights, freedom)
@@ -206,8 +244,11 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
 
 def _satterthwaite(variances: Sequence[float | np.ndarray], freedom: Sequence[float]) -> float | np.ndarray:
     """Return the degrees of freedom of a sum of independent parts."""
-    squares = [variance ** 2 / degrees for variance, degrees in zip(variances, freedom, strict=True)]
-    return sum(variances) ** 2 / sum(squares)
+    squares = []
+    for variance, degrees in zip(variances, freedom, strict=True):
+        squares.append(variance ** 2 / degrees)
+    total = sum(variances)
+    return total ** 2 / sum(squares)
 
 
 def limits(of: Sample) -> tuple[float, float] | tuple[None, None]:
@@ -231,14 +272,18 @@ def spread(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     middle = median(values)
+    if not middle:
+        return None
     third, first = np.quantile(values, (0.75, 0.25))
-    return 0.7413 * float(third - first) / abs(middle) if middle else None
+    return 0.7413 * float(third - first) / abs(middle)
 
 
 def at_once(several: int, freedom: float = math.inf) -> float:
     """Return how many times as wide so many 95 % intervals are if all hold at once with 95 % (Bonferroni)."""
     freedom = min(freedom, 1e6)
-    return scipy.special.stdtrit(freedom, 1 - 0.025 / several) / scipy.special.stdtrit(freedom, 0.975)
+    of_all = scipy.special.stdtrit(freedom, 1 - 0.025 / several)
+    of_one = scipy.special.stdtrit(freedom, 0.975)
+    return of_all / of_one
 
 
 def stretched(*series: Sequence[float]) -> tuple[float, str]:
@@ -255,10 +300,13 @@ def stretched(*series: Sequence[float]) -> tuple[float, str]:
 def _dependence(series: Sequence[float]) -> float:
     """Return the correlation of neighbours, 0 where chance explains it. All figures count as one at least."""
     values = [*map(float, series)]
+    many = len(values)
     before, after = values[:-1], values[1:]
-    if len(values) < DEPENDENT or min(len(set(before)), len(set(after))) < 2:
+    has_constant = len(set(before)) < 2 or len(set(after)) < 2
+    if many < DEPENDENT or has_constant:
         return 0.0
     r = correlation(after, before)
-    if r <= 1.96 / len(values) ** 0.5:
+    if r <= 1.96 / many ** 0.5:
         return 0.0
-    return min(r, (len(values) - 1) / (len(values) + 1))
+    largest = (many - 1) / (many + 1)
+    return min(r, largest)

@@ -57,26 +57,33 @@ def relative_speed(logs: np.ndarray, node: int, chance: float) -> RelativeSpeed 
     from the median of the peers. The score of one more node like n others is divided by their scatter times
     sqrt(1 + 1/n). It then has Student's t-distribution of n - 1 degrees of freedom."""
     known = np.isfinite(logs)
-    logs = logs[:, known.sum(axis=0) > FEWEST]
+    nodes = known.any(axis=1).sum()
+    has_peers = known.sum(axis=0) > FEWEST
+    logs = logs[:, has_peers]
     own_cells = np.isfinite(logs[node])
     if not own_cells.any():
         return None
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)     # nanmedian of a node without a figure: NaN
-        if known.any(axis=1).sum() > MANY:
-            scores = np.nanmedian(logs - np.nanmedian(logs, axis=0), axis=1)
-            own, peers = scores[node], np.delete(scores, node)
+        if nodes > MANY:
+            centre = np.nanmedian(logs, axis=0)
+            scores = np.nanmedian(logs - centre, axis=1)
+            own = scores[node]
+            peers = np.delete(scores, node)
         else:
-            others = np.delete(logs[:, own_cells], node, axis=0)
+            logs = logs[:, own_cells]
+            others = np.delete(logs, node, axis=0)
             centre = np.nanmedian(others, axis=0)
-            own = np.nanmedian(logs[node, own_cells] - centre)
+            own = np.nanmedian(logs[node] - centre)
             peers = np.nanmedian(others - centre, axis=1)
     peers = peers[np.isfinite(peers)]
     if len(peers) < FEWEST:
         return None
     middle, scatter = _scatter(peers)
-    speed = _compared(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
-    return speed._replace(share=float(np.exp(own - np.median(peers))))
+    error = _MORE * max(scatter, CLOSEST)
+    speed = _compared(float(own) - middle, len(peers), error, chance)
+    from_median = own - np.median(peers)
+    return speed._replace(share=float(np.exp(from_median)))
 
 
 def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
@@ -96,7 +103,8 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     if is_measured.sum() <= FEWEST:
         return speeds
     scores = _Scores.of(logs, errors)
-    for node in range(len(logs)) if only is None else only:
+    asked = range(len(logs)) if only is None else only
+    for node in asked:
         if is_measured[node]:
             speeds[node] = _beside_others(logs, errors, scores, node, chance)
     return speeds
@@ -108,20 +116,23 @@ def _beside_others(logs: np.ndarray, errors: np.ndarray, scores: _Scores, node: 
     known = np.isfinite(logs)
     others = known.any(axis=1)
     others[node] = False
-    score, error = scores.score, scores.error
-    centre = float(np.median(score[others]))
-    distances = (score[others] - centre) / error[others]
-    scatter = max(1.0, _scatter(distances)[1])
-    speed = _compared(score[node] - centre, others.sum(), scatter * error[node], chance)
-    own, own_errors = logs[node, known[node]], errors[node, known[node]]
+    score_of_others = scores.score[others]
+    centre = float(np.median(score_of_others))
+    in_errors = (score_of_others - centre) / scores.error[others]
+    _, scatter = _scatter(in_errors)
+    error = max(1.0, scatter) * scores.error[node]
+    speed = _compared(scores.score[node] - centre, others.sum(), error, chance)
+    own_nights = known[node]
+    own = logs[node, own_nights]
     if speed.slower:
         of_peers = logs[others] / errors[others]
         pool = np.sort(of_peers[known[others]])
-        is_rare = _agreed(own, own_errors, scores.middle[node], pool) <= chance
+        by_chance = _agreed(own, errors[node, own_nights], scores.middle[node], pool)
         one_part = slice(node, node + 1)
         is_mended = _mended(logs[one_part] - centre, errors[one_part], np.log([speed.share]))
-        speed = speed._replace(slower=is_rare and not is_mended)
-    return speed._replace(newest=float(np.exp(own[0] - centre)))
+        speed = speed._replace(slower=by_chance <= chance and not is_mended)
+    newest = own[0] - centre
+    return speed._replace(newest=float(np.exp(newest)))
 
 
 def apart(logs: np.ndarray) -> list[float | None]:
@@ -137,10 +148,12 @@ def apart(logs: np.ndarray) -> list[float | None]:
         others = np.delete(logs, node, axis=0)
         usual = float(np.median(np.ptp(others, axis=0)))
         least = max(-np.log1p(-APART), _TIMES_APART * usual)
-        below_lowest = (others.min(axis=0) - logs[node])[:APART_NIGHTS]
-        if (below_lowest > least).all():
-            distance = (logs[node] - others.mean(axis=0))[:APART_NIGHTS]
-            speeds[node] = float(np.exp(np.median(distance)))
+        below_lowest = others.min(axis=0) - logs[node]
+        is_apart = below_lowest[:APART_NIGHTS] > least
+        if is_apart.all():
+            distances = logs[node] - others.mean(axis=0)
+            usual_distance = np.median(distances[:APART_NIGHTS])
+            speeds[node] = float(np.exp(usual_distance))
     return speeds
 
 
@@ -150,14 +163,17 @@ def rejoined(logs: np.ndarray, node: int, share: float) -> bool:
     ``share``: its speed then. ``logs``: of `apart`."""
     newest = _common(logs)[:, :_NEWEST]
     others = np.delete(newest, node, axis=0)
-    distance = newest[node] - others.mean(axis=0)
-    is_near = distance > _LEFT * np.log(share)
-    return len(distance) == _NEWEST and bool(is_near.all())
+    distances = newest[node] - others.mean(axis=0)
+    if len(distances) < _NEWEST:
+        return False
+    farthest = _LEFT * np.log(share)
+    return bool((distances > farthest).all())
 
 
 def _common(logs: np.ndarray) -> np.ndarray:
     """Return the nights [nodes, nights] on which all nodes ran."""
-    return logs[:, np.isfinite(logs).all(axis=0)]
+    is_common = np.isfinite(logs).all(axis=0)
+    return logs[:, is_common]
 
 
 def mended(parts: Iterable[tuple[np.ndarray, np.ndarray, int, float]]) -> bool:
@@ -167,14 +183,18 @@ def mended(parts: Iterable[tuple[np.ndarray, np.ndarray, int, float]]) -> bool:
     share of its peers'. A column is the same night in each."""
     distances, own_errors, slow = [], [], []
     for logs, errors, node, share in parts:
-        peers = np.delete(_Scores.of(logs, errors).score, node)
+        scores = _Scores.of(logs, errors).score
+        peers = np.delete(scores, node)
         peers = peers[np.isfinite(peers)]
         if len(peers) < FEWEST:
             continue
-        distances.append(logs[node] - np.median(peers))
+        centre = np.median(peers)
+        distances.append(logs[node] - centre)
         own_errors.append(errors[node])
         slow.append(np.log(share))
-    return bool(slow) and _mended(np.array(distances), np.array(own_errors), np.array(slow))
+    if not slow:
+        return False
+    return _mended(np.array(distances), np.array(own_errors), np.array(slow))
 
 
 @dataclass
@@ -190,12 +210,15 @@ class _Scores:
         known = np.isfinite(logs)
         weights = np.where(known, errors ** -2.0, 0.0)
         middle = _median(logs, weights)
+        middle_column = middle[:, None]
         farthest = _CLIP * errors
-        clipped = np.clip(logs, middle[:, None] - farthest, middle[:, None] + farthest)
+        clipped = np.clip(logs, middle_column - farthest, middle_column + farthest)
         whole = weights.sum(axis=1)
         with np.errstate(invalid='ignore', divide='ignore'):
-            score = np.where(known, weights * clipped, 0.0).sum(axis=1) / whole
-            return cls(score, np.sqrt(_MORE / whole), middle)
+            weighted = np.where(known, weights * clipped, 0.0)
+            score = weighted.sum(axis=1) / whole
+            error = np.sqrt(_MORE / whole)
+        return cls(score, error, middle)
 
 
 def _median(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -204,9 +227,12 @@ def _median(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     order = np.argsort(known_first, axis=1)
     ordered = np.take_along_axis(weights, order, axis=1)
     reached = np.cumsum(ordered, axis=1)
-    is_more = reached > _HALF * reached[:, -1:]
+    whole = reached[:, -1:]
+    is_more = reached > _HALF * whole
     row = np.arange(len(logs))
-    return logs[row, order[row, is_more.argmax(axis=1)]]
+    first_more = is_more.argmax(axis=1)
+    column = order[row, first_more]
+    return logs[row, column]
 
 
 def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarray) -> float:
@@ -217,10 +243,13 @@ def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarra
     below = np.searchsorted(pool, middle / errors, side='right')
     chance_of_low = (below + _OUTLIERS * _WEIGHT) / (len(pool) + _WEIGHT)
     weights = errors ** -2.0
-    which_are_low = np.array([*product((False, True), repeat=len(logs))])      # [cases, nights]
+    cases = product((False, True), repeat=len(logs))
+    which_are_low = np.array([*cases])                      # [cases, nights]
     is_median_low = which_are_low @ weights > _HALF * weights.sum()
-    chances = np.where(which_are_low[is_median_low], chance_of_low, 1 - chance_of_low)
-    return float(chances.prod(axis=1).sum())
+    low_cases = which_are_low[is_median_low]
+    chances_of_nights = np.where(low_cases, chance_of_low, 1 - chance_of_low)
+    chances = chances_of_nights.prod(axis=1)
+    return float(chances.sum())
 
 
 def _mended(nights: np.ndarray, errors: np.ndarray, slow: np.ndarray) -> bool:
@@ -236,10 +265,14 @@ def _mended(nights: np.ndarray, errors: np.ndarray, slow: np.ndarray) -> bool:
     products = np.where(known, in_errors * slow_in_errors, 0.0)
     weight = np.cumsum(squares.sum(axis=0))                 # of so many newest nights together
     fitted = np.cumsum(products.sum(axis=0))
-    left = np.divide(fitted, weight, out=np.ones(len(weight)), where=weight > 0)
-    enough = np.cumsum(known.any(axis=0)) >= _NEWEST
+    everything = np.ones(len(weight))
+    left = np.divide(fitted, weight, out=everything, where=weight > 0)
+    is_measured = known.any(axis=0)
+    is_enough = np.cumsum(is_measured) >= _NEWEST
     is_clear = (1 - left) * np.sqrt(weight) > _CLEAR
-    return bool((enough & is_clear & (left < _LEFT)).any())
+    is_little = left < _LEFT
+    shows = is_enough & is_clear & is_little
+    return bool(shows.any())
 
 
 def _scatter(peers: np.ndarray) -> tuple[float, float]:
@@ -247,10 +280,12 @@ def _scatter(peers: np.ndarray) -> tuple[float, float]:
     if len(peers) < MANY:
         return float(peers.mean()), float(peers.std(ddof=1))
     middle = float(np.median(peers))
+    distances = abs(peers - middle)
+    by_distance = 1.4826 * float(np.median(distances))
     first, third = np.percentile(peers, (25, 75))
-    by_distance = 1.4826 * float(np.median(abs(peers - middle)))
     by_quartiles = 0.7413 * (third - first)
-    return middle, (1 + 2 / len(peers)) * max(by_distance, by_quartiles)
+    wider = 1 + 2 / len(peers)
+    return middle, wider * max(by_distance, by_quartiles)
 
 
 def _compared(drop: float, count: int, scatter: float, chance: float) -> RelativeSpeed:
@@ -261,4 +296,8 @@ def _compared(drop: float, count: int, scatter: float, chance: float) -> Relativ
     bar = max(by_chance, smallest)
     share = np.exp(drop)
     clear = -np.expm1(-bar)
-    return RelativeSpeed(float(share), int(count), float(clear), bool(drop < -bar))
+    return RelativeSpeed(
+        share=float(share),
+        peers=int(count),
+        clear=float(clear),
+        slower=bool(drop < -bar))

@@ -68,8 +68,10 @@ class Rule:
 
 def demand(nodes: int, share: float) -> Demand:
     """Return how many nodes must keep a promise that this share must keep."""
-    good = max(1, math.ceil(share * nodes - 1e-9))
-    spare = min(good, nodes - good + 1) // _SPARED
+    asked = share * nodes - 1e-9            # rounding apart
+    good = max(1, math.ceil(asked))
+    bad = nodes - good + 1
+    spare = min(good, bad) // _SPARED
     return Demand(nodes, good, spare)
 
 
@@ -78,11 +80,17 @@ def rule(nodes: int, share: float, runs: int, clauses: int) -> Rule:
     """Return the rule of a clause of so many ``clauses``. ``runs``: of the first look, or more where those decide
     nothing."""
     demanded = demand(nodes, share)
-    lower, upper = node_levels(demanded, LEVEL / clauses)
+    level = LEVEL / clauses
+    lower, upper = node_levels(demanded, level)
+    at_once = 1 - (1 - level) ** (1 / nodes)
     first = max(runs, fewest(lower))
     counts = tuple(first * 2 ** look for look in range(LOOKS))
-    at_once = 1 - (1 - LEVEL / clauses) ** (1 / nodes)
-    return Rule(demanded, counts, _allowed(counts, lower), _allowed(counts, upper), _allowed(counts, at_once))
+    return Rule(
+        demand=demanded,
+        runs=counts,
+        good=_allowed(counts, lower),
+        bad=_allowed(counts, upper),
+        named=_allowed(counts, at_once))
 
 
 def node_levels(demanded: Demand, level: float) -> tuple[float, float]:
@@ -91,8 +99,10 @@ def node_levels(demanded: Demand, level: float) -> tuple[float, float]:
     Of ``bad`` nodes at the bound more than ``spare`` are called good with the probability ``level``, of ``good``
     ones bad."""
     needed = demanded.spare + 1
-    lower = scipy.special.betaincinv(needed, demanded.bad - demanded.spare, level)
-    upper = scipy.special.betaincinv(needed, demanded.good - demanded.spare, level)
+    other_bad = demanded.bad - demanded.spare
+    other_good = demanded.good - demanded.spare
+    lower = scipy.special.betaincinv(needed, other_bad, level)
+    upper = scipy.special.betaincinv(needed, other_good, level)
     return float(lower), float(upper)
 
 
@@ -136,17 +146,24 @@ def limits(runs: np.ndarray, good: int, bad: int) -> tuple[np.ndarray, np.ndarra
     ordered = np.sort(runs, -1)
     middle = np.median(ordered, -1)
     floor = FLOOR * np.abs(middle)
-    low = np.full(middle.shape, -math.inf)
-    high = np.full(middle.shape, math.inf)
     if good >= 0:
-        low = np.minimum(ordered[..., good], middle - floor)
+        lower_run = ordered[..., good]
+        low = np.minimum(lower_run, middle - floor)
+    else:
+        low = np.full(middle.shape, -math.inf)
     if bad >= 0:
-        high = np.maximum(ordered[..., -1 - bad], middle + floor)
+        upper_run = ordered[..., -1 - bad]
+        high = np.maximum(upper_run, middle + floor)
+    else:
+        high = np.full(middle.shape, math.inf)
     return low, high
 
 
 def interval(lows: np.ndarray, highs: np.ndarray, demanded: Demand) -> tuple[np.ndarray, np.ndarray]:
     """Return the interval of a promise from the limits of the nodes, [..., nodes], where higher is better."""
-    lower_place = demanded.nodes - demanded.good - demanded.spare
-    upper_place = demanded.nodes - demanded.good + demanded.spare
-    return np.sort(lows, -1)[..., lower_place], np.sort(highs, -1)[..., upper_place]
+    ordered_lows = np.sort(lows, -1)
+    ordered_highs = np.sort(highs, -1)
+    others = demanded.nodes - demanded.good
+    low = ordered_lows[..., others - demanded.spare]
+    high = ordered_highs[..., others + demanded.spare]
+    return low, high

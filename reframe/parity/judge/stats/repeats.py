@@ -12,8 +12,10 @@ def scatter(nights: Iterable[Sequence[float]]) -> float | None:
     for runs in nights:
         if len(runs) < 2 or min(runs) <= 0:
             continue
-        logs = list(map(math.log, runs))
+        logs = [math.log(run) for run in runs]
         mean = sum(logs) / len(logs)
         squares += sum((log - mean) ** 2 for log in logs)
         freedom += len(logs) - 1
-    return math.sqrt(squares / freedom) if freedom else None
+    if not freedom:
+        return None
+    return math.sqrt(squares / freedom)
