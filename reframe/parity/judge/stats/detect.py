@@ -49,7 +49,10 @@ class History(NamedTuple):
     @property
     def places(self) -> np.ndarray | None:
         """Return the number of the nodes of each night; None where a file has none."""
-        return None if self.nodes is None else np.unique(self.nodes, return_inverse=True)[1]
+        if self.nodes is None:
+            return None
+        _, number = np.unique(self.nodes, return_inverse=True)
+        return number
 
     @property
     def longest(self) -> int:
@@ -58,34 +61,27 @@ class History(NamedTuple):
 
     def part(self, groups: np.ndarray, until: int | None = None) -> History:
         """Return the series of some groups, up to a time."""
-        nights = self.nights
-        chosen = np.flatnonzero(np.isin(self.groups, groups))
-        series_of_night = np.repeat(np.arange(len(self.groups)), np.diff(nights.start))
-        is_kept = np.isin(series_of_night, chosen)
+        is_chosen = np.isin(self.groups, groups)
+        is_kept = is_chosen[self.nights.series]
         if until is not None:
-            is_kept &= nights.when <= until
+            is_kept &= self.nights.when <= until
+        chosen = np.flatnonzero(is_chosen)
         kept = np.flatnonzero(is_kept)
-        nights_of_series = np.bincount(series_of_night[kept], minlength=len(self.groups))
-        ends = nights_of_series[chosen].cumsum()
-        part = Nights(
-            start=np.append(0, ends),
-            when=nights.when[kept],
-            value=nights.value[kept],
-            again=nights.again[kept],
-            total=nights.total[kept],
-            counts=nights.counts[chosen])
         return History(
             names=_taken(self.names, chosen),
-            nights=part,
+            nights=self.nights.part(chosen, kept),
             signs=_taken(self.signs, chosen),
             groups=self.groups[chosen],
             labels=_taken(self.labels, kept),
             events=None if self.events is None else self.events[kept],
-            nodes=None if self.nodes is None else _taken(self.nodes, kept),
-            areas=None if self.areas is None else _taken(self.areas, chosen))
+            nodes=_taken(self.nodes, kept),
+            areas=_taken(self.areas, chosen))
 
 
-def _taken(values: Sequence[Any], places: np.ndarray) -> list[Any]:
+def _taken(values: Sequence[Any] | None, places: np.ndarray) -> list[Any] | None:
+    """Return the values at some places; None of None."""
+    if values is None:
+        return None
     return [values[place] for place in places]
 
 
@@ -94,15 +90,22 @@ def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
 
     Nights that are numbers stay numbers. UsageError names the first wrong line, and its column."""
     history = read(raw, name)
-    nights = [str(label) for label in history.labels]
-    judgements, outcome = judged(history.nights, history.signs, nights, groups=history.groups,
-                                 events=history.events, nodes=history.nodes)
-    slow = np.flatnonzero(np.isin(outcome.state, LOW_NIGHTS))
-    slow_of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
+    names_of_nights = [str(label) for label in history.labels]
+    judgements, outcome = judged(
+        history.nights,
+        history.signs,
+        names_of_nights,
+        groups=history.groups,
+        events=history.events,
+        nodes=history.nodes)
+    is_slow = np.isin(outcome.state, LOW_NIGHTS)
+    slow_of_series = np.split(is_slow, history.nights.start[1:-1])
     by_series = {}
-    for series, judgement, alarms in zip(history.names, judgements, slow_of_series, strict=True):
-        labels = tuple(history.labels[i] for i in alarms)
-        by_series[series] = SeriesJudgement(judgement, labels)
+    for k, series in enumerate(history.names):
+        first = history.nights.start[k]
+        slow = first + np.flatnonzero(slow_of_series[k])
+        alarms = tuple(history.labels[night] for night in slow)
+        by_series[series] = SeriesJudgement(judgements[k], alarms)
     return by_series
 
 
@@ -116,16 +119,23 @@ def read(raw: bytes, name: str) -> History:
 def of_rows(rows: pl.DataFrame) -> History:
     """Return the nights of rows with series, group, event, node, night, again (a rerun's), run, value and sign."""
     rows = rows.sort('series', 'night', 'again', 'run')
+    night_id = pl.struct('series', 'night').rle_id().cast(int)
+    night_of_row = rows.select(night_id).to_series().to_numpy()
     series_of_row = rows['series'].rle_id().cast(int).to_numpy()
-    night_of_row = rows.select(pl.struct('series', 'night').rle_id().cast(int)).to_series().to_numpy()
-    first_rows = np.flatnonzero(np.diff(night_of_row, prepend=-1))          # of each night
-    first_nights = np.flatnonzero(np.diff(series_of_row[first_rows], prepend=-1))       # of each series
-    start = np.append(first_nights, len(first_rows))
+    first_rows = _begins(night_of_row)                          # of each night
+    series_of_night = series_of_row[first_rows]
+    first_nights = _begins(series_of_night)                     # of each series
     by_series = rows[first_rows[first_nights]]
     labels = rows['night'].gather(first_rows)
+    order = labels.rank('dense').to_numpy()
     signs = by_series['sign'].to_numpy()
-    nights = Nights.of(start, night_of_row, rows['value'].to_numpy(), rows['again'].to_numpy(), signs,
-                       when=labels.rank('dense').to_numpy().astype(int))
+    nights = Nights.of(
+        start=np.append(first_nights, len(first_rows)),
+        night=night_of_row,
+        figure=rows['value'].to_numpy(),
+        again=rows['again'].to_numpy(),
+        signs=signs,
+        when=order.astype(int))
     return History(
         names=by_series['series'].to_list(),
         nights=nights,
@@ -137,19 +147,28 @@ def of_rows(rows: pl.DataFrame) -> History:
         areas=by_series['area'].to_list() if 'area' in by_series.columns else None)
 
 
+def _begins(numbers: np.ndarray) -> np.ndarray:
+    """Return the places at which a number from 0 up differs from the one before."""
+    steps = np.diff(numbers, prepend=-1)
+    return np.flatnonzero(steps)
+
+
 def _group_numbers(by_series: pl.DataFrame) -> np.ndarray:
     """Return a number for each group. A series without a group is one of its own."""
+    is_alone = pl.col('group') == ''
     alone = pl.format('series {}', 'row')
     of_group = pl.format('group {}', 'group')
-    names = by_series.with_row_index('row').select(pl.when(pl.col('group') == '').then(alone).otherwise(of_group))
-    return names.to_series().rank('dense').to_numpy().astype(int)
+    name = pl.when(is_alone).then(alone).otherwise(of_group)
+    names = by_series.with_row_index('row').select(name).to_series()
+    return names.rank('dense').to_numpy().astype(int)
 
 
 def _events(rows: pl.DataFrame, night_of_row: np.ndarray) -> np.ndarray | None:
     """Return the event of each night, or ''; None where no row has one."""
     if (rows['event'] == '').all():
         return None
-    by_night = rows.group_by(pl.Series('at', night_of_row)).agg(pl.col('event').max())
+    night = pl.Series('at', night_of_row)
+    by_night = rows.group_by(night).agg(pl.col('event').max())
     return by_night.sort('at')['event'].to_numpy()
 
 
@@ -157,8 +176,10 @@ def _nodes(rows: pl.DataFrame, night_of_row: np.ndarray) -> list[str] | None:
     """Return the nodes of each night's own runs; None where all rows have the same."""
     if rows['node'].n_unique() <= 1:
         return None
-    own = rows.select('node', 'again', at=pl.Series(night_of_row)).filter(~pl.col('again'))
-    by_night = own.group_by('at').agg(pl.col('node').unique().sort().str.join(','))
+    of_rows = rows.select('node', 'again', at=pl.Series(night_of_row))
+    of_runs = of_rows.filter(~pl.col('again'))
+    names = pl.col('node').unique().sort().str.join(',')
+    by_night = of_runs.group_by('at').agg(names)
     return by_night.sort('at')['node'].to_list()
 
 
@@ -167,64 +188,73 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
     table = CsvTable(raw, name, COLUMNS, _OPTIONAL, others=True, blank=False)
     text = table.frame()
     night = pl.col('night')
-    if text['night'].str.contains(_WHOLE).all():
+    is_whole = text['night'].str.contains(_WHOLE)
+    if is_whole.all():
         night = night.str.to_integer(strict=False)
+    direction = pl.col('direction')
     rows = text.select(
         'series', 'group', 'event', 'node', night,
         again=pl.col('kind') == 'rerun',
         run=pl.col('run').str.to_integer(strict=False),
         value=pl.col('value').cast(pl.Float64, strict=False),
-        sign=pl.col('direction').replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
-    table.refuse(text, _wrong_cells(rows) | _wrong_rows(rows))
+        sign=direction.replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
+    wrong = _wrong_cells(rows) | _wrong_rows(rows)
+    table.refuse(text, wrong)
     return rows
 
 
 def _wrong_cells(rows: pl.DataFrame) -> dict[str, pl.Expr | pl.Series]:
     """Return the messages of cells that cannot be read, each with the rows that it is about."""
-    whole_night = pl.col('night').str.contains(_WHOLE)
-    date = pl.when(pl.col('night').str.contains(_DATE)).then('night').str.to_date('%Y-%m-%d', strict=False)
-    number = pl.col('value').str.contains(NUMBER)
-    not_finite = pl.col('value').str.contains(_NOT_FINITE)
+    night, value = pl.col('night'), pl.col('value')
+    is_whole_night = night.str.contains(_WHOLE)
+    has_form_of_date = night.str.contains(_DATE)
+    date = pl.when(has_form_of_date).then('night').str.to_date('%Y-%m-%d', strict=False)
+    is_kind = pl.col('kind').is_in(['run', 'rerun'])
+    is_whole_run = pl.col('run').str.contains(_WHOLE)
+    is_number = value.str.contains(NUMBER)
+    is_not_finite = value.str.contains(_NOT_FINITE)
     size = rows['value'].abs()
+    is_large = size >= LARGEST
     is_small = (size > 0) & (size < SMALLEST)
+    is_event = pl.col('event').is_in(['', *EVENTS])
     wrong: dict[str, pl.Expr | pl.Series] = {}
     wrong['series is empty; must be a name'] = pl.col('series') == ''
     wrong['night {night!r} is neither a whole number nor a date such as 2026-11-20'] = \
-        ~whole_night & date.is_null()
-    wrong['kind {kind!r}; valid: run, rerun'] = ~pl.col('kind').is_in(['run', 'rerun'])
-    wrong['run {run!r} is no whole number'] = ~pl.col('run').str.contains(_WHOLE)
+        ~is_whole_night & date.is_null()
+    wrong['kind {kind!r}; valid: run, rerun'] = ~is_kind
+    wrong['run {run!r} is no whole number'] = ~is_whole_run
     wrong['value {value} is not finite; a run without a figure is left out of the file'] = \
-        not_finite | number & size.is_infinite()
-    wrong['value {value!r} is no number, such as 71.2 or 7.12e4'] = ~number
-    wrong[f'value {{value}} is too large to be a figure; must be below {LARGEST:g}'] = number & (size >= LARGEST)
-    wrong[f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}'] = number & is_small
+        is_not_finite | is_number & size.is_infinite()
+    wrong['value {value!r} is no number, such as 71.2 or 7.12e4'] = ~is_number
+    wrong[f'value {{value}} is too large to be a figure; must be below {LARGEST:g}'] = is_number & is_large
+    wrong[f'value {{value}} is too small to be a figure; must be above {SMALLEST:g}'] = is_number & is_small
     wrong['direction {direction!r}; valid: higher, lower, or empty for higher'] = rows['sign'].is_null()
-    wrong[f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty'] = ~pl.col('event').is_in(['', *EVENTS])
+    wrong[f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty'] = ~is_event
     return wrong
 
 
 def _wrong_rows(rows: pl.DataFrame) -> dict[str, pl.Expr | pl.Series]:
     """Return the messages of rows that contradict others, each with the rows that it is about."""
-    has_event = pl.col('event') != ''
-    first_event = pl.col('event').filter(has_event).first().over('series', 'night')
+    event, night = pl.col('event'), pl.col('night')
+    first_event = event.filter(event != '').first().over('series', 'night')
     first_group = pl.col('group').first().over('series')
     first_sign = pl.col('sign').first().over('series')
-    whole_night = pl.col('night').str.contains(_WHOLE)
+    is_other_event = (event != '') & (event != first_event)
+    is_whole_night = night.str.contains(_WHOLE)
     is_repeated = ~pl.struct('series', 'night', 'again', 'run').is_first_distinct()
-    other_event = _where(rows, has_event & (pl.col('event') != first_event))
+    are_all_reruns = pl.col('again').all().over('series', 'night')
     wrong: dict[str, pl.Expr | pl.Series] = {}
     wrong['series {series!r}, night {night} has another event on an earlier line; must be one a night'] = \
-        other_event.fill_null(False)
+        _where(rows, is_other_event).fill_null(False)
     wrong['series {series!r} is in another group on an earlier line; must be one group'] = \
         _where(rows, pl.col('group') != first_group)
     wrong['night {night!r}: nights are whole numbers or dates; the order of both together is not known'] = \
-        whole_night != whole_night.first()
+        is_whole_night != is_whole_night.first()
     wrong['{kind} {run} of series {series!r}, night {night}, stands on an earlier line, too'] = \
         _where(rows, is_repeated)
     wrong['series {series!r} has another direction on an earlier line; must be one direction'] = \
         _where(rows, pl.col('sign') != first_sign)
-    wrong['series {series!r}, night {night} has reruns but no run'] = \
-        _where(rows, pl.col('again').all().over('series', 'night'))
+    wrong['series {series!r}, night {night} has reruns but no run'] = _where(rows, are_all_reruns)
     return wrong
 
 

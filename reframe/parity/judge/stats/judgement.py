@@ -164,16 +164,21 @@ def _usual(followed: Followed) -> np.ndarray:
 
     Only those count that are of the same work, and of the level that a person began."""
     nights, cells = followed.nights, followed.outcome.cells
-    tonight = nights.start[1:] - 1
     first = nights.start[:-1].copy()
+    end = nights.start[1:]
     for k, event in enumerate(cells.began):
         if event in ('work', 'level'):
-            first[k] = tonight[k] + 1 - cells.nights[k]
+            first[k] = end[k] - cells.nights[k]
+    tonight = end - 1
     night = tonight[:, None] + np.arange(-rule.LEVEL, 0)
     values = nights.value[np.fmax(night, 0)]
-    values[night < first[:, None]] = np.nan
+    is_earlier = night < first[:, None]
+    values[is_earlier] = np.nan
+    middle = medians(values)
     many = np.isfinite(values).sum(axis=1)
-    return np.where(many >= rule.AFTER, medians(values), np.nan)
+    is_few = many < rule.AFTER
+    middle[is_few] = np.nan
+    return middle
 
 
 def _judgement(series: Series, reference: Reference | None, usual: float) -> Judgement:
@@ -184,28 +189,37 @@ def _judgement(series: Series, reference: Reference | None, usual: float) -> Jud
     before = _before(series, usual)
     is_known = bool(np.isfinite(cells.visible[k]))
     needs_noise = state in (rule.QUIET, rule.GOING)
-    if state == rule.TOO_FEW or needs_noise and not is_known:
+    is_learning = state == rule.TOO_FEW or needs_noise and not is_known
+    if is_learning:
         return Judgement('insufficient', value, series, before=before)
     visible = series.share(-cells.visible[k]) if is_known else None
-    word, life = _word(series, visible), _life(series)
-    lasts, lost, beyond = 0, None, None
-    if word == 'regressed':
-        lasts = series.nights_since(series.episode.begin)
-        lost = series.share(-series.episode.deepest)
-    elif word in ('ok', 'blind') and is_known and _is_beyond(series, reference):
-        beyond = reference
-        begin = int(cells.begin[k])
-        life = _Life('slow', begin, begin)
-        if bounds.side(_with_reruns(series), reference.low, reference.high):
-            word, lasts = 'regressed', series.nights_since(begin)
-    base, width = float(cells.base[k]), 3 * float(cells.scale[k])
-    low, high = sorted((series.figure(base - width), series.figure(base + width)))
+    standing = _standing(series, reference, visible)
+    life = standing.life
+    base = float(cells.base[k])
+    width = 3 * float(cells.scale[k])
+    band = series.figure(base - width), series.figure(base + width)
+    low, high = sorted(band)
+    lone = series.followed.outcome.lone[series.last]
     return Judgement(
-        word, value, series, baseline=series.figure(base), low=low, high=high,
-        state=life.state, begin=life.begin, detected=life.detected,
-        last_good=int(cells.last_good[k]), first_slow=int(cells.first_slow[k]),
-        lasts=lasts, lost=lost, needs_rerun=bool(cells.low[k]), visible=visible, level=series.figure(cells.now[k]),
-        alone=is_known and bool(series.followed.outcome.lone[series.last] > 0), before=before, beyond=beyond)
+        verdict=standing.word,
+        value=value,
+        series=series,
+        baseline=series.figure(base),
+        low=low,
+        high=high,
+        needs_rerun=bool(cells.low[k]),
+        visible=visible,
+        state=life.state,
+        begin=life.begin,
+        detected=life.detected,
+        last_good=int(cells.last_good[k]),
+        first_slow=int(cells.first_slow[k]),
+        level=series.figure(cells.now[k]),
+        alone=is_known and bool(lone > 0),
+        lasts=standing.lasts,
+        lost=standing.lost,
+        before=before,
+        beyond=standing.beyond)
 
 
 def _of_counts(series: Series) -> Judgement:
@@ -213,7 +227,8 @@ def _of_counts(series: Series) -> Judgement:
     tonight = float(series.totals[-1])
     if series.state == rule.TOO_FEW:
         return Judgement('insufficient', tonight, series)
-    usual = float(series.totals[:-rule.STEPS].mean())
+    nights_before = series.totals[:-rule.STEPS]
+    usual = float(nights_before.mean())
     word = 'regressed' if series.state == rule.SLOW else 'ok'
     return Judgement(word, tonight, series, baseline=usual, lasts=rule.STEPS)
 
@@ -221,16 +236,9 @@ def _of_counts(series: Series) -> Judgement:
 def _before(series: Series, usual: float) -> float | None:
     """Return what was usual before tonight, or before an improvement that is on probation; None: not known."""
     episode = series.episode
-    if episode and episode.depth > 0:
+    if episode and episode.is_fast:
         return series.figure(episode.base)
     return series.figure(usual) if np.isfinite(usual) else None
-
-
-def _word(series: Series, visible: float | None) -> Word:
-    """Return the word by the history alone. ``visible``: the smallest slowdown that shows, a share."""
-    if series.episode and series.state in (rule.SLOW, rule.FAST, rule.COMES):
-        return 'improved' if series.state == rule.FAST else 'regressed'
-    return 'ok' if visible <= WANTED else 'blind'
 
 
 class _Life(NamedTuple):
@@ -241,16 +249,53 @@ class _Life(NamedTuple):
     detected: int = -1
 
 
+class _Standing(NamedTuple):
+    """The word of a level, and of a slower one how long it lasts and why it is slower; see `Judgement`."""
+
+    word: Word
+    life: _Life
+    lasts: int = 0
+    lost: float | None = None
+    beyond: Reference | None = None
+
+
+def _standing(series: Series, reference: Reference | None, visible: float | None) -> _Standing:
+    """Return how the level stands beside its history, and beside the accepted value.
+
+    ``visible``: the smallest slowdown that shows, a share; None: the noise is not known."""
+    life = _life(series)
+    episode = series.episode
+    if episode and series.state in rule.LOW_NIGHTS:
+        lasts = series.nights_since(episode.begin)
+        lost = series.share(-episode.deepest)
+        return _Standing('regressed', life, lasts, lost)
+    if episode and series.state == rule.FAST:
+        return _Standing('improved', life)
+    word = 'ok' if visible <= WANTED else 'blind'
+    if not _is_beyond(series, reference):
+        return _Standing(word, life)
+    begin = int(series.cells.begin[series.k])
+    life = _Life('slow', begin, begin)
+    tonight = _with_reruns(series)
+    if not bounds.side(tonight, reference.low, reference.high):
+        return _Standing(word, life, beyond=reference)
+    lasts = series.nights_since(begin)
+    return _Standing('regressed', life, lasts, beyond=reference)
+
+
 def _life(series: Series) -> _Life:
     episode = series.episode
     comes = series.cells.comes.get(series.k)
-    if episode:
-        state = 'slow' if episode.depth < 0 else 'fast'
-        return _Life('comes and goes' if comes else state, episode.begin, episode.detected)
-    if comes:
+    if comes and not episode:
         _, since = comes
         return _Life('comes and goes', since, since)
-    return _Life('normal')
+    if not episode:
+        return _Life('normal')
+    if comes:
+        state = 'comes and goes'
+    else:
+        state = 'slow' if episode.is_slow else 'fast'
+    return _Life(state, episode.begin, episode.detected)
 
 
 def _is_beyond(series: Series, reference: Reference | None) -> bool:
@@ -262,11 +307,15 @@ def _is_beyond(series: Series, reference: Reference | None) -> bool:
         return False
     cells, k = series.cells, series.k
     chance = cells.bar[k] * cells.error[k]
-    return bool(cells.now[k] + chance < series.sign * math.log(bound))
+    highest = cells.now[k] + chance
+    return bool(highest < series.sign * math.log(bound))
 
 
 def _with_reruns(series: Series) -> float:
     """Return tonight's figure: of the runs and their reruns, where it was run again."""
     again = series.followed.nights.again[series.last]
-    value = again if np.isfinite(again) else series.cells.value[series.k]
+    if np.isfinite(again):
+        value = again
+    else:
+        value = series.cells.value[series.k]
     return float(np.exp(series.sign * value))

@@ -29,6 +29,24 @@ class Nights:
     total: np.ndarray       # sum of the runs' figures, as measured
     counts: np.ndarray      # bool [series]: whole numbers with a zero among them, lower is better
 
+    @property
+    def series(self) -> np.ndarray:
+        """Return the number of the series of each night."""
+        sizes = np.diff(self.start)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def part(self, chosen: np.ndarray, kept: np.ndarray) -> Nights:
+        """Return the series at the places ``chosen``, with their nights at the places ``kept``."""
+        nights_of_series = np.bincount(self.series[kept], minlength=len(self.counts))
+        ends = nights_of_series[chosen].cumsum()
+        return Nights(
+            start=np.append(0, ends),
+            when=self.when[kept],
+            value=self.value[kept],
+            again=self.again[kept],
+            total=self.total[kept],
+            counts=self.counts[chosen])
+
     @classmethod
     def of(cls, start: np.ndarray, night: np.ndarray, figure: np.ndarray, again: np.ndarray, signs: np.ndarray,
            when: np.ndarray | None = None) -> Nights:
