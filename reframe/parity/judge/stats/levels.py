@@ -38,7 +38,7 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.
     or ''. ``nodes`` [nights]: the number of the node or nodes that it ran on, -1: not known. ``rate``: new false
     alarms a cell-night. ``accept_after``: an operator accepts what still alarms after so many nights; 0: never."""
     sizes = np.diff(nights.start)
-    cell = np.repeat(np.arange(len(sizes)), sizes)
+    cell = nights.series
     column = _columns(nights, sizes)
     if groups is None:
         groups = np.arange(len(sizes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
@@ -44,11 +45,11 @@ class SlowdownGroup:
 
     @property
     def begin(self) -> int | str:
-        return min(self.slowdowns, key=lambda s: s.when).begin
+        return min(self.slowdowns, key=attrgetter('when')).begin
 
     @property
     def end(self) -> int | str | None:
-        ends = [s.end for s in self.slowdowns]
+        ends = [slowdown.end for slowdown in self.slowdowns]
         return None if None in ends else max(ends)
 
 
@@ -93,8 +94,10 @@ class Series:
         if self.nights < 4 * hindsight.SIDE:
             return 0.0
         logarithms = np.log(self.values)
-        change = np.median(logarithms[-hindsight.SIDE:]) - np.median(logarithms[:hindsight.SIDE])
-        return float(np.expm1(-change if self.lower else change))
+        first, last = logarithms[:hindsight.SIDE], logarithms[-hindsight.SIDE:]
+        change = np.median(last) - np.median(first)
+        faster = -change if self.lower else change
+        return float(np.expm1(faster))
 
 
 @dataclass
@@ -133,14 +136,15 @@ def live(history: History, accept_after: int, rate: float, least: float = 0.0,
         done(len(record.series))
     when = history.nights.when
     order = np.argsort(when, kind='stable')
+    first, last = order[0], order[-1]
     return Life(
-        series=sorted(record.series, key=lambda series: series.name),
+        series=sorted(record.series, key=attrgetter('name')),
         incidents=_joined(record.slowdowns),
         missed=sorted(record.missed, key=lambda missed: -missed.loss),
         drops=record.drops,
         nights=len(np.unique(when)),
-        first=history.labels[order[0]],
-        last=history.labels[order[-1]],
+        first=history.labels[first],
+        last=history.labels[last],
         rate=rate)
 
 
@@ -150,63 +154,77 @@ def _parts(history: History) -> Iterator[History]:
     series_before = np.cumsum(sizes) - sizes
     part = series_before // AT_ONCE
     for number in np.unique(part):
-        yield history.part(groups[part == number])
+        groups_of_part = groups[part == number]
+        yield history.part(groups_of_part)
 
 
 def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_after: int, least: float) -> None:
     """Gather what series ``k`` would have been told."""
-    name, nights, is_count = part.names[k], part.nights, bool(part.nights.counts[k])
+    name, sign = part.names[k], part.signs[k]
+    nights = part.nights
     here = np.arange(nights.start[k], nights.start[k + 1])
     here = here[np.isfinite(nights.value[here])]
-    x, state, when = nights.value[here], outcome.state[here], nights.when[here]
-    labels = [part.labels[i] for i in here]
+    x, when = nights.value[here], nights.when[here]
+    labels = [part.labels[night] for night in here]
+    state = outcome.state[here]
+    judged = state != rule.TOO_FEW
     slow = np.isin(state, rule.KNOWN)
+    is_count = bool(nights.counts[k])
     if not is_count:
         slow = hindsight.reaching(slow, outcome.deepest[here], least)
     alarms = hindsight.fresh(slow)
     is_long = len(here) >= SHORTEST and not is_count
     cuts = hindsight.boundaries(x) if is_long else []
-    judged = state != rule.TOO_FEW
-    sign = part.signs[k]
-    record.series.append(Series(
+    series = Series(
         name=name,
         nights=len(here),
         judged=int(judged.sum()),
         first=int(judged.argmax()) if judged.any() else -1,
         visible=_shown(outcome.cells.visible[k]),
         noise=float(np.expm1(outcome.cells.scale[k])),
-        alarms=[labels[i] for i in alarms],
+        alarms=[labels[night] for night in alarms],
         when=when,
         values=np.exp(sign * x),
         slow=slow,
         places=alarms,
         cuts=cuts,
-        lower=sign < 0))
+        lower=sign < 0)
+    record.series.append(series)
     area = part.areas[k] if part.areas else int(part.groups[k])
-    for at in alarms:
-        slowdown = _slowdown(name, labels, x, when, slow, at, accept_after)
+    for night in alarms:
+        slowdown = _slowdown(name, labels, x, when, slow, night, accept_after)
         record.slowdowns.append((area, slowdown))
     if not is_long:
         return
-    for at, change in hindsight.drops(x, cuts):
+    for night, change in hindsight.drops(x, cuts):
         record.drops += 1
-        was_told = slow[max(0, at - LATE):at + LONG].any()
+        first = max(0, night - LATE)
+        was_told = slow[first:night + LONG].any()
         if not was_told:
-            before = x[max(0, at - BEFORE):at]
-            noise = max(hindsight.robust_sd(before), hindsight.FLOOR)
-            record.missed.append(Missed(
-                series=name,
-                night=labels[at],
-                loss=float(-np.expm1(change)),
-                judged=bool(judged[at]),
-                moves=sum(abs(at - cut) < MOVES for cut in cuts),
-                noise=float(np.expm1(noise))))
+            missed = _missed(series, labels, x, judged, night, change)
+            record.missed.append(missed)
+
+
+def _missed(series: Series, labels: list, x: np.ndarray, judged: np.ndarray, night: int, change: float) -> Missed:
+    """Return a drop that was never told. ``x``, ``judged`` [nights]: of the series; ``change``: its logarithm."""
+    first = max(0, night - BEFORE)
+    scatter = hindsight.robust_sd(x[first:night])
+    noise = max(scatter, hindsight.FLOOR)
+    near_cuts = [cut for cut in series.cuts if abs(night - cut) < MOVES]
+    return Missed(
+        series=series.name,
+        night=labels[night],
+        loss=float(-np.expm1(change)),
+        judged=bool(judged[night]),
+        moves=len(near_cuts),
+        noise=float(np.expm1(noise)))
 
 
 def _shown(visible: float) -> float | None:
     """Return the smallest slowdown that shows, a share; None for none. ``visible``: its logarithm."""
     share = float(-np.expm1(-visible))
-    return share if np.isfinite(share) and share < 1 else None
+    is_one = np.isfinite(share) and share < 1
+    return share if is_one else None
 
 
 def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np.ndarray, at: int,
@@ -214,15 +232,18 @@ def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np
     after = _next_good(slow, at)
     while slow[after:after + 3].any():         # a good night or two do not end it
         after = _next_good(slow, after + 1)
-    before = x[max(0, at - BEFORE):at] if at else x[:1]
+    first = max(0, at - BEFORE)
+    before = x[first:at] if at else x[:1]
     change = np.median(x[at:after]) - np.median(before)
+    is_over = after < len(x)
+    nights = after - at
     return Slowdown(
         series=name,
         when=int(when[at]),
         begin=labels[at],
-        end=labels[after - 1] if after < len(x) else None,
+        end=labels[after - 1] if is_over else None,
         loss=float(-np.expm1(change)),
-        accepted=0 < accept_after <= after - at)
+        accepted=0 < accept_after <= nights)
 
 
 def _next_good(slow: np.ndarray, at: int) -> int:
@@ -233,15 +254,20 @@ def _next_good(slow: np.ndarray, at: int) -> int:
 
 def _joined(slowdowns: list[tuple[int | str, Slowdown]]) -> list[SlowdownGroup]:
     """Join the slowdowns of an area that were found less than APART nights apart."""
+    def first_then_largest(of_area: tuple[int | str, Slowdown]) -> tuple[int, float]:
+        _, slowdown = of_area
+        return slowdown.when, -slowdown.loss
+
     incidents: list[SlowdownGroup] = []
     newest: dict[int | str, SlowdownGroup] = {}
-    for area, one in sorted(slowdowns, key=lambda pair: (pair[1].when, -pair[1].loss)):
+    for area, slowdown in sorted(slowdowns, key=first_then_largest):
         last = newest.get(area)
-        if last and one.when - last.slowdowns[0].when < APART:
-            last.slowdowns.append(one)
-        else:
-            newest[area] = SlowdownGroup([one])
-            incidents.append(newest[area])
+        if last and slowdown.when - last.slowdowns[0].when < APART:
+            last.slowdowns.append(slowdown)
+            continue
+        incident = SlowdownGroup([slowdown])
+        incidents.append(incident)
+        newest[area] = incident
     for incident in incidents:
-        incident.slowdowns.sort(key=lambda s: -s.loss)
+        incident.slowdowns.sort(key=lambda slowdown: -slowdown.loss)
     return incidents
