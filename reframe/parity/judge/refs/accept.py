@@ -10,6 +10,7 @@ import datetime
 import getpass
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import several
 from parity.base.text import refuse
 from parity.judge.refs import accepted, propose
-from parity.judge.refs.accepted import PROVENANCE
+from parity.judge.refs.accepted import PROVENANCE, Accepted, Reference
 from parity.judge.refs.propose import Proposal
 from parity.site import systems
 from parity.site.plan import Plan
@@ -35,21 +36,28 @@ LIFETIME = datetime.timedelta(days=183)
 def reason(why: str, by: str = '', expires: str = '') -> dict[str, Any]:
     """Return who accepts, when, why, until when. UsageError for an empty reason, or a day that has passed."""
     today = datetime.date.today()
-    try:
-        why, by = ' '.join(why.split()), ' '.join(by.split()) or getpass.getuser()
-    except (OSError, KeyError):
-        raise UsageError('--by NAME is needed: this user has no name here') from None
+    why = ' '.join(why.split())
+    by = ' '.join(by.split()) or _user()
     for option, text in (('--why', why), ('--by', by)):
         refuse(option, text)
     if not why:
         raise UsageError("--why '': say why these values are right; it stands beside them")
-    try:
-        until = datetime.date.fromisoformat(expires) if expires else today + LIFETIME
-    except ValueError:
-        raise UsageError(f'--expires {expires!r}: must be a date such as {today + LIFETIME}') from None
-    if until <= today:
-        raise UsageError(f'--expires {expires}: must be after today, {today}')
+    until = today + LIFETIME
+    if expires:
+        try:
+            until = datetime.date.fromisoformat(expires)
+        except ValueError:
+            raise UsageError(f'--expires {expires!r}: must be a date such as {until}') from None
+        if until <= today:
+            raise UsageError(f'--expires {expires}: must be after today, {today}')
     return {'date': today, 'by': by, 'why': why, 'expires': until}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        raise UsageError('--by NAME is needed: this user has no name here') from None
 
 
 def run(system: str, cells: list[str], why: dict[str, Any], planned: Plan
@@ -62,14 +70,21 @@ def run(system: str, cells: list[str], why: dict[str, Any], planned: Plan
     chosen = _chosen(system, waiting, cells)
     _refuse(accepted.problems(site, planned))
     _refuse(_changed(system, chosen))
-    new = {part: _with(system, part, found, why) for part, found in chosen.items()}
-    for part, text in new.items():
-        _refuse(accepted.problems_of(site, planned, _file(system, part), text))
-    for part, text in new.items():
-        files.write(_file(system, part), text)
-    propose.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
-                           for partition, found in waiting.items()})
-    return [(_file(system, partition), found) for partition, found in chosen.items()]
+    texts = {}
+    for partition, proposals in chosen.items():
+        file = _file(system, partition)
+        texts[file] = _with(system, partition, proposals, why)
+    for file, text in texts.items():
+        wrong = accepted.problems_of(site, planned, file, text)
+        _refuse(wrong)
+    for file, text in texts.items():
+        files.write(file, text)
+    left = {}
+    for partition, proposals in waiting.items():
+        accepted_now = chosen.get(partition, [])
+        left[partition] = [proposal for proposal in proposals if proposal not in accepted_now]
+    propose.write(system, left)
+    return [(_file(system, partition), proposals) for partition, proposals in chosen.items()]
 
 
 def _file(system: str, partition: str) -> Path:
@@ -94,32 +109,56 @@ def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -
 
 
 def _refuse(wrong: Iterable[str]) -> None:
-    if found := list(wrong):
-        raise UsageError('\n'.join([*found, 'nothing was accepted']))
+    sentences = list(wrong)
+    if sentences:
+        raise UsageError('\n'.join([*sentences, 'nothing was accepted']))
 
 
 def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     """Return a sentence for each proposal that no longer fits its sources."""
-    there = {(reference.partition, reference.path): reference.reference
-             for reference in accepted.of_system(system)}
-    indexes = accepted.indexes(system)
-    software_of = {cell.id: cell.nights[-1].software for cell in propose.cells(system) if cell.nights}
-    again = f'propose again: parity refs propose --system {system}'
+    sources = _Sources.of(system)
     for partition, proposals in chosen.items():
         for proposal in proposals:
-            cell = proposal.cell
-            other = indexes.get((partition, proposal.check))
-            measured = proposal.observed.software
-            if proposal.digest != proposal.expected_digest():
-                yield (f'{propose.folder(system) / partition}.yaml: {cell} was edited by hand: '
-                       f'a value of your own goes into {_file(system, partition)}')
-            elif other and list(other.index) != list(proposal.index):
-                yield (f'{other.file}:{other.index_line}: $index [{", ".join(other.index)}] does not fit {cell}; '
-                       f'{again}')
-            elif there.get((partition, proposal.path)) != proposal.replaces:
-                yield f'{cell}: its accepted value changed since it was proposed; {again}'
-            elif software_of.get(cell, measured) != measured:
-                yield f'{cell}: its software changed since it was proposed; {again}'
+            why = sources.why_other(partition, proposal)
+            if why:
+                yield why
+
+
+@dataclass
+class _Sources:
+    """What the proposals of a system are made from, as it is now."""
+
+    system: str
+    accepted: dict[tuple[str, str], Reference]      # by partition and path
+    indexes: dict[tuple[str, str], Accepted]        # by partition and check
+    software: dict[str, str]                        # that each cell ran last
+
+    @classmethod
+    def of(cls, system: str) -> _Sources:
+        references = {}
+        for reference in accepted.of_system(system):
+            references[reference.partition, reference.path] = reference.reference
+        software = {cell.id: cell.nights[-1].software for cell in propose.cells(system) if cell.nights}
+        return cls(system, references, accepted.indexes(system), software)
+
+    def why_other(self, partition: str, proposal: Proposal) -> str:
+        """Say why a proposal no longer fits; '' where it does."""
+        cell = proposal.cell
+        again = f'propose again: parity refs propose --system {self.system}'
+        if proposal.digest != proposal.expected_digest():
+            return (f'{propose.folder(self.system) / partition}.yaml: {cell} was edited by hand: '
+                    f'a value of your own goes into {_file(self.system, partition)}')
+        of_check = self.indexes.get((partition, proposal.check))
+        if of_check and list(of_check.index) != list(proposal.index):
+            index = ', '.join(of_check.index)
+            return f'{of_check.file}:{of_check.index_line}: $index [{index}] does not fit {cell}; {again}'
+        there = self.accepted.get((partition, proposal.path))
+        if there != proposal.replaces:
+            return f'{cell}: its accepted value changed since it was proposed; {again}'
+        measured = proposal.observed.software
+        if self.software.get(cell, measured) != measured:
+            return f'{cell}: its software changed since it was proposed; {again}'
+        return ''
 
 
 def _with(system: str, partition: str, proposals: list[Proposal], why: dict[str, Any]) -> str:
@@ -134,10 +173,14 @@ def _with(system: str, partition: str, proposals: list[Proposal], why: dict[str,
         for key in proposal.index.values():
             level = level.setdefault(key, {})
         level[proposal.metric] = Flow(list(proposal.reference))
-        provenance[proposal.path] = Flow({**why, **proposal.observed.model_dump()})
+        observed = proposal.observed.model_dump()
+        provenance[proposal.path] = Flow({**why, **observed})
     tree[PROVENANCE] = provenance
     file = _file(system, partition)
-    text = file.read_bytes().decode() if file.exists() else _HEAD.format(f'{system}:{partition}')
+    if file.exists():
+        text = file.read_bytes().decode()
+    else:
+        text = _HEAD.format(f'{system}:{partition}')
     return merged(file, text, tree)
 
 
@@ -148,7 +191,14 @@ class Flow(NamedTuple):
 
 
 Tree = dict[str, Any]               # of Trees and Flows
-Edit = tuple[int, int, str]         # from, to, what stands there instead
+
+
+class Edit(NamedTuple):
+    """A part of a text, and what stands there instead."""
+
+    start: int
+    end: int
+    instead: str
 
 
 def merged(file: Path, text: str, tree: Tree) -> str:
@@ -157,11 +207,12 @@ def merged(file: Path, text: str, tree: Tree) -> str:
     ``file`` is for the messages. New checks stand before `provenance`, which comes last in ``tree``. UsageError
     where the file is no YAML, or written so that nothing can be added to it."""
     data, root = yamlfile.parse(file, text)
-    edits = _of_level(file, text, root, tree) if root else [(len(text), len(text), _block(tree, 0))]
-    new, newline = text, '\r\n' if '\r\n' in text else '\n'
-    for start, end, instead in reversed(sorted(edits, key=lambda edit: edit[:2])):      # of one place: in order
-        gap = '\n' if start == end and start and new[start - 1] != '\n' else ''
-        new = new[:start] + (gap + instead).replace('\n', newline) + new[end:]
+    if root:
+        edits = _of_level(file, text, root, tree)
+    else:
+        at_the_end = Edit(len(text), len(text), _block(tree, 0))
+        edits = [at_the_end]
+    new = _edited(text, edits)
     try:
         read, _ = yamlfile.parse(file, new)
     except UsageError as err:
@@ -173,11 +224,28 @@ def merged(file: Path, text: str, tree: Tree) -> str:
     return new
 
 
+def _edited(text: str, edits: list[Edit]) -> str:
+    """Return the text with all edits, which have its own line ends. Those of one place are in order."""
+    newline = '\r\n' if '\r\n' in text else '\n'
+    in_order = sorted(edits, key=lambda edit: (edit.start, edit.end))
+    for start, end, instead in reversed(in_order):
+        before, after = text[:start], text[end:]
+        is_new = start == end
+        if is_new and before and not before.endswith('\n'):
+            instead = f'\n{instead}'
+        text = before + instead.replace('\n', newline) + after
+    return text
+
+
 def _over(data: dict, tree: Tree) -> dict:
     """``data`` with what ``tree`` says, as it must be read back."""
     merged_data = dict(data)
     for key, sub in tree.items():
-        merged_data[key] = sub.value if isinstance(sub, Flow) else _over(data.get(key) or {}, sub)
+        if isinstance(sub, Flow):
+            merged_data[key] = sub.value
+        else:
+            below = data.get(key) or {}
+            merged_data[key] = _over(below, sub)
     return merged_data
 
 
@@ -193,7 +261,9 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
         if key not in there:
             new[key] = sub
         elif isinstance(sub, Flow):
-            edits.append((there[key].start_mark.index, _end(there[key]), flow(sub.value)))
+            old = there[key]
+            start, end = old.start_mark.index, _end(old)
+            edits.append(Edit(start, end, flow(sub.value)))
         else:
             edits += _of_level(file, text, there[key], sub)
     if not new:
@@ -201,10 +271,12 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
     place = node.start_mark.index
     before = [value for key, value in node.value if key.value != PROVENANCE]
     if before:
-        place = text.find('\n', _end(before[-1]) - 1) + 1 or len(text)        # the next line
+        last = _end(before[-1]) - 1
+        end_of_line = text.find('\n', last)
+        place = len(text) if end_of_line < 0 else end_of_line + 1
     column = node.start_mark.column
     gap = '' if column else '\n'
-    edits.append((place, place, gap + _block(new, column)))
+    edits.append(Edit(place, place, gap + _block(new, column)))
     return edits
 
 
@@ -213,7 +285,9 @@ def _end(node: yaml.Node) -> int:
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return node.end_mark.index
     last = node.value[-1]
-    return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+    if isinstance(node, yaml.MappingNode):
+        _, last = last
+    return _end(last)
 
 
 def _block(tree: Tree, column: int) -> str:
@@ -221,13 +295,15 @@ def _block(tree: Tree, column: int) -> str:
     for key, sub in tree.items():
         name = ' ' * column + flow(key)
         if isinstance(sub, Flow):
-            lines.append(f'{name}: {flow(sub.value)}\n')
+            value = flow(sub.value)
+            lines.append(f'{name}: {value}\n')
         else:
-            lines.append(f'{name}:\n{_block(sub, column + 2)}')
+            below = _block(sub, column + 2)
+            lines.append(f'{name}:\n{below}')
     return ''.join(lines)
 
 
 def flow(value: Any) -> str:
     """Return ``value`` on one line, as PyYAML reads it back."""
-    said = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True, sort_keys=False)
-    return said.removesuffix('\n').removesuffix('\n...')
+    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True, sort_keys=False)
+    return text.removesuffix('\n').removesuffix('\n...')

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from parity.base import groups, yamlfile
+from parity.base import yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.figures import counted
 from parity.base.strict import Strict
@@ -88,23 +88,30 @@ class Accepted:
 
 def of_system(system: str) -> list[Accepted]:
     """Return every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
-    found = []
+    references = []
     for file in systems.reference_files(system):
-        state = file.stat() if file.exists() else None
-        found += _of_file(system, file, state and (state.st_mtime_ns, state.st_size))
-    return found
+        state = None
+        if file.exists():
+            stat = file.stat()
+            state = stat.st_mtime_ns, stat.st_size
+        references += _of_file(system, file, state)
+    return references
 
 
 def of_case(place: str, check: str, has: Mapping[str, str]) -> dict[str, Reference]:
     """Return the values of a case on system:partition, by metric. ``has``: the values that it has of an $index."""
     system, _, partition = place.partition(':')
-    return {each.metric: each.reference for each in of_system(system)
-            if (each.partition, each.check) == (partition, check) and each.index.items() <= has.items()}
+    by_metric = {}
+    for accepted in of_system(system):
+        is_of_check = (accepted.partition, accepted.check) == (partition, check)
+        if is_of_check and accepted.index.items() <= has.items():
+            by_metric[accepted.metric] = accepted.reference
+    return by_metric
 
 
 def indexes(system: str) -> dict[tuple[str, str], Accepted]:
     """Return a reference of each partition and check that have some: all of a check have the same $index."""
-    return {(each.partition, each.check): each for each in of_system(system)}
+    return {(accepted.partition, accepted.check): accepted for accepted in of_system(system)}
 
 
 @functools.lru_cache(maxsize=16)
@@ -116,23 +123,42 @@ def _of_file(system: str, file: Path, _state: tuple[int, int] | None) -> list[Ac
     references = []
     for check, entry in data.items():
         names = _index(entry)
+        if not names:
+            continue
         index_line = yamlfile.line_of(node, (check, '$index'))
-        for keys, value in _leaves(entry) if names else ():
-            if len(keys) != len(names) + 1 or not isinstance(value, list) or len(value) != 4:
+        for keys, value in _leaves(entry):
+            if len(keys) != len(names) + 1 or not _is_reference(value):
                 continue
             *values, metric = map(str, keys)
-            line = yamlfile.line_of(node, (check, *keys))
-            index = dict(zip(names, values, strict=True))
             path = '/'.join((check, *values, metric))
-            references.append(Accepted(system, file.stem, file, line, index_line, check, index, metric,
-                                       tuple(value), _provenance(provenance, path)))
+            accepted = Accepted(
+                system=system,
+                partition=file.stem,
+                file=file,
+                line=yamlfile.line_of(node, (check, *keys)),
+                index_line=index_line,
+                check=check,
+                index=dict(zip(names, values, strict=True)),
+                metric=metric,
+                reference=tuple(value),
+                provenance=_provenance(provenance, path))
+            references.append(accepted)
     return references
+
+
+def _is_reference(value: Any) -> bool:
+    """Return whether a value has the form of ReFrame's references: [value, lower, upper, unit]."""
+    return isinstance(value, list) and len(value) == 4
 
 
 def _index(entry: Any) -> list[str]:
     """The variables that lead to the references of a check; [] where its entry names none."""
-    names = entry.get('$index') if isinstance(entry, dict) else None
-    return [str(name) for name in names] if isinstance(names, list) else []
+    if not isinstance(entry, dict):
+        return []
+    names = entry.get('$index')
+    if not isinstance(names, list):
+        return []
+    return [str(name) for name in names]
 
 
 def _leaves(entry: Any, keys: tuple = ()) -> Iterator[tuple[tuple, Any]]:
@@ -154,43 +180,51 @@ def _provenance(listed: Any, path: str) -> Provenance | None:
 
 def problems(system: System, planned: Plan) -> list[str]:
     """Return a sentence with file and line for everything in the system's references that fits nothing."""
-    partitions = [p.name for p in system.partitions]
-    found: list[str] = []
+    valid_names = [f'{partition.name}.yaml' for partition in system.partitions]
+    sentences: list[str] = []
     for file in sorted(systems.references(system.name).glob('*')):
-        if file.suffix != '.yaml' or file.stem not in partitions:
-            found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
+        if file.name in valid_names:
+            sentences += problems_of(system, planned, file)
         else:
-            found += problems_of(system, planned, file)
-    return found
+            sentences.append(f'{file}:1: {unknown("partition", file.name, valid_names)}')
+    return sentences
 
 
 def problems_of(system: System, planned: Plan, file: Path, text: str | None = None) -> list[str]:
     """Return the same for one file, or for the ``text`` that it will have."""
     try:
-        data, node = yamlfile.load(file) if text is None else yamlfile.parse(file, text)
+        if text is None:
+            data, node = yamlfile.load(file)
+        else:
+            data, node = yamlfile.parse(file, text)
     except UsageError as err:
         return [str(err)]
-    checks = {check.check: check for check in planned.checks}
     data = dict(data) if isinstance(data, dict) else {}
-    sentences = [f'{file}:{yamlfile.line_of(node, keys)}: {what}'
-                 for keys, what in _wrong(data, checks, systems.environs(system))]
+    checks = {check.check: check for check in planned.checks}
+    environs = systems.environs(system)
+    sentences = []
+    for keys, what in _wrong(data, checks, environs):
+        line = yamlfile.line_of(node, keys)
+        sentences.append(f'{file}:{line}: {what}')
     return list(dict.fromkeys(sentences))
 
 
 def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> Iterator[tuple[tuple, str]]:
     """Yield a sentence for each thing that is wrong, behind the keys that lead there."""
-    told = data.pop(PROVENANCE, {})
+    provenance = data.pop(PROVENANCE, {})
     if not data:
         yield (), 'must be a mapping of checks to references, and holds none'
-    if not isinstance(told, dict):
+    if not isinstance(provenance, dict):
         yield (PROVENANCE,), 'provenance must be a mapping of references to who accepted them'
-        told = {}
-    for path, entry in told.items():
+        provenance = {}
+    for path, entry in provenance.items():
         try:
             Provenance.model_validate(entry)
         except ValidationError as err:      # a value without a valid date would never expire
-            keys, what = yamlfile.sentences(entry, Provenance, err.errors())[0]
-            yield (PROVENANCE, path), f'provenance of {": ".join(map(str, (path, *keys, what)))}'
+            sentences = yamlfile.sentences(entry, Provenance, err.errors())
+            keys, what = sentences[0]
+            parts = map(str, (path, *keys, what))
+            yield (PROVENANCE, path), f'provenance of {": ".join(parts)}'
     for check, entry in data.items():
         if check in checks:
             yield from _wrong_of_check(checks[check], entry, environs)
@@ -208,10 +242,12 @@ def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iter
         yield (check.check, '$index'), unknown('parameter', strange[0], list(valid))
         return
     if not set(needed) <= set(names):
-        yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
-                                        f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
+        what = (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
+                f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
+        yield (check.check, '$index'), what
         return
-    leaves = list(_leaves({key: value for key, value in entry.items() if key != '$index'}))
+    without_index = {key: value for key, value in entry.items() if key != '$index'}
+    leaves = list(_leaves(without_index))
     check = _open(check, leaves)
     levels = [(name, valid[name]) for name in names]
     levels.append(('metric', [metric.name for metric in check.metrics]))
@@ -223,29 +259,34 @@ def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iter
 
 def _open(check: LoadedCheck, values: list[tuple[tuple, Any]]) -> LoadedCheck:
     """A foreign test that declares its metrics in its hooks has those that a reference names."""
-    if [metric.name for metric in check.metrics] != [PASSED]:
+    names = [metric.name for metric in check.metrics]
+    if names != [PASSED]:
         return check
     metrics = list(check.metrics)
     for keys, value in values:
-        if isinstance(value, list) and len(value) == 4:
-            metrics.append(PlannedMetric(name=str(keys[-1]), unit=str(value[3]), better=''))
+        if _is_reference(value):
+            unit = str(value[3])
+            metric = PlannedMetric(name=str(keys[-1]), unit=unit, better='')
+            metrics.append(metric)
     return check.model_copy(update={'metrics': metrics})
 
 
 def _wrong_of_value(check: LoadedCheck, keys: tuple, value: Any, levels: list[tuple[str, list[str]]]):
     """Return how many of the keys lead to what is wrong with ``value``, and a sentence; '' if nothing is."""
-    for depth, (key, (name, valid)) in enumerate(zip(keys, levels, strict=False), 1):
+    for depth, (key, level) in enumerate(zip(keys, levels, strict=False), 1):
+        name, valid = level
         if str(key) not in valid:
             return depth, unknown(name, key, valid)
         if not isinstance(key, str):    # ReFrame never finds it, and says nothing
             return depth, f"{name} {key!r} is no text to YAML, and never found: write '{key}'"
     if len(keys) < len(levels):
         name, valid = levels[len(keys)]
-        parent = (check.check, *keys)[-1]
+        parent = keys[-1] if keys else check.check
         return len(keys), f'{parent} must be a mapping, with keys of {name}: {", ".join(valid)}'
     name = keys[len(levels) - 1]
     metric = next(metric for metric in check.metrics if metric.name == name)
-    what = _tuple_wrong(value if len(keys) == len(levels) else {}, metric)
+    is_deeper = len(keys) > len(levels)
+    what = _tuple_wrong({} if is_deeper else value, metric)
     return len(levels), f'{name}: {what}' if what else ''
 
 
@@ -253,26 +294,33 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
     """Say what is wrong with a reference tuple; '' if nothing."""
     unit, better = metric.unit, metric.better
     valid = f'[value, lower, upper, {unit}], for instance [1.0, -0.05, 0.05, {unit}]'
-    if not isinstance(value, list) or len(value) != 4:
+    if not _is_reference(value):
         return f'must be {valid}'
     ref, low, up, given = value
-    bad = [x for x in (ref, low, up) if x is not None and (type(x) not in (int, float) or not math.isfinite(x))]
-    if bad:
-        return f'{bad[0]!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
+    for number in (ref, low, up):
+        if number is not None and not _is_finite(number):
+            return f'{number!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
     if ref is None:
         return f'the value is null; must be {valid}'
     if given != unit:
         return f'unit {given!r}, but the check measures {unit}'
-    if (low or 0) > 0 or (up or 0) < 0:
+    lower, upper = low or 0, up or 0
+    if lower > 0 or upper < 0:
         return f'lower {low} must be at most 0 and upper {up} at least 0'
-    if (ref > 0 and (low or 0) < -1) or (ref < 0 and (up or 0) > 1):
-        side, bound = ('lower', low) if ref > 0 else ('upper', up)
-        return f'{side} {bound} is beyond 0: bounds are shares of the value'
+    if ref > 0 and lower < -1:
+        return f'lower {low} is beyond 0: bounds are shares of the value'
+    if ref < 0 and upper > 1:
+        return f'upper {up} is beyond 0: bounds are shares of the value'
+    if not better:
+        return 'its direction is not known: it needs both bounds' if None in (low, up) else ''
     side, bound = ('lower', low) if better == 'higher' else ('upper', up)       # where worse lies
-    if not better and None in (low, up):
-        return 'its direction is not known: it needs both bounds'
-    return '' if bound is not None or not better else \
-        f'{better} is better, and it has no {side} bound: it could never be judged regressed'
+    if bound is None:
+        return f'{better} is better, and it has no {side} bound: it could never be judged regressed'
+    return ''
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) in (int, float) and math.isfinite(number)
 
 
 #: A warning for a person to look at; the reference is applied all the same.
@@ -281,16 +329,27 @@ Warned = tuple[Accepted, str]
 
 def expired_of(references: list[Accepted]) -> list[Warned]:
     """Return a warning for each reference that has expired."""
-    return [(each, f'expired on {each.provenance.expires}; it is applied all the same: '
-                   f'parity refs propose --system {each.system}')
-            for each in references if each.provenance and each.provenance.expires < datetime.date.today()]
+    today = datetime.date.today()
+    warned = []
+    for reference in references:
+        provenance = reference.provenance
+        if provenance and provenance.expires < today:
+            what = (f'expired on {provenance.expires}; it is applied all the same: '
+                    f'parity refs propose --system {reference.system}')
+            warned.append((reference, what))
+    return warned
 
 
 def grouped(warned: list[Warned]) -> list[str]:
     """Return one sentence for all references of a file that have the same warning."""
-    alike = groups.grouped(warned, lambda each: (each[0].file, each[1]))
-    return [first.where + (f', and {counted(len(more), "more reference")}' if more else '')
-            + f': {what}' for (_, what), ((first, _), *more) in alike.items()]
+    alike: dict[tuple[Path, str], list[Accepted]] = {}
+    for reference, what in warned:
+        alike.setdefault((reference.file, what), []).append(reference)
+    sentences = []
+    for (_, what), (first, *more) in alike.items():
+        others = f', and {counted(len(more), "more reference")}' if more else ''
+        sentences.append(f'{first.where}{others}: {what}')
+    return sentences
 
 
 def expired(system: str) -> list[str]:

@@ -24,6 +24,12 @@ class Levels(Strict):
     levels: list[Level] | None
 
 
-_FILE = Listed('levels', Levels, 'Levels that a person began: parity level CELL --since DATE --why TEXT',
-               'has a level since that day', lambda level: (level.cell, level.since))
-read, problems, write = _FILE.read, _FILE.problems, _FILE.write
+_FILE = Listed(
+    name='levels',
+    model=Levels,
+    about='Levels that a person began: parity level CELL --since DATE --why TEXT',
+    what='has a level since that day',
+    key=lambda level: (level.cell, level.since))
+read = _FILE.read
+problems = _FILE.problems
+write = _FILE.write

@@ -63,22 +63,28 @@ class Listed:
     def placed(self, system: str) -> tuple[tuple[str, Any], ...]:
         """Each entry, after its file and line."""
         file = self.path(system)
-        text = yamlfile.text_of(file) if file.exists() else ''
-        return () if _empty(text) else _parsed(self, system, file, text)
+        text = _text_of(file)
+        if _empty(text):
+            return ()
+        return _parsed(self, system, file, text)
 
     def problems(self, system: System, plan: Plan) -> list[str]:
         """Return a sentence with file and line for each cell of an unknown check, metric or partition."""
-        checks = {c.check: [m.name for m in c.metrics] for c in plan.checks}
-        said = []
+        metrics_of: dict[str, list[str]] = {}
+        for check in plan.checks:
+            metrics_of[check.check] = [metric.name for metric in check.metrics]
+        valid = {'check': list(metrics_of), 'partition': [partition.name for partition in system.partitions]}
+        sentences = []
         for place, entry in self.placed(system.name):
             if not entry.cell:
                 continue
             parts = NAME.fullmatch(entry.cell)
-            for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
-                                ('partition', [p.name for p in system.partitions])):
-                if parts[kind] not in valid:
-                    said.append(f'{place}{entry.cell}: {unknown(kind, parts[kind], valid)}')
-        return said
+            valid['metric'] = metrics_of.get(parts['check'], [parts['metric']])
+            for kind in ('check', 'metric', 'partition'):
+                name = parts[kind]
+                if name not in valid[kind]:
+                    sentences.append(f'{place}{entry.cell}: {unknown(kind, name, valid[kind])}')
+        return sentences
 
     def write(self, system: str, new: Sequence[Entry]) -> Path:
         """Add ``new``, or put them in the place of the old ones with their keys; comments stay. Returns the file.
@@ -88,8 +94,13 @@ class Listed:
         texts = []
         for entry in new:
             fields = entry.model_dump(exclude_none=True)
-            texts.append(yaml.safe_dump([fields], sort_keys=False, allow_unicode=True, width=1000))
-        return self._edited(system, lambda entry: self.key(entry) in keys, new, ''.join(texts), 'added to')
+            text = yaml.safe_dump([fields], sort_keys=False, allow_unicode=True, width=1000)
+            texts.append(text)
+
+        def is_replaced(entry: Any) -> bool:
+            return self.key(entry) in keys
+
+        return self._edited(system, is_replaced, new, ''.join(texts), 'added to')
 
     def remove(self, system: str, gone: Callable[[Any], bool]) -> Path:
         """Take the entries of which ``gone`` is true out of the file; comments stay. Returns the file."""
@@ -98,21 +109,31 @@ class Listed:
     def _edited(self, system: str, gone: Callable[[Any], bool], new: Sequence[Entry], entries: str,
                 what: str) -> Path:
         file = self.path(system)
-        with files.alone(file.with_name(f'.{self.name}.lock'), f'writes {file.name}'):
-            known = self.read(system)
-            wanted = [entry for entry in known if not gone(entry)] + [*new]
-            before = yamlfile.text_of(file) if file.exists() else ''
+        lock = file.with_name(f'.{self.name}.lock')
+        with files.alone(lock, f'writes {file.name}'):
+            listed = self.read(system)
+            is_gone = [gone(entry) for entry in listed]
+            kept = [entry for entry, out in zip(listed, is_gone, strict=True) if not out]
+            before = _text_of(file)
             if _empty(before):
-                text = f'{before.rstrip() or f"# {self.about}"}\n{self.name}:\n' + indent(entries, '  ')
+                head = before.rstrip() or f'# {self.about}'
+                text = f'{head}\n{self.name}:\n{indent(entries, "  ")}'
             else:
-                text = self._added(file, [gone(entry) for entry in known], entries)
-            try:
-                if (getattr(self.model.model_validate(yamlfile.parse(file, text)[0]), self.name) or []) != wanted:
-                    raise ValueError
-            except (UsageError, ValueError, AttributeError, TypeError):
+                text = self._added(file, is_gone, entries)
+            if not self._is_read_as(file, text, [*kept, *new]):
                 raise UsageError(f'{file}: cannot be {what} as it is written; below {self.name}, by hand:\n'
-                                 f'{entries}') from None
+                                 f'{entries}')
             return files.write(file, text)
+
+    def _is_read_as(self, file: Path, text: str, wanted: list[Any]) -> bool:
+        """Return whether a text of the file has the wanted entries."""
+        try:
+            data, _ = yamlfile.parse(file, text)
+            valid = self.model.model_validate(data)
+            entries = getattr(valid, self.name)
+        except (UsageError, ValueError, AttributeError, TypeError):
+            return False
+        return (entries or []) == wanted
 
     def _added(self, file: Path, gone: list[bool], entries: str) -> str:
         """The file's text with ``entries`` at its end, and without the lines of the entries that are ``gone``."""
@@ -120,24 +141,36 @@ class Listed:
         lines = file.read_text(encoding='utf-8').splitlines()
         listed = next((value for key, value in node.value if key.value == self.name), None)
         items = listed.value if isinstance(listed, yaml.SequenceNode) else []
-        for item, out in reversed([*zip(items, gone, strict=True)]):
-            if out:
+        placed = list(zip(items, gone, strict=True))
+        for item, is_gone in reversed(placed):
+            if is_gone:
+                first = item.start_mark.line
                 last = max(value.end_mark.line for _, value in item.value)
-                del lines[item.start_mark.line:1 + last]
+                del lines[first:1 + last]
         column = listed.start_mark.column if items else 2
-        return '\n'.join(lines) + '\n' + indent(entries, ' ' * column)
+        text = '\n'.join(lines)
+        return f'{text}\n{indent(entries, " " * column)}'
+
+
+def _text_of(file: Path) -> str:
+    return yamlfile.text_of(file) if file.exists() else ''
 
 
 def _empty(text: str) -> bool:
     """Return whether a file has nothing but comments: somebody took all entries out by hand."""
-    return all(not line or line.startswith('#') for line in map(str.strip, text.splitlines()))
+    for line in text.splitlines():
+        content = line.strip()
+        if content and not content.startswith('#'):
+            return False
+    return True
 
 
 @lru_cache(maxsize=8)       # a verdict reads them several times
 def _parsed(listed: Listed, system: str, file: Path, text: str) -> tuple[tuple[str, Any], ...]:
     valid, node = yamlfile.valid(file, text, listed.model)
+    entries = getattr(valid, listed.name) or ()
     parsed: dict[Hashable, tuple[str, Any]] = {}
-    for number, entry in enumerate(getattr(valid, listed.name) or ()):
+    for number, entry in enumerate(entries):
         line = yamlfile.line_of(node, (listed.name, number, 'cell'))
         place = f'{file}:{line}: '
         other = NAME.fullmatch(entry.cell)['system'] if entry.cell else system
