@@ -50,26 +50,23 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     and time) leaves out older nights. Raises UsageError for a name that fits nothing, NothingMeasured where there
     is no history."""
     site = systems.read(system)
-    try:
-        begin = datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
-    except ValueError:
-        raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
-    known = cells(site.name, begin)
+    begin = _minute(since) if since else ''
+    measured = cells(site.name, begin)
     kinds = _kinds(system)
-    chosen = _chosen(site, known, partition, check)
-    have = accepted.of_system(system)
+    chosen = _chosen(site, measured, partition, check)
+    references = accepted.of_system(system)
     indexes = accepted.indexes(system)
-    parameters_of: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more
-    for cell in known:
-        fewest = parameters_of.get(cell.check, cell.parameters)
-        parameters_of[cell.check] = min(set(fewest), set(cell.parameters), key=len)
+    parameters_of = _parameters_of_checks(measured)
     answer = Proposed(system)
     by_partition: dict[str, list[Proposal]] = {cell.partition: [] for cell in chosen}
     for cell in chosen:
+        of_check = indexes.get((cell.partition, cell.check))
         try:
-            index = _index(cell, indexes.get((cell.partition, cell.check)), parameters_of[cell.check])
-            there = next((reference for reference in have if cell.has(reference)), None)
-            proposal = _proposal(cell, index, alike(cell, kinds), there, _nodes_of(site, known, cell))
+            index = _index(cell, of_check, parameters_of[cell.check])
+            there = next((reference for reference in references if cell.has(reference)), None)
+            kept = alike(cell, kinds)
+            nodes = _nodes_of(site, measured, cell)
+            proposal = _proposal(cell, index, kept, there, nodes)
         except Refused as why:
             answer.refused.append((cell, str(why)))
             continue
@@ -79,23 +76,43 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     return answer
 
 
-def _chosen(system: System, known: list[MeasuredCell], partition: str, check: str) -> list[MeasuredCell]:
+def _minute(since: str) -> str:
+    """Return a day, or a time, as the history writes its nights."""
+    try:
+        begin = datetime.datetime.fromisoformat(since)
+    except ValueError:
+        raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
+    return begin.strftime('%Y-%m-%d %H:%M')
+
+
+def _parameters_of_checks(measured: list[MeasuredCell]) -> dict[str, set[str]]:
+    """Return the parameters of each check itself, the fewest of its cells: -P makes more."""
+    fewest: dict[str, set[str]] = {}
+    for cell in measured:
+        of_cell = set(cell.parameters)
+        of_others = fewest.get(cell.check, of_cell)
+        fewest[cell.check] = min(of_others, of_cell, key=len)
+    return fewest
+
+
+def _chosen(system: System, measured: list[MeasuredCell], partition: str, check: str) -> list[MeasuredCell]:
     partitions = [part.name for part in system.partitions]
     if partition and partition not in partitions:
         raise UsageError(unknown('partition', partition, partitions))
-    if not known:
+    if not measured:
         raise NothingMeasured(f'{paths.database()}: no figure of {system.name} that nobody disturbed is stored; '
                               f'run: {paths.nightly(system.name)}')
     wanted = check.replace(' ', '')
-    checks = sorted({cell.check for cell in known})
-    cases = [cell.case.replace(' ', '') for cell in known]
+    checks = sorted({cell.check for cell in measured})
+    cases = [cell.case.replace(' ', '') for cell in measured]
     names = list(dict.fromkeys([*cases, *checks]))
     if wanted and wanted not in names:
         raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, names)}; '
                          f'stored: {", ".join(checks)}')
     chosen = []
-    for cell, case in zip(known, cases, strict=True):
-        if partition in ('', cell.partition) and wanted in ('', cell.check, case):
+    for cell, case in zip(measured, cases, strict=True):
+        is_wanted = wanted in ('', cell.check, case)
+        if is_wanted and partition in ('', cell.partition):
             chosen.append(cell)
     return chosen
 
@@ -108,7 +125,9 @@ def _index(cell: MeasuredCell, there: Accepted | None, own: set[str]) -> dict[st
     if added:
         raise Refused(f'-P made {", ".join(sorted(added))} a parameter: its reference is that of the case without')
     has = cell.index
-    needed = [name for name in has if name != '$environ' or cell.by_environ]
+    needed = list(has)
+    if not cell.by_environ:
+        needed.remove('$environ')
     names = list(there.index) if there else needed
     lacks_one = not set(needed) <= set(names)
     has_unknown = not set(names) <= set(has)
@@ -126,26 +145,32 @@ class PartitionNodes:
     count: int
 
 
-def _nodes_of(system: System, known: list[MeasuredCell], cell: MeasuredCell) -> PartitionNodes:
-    measured = set()
-    for other in known:
+def _nodes_of(system: System, measured: list[MeasuredCell], cell: MeasuredCell) -> PartitionNodes:
+    nodes = set()
+    for other in measured:
         if other.partition == cell.partition and other.recent:
-            for night in other.nights:
-                measured.update(map(node_name, _nodes(night)))
+            nodes |= _names_of_nodes(other.nights)
     stated = next((part.extras.nodes for part in system.partitions if part.name == cell.partition), None)
-    return PartitionNodes(measured, max(len(measured), stated or 0))
+    count = max(len(nodes), stated or 0)
+    return PartitionNodes(nodes, count)
+
+
+def _names_of_nodes(nights: list[MeasuredNight]) -> set[str]:
+    names = set()
+    for night in nights:
+        names.update(map(node_name, night.nodes))
+    return names
 
 
 def _on_some_nodes(cell: MeasuredCell, kept: list[MeasuredNight], partition: PartitionNodes) -> str:
     """Say on how many of the partition's nodes the nights ran, and what the others lack; '' where on all."""
-    nodes = set()
-    for night in kept:
-        nodes.update(map(node_name, _nodes(night)))
-    if undistributed(cell.case)[1] or not nodes or len(nodes) >= partition.count:
+    _, distribution = undistributed(cell.case)
+    nodes = _names_of_nodes(kept)
+    if distribution or not nodes or len(nodes) >= partition.count:
         return ''
     others = sorted(partition.measured - nodes)
-    named = f' ({several(others)})' if others else ''
-    return (f'on {len(nodes)} of {counted(partition.count, "node")}: whether the others{named} are as fast is '
+    names = f' ({several(others)})' if others else ''
+    return (f'on {len(nodes)} of {counted(partition.count, "node")}: whether the others{names} are as fast is '
             f'not known; {bounds.SIDE} nights on a node would tell')
 
 
@@ -155,15 +180,31 @@ def _proposal(cell: MeasuredCell, index: dict[str, str], kept: list[MeasuredNigh
     on_some = _on_some_nodes(cell, kept, partition)
     if on_some:
         remarks.append(on_some)
-    value, _, _, unit = reference
-    if there and there.value and there.reference[3] == unit:
-        side = 1 if kept[-1].better == 'higher' else -1
-        gain = side * (value - there.value) / abs(there.value)
-        if gain <= -bounds.LEAST_EFFECT:        # slow drift is not normal
-            remarks.append(f'worse than the accepted value by {percent(-gain)}')
-    proposal = Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=reference,
-                        replaces=there and there.reference, observed=_observed(kept), remarks=remarks)
+    worse = _worse(reference, kept[-1].better, there)
+    if worse:
+        remarks.append(worse)
+    proposal = Proposal(
+        cell=cell.id,
+        check=cell.check,
+        metric=cell.metric,
+        index=index,
+        reference=reference,
+        replaces=there and there.reference,
+        observed=_observed(kept),
+        remarks=remarks)
     return proposal.model_copy(update={'digest': proposal.expected_digest()})
+
+
+def _worse(reference: Reference, better: str, there: Accepted | None) -> str:
+    """Say how much worse a reference is than the accepted one; '' where it is not, or none is."""
+    value, _, _, unit = reference
+    if not there or not there.value or there.reference[3] != unit:
+        return ''
+    change = (value - there.value) / abs(there.value)
+    gain = change if better == 'higher' else -change
+    if gain > -bounds.LEAST_EFFECT:
+        return ''
+    return f'worse than the accepted value by {percent(-gain)}'         # slow drift is not normal
 
 
 class Proposal(Strict):
@@ -186,8 +227,9 @@ class Proposal(Strict):
 
     def expected_digest(self) -> str:
         """Return a digest of the rest: a proposal that was edited by hand has another one."""
-        said = self.model_dump(mode='json', exclude={'digest'})
-        return identity.digest(json.dumps(said, sort_keys=True).encode())
+        others = self.model_dump(mode='json', exclude={'digest'})
+        text = json.dumps(others, sort_keys=True)
+        return identity.digest(text.encode())
 
 
 class File(Strict):
@@ -217,9 +259,14 @@ def write(system: str, by_partition: dict[str, list[Proposal]]) -> list[Path]:
     for partition, proposals in sorted(by_partition.items()):
         if not proposals:
             continue
-        content = File(system=system, partition=partition, proposals=proposals).model_dump(mode='json')
-        text = yaml.dump(content, Dumper=_Dumper, default_flow_style=None, width=_WIDTH, allow_unicode=True,
-                         sort_keys=False)
+        content = File(system=system, partition=partition, proposals=proposals)
+        text = yaml.dump(
+            content.model_dump(mode='json'),
+            Dumper=_Dumper,
+            default_flow_style=None,
+            width=_WIDTH,
+            allow_unicode=True,
+            sort_keys=False)
         file = folder(system) / f'{partition}.yaml'
         files.write(file, f'{head}\n{text}')
         written.append(file)
@@ -240,6 +287,14 @@ class MeasuredNight(NamedTuple):
     labels: list[str]               # of the runs: [''], ['cached'], or both
     software: str
     node: str                       # all that its runs were on
+
+    @property
+    def day(self) -> str:
+        return self.night[:10]
+
+    @property
+    def nodes(self) -> list[str]:
+        return self.node.replace(',', ' ').split()
 
 
 class MeasuredCell(NamedTuple):
@@ -269,13 +324,17 @@ class MeasuredCell(NamedTuple):
     @property
     def index(self) -> dict[str, str]:
         """All that may lead to its reference, as the newest night has it."""
-        variant = self.nights[-1].variant.replace(',', ' %') if self.nights else ''
-        return {'size': self.size, **parameters(f' %{variant}'), '$environ': self.environ, **self.parameters}
+        variant = ''
+        if self.nights:
+            variant = self.nights[-1].variant.replace(',', ' %')
+        of_variant = parameters(f' %{variant}')
+        return {'size': self.size, **of_variant, '$environ': self.environ, **self.parameters}
 
     def has(self, reference: Accepted) -> bool:
         """Return whether ReFrame applies the reference to its runs."""
-        figure = reference.partition, reference.check, reference.metric
-        if self.changed or figure != (self.partition, self.check, self.metric):
+        figure = self.partition, self.check, self.metric
+        of_reference = reference.partition, reference.check, reference.metric
+        if self.changed or figure != of_reference:
             return False
         return reference.index.items() <= self.index.items()
 
@@ -293,11 +352,12 @@ def cells(system: str, since: str = '') -> list[MeasuredCell]:
     frame = stored.with_columns(of_devices)
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
     nights_of: dict[tuple, list[MeasuredNight]] = {where: [] for where in every}
-    nights = history.nights(frame.filter(pl.col('night') >= since), *_WHERE)
-    for *where, night in nights.select(*_WHERE, pl.struct(MeasuredNight._fields)).collect().iter_rows():
+    is_newer = pl.col('night') >= since
+    nights = history.nights(frame.filter(is_newer), *_WHERE)
+    fields = pl.struct(MeasuredNight._fields)
+    for *where, night in nights.select(*_WHERE, fields).collect().iter_rows():
         nights_of[tuple(where)].append(MeasuredNight(**night))
-    newest = frame.unique('session').sort('start').tail(RECENT)['session']
-    recent = set(frame.filter(pl.col('session').is_in(newest.implode())).select(_WHERE).unique().rows())
+    recent = _recent(frame)
     environs = defaultdict(set)
     for _, check, partition, environ, case, *_ in recent:
         environs[partition, check].add(environ)
@@ -305,10 +365,24 @@ def cells(system: str, since: str = '') -> list[MeasuredCell]:
     measured = []
     for where, of_cell in nights_of.items():
         _, check, partition, _, case, *_ = where
-        several = len(environs[partition, case]) > 1
-        by_environ = len(environs[partition, check]) > 1
-        measured.append(MeasuredCell(*where, several, by_environ, where in recent, of_cell))
+        of_case = environs[partition, case]
+        of_check = environs[partition, check]
+        cell = MeasuredCell(
+            *where,
+            several=len(of_case) > 1,
+            by_environ=len(of_check) > 1,
+            recent=where in recent,
+            nights=of_cell)
+        measured.append(cell)
     return measured
+
+
+def _recent(frame: pl.DataFrame) -> set[tuple]:
+    """Return the cells that the newest sessions measured."""
+    newest = frame.unique('session').sort('start').tail(RECENT)['session']
+    is_recent = pl.col('session').is_in(newest.implode())
+    cells_of_sessions = frame.filter(is_recent).select(_WHERE).unique()
+    return set(cells_of_sessions.rows())
 
 
 _WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
@@ -326,7 +400,7 @@ def alike(cell: MeasuredCell, kinds: dict[tuple[str, str], str]) -> list[Measure
     if not cell.nights:
         raise Refused('no night counts: all are older than --since')
     if not cell.recent:
-        raise Refused(f'not in the last {RECENT} sessions; its last night is {cell.nights[-1].night[:10]}')
+        raise Refused(f'not in the last {RECENT} sessions; its last night is {cell.nights[-1].day}')
     kept, why = _since_the_last_change(cell.nights)
     kept = kept[-bounds.MOST:]
     labels = {label for night in kept for label in night.labels}
@@ -345,40 +419,40 @@ def alike(cell: MeasuredCell, kinds: dict[tuple[str, str], str]) -> list[Measure
 def _refuse_several_kinds(kept: list[MeasuredNight], kinds: dict[tuple[str, str], str]) -> None:
     where = {}      # the last node and night of each kind
     for night in kept:
-        for node in _nodes(night):
+        for node in night.nodes:
             kind = kinds.get((night.session, node))
             if kind:
-                where[kind] = f'{node} on {night.night[:10]}'
+                where[kind] = f'{node} on {night.day}'
     if len(where) > 1:
-        named = [f'{kind} ({place})' for kind, place in where.items()]
-        raise Refused(f'not alike: nodes of several kinds: {"; ".join(named[:3])}')
+        first_kinds = [f'{kind} ({place})' for kind, place in where.items()][:3]
+        raise Refused(f'not alike: nodes of several kinds: {"; ".join(first_kinds)}')
 
 
-def _nodes(night: MeasuredNight) -> list[str]:
-    return night.node.replace(',', ' ').split()
-
-
-def _since_the_last_change(every: list[MeasuredNight]) -> tuple[list[MeasuredNight], str]:
+def _since_the_last_change(nights: list[MeasuredNight]) -> tuple[list[MeasuredNight], str]:
     """Return the nights that ran the same as the newest one, and the first of those."""
-    for at in range(len(every) - 1, 0, -1):
-        for what, said in _WORDS.items():
-            if getattr(every[at - 1], what) != getattr(every[-1], what):
-                return every[at:], f' since {said} changed ({every[at].night[:10]})'
-    return every, ''
+    newest = nights[-1]
+    for first in range(len(nights) - 1, 0, -1):
+        before = nights[first - 1]
+        for name, words in _WORDS.items():
+            if getattr(before, name) != getattr(newest, name):
+                return nights[first:], f' since {words} changed ({nights[first].day})'
+    return nights, ''
 
 
 def _kinds(system: str) -> dict[tuple[str, str], str]:
     """The kind of each node, by session and node: virtual or not, and its processor. A node of a batch system says
     so in its job; a case on this very machine is on what the session found."""
-    found = {}
+    kinds = {}
     for session in database.sessions(system, last=RECENT):
         machine: dict[str, Any] = session.facts.get('machine') or {}
-        own = {'virtualisation': machine.get('backend') or machine.get('kind'),
-               'processor': machine.get('model_name')}
-        for name, said in {machine.get('hostname'): own, **session.nodes}.items():
-            words = said.get('virtualisation'), said.get('processor')
-            found[session.uuid, name] = ', '.join(word for word in words if word and word != 'none')
-    return found
+        this_node = {
+            'virtualisation': machine.get('backend') or machine.get('kind'),
+            'processor': machine.get('model_name')}
+        nodes = {machine.get('hostname'): this_node, **session.nodes}
+        for name, facts in nodes.items():
+            words = facts.get('virtualisation'), facts.get('processor')
+            kinds[session.uuid, name] = ', '.join(word for word in words if word and word != 'none')
+    return kinds
 
 
 def of_nights(kept: list[MeasuredNight]) -> tuple[Reference, list[str]]:
@@ -387,19 +461,12 @@ def of_nights(kept: list[MeasuredNight]) -> tuple[Reference, list[str]]:
     A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises Refused where a
     change, another node or the noise keeps one value from speaking for all nights."""
     values = [night.value for night in kept]
-    runs = [value for night in kept for value in night.runs]
+    runs = [run for night in kept for run in night.runs]
     unit, better = kept[-1].unit, kept[-1].better
     middle = median(values)
     if not middle:
         return _of_zeros(runs, unit, better), []
-    other = bounds.other_place(values, [night.node for night in kept])
-    if other:
-        raise Refused(f'not alike: {other[0]} is {signed(other[1])} beside the other nodes')
-    changed = bounds.most_likely_change(values)
-    if changed:
-        since = kept[changed.at].night
-        raise Refused(f'a change on {since[:10]}: {signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
-                      f"--since '{since}', with {bounds.FEWEST} such nights")
+    _refuse_change(kept, values)
     wide = bounds.share(values, runs)
     if wide > bounds.WIDEST:
         raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {unit} would need bounds of '
@@ -408,16 +475,31 @@ def of_nights(kept: list[MeasuredNight]) -> tuple[Reference, list[str]]:
     for night in kept:
         away = night.value - middle
         if abs(away) > wide * abs(middle):
-            beyond.append(f'{night.night[:10]} {signed(away / abs(middle))}')
+            share = away / abs(middle)
+            beyond.append(f'{night.day} {signed(share)}')
     if len(beyond) > 1:      # no chance
         raise Refused(f'{len(beyond)} of {counted(len(kept), "night")} lie beyond the bounds of the others '
                       f'(± {percent(wide)}): {", ".join(beyond[:3])}')
     remarks = [f'one night lies beyond, {night}: unless it was a fault, there will be more' for night in beyond]
-    days = len({night.night[:10] for night in kept})
+    days = len({night.day for night in kept})
     if days < 5:
         remarks.append(f'on {counted(days, "day")} only: how days differ is not in it')
     rounded = float(f'{middle:.3e}')        # the last of four digits is less than 0.05 %
     return (rounded, -wide, wide, unit), remarks
+
+
+def _refuse_change(kept: list[MeasuredNight], values: list[float]) -> None:
+    """Refuse nights of which some are of another level. ``values``: of the nights."""
+    nodes = [night.node for night in kept]
+    other = bounds.other_place(values, nodes)
+    if other:
+        node, share = other
+        raise Refused(f'not alike: {node} is {signed(share)} beside the other nodes')
+    changed = bounds.most_likely_change(values)
+    if changed:
+        since = kept[changed.at]
+        raise Refused(f'a change on {since.day}: {signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
+                      f"--since '{since.night}', with {bounds.FEWEST} such nights")
 
 
 def _of_zeros(runs: list[float], unit: str, better: str) -> Reference:
@@ -433,15 +515,19 @@ def _of_zeros(runs: list[float], unit: str, better: str) -> Reference:
 
 def _observed(kept: list[MeasuredNight]) -> Observed:
     first, last = kept[0], kept[-1]
-    begin, end = first.night[:10], last.night[:10]
+    begin, end = first.day, last.day
     if begin == end:
         begin, end = first.night, last.night
     values = [night.value for night in kept]
-    nodes = {node for night in kept for node in _nodes(night)}
+    middle = median(values)
+    spread = bounds.spread(values)
+    nodes = set()
+    for night in kept:
+        nodes.update(night.nodes)
     return Observed(
         n=len(kept),
-        median=float(f'{median(values):.6g}'),
-        spread=float(f'{bounds.spread(values):.3g}'),
+        median=float(f'{middle:.6g}'),
+        spread=float(f'{spread:.3g}'),
         nights=f'{begin}..{end}',
         sessions=f'{first.session[:8]}..{last.session[:8]}',
         nodes=several(sorted(nodes)),
@@ -450,4 +536,5 @@ def _observed(kept: list[MeasuredNight]) -> Observed:
 
 def signed(share: float) -> str:
     """Return a share in percent, with its sign."""
-    return ('+' if share > 0 else '') + percent(share)
+    sign = '+' if share > 0 else ''
+    return f'{sign}{percent(share)}'

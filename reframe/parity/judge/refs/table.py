@@ -24,8 +24,9 @@ def lines(answer: Proposed) -> Iterator[str]:
     """Yield the proposals, the refusals with their reasons, and the next command."""
     proposals, refused = answer.proposals, answer.refused
     if proposals:
+        rows = [_proposal(cell.size, proposal) for cell, proposal in proposals]
         yield 'PROPOSED'
-        yield from columns([_proposal(cell.size, proposal) for cell, proposal in proposals])
+        yield from columns(rows)
         if any(proposal.reference[0] for _, proposal in proposals):
             yield f'  {bounds.STATED}'
         yield ''
@@ -33,8 +34,12 @@ def lines(answer: Proposed) -> Iterator[str]:
         yield 'NOT PROPOSED'
         yield from columns(_refused(refused))
         yield ''
-    files = f', in {" ".join(map(str, answer.files))}' if answer.files else ''
-    yield f'{len(proposals)} of {counted(len(proposals) + len(refused), "cell")} proposed{files}'
+    files = ''
+    if answer.files:
+        names = ' '.join(map(str, answer.files))
+        files = f', in {names}'
+    cells = len(proposals) + len(refused)
+    yield f'{len(proposals)} of {counted(cells, "cell")} proposed{files}'
     yield f'next: {_next(answer)}'
 
 
@@ -42,10 +47,14 @@ def _refused(refused: list[tuple[MeasuredCell, str]]) -> list[tuple[str, str, st
     """Return a row of each refusal; cells of one check that are refused alike are one row."""
     alike: dict[tuple, list[MeasuredCell]] = {}
     for cell, why in refused:
-        alike.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
+        key = cell.check, cell.partition, cell.size, why
+        alike.setdefault(key, []).append(cell)
     rows = []
     for (check, partition, size, why), cells in alike.items():
-        name = cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}'
+        if len(cells) == 1:
+            name = cells[0].id
+        else:
+            name = f'{check}: {len(cells)} metrics on {partition}'
         rows.append((name, size, why))
     return rows
 
@@ -59,16 +68,25 @@ def _next(answer: Proposed) -> str:
 
 
 def _proposal(size: str, proposal: Proposal) -> tuple[str, ...]:
-    reference, replaces, observed = proposal.reference, proposal.replaces, proposal.observed
-    spread = observed.spread / abs(observed.median) if observed.median else 0
-    was = 'new'
-    if replaces:
-        was = f'was {_value(replaces)} ({_limits(replaces)})'
-        moved = change(reference[0], replaces[0]) if reference[3] == replaces[3] else ''
-        if moved:
-            was += f', {moved}'
+    reference, observed = proposal.reference, proposal.observed
+    spread: str | int = 0
+    if observed.median:
+        spread = percent(observed.spread / abs(observed.median))
+    remarks = '; '.join(proposal.remarks)
     return (proposal.cell, size, _value(reference), _limits(reference), f'n {observed.n}',
-            f'spread {percent(spread) if observed.median else 0}', was, '; '.join(proposal.remarks))
+            f'spread {spread}', _before(proposal), remarks)
+
+
+def _before(proposal: Proposal) -> str:
+    """Say which accepted value a proposal replaces."""
+    replaces = proposal.replaces
+    if not replaces:
+        return 'new'
+    was = f'was {_value(replaces)} ({_limits(replaces)})'
+    value, _, _, unit = proposal.reference
+    value_before, _, _, unit_before = replaces
+    moved = change(value, value_before) if unit == unit_before else ''
+    return f'{was}, {moved}' if moved else was
 
 
 def _value(ref: Reference) -> str:
@@ -93,17 +111,20 @@ def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> Iterator[
     """Yield the accepted values and their present state."""
     for file, proposals in files:
         yield str(file)
-        yield from columns([(proposal.cell, proposal.index['size'], _value(proposal.reference),
-                             _limits(proposal.reference)) for proposal in proposals])
+        rows = []
+        for proposal in proposals:
+            reference = proposal.reference
+            rows.append((proposal.cell, proposal.index['size'], _value(reference), _limits(reference)))
+        yield from columns(rows)
     yield ''
     yield f'next: git diff, commit; parity refs lint --system {system}'
 
 
-def linted(found: list[Linted]) -> Iterator[str]:
+def linted(answers: list[Linted]) -> Iterator[str]:
     """Yield errors, warnings, and how many references there are."""
-    if not found:
+    if not answers:
         yield 'no reference has been accepted'
-    for system in found:
+    for system in answers:
         for error in system.errors:
             yield f'error: {error}'
         for warning in system.warnings:
@@ -132,23 +153,25 @@ def shown(system: str = '') -> Iterator[str]:
                 yield row
                 yield _why(reference)
     if nothing:
-        yield 'no reference has been accepted' + (f' for {system}' if system else '')
+        for_system = f' for {system}' if system else ''
+        yield f'no reference has been accepted{for_system}'
         yield f'next: parity refs propose --system {system or "NAME"}'
 
 
 def _row(reference: Accepted, cells: list[MeasuredCell]) -> tuple[str, ...]:
-    applied = ''
+    last_applied = ''
     for cell in cells:
         if cell.has(reference):
-            applied = max([applied, *(night.night for night in cell.nights if night.applied)])
+            nights = [night.night for night in cell.nights if night.applied]
+            last_applied = max([last_applied, *nights])
+    applied = f'last applied {last_applied}' if last_applied else 'never applied'
     life = 'by hand'
     accepted = reference.provenance
     if accepted:
-        word = 'expired' if accepted.expires < datetime.date.today() else 'expires'
-        life = (f'accepted {accepted.date} ({_days(accepted.date)})   '
-                f'{word} {accepted.expires} ({_days(accepted.expires)})')
-    return (reference.path, _value(reference.reference), _limits(reference.reference), life,
-            f'last applied {applied}' if applied else 'never applied')
+        until = accepted.expires
+        word = 'expired' if until < datetime.date.today() else 'expires'
+        life = f'accepted {accepted.date} ({_days(accepted.date)})   {word} {until} ({_days(until)})'
+    return reference.path, _value(reference.reference), _limits(reference.reference), life, applied
 
 
 def _days(day: datetime.date) -> str:
@@ -162,7 +185,8 @@ def _why(reference: Accepted) -> str:
     accepted = reference.provenance
     if not accepted:
         return '      nothing tells who accepted it, why, or until when'
-    spread = f'{accepted.spread:g} {reference.reference[3]}'
+    unit = reference.reference[3]
+    spread = f'{accepted.spread:g} {unit}'
     figures = f'n {accepted.n}, median {accepted.median:g}, spread {spread}'
     measured = f'{accepted.nights}, sessions {accepted.sessions}'
     return (f'      by {accepted.by}: {accepted.why} · {figures} · {measured} · '
