@@ -121,7 +121,9 @@ class Episodes:
         """Return the state of tonight for a cell that comes and goes, until GOOD_NIGHTS nights were good."""
         ends = [end for _, end, _ in self.ended[c]]
         last_end = max(ends, default=-1)
-        columns = self._newest(self.table.at, c, rule.GOOD_NIGHTS)
+        end = self.table.end[c]
+        first = max(0, end - rule.GOOD_NIGHTS)
+        columns = self.table.at[c, first:end]
         nights_after = np.count_nonzero(columns > last_end)
         good = rule.NIGHTS_BACK + nights_after
         lasts = c in self.lasting
@@ -133,7 +135,7 @@ class Episodes:
 
     def recurs(self, c: int, t: int, base: float) -> bool:
         """Return whether the newest nights are a further spell: the third, or the fifth if none was found."""
-        newest = self._newest(self.table.level, c, rule.NIGHTS_BACK) - base
+        newest = self.table.newest_nights(c, rule.NIGHTS_BACK) - base
         highest_of_spell = -self.noise.spell(c)
         if newest.max() >= highest_of_spell:
             return False
@@ -158,8 +160,7 @@ class Episodes:
 
     def _is_none_after_all(self, c: int, slowdown: Episode) -> bool:
         """Return whether the level of a slowdown is hardly below the one before."""
-        end = self.table.end[c]
-        nights = self.table.level[c, slowdown.place:end]
+        nights = self.table.nights_from(c, slowdown.place)
         if len(nights) < rule.LENGTHS[-1] or c in self.comes:
             return False
         depth = median(nights.tolist()) - slowdown.base
@@ -180,7 +181,7 @@ class Episodes:
         """Return how many of the newest nights show that the level before is back; 0: they do not."""
         end = self.table.end[c]
         first = max(episode.place, end - rule.NIGHTS_BACK)
-        newest = self.table.level[c, first:end]
+        newest = self.table.nights_from(c, first)
         is_back = episode.share(newest) < 0.5
         if len(is_back) == rule.NIGHTS_BACK and is_back.all():
             return rule.NIGHTS_BACK
@@ -252,11 +253,13 @@ class Episodes:
 
     def _begin_slowdown(self, c: int, t: int, new: _NewLevel) -> Episode:
         before = self._spells(c, t, new.base, new.depth)
-        if len(before) >= rule.COMING - 1:
-            self.comes[c] = len(before) + 1, before[0]
+        spells_until_now = len(before) + 1
+        if spells_until_now >= rule.COMING:
+            self.comes[c] = spells_until_now, before[0]
         slowdown = self._begin(c, t, new)
         from_former = abs(new.level - self.table.former[c])
-        if from_former < -new.depth / 2:
+        is_back = from_former < -new.depth / 2
+        if is_back:
             slowdown.again = int(self.table.since[c])
         return slowdown
 
@@ -279,8 +282,9 @@ class Episodes:
 
     def _new_level(self, c: int, shift: Shift, base: float) -> _NewLevel:
         """Return the level of the newest nights, as many as are shifted."""
-        newest = self._newest(self.table.level, c, shift.nights)
-        place = int(self.table.end[c]) - shift.nights
+        newest = self.table.newest_nights(c, shift.nights)
+        end = int(self.table.end[c])
+        place = end - shift.nights
         level = median(newest.tolist())
         tonight = newest[-1] - base
         return _NewLevel(shift, place, base, level, tonight)
@@ -306,10 +310,10 @@ class Episodes:
     def _is_chance(self, c: int, base: float, depth: float) -> bool:
         """Return whether as many low nights may be chance: nights half as low as often as before."""
         table = self.table
-        end = table.end[c]
-        of_level = int(end - table.begin[c])
-        many = min(rule.STEPS, of_level)
-        newest_first = self._newest(table.level, c, many)[::-1]
+        begin, end = table.begin[c], table.end[c]
+        many = min(rule.STEPS, int(end - begin))
+        newest = table.newest_nights(c, many)
+        newest_first = newest[::-1]
         low = newest_first < base + depth / 2
         in_a_row = int(np.append(low, False).argmin())
         past = table.residuals_before(c, end - in_a_row)
@@ -320,25 +324,19 @@ class Episodes:
 
     # ---- nights of a cell
 
-    def _newest(self, of_places: np.ndarray, c: int, nights: int) -> np.ndarray:
-        """Return what a table [cells, places] holds of the newest nights of a cell's levels, the newest last."""
-        end = self.table.end[c]
-        first = max(0, end - nights)
-        return of_places[c, first:end]
-
     def _spells(self, c: int, t: int, base: float, depth: float) -> list[int]:
         """Return the first columns of the spells before tonight that are about as low as ``depth``."""
         table = self.table
         end = int(table.end[c])
         first = max(0, end - rule.LEVEL)
-        of_level = table.level[c, first:end] - base
-        of_levels_before = table.residual[c, first:end]
+        places = c, slice(first, end)
+        of_level = table.level[places] - base
+        of_levels_before = table.residual[places]
         is_before = np.arange(first, end) < table.begin[c]
         x = np.where(is_before, of_levels_before, of_level)
-        column = table.at[c, first:end]
-        return spells(self.ended[c], x, column, t, depth)
+        return spells(self.ended[c], x, table.at[places], t, depth)
 
     def _is_slow_tonight(self, c: int) -> bool:
-        last = self.table.end[c] - 1
-        tonight = self.table.level[c, last]
-        return self.lasting[c].share(tonight) >= 0.5
+        tonight, = self.table.newest_nights(c, 1)
+        episode = self.lasting[c]
+        return episode.share(tonight) >= 0.5

@@ -79,9 +79,10 @@ class _Statistics:
     """Tonight of some cells, a row each. ``z``: the mean of the newest nights less the base, in standard errors of
     independent nights. ``far``: the same, with the dependence of the nights."""
 
-    ready: np.ndarray        # bool: enough nights to be judged
+    has_noise: np.ndarray    # bool: the base and the scatter are known
+    ready: np.ndarray        # bool: and enough nights to be judged
     base: np.ndarray
-    base_nights: np.ndarray
+    error: np.ndarray        # standard deviation of a night less the base
     residual: np.ndarray     # of tonight, as far as a night is from a known level
     off: np.ndarray          # [cells, nights]: the newest nights less the base, tonight last
     z: np.ndarray            # [cells, lengths], NaN: too few nights
@@ -271,8 +272,9 @@ class _Follow:
         some = np.fmax(base.nights, 1)
         scale = self.noise.scale[cells]
         has_base = base.nights >= rule.AFTER
+        has_noise = has_base & np.isfinite(scale)
         is_old = self.table.age[cells] > FIRST
-        ready = has_base & is_old & np.isfinite(scale)
+        ready = has_noise & is_old
         error = scale * np.sqrt(1 + rule.BASE / some)
         self._rerun(cells, t, base.value, error, ready)       # puts reruns into x
         off = self._off(cells, t, base.value)
@@ -289,9 +291,10 @@ class _Follow:
         of_median = np.sqrt(1 + rule.MEDIAN / some)
         residual = np.where(has_base, off[:, -1] / of_median, np.nan)
         return _Statistics(
+            has_noise=has_noise,
             ready=ready,
             base=base.value,
-            base_nights=base.nights,
+            error=error,
             residual=residual,
             off=off,
             z=z,
@@ -397,10 +400,8 @@ class _Follow:
 
     def _note_quiet(self, cells: np.ndarray, look: _Statistics, state: np.ndarray) -> None:
         """Note the statistics of the cells that are not low: their noise is learned from these."""
-        has_noise = np.isfinite(self.noise.scale[cells])
-        has_base = look.base_nights >= rule.AFTER
         is_low = np.isin(state, rule.LOW_NIGHTS)
-        quiet = has_noise & has_base & ~is_low
+        quiet = look.has_noise & ~is_low
         self.noise.note(cells[quiet], look.z[quiet])
 
     def _note_lone(self, cells: np.ndarray, t: int, look: _Statistics) -> None:
@@ -408,10 +409,7 @@ class _Follow:
 
         Where it was not run again, no like cell may have had a night as low lately. Like cells may have such
         nights so often that two mean nothing."""
-        noise = self.noise
-        some = np.fmax(look.base_nights, 1)
-        error = noise.scale[cells] * np.sqrt(1 + rule.BASE / some)
-        is_clear = look.below > noise.bar[cells] * error
+        is_clear = look.below > self.noise.bar[cells] * look.error
         is_quiet = self.table.state[cells, t] == rule.QUIET
         low = np.flatnonzero(is_quiet & is_clear)
         group = self.group[cells[low]]

@@ -121,6 +121,15 @@ class Table:
         self.end[c] = new_end
         return gone
 
+    def nights_from(self, c: int, place: int) -> np.ndarray:
+        """Return the nights of a cell's levels from a place on."""
+        return self.level[c, place:self.end[c]]
+
+    def newest_nights(self, c: int, many: int) -> np.ndarray:
+        """Return the newest nights of a cell's levels, the newest last."""
+        first = max(0, self.end[c] - many)
+        return self.nights_from(c, first)
+
     def residuals_before(self, c: int, place: int) -> np.ndarray:
         """Return the known residuals of the newest MEMORY nights before a place."""
         first = max(0, place - rule.MEMORY)
