@@ -67,13 +67,16 @@ class History(NamedTuple):
             is_kept &= self.nights.when <= until
         chosen = np.flatnonzero(is_chosen)
         kept = np.flatnonzero(is_kept)
+        events = self.events
+        if events is not None:
+            events = events[kept]
         return History(
             names=_taken(self.names, chosen),
             nights=self.nights.part(chosen, kept),
             signs=_taken(self.signs, chosen),
             groups=self.groups[chosen],
             labels=_taken(self.labels, kept),
-            events=None if self.events is None else self.events[kept],
+            events=events,
             nodes=_taken(self.nodes, kept),
             areas=_taken(self.areas, chosen))
 
@@ -125,10 +128,12 @@ def of_rows(rows: pl.DataFrame) -> History:
     first_rows = _begins(night_of_row)                          # of each night
     series_of_night = series_of_row[first_rows]
     first_nights = _begins(series_of_night)                     # of each series
-    by_series = rows[first_rows[first_nights]]
+    first_row_of_series = first_rows[first_nights]
+    by_series = rows[first_row_of_series]
+    areas = by_series['area'].to_list() if 'area' in by_series.columns else None
+    signs = by_series['sign'].to_numpy()
     labels = rows['night'].gather(first_rows)
     order = labels.rank('dense').to_numpy()
-    signs = by_series['sign'].to_numpy()
     nights = Nights.of(
         start=np.append(first_nights, len(first_rows)),
         night=night_of_row,
@@ -144,7 +149,7 @@ def of_rows(rows: pl.DataFrame) -> History:
         labels=labels.to_list(),
         events=_events(rows, night_of_row),
         nodes=_nodes(rows, night_of_row),
-        areas=by_series['area'].to_list() if 'area' in by_series.columns else None)
+        areas=areas)
 
 
 def _begins(numbers: np.ndarray) -> np.ndarray:

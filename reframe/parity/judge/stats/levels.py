@@ -106,6 +106,13 @@ class _Statistics:
         return Shift(nights, size)
 
 
+def _sums(nights: np.ndarray) -> np.ndarray:
+    """Return the sums of the newest nights, [cells, lengths]. ``nights`` [cells, nights]: tonight last."""
+    newest_first = nights[:, ::-1]
+    sums = np.cumsum(newest_first, axis=1)
+    return sums[:, rule.LENGTHS - 1]
+
+
 @dataclass
 class _NormalLevels:
     """The level of each cell, or that before its slowdown: places ``begin`` to ``end``."""
@@ -282,10 +289,8 @@ class _Follow:
         dependence = self._dependence(cells, of_base)
         clip = self._clip(cells, dependence[:, :1], of_base[:, :1])
         clipped = np.clip(off / scale[:, None], -clip, clip)
-        newest_first = clipped[:, ::-1]
-        sums = np.cumsum(newest_first, axis=1)
         error_of_sum = np.sqrt(rule.LENGTHS * (1 + of_base))
-        in_errors = sums[:, rule.LENGTHS - 1] / error_of_sum
+        in_errors = _sums(clipped) / error_of_sum
         fits = self._fits(cells, base)
         z = np.where(fits, in_errors, np.nan)
         of_median = np.sqrt(1 + rule.MEDIAN / some)
@@ -362,22 +367,24 @@ class _Follow:
 
     def _decide(self, cells: np.ndarray, t: int, look: _Statistics, state: np.ndarray) -> None:
         """Look closer at the cells that something may have happened to; set the ``state`` of their night."""
-        episodes, lasting = self.episodes, self.episodes.lasting
+        episodes = self.episodes
         bar = self.noise.bar[cells]
-        is_spell = self._is_spell(cells, look)
         farthest = np.fmax.reduce(np.abs(look.far), axis=1)
-        may_begin = (farthest > bar) | self._is_after_event(cells, t) | is_spell
-        may_end = self._among(lasting)[cells]
-        for i in np.flatnonzero(look.ready & may_begin | may_end):
+        is_far = farthest > bar
+        is_event = self._is_after_event(cells, t)
+        is_spell = self._is_spell(cells, look)
+        may_begin = look.ready & (is_far | is_event | is_spell)
+        lasts = self._among(episodes.lasting)[cells]
+        may_recur = look.ready & is_spell & ~lasts
+        for i in np.flatnonzero(may_begin | lasts):
             c, base = int(cells[i]), float(look.base[i])
             fall = look.shift(i, -1, bar[i])
             rise = look.shift(i, 1, bar[i])
-            may_recur = look.ready[i] and is_spell[i] and c not in lasting
-            if not fall and may_recur and episodes.recurs(c, t, base):
+            if not fall and may_recur[i] and episodes.recurs(c, t, base):
                 size = float(-look.far[i, 0])
                 fall = Shift(int(rule.LENGTHS[0]), size)
-            quiet_state = int(state[i])
-            state[i] = episodes.night(c, t, Look(base, fall, rise), quiet_state)
+            tonight = Look(base, fall, rise)
+            state[i] = episodes.night(c, t, tonight, int(state[i]))
 
     def _is_spell(self, cells: np.ndarray, look: _Statistics) -> np.ndarray:
         """Return whether the newest nights of each cell are as low as a spell."""

@@ -37,10 +37,12 @@ class Nights:
 
     def part(self, chosen: np.ndarray, kept: np.ndarray) -> Nights:
         """Return the series at the places ``chosen``, with their nights at the places ``kept``."""
-        nights_of_series = np.bincount(self.series[kept], minlength=len(self.counts))
+        series_of_kept = self.series[kept]
+        nights_of_series = np.bincount(series_of_kept, minlength=len(self.counts))
         ends = nights_of_series[chosen].cumsum()
+        start = np.append(0, ends)
         return Nights(
-            start=np.append(0, ends),
+            start=start,
             when=self.when[kept],
             value=self.value[kept],
             again=self.again[kept],

@@ -97,15 +97,20 @@ class Noise:
         v_of_shortest = self.v[:, 0]
         of_base = rule.BASE * rule.LENGTHS / nights[:, None]
         with_base = 1 + of_base
-        error = self.scale * np.sqrt(v / rule.WITHIN * with_base[:, within])
+        variance = v / rule.WITHIN * with_base[:, within]
+        error = self.scale * np.sqrt(variance)
         by_size = _CLIPPED * (self.bar + rule.POWER) * error
         # its nights must be lower than the usual low ones
-        middle = rule.POWER * self.scale * np.sqrt(rule.MEDIAN * v / rule.WITHIN)
         usual_low = np.fmax(rule.EFFECT, rule.TAILS * self.tail)
+        of_median = rule.MEDIAN * v / rule.WITHIN
+        middle = rule.POWER * self.scale * np.sqrt(of_median)
         size = np.fmax(by_size, usual_low + middle)
-        clip = rule.CLIP * self.scale * np.sqrt(v_of_shortest * with_base[:, 0])
-        size[clip <= error] = np.inf                # so few clipped nights reach no bar
-        size[~np.isfinite(self.scale)] = np.nan
+        # clipped nights may be so few that they reach no bar
+        of_one_night = v_of_shortest * with_base[:, 0]
+        clip = rule.CLIP * self.scale * np.sqrt(of_one_night)
+        size[clip <= error] = np.inf
+        has_none = ~np.isfinite(self.scale)
+        size[has_none] = np.nan
         return size
 
 

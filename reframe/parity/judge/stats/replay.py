@@ -96,8 +96,7 @@ class Series:
         logarithms = np.log(self.values)
         first, last = logarithms[:hindsight.SIDE], logarithms[-hindsight.SIDE:]
         change = np.median(last) - np.median(first)
-        faster = -change if self.lower else change
-        return float(np.expm1(faster))
+        return _share(-change if self.lower else change)
 
 
 @dataclass
@@ -162,8 +161,9 @@ def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_a
     """Gather what series ``k`` would have been told."""
     name, sign = part.names[k], part.signs[k]
     nights = part.nights
-    here = np.arange(nights.start[k], nights.start[k + 1])
-    here = here[np.isfinite(nights.value[here])]
+    first, end = nights.start[k:k + 2]
+    has_value = np.isfinite(nights.value[first:end])
+    here = first + np.flatnonzero(has_value)
     x, when = nights.value[here], nights.when[here]
     labels = [part.labels[night] for night in here]
     state = outcome.state[here]
@@ -181,7 +181,7 @@ def _one(record: _Record, part: History, k: int, outcome: rule.Outcome, accept_a
         judged=int(judged.sum()),
         first=int(judged.argmax()) if judged.any() else -1,
         visible=_shown(outcome.cells.visible[k]),
-        noise=float(np.expm1(outcome.cells.scale[k])),
+        noise=_share(outcome.cells.scale[k]),
         alarms=[labels[night] for night in alarms],
         when=when,
         values=np.exp(sign * x),
@@ -214,15 +214,20 @@ def _missed(series: Series, labels: list, x: np.ndarray, judged: np.ndarray, nig
     return Missed(
         series=series.name,
         night=labels[night],
-        loss=float(-np.expm1(change)),
+        loss=-_share(change),
         judged=bool(judged[night]),
         moves=len(near_cuts),
-        noise=float(np.expm1(noise)))
+        noise=_share(noise))
+
+
+def _share(log: float) -> float:
+    """Return a change of the logarithm as a share."""
+    return float(np.expm1(log))
 
 
 def _shown(visible: float) -> float | None:
     """Return the smallest slowdown that shows, a share; None for none. ``visible``: its logarithm."""
-    share = float(-np.expm1(-visible))
+    share = -_share(-visible)
     is_one = np.isfinite(share) and share < 1
     return share if is_one else None
 
@@ -242,7 +247,7 @@ def _slowdown(name: str, labels: list, x: np.ndarray, when: np.ndarray, slow: np
         when=int(when[at]),
         begin=labels[at],
         end=labels[after - 1] if is_over else None,
-        loss=float(-np.expm1(change)),
+        loss=-_share(change),
         accepted=0 < accept_after <= nights)
 
 
