@@ -8,7 +8,7 @@ import pytest
 
 import nights
 import stored
-from parity.judge.refs import propose
+from parity.judge.refs import measured
 from parity.judge.store.case_record import MetricRecord
 from parity.judge.verdict import cells, judge
 from parity.measure.check.reader import Wrong
@@ -99,8 +99,8 @@ def test_without_a_report_figures_keep_the_order_of_the_program(results, tmp_pat
 
 def test_one_value_is_proposed_for_all_devices_of_a_partition(monkeypatch):
     rows = [nights.figure(night, value + at, metric=f'triad_gpu{at}') for night, value in enumerate([100.0, 101.0]) for at in range(3)]
-    monkeypatch.setattr(propose.history, 'load', lambda *_, **__: nights.frame(*rows))
-    found, = propose.cells('onebox')
+    monkeypatch.setattr(measured.history, 'load', lambda *_, **__: nights.frame(*rows))
+    found, = measured.cells('onebox')
     assert found.metric == 'triad_gpu' and [n.value for n in found.nights] == [101.0, 102.0] and found.nights[0].runs == [100.0, 101.0, 102.0]
 
 

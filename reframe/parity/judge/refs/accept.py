@@ -20,7 +20,7 @@ from parity.base import files, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import several
 from parity.base.text import refuse
-from parity.judge.refs import accepted, propose
+from parity.judge.refs import accepted, measured, propose
 from parity.judge.refs.accepted import PROVENANCE, Accepted, Reference
 from parity.judge.refs.propose import Proposal
 from parity.site import systems
@@ -138,7 +138,7 @@ class _Sources:
         references = {}
         for reference in accepted.of_system(system):
             references[reference.partition, reference.path] = reference.reference
-        software = {cell.id: cell.nights[-1].software for cell in propose.cells(system) if cell.nights}
+        software = {cell.id: cell.nights[-1].software for cell in measured.cells(system) if cell.nights}
         return cls(system, references, accepted.indexes(system), software)
 
     def why_other(self, partition: str, proposal: Proposal) -> str:
@@ -155,8 +155,8 @@ class _Sources:
         there = self.accepted.get((partition, proposal.path))
         if there != proposal.replaces:
             return f'{cell}: its accepted value changed since it was proposed; {again}'
-        measured = proposal.observed.software
-        if self.software.get(cell, measured) != measured:
+        software = proposal.observed.software
+        if self.software.get(cell, software) != software:
             return f'{cell}: its software changed since it was proposed; {again}'
         return ''
 

@@ -48,9 +48,9 @@ def warnings(references: list[Accepted]) -> list[Warned]:
     """Return what has expired, and what the system measured with other software since."""
     if not references:
         return []
-    from parity.judge.refs import propose  # a system without references needs no polars
+    from parity.judge.refs import measured  # a system without references needs no polars
     system = references[0].system
-    cells = [cell for cell in propose.cells(system) if cell.nights]
+    cells = [cell for cell in measured.cells(system) if cell.nights]
     warned = expired_of(references)
     for reference in references:
         accepted = reference.provenance

@@ -12,10 +12,11 @@ from parity.base.figures import change, counted, figure, percent
 from parity.base.groups import grouped
 from parity.base.text import columns
 from parity.judge.refs import accepted as references
-from parity.judge.refs import propose
+from parity.judge.refs import measured
 from parity.judge.refs.accepted import Accepted, Reference
 from parity.judge.refs.lint import Linted
-from parity.judge.refs.propose import MeasuredCell, Proposal, Proposed, signed
+from parity.judge.refs.measured import MeasuredCell
+from parity.judge.refs.propose import Proposal, Proposed, signed
 from parity.judge.stats import bounds
 from parity.site import systems
 
@@ -144,7 +145,7 @@ def shown(system: str = '') -> Iterator[str]:
         if not of_system:
             continue
         nothing = False
-        cells = propose.cells(name)
+        cells = measured.cells(name)
         by_file = grouped(sorted(of_system, key=attrgetter('file')), attrgetter('file'))
         for file, of_file in by_file.items():
             yield str(file)
