@@ -161,7 +161,7 @@ class Episodes:
     def _is_none_after_all(self, c: int, slowdown: Episode) -> bool:
         """Return whether the level of a slowdown is hardly below the one before."""
         nights = self.table.nights_from(c, slowdown.place)
-        if len(nights) < rule.LENGTHS[-1] or c in self.comes:
+        if len(nights) < rule.LONGEST or c in self.comes:
             return False
         depth = median(nights.tolist()) - slowdown.base
         return depth > -rule.EFFECT

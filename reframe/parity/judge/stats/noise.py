@@ -116,7 +116,7 @@ class Noise:
 
 def _usual_dependence() -> np.ndarray:
     """Return what V is at each length where neighbours have the correlation CORRELATION: rho_j is its power j."""
-    lag = np.arange(1, rule.LENGTHS[-1])
+    lag = np.arange(1, rule.LONGEST)
     correlation = rule.CORRELATION ** lag
     usual = []
     for nights in rule.LENGTHS:

@@ -47,6 +47,7 @@ SQUARE_CAP = 9.0
 
 #: The numbers of newest nights whose mean is compared with the base.
 LENGTHS = np.array([2, 3, 5, 8])
+SHORTEST, LONGEST = int(LENGTHS[0]), int(LENGTHS[-1])
 #: A night counts for at most this share of the bar, so none alarms alone.
 CLIP = 0.71
 #: The smallest slowdown and the smallest improvement.
