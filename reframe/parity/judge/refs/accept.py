@@ -126,7 +126,7 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
 
 @dataclass
 class _Sources:
-    """What the proposals of a system are made from, as it is now."""
+    """The sources of a system's proposals, as they are now."""
 
     system: str
     accepted: dict[tuple[str, str], Reference]      # by partition and path

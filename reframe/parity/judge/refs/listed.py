@@ -20,13 +20,13 @@ from parity.site.plan import Plan
 from parity.site.systems import System
 
 
-def _named(cell: str) -> str:
+def _cell_name(cell: str) -> str:
     if not NAME.fullmatch(cell):
         raise ValueError(f'{cell!r} is no cell; valid: CASE.METRIC@SYSTEM:PARTITION, as parity verdict names it')
     return cell
 
 
-CellName = Annotated[str, AfterValidator(_named)]
+CellName = Annotated[str, AfterValidator(_cell_name)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
