@@ -102,12 +102,12 @@ def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
         events=history.events,
         nodes=history.nodes)
     is_slow = np.isin(outcome.state, LOW_NIGHTS)
-    slow_of_series = np.split(is_slow, history.nights.start[1:-1])
+    start = history.nights.start
     by_series = {}
     for k, series in enumerate(history.names):
-        first = history.nights.start[k]
-        slow = first + np.flatnonzero(slow_of_series[k])
-        alarms = tuple(history.labels[night] for night in slow)
+        first, end = start[k:k + 2]
+        slow = np.flatnonzero(is_slow[first:end])
+        alarms = tuple(history.labels[first + night] for night in slow)
         by_series[series] = SeriesJudgement(judgements[k], alarms)
     return by_series
 

@@ -163,7 +163,8 @@ class Episodes:
         nights = self.table.nights_from(c, slowdown.place)
         if len(nights) < rule.LONGEST or c in self.comes:
             return False
-        depth = median(nights.tolist()) - slowdown.base
+        level = median(nights.tolist())
+        depth = level - slowdown.base
         return depth > -rule.EFFECT
 
     def _is_over(self, c: int, t: int, look: Look) -> bool:
@@ -194,8 +195,9 @@ class Episodes:
     def _is_well(self, c: int, episode: Episode, t: int) -> bool:
         """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
         table, noise = self.table, self.noise
-        measured = table.again[c, t]
-        table.wanted[c, t] = True
+        night = c, t
+        measured = table.again[night]
+        table.wanted[night] = True
         table.low[c] = np.isnan(measured)
         again = measured - self.nodes.effects(c, t)
         slow = episode.base + episode.depth

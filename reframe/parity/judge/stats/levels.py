@@ -97,10 +97,12 @@ class _Follow:
 
     def take_events(self, cell: np.ndarray, column: np.ndarray, events: np.ndarray) -> None:
         """Take the event of each night, '' for none."""
-        for night in np.flatnonzero(events != ''):
+        has_event = events != ''
+        for night in np.flatnonzero(has_event):
             c, t = int(cell[night]), int(column[night])
             word = str(events[night])
-            self.events[t].append((c, word))
+            of_column = self.events[t]
+            of_column.append((c, word))
 
     def all(self, accept_after: int) -> None:
         measured = np.isfinite(self.table.runs)
@@ -285,14 +287,17 @@ class _Follow:
 
         Where it was not run again, no like cell may have had a night as low lately. Like cells may have such
         nights so often that two mean nothing."""
-        is_clear = look.below > self.noise.bar[cells] * look.error
+        by_chance = self.noise.bar[cells] * look.error
+        is_clear = look.below > by_chance
         is_quiet = self.table.state[cells, t] == rule.QUIET
-        low = np.flatnonzero(is_quiet & is_clear)
-        group = self.group[cells[low]]
+        is_low = is_quiet & is_clear
+        low = cells[is_low]
+        below = look.below[is_low]
+        group = self.group[low]
         for g in np.unique(group):
             like = np.flatnonzero(self.group == g)
-            here = low[group == g]
-            self._note_lone_beside(like, cells[here], t, look.below[here])
+            of_group = group == g
+            self._note_lone_beside(like, low[of_group], t, below[of_group])
 
     def _note_lone_beside(self, like: np.ndarray, cells: np.ndarray, t: int, below: np.ndarray) -> None:
         """Note the lone nights of cells, beside the nights of all ``like`` cells. ``below``: how low they are."""
@@ -302,16 +307,19 @@ class _Follow:
         lowest = self._lowest(like, t) * noise.scale[cells]
         is_lone = was_rerun | (below > lowest)
         table.lone[night] = np.where(is_lone, below, 0)
-        two_by_chance = rule.GOOD_NIGHTS * self._lone_share(like, t) ** 2
+        share = self._lone_share(like, t)
+        two_by_chance = rule.GOOD_NIGHTS * share ** 2
         table.usual[night] = two_by_chance > noise.rate
 
     def _lowest(self, like: np.ndarray, t: int) -> float:
         """Return how many standard deviations below its level the lowest night of the cells was lately."""
         first = max(0, t - rule.LEVEL)
         nights = like, slice(first, t)
-        is_slow = self.table.state[nights] == rule.SLOW
-        not_slow = np.where(is_slow, np.nan, self.table.surprise[nights])
-        return -float(np.nanmin(not_slow, initial=0))
+        table = self.table
+        is_slow = table.state[nights] == rule.SLOW
+        not_slow = np.where(is_slow, np.nan, table.surprise[nights])
+        lowest = np.nanmin(not_slow, initial=0)
+        return -float(lowest)
 
     def _lone_share(self, like: np.ndarray, t: int) -> float:
         """Return the share of lone low nights among those of the cells, without the newest GOOD_NIGHTS."""
@@ -379,7 +387,11 @@ class _Follow:
 
     def _normal_levels(self) -> _NormalLevels:
         table = self.table
-        levels = _NormalLevels(table.begin.copy(), table.end.copy(), [*table.began], table.since.copy())
+        levels = _NormalLevels(
+            begin=table.begin.copy(),
+            end=table.end.copy(),
+            began=table.began.copy(),
+            since=table.since.copy())
         for c, episode in self.episodes.slow.items():
             levels.begin[c] = episode.before
             levels.end[c] = episode.place
@@ -411,6 +423,7 @@ class _Follow:
         longest = len(rule.LENGTHS) - 1
         length = np.fmin(length, longest)
         dependence = noise.v[row, length]
-        error = noise.scale * np.sqrt(rule.MEDIAN * dependence / nights)
+        of_median = rule.MEDIAN * dependence / nights
+        error = noise.scale * np.sqrt(of_median)
         level = newest(table.level, row, table.begin, table.end, rule.STEPS)
         return medians(level), error

@@ -65,7 +65,8 @@ class Noise:
         all_nights = self._nights.sum(axis=0)
         of_all_cells = _with_prior(all_squares, all_nights, self.usual)
         begins_with = np.minimum(self.usual, of_all_cells)
-        of_cells = _with_prior(self._squares[cells], self._nights[cells], begins_with)
+        squares, nights = self._squares[cells], self._nights[cells]
+        of_cells = _with_prior(squares, nights, begins_with)
         at_least_one = np.fmax(1, of_cells)
         self.v[cells] = np.maximum.accumulate(at_least_one, axis=1)
 

@@ -81,7 +81,8 @@ class Statistic:
         fits = self._fits(cells, base)
         z = np.where(fits, in_errors, np.nan)
         of_median = np.sqrt(1 + rule.MEDIAN / some)
-        residual = np.where(has_base, off[:, -1] / of_median, np.nan)
+        independent = off[:, -1] / of_median
+        residual = np.where(has_base, independent, np.nan)
         return Tonight(
             has_noise=has_noise,
             ready=ready,
@@ -98,9 +99,9 @@ class Statistic:
         begin, end = table.begin[cells], table.end[cells]
         many = rule.LONGEST - 1
         before = newest(table.level, cells, begin, end, many)
-        before_off = np.nan_to_num(before - base[:, None])
-        tonight = table.x[cells, t] - base
-        return np.column_stack((before_off, tonight))
+        before_off = before - base[:, None]
+        tonight_off = table.x[cells, t] - base
+        return np.column_stack((np.nan_to_num(before_off), tonight_off))
 
     def _fits(self, cells: np.ndarray, base: Base) -> np.ndarray:
         """Return whether a mean is of tonight's level, and short beside the base, [cells, lengths]."""
@@ -120,10 +121,12 @@ class Statistic:
 
     def _clip(self, cells: np.ndarray, dependence: np.ndarray, of_base: np.ndarray) -> np.ndarray:
         """Return how many standard deviations a night counts for at most, [cells, 1]: it never alarms alone."""
-        bar = self.noise.bar[cells][:, None]
-        error = np.sqrt(dependence * (1 + of_base))
-        clip = rule.CLIP * bar * error
-        return np.where(np.isfinite(bar), clip, _NO_CLIP)
+        variance = dependence * (1 + of_base)
+        bar = self.noise.bar[cells]
+        bar = bar[:, None]
+        clip = rule.CLIP * bar * np.sqrt(variance)
+        is_known = np.isfinite(bar)
+        return np.where(is_known, clip, _NO_CLIP)
 
     def _rerun(self, cells: np.ndarray, t: int, base: np.ndarray, error: np.ndarray, ready: np.ndarray) -> None:
         """Want low nights run again; where they were, judge them with their reruns."""
@@ -137,8 +140,9 @@ class Statistic:
         table.wanted[night] = low
         table.low[cells] = low & ~has_reruns
         rerun = cells[low & has_reruns]
+        rerun_night = rerun, t
         effects = self.nodes.effects(rerun, t)
-        table.x[rerun, t] = table.again[rerun, t] - effects
+        table.x[rerun_night] = table.again[rerun_night] - effects
 
     def _is_among_the_lowest(self, cells: np.ndarray, t: int, surprise: np.ndarray) -> np.ndarray:
         """Return whether tonight is among the few lowest of the newest nights of each cell."""

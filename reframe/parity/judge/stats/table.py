@@ -98,11 +98,11 @@ class Table:
 
     def start(self, c: int, place: int, word: str) -> None:
         """Begin a level with the night at a place. ``word``: the event that began it."""
-        end = self.end[c]
         self.begin[c] = place
         self.former[c] = np.nan
         self.began[c] = word
         self.since[c] = self.at[c, place]
+        end = self.end[c]
         self.residual[c, place:end] = np.nan
 
     def leave_out(self, c: int, begin: int, stay: int) -> np.ndarray:
@@ -145,8 +145,7 @@ def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndar
         same_places = table[cells, first[0]:end[0]]         # of all: half the time
         return same_places.astype(float, copy=False)
     place = first[:, None] + np.arange(many)
-    row = cells[:, None]
     existing = np.fmax(place, 0)
-    values = table[row, existing]
-    is_of_cell = place >= begin[:, None]
-    return np.where(is_of_cell, values, np.nan)
+    values = table[cells[:, None], existing]
+    is_before = place < begin[:, None]
+    return np.where(is_before, np.nan, values)
