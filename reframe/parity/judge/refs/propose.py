@@ -55,6 +55,7 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     references = accepted.of_system(system)
     indexes = accepted.indexes(system)
     parameters_of = _parameters_of_checks(measured)
+    nodes_of = _nodes_of_partitions(site, measured)
     answer = Proposed(system)
     by_partition: dict[str, list[Proposal]] = {cell.partition: [] for cell in chosen}
     for cell in chosen:
@@ -63,8 +64,7 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
             index = _index(cell, of_check, parameters_of[cell.check])
             there = next((reference for reference in references if cell.has(reference)), None)
             kept = alike(cell, kinds)
-            nodes = _nodes_of(site, measured, cell)
-            proposal = _proposal(cell, index, kept, there, nodes)
+            proposal = _proposal(cell, index, kept, there, nodes_of[cell.partition])
         except Refused as why:
             answer.refused.append((cell, str(why)))
             continue
@@ -143,14 +143,19 @@ class PartitionNodes:
     count: int
 
 
-def _nodes_of(system: System, measured: list[MeasuredCell], cell: MeasuredCell) -> PartitionNodes:
-    nodes = set()
-    for other in measured:
-        if other.partition == cell.partition and other.recent:
-            nodes |= _names_of_nodes(other.nights)
-    stated = next((part.extras.nodes for part in system.partitions if part.name == cell.partition), None)
-    count = max(len(nodes), stated or 0)
-    return PartitionNodes(nodes, count)
+def _nodes_of_partitions(system: System, measured: list[MeasuredCell]) -> dict[str, PartitionNodes]:
+    """Return the nodes of each partition, as the newest sessions and system.yaml name them."""
+    names: dict[str, set[str]] = {}
+    for cell in measured:
+        of_partition = names.setdefault(cell.partition, set())
+        if cell.recent:
+            of_partition.update(_names_of_nodes(cell.nights))
+    stated = {partition.name: partition.extras.nodes for partition in system.partitions}
+    nodes = {}
+    for partition, measured_nodes in names.items():
+        count = stated.get(partition) or 0
+        nodes[partition] = PartitionNodes(measured_nodes, max(len(measured_nodes), count))
+    return nodes
 
 
 def _names_of_nodes(nights: list[MeasuredNight]) -> set[str]:
