@@ -136,10 +136,8 @@ def _winsorised(residuals: np.ndarray, ordered: np.ndarray, nights: np.ndarray) 
     """Return the standard deviation of each row, in which a residual counts up to WINSOR MAD from the median."""
     middle = median_of(ordered, nights)
     off = np.abs(residuals - middle[:, None])
-    ordered_off = np.sort(off, axis=1)
-    mad = 1.4826 * median_of(ordered_off, nights)
-    at_least = rule.FLOOR / 2
-    most = rule.WINSOR * np.fmax(mad, at_least)
+    mad = 1.4826 * median_of(np.sort(off, axis=1), nights)
+    most = rule.WINSOR * np.fmax(mad, rule.FLOOR / 2)
     clipped = np.minimum(off, most[:, None])
     squares = np.nansum(clipped ** 2, axis=1)
     variance = squares / (nights - 1)

@@ -145,7 +145,6 @@ def newest(table: np.ndarray, cells: np.ndarray, begin: np.ndarray, end: np.ndar
         same_places = table[cells, first[0]:end[0]]         # of all: half the time
         return same_places.astype(float, copy=False)
     place = first[:, None] + np.arange(many)
-    existing = np.fmax(place, 0)
-    values = table[cells[:, None], existing]
-    is_before = place < begin[:, None]
-    return np.where(is_before, np.nan, values)
+    row = cells[:, None]
+    values = table[row, np.fmax(place, 0)]
+    return np.where(place >= begin[:, None], values, np.nan)
