@@ -7,6 +7,7 @@ many bad nights are a regression as the system says (`alarms: nights`); before t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -54,27 +55,52 @@ class Tonight(NamedTuple):
     bad: BadNights                   # on which no slowdown was found
 
 
+@dataclass(frozen=True)
+class _Table:
+    """The nights of all cells of a frame, cell by cell."""
+
+    nights: Nights
+    rows: pl.DataFrame               # cell, night, label, node and event of each night
+    anew: dict[int, events.OtherWork]       # the newest other work of a cell, by its place among the cells
+
+
+@dataclass(frozen=True)
+class FollowedNights:
+    """The nights of cells as today's rule follows them; a row each."""
+
+    rows: pl.DataFrame               # CELL and `start` (Unix time)
+    state: np.ndarray                # of parity.judge.stats.rule
+    is_slight: np.ndarray            # slow, but by less than alarms
+
+
 def with_history(cells: list[Cell], system: str, session: str, alarms: Alarms,
                  budget: Callable[[int], AlarmBudget]) -> tuple[list[Cell], AlarmBudget]:
     """Return all cells of the session, each with its last word, and the budget of so many histories."""
-    updates: dict[int, dict[str, Any]] = {}
+    updates: dict[int, dict[str, Any]] = {}      # the changes in a cell, by its id
     judged = [cell for cell in cells if cell.better and (cell.verdict in OPEN or cell.beyond_reference)]
     judgements, shared = of_cells(judged, system, session, budget, alarms.least)
     for cell, tonight in zip(judged, judgements, strict=True):
         if tonight and (cell.verdict in OPEN or tonight.former):
             updates[id(cell)] = _joined(cell, tonight, alarms)
     both_sides = [cell for cell in cells if not cell.better and cell.verdict == 'regressed']
-    for cell, tonight in zip(both_sides, _of_bounds_alone(both_sides, system, session), strict=True):
+    bad_nights_of = _of_bounds_alone(both_sides, system, session)
+    for cell, tonight in zip(both_sides, bad_nights_of, strict=True):
         word, update = _of_bad_nights(cell, cell.verdict, tonight, alarms)
         reason = sentence(cell.reason, update['reason'])
         updates[id(cell)] = {**update, 'verdict': word, 'reason': reason}
     disturbed = [cell for cell in cells if cell.verdict == 'disturbed']
-    for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
+    nights_disturbed = _disturbed(disturbed, system, session)
+    for cell, count in zip(disturbed, nights_disturbed, strict=True):
         updates[id(cell)] = {'disturbed_nights': count}
     skipped = left_out(cells)
-    for cell, count in zip(skipped, _skipped(skipped, system, session), strict=True):
+    nights_skipped = _skipped(skipped, system, session)
+    for cell, count in zip(skipped, nights_skipped, strict=True):
         updates[id(cell)] = {'skipped_nights': count}
-    return [cell.model_copy(update=updates[id(cell)]) if id(cell) in updates else cell for cell in cells], shared
+    updated = []
+    for cell in cells:
+        update = updates.get(id(cell))
+        updated.append(cell.model_copy(update=update) if update else cell)
+    return updated, shared
 
 
 def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
@@ -82,14 +108,15 @@ def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
     judgement = tonight.judgement
     update: dict[str, Any] = {'history': judgement.verdict, **tonight.life}
     if tonight.former:
-        facts = several([change.fact for change in tonight.former])
-        reason = f'the accepted value is of the work before {tonight.former[0].when[:10]}: {facts} changed'
-        cell = cell.model_copy(update={'verdict': 'unreferenced', 'reason': reason, **_NO_REFERENCE})
+        cell = _without_reference(cell, tonight.former)
         update |= _NO_REFERENCE
     word, reason = cell.verdict, cell.reason
-    update['suspicious'] = not tonight.reruns and (judgement.needs_rerun or word == 'regressed')
-    if word == 'regressed' and tonight.reruns and not bounds.side(median(tonight.reruns), cell.low, cell.high):
-        word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
+    is_beyond = word == 'regressed'
+    update['suspicious'] = not tonight.reruns and (judgement.needs_rerun or is_beyond)
+    if is_beyond and tonight.reruns:
+        rerun = median(tonight.reruns)
+        if not bounds.side(rerun, cell.low, cell.high):
+            word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
     if judgement.verdict != 'insufficient':
         visible = [share for share in (cell.visible, judgement.visible) if share is not None]
         update['visible'] = min(visible, default=None)
@@ -97,34 +124,47 @@ def _joined(cell: Cell, tonight: Tonight, alarms: Alarms) -> dict[str, Any]:
         update['usual_low'] = judgement.low
         update['usual_high'] = judgement.high
         reason = sentence(reason, *reasons.warnings(judgement))
-    word, more = _slower(cell, word, tonight, alarms)
-    reason = sentence(reason, more.pop('reason', ''))
-    update |= more
+    word, changes = _slower(cell, word, tonight, alarms)
+    reason = sentence(reason, changes.pop('reason', ''))
+    update |= changes
     improved = judgement.verdict == 'improved' and word in ('ok', 'unreferenced')
     fine = judgement.verdict in ('ok', 'blind') and word == 'unreferenced'
     if improved or fine:
-        word, reason = judgement.verdict, sentence(reason, reasons.why(judgement))
-    accepted = cell.reference is not None and not cell.reference_source
-    if not (accepted and bounds.says_usual(cell.better, cell.low, cell.high)):
+        word = judgement.verdict
+        reason = sentence(reason, reasons.why(judgement))
+    is_accepted = cell.reference is not None and not cell.reference_source
+    if not (is_accepted and bounds.says_usual(cell.better, cell.low, cell.high)):
         why = too_fast(cell.better, cell.value, judgement.before, cell.unit, 'the nights before')
         if why:
             word, reason = 'impossible', why
     return {**update, 'verdict': word, 'reason': reason}
 
 
+def _without_reference(cell: Cell, former: list[Change]) -> Cell:
+    """Return the cell without its accepted value, which is of the work before the ``former`` changes."""
+    day = former[0].when[:10]
+    facts = several([change.fact for change in former])
+    reason = f'the accepted value is of the work before {day}: {facts} changed'
+    update = {'verdict': 'unreferenced', 'reason': reason}
+    return cell.model_copy(update={**update, **_NO_REFERENCE})
+
+
 def _slower(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> tuple[Word, dict[str, Any]]:
     """Return the word of a cell that may be slower, and changes in the cell. ``word``: by its bounds.
 
     A slowdown that the history found alarms if it lasts enough nights and is large enough, or beyond a bound."""
-    told = tonight.judgement
-    if told.verdict != 'regressed':
+    judgement = tonight.judgement
+    if judgement.verdict != 'regressed':
         return _of_bad_nights(cell, word, tonight, alarms)
-    why = reasons.why(told)
-    if told.lasts < alarms.nights:
-        return 'ok', {'reason': f'{why}; {_IF_IT_LASTS}', 'once': _off(cell, told)}
-    small = told.lost is not None and told.lost < alarms.least
-    if small and word != 'regressed':
-        return 'ok', {'reason': f'{why}; it alarms from {percent(alarms.least)} on', 'slight': told.lost}
+    why = reasons.why(judgement)
+    if judgement.lasts < alarms.nights:
+        off = _off(cell, judgement)
+        return 'ok', {'reason': f'{why}; {_IF_IT_LASTS}', 'once': off}
+    lost = judgement.lost
+    is_small = lost is not None and lost < alarms.least
+    if is_small and word != 'regressed':
+        reason = f'{why}; it alarms from {percent(alarms.least)} on'
+        return 'ok', {'reason': reason, 'slight': lost}
     return 'regressed', {'reason': why}
 
 
@@ -132,47 +172,54 @@ def _of_bad_nights(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> 
     """Return the word of a night on which the history finds no slowdown, and changes in the cell.
 
     Enough bad nights that belong together are a slowdown, or come and go. Fewer are `once`."""
-    told, bad = tonight.judgement, tonight.bad
+    judgement, bad = tonight.judgement, tonight.bad
     many = bad.count >= alarms.nights
     update: dict[str, Any] = {}
     if many and (bad.tonight or bad.spells > 1):
         update['reason'] = _spells(bad, tonight.starts)
-        if told.state in ('learning', 'normal'):
+        if judgement.state in ('learning', 'normal'):
             update |= _life(bad, tonight.starts, alarms)
     if many and bad.tonight:
-        return 'regressed', {**update, 'level': cell.value}
+        update['level'] = cell.value
+        return 'regressed', update
+    off = _off(cell, judgement)
     if word == 'regressed':
-        confirmed = 'run again it was as low' if tonight.reruns else 'not run again'
-        reason = sentence(f'{confirmed}: {_IF_IT_LASTS}', update.get('reason', ''))
-        return 'ok', {**update, 'reason': reason, 'once': _off(cell, told)}
-    off = _off(cell, told)
-    if told.alone and off and off >= alarms.least:
+        rerun = 'run again it was as low' if tonight.reruns else 'not run again'
+        reason = sentence(f'{rerun}: {_IF_IT_LASTS}', update.get('reason', ''))
+        return 'ok', {**update, 'reason': reason, 'once': off}
+    if judgement.alone and off and off >= alarms.least:
         update['once'] = off
     return word, update
 
 
 def _life(bad: BadNights, starts: list[float], alarms: Alarms) -> dict[str, Any]:
     """Return the life of a cell with so many bad nights: they began on the first."""
-    return {'state': COMES if bad.spells > 1 else 'slow', 'begin': starts[bad.places[0]],
-            'detected': starts[bad.places[alarms.nights - 1]]}
+    state = COMES if bad.spells > 1 else 'slow'
+    first = bad.places[0]
+    enough = bad.places[alarms.nights - 1]
+    return {'state': state, 'begin': starts[first], 'detected': starts[enough]}
 
 
 def _spells(bad: BadNights, starts: list[float]) -> str:
     """Return 'comes and goes: 3 spells since 2026-11-20'; '' of neighbouring nights."""
     if bad.spells < 2:
         return ''
-    return f'comes and goes: {bad.spells} spells since {times.day(starts[bad.places[0]])}'
+    first = times.day(starts[bad.places[0]])
+    return f'comes and goes: {bad.spells} spells since {first}'
 
 
-def _off(cell: Cell, told: Judgement) -> float | None:
+def _off(cell: Cell, judgement: Judgement) -> float | None:
     """Return the share by which tonight is worse than expected; None where it is not, or where that is 0."""
-    value, expected = told.value, told.baseline
+    value, expected = judgement.value, judgement.baseline
     if bounds.side(cell.value, cell.low, cell.high):
-        value, expected = cell.value, cell.reference or told.baseline
+        value = cell.value
+        expected = cell.reference or judgement.baseline
     if not expected:
         return None
     share = value / expected - 1
-    return abs(share) if (share < 0) == (cell.better == 'higher') else None
+    is_lower = share < 0
+    is_worse = is_lower == (cell.better == 'higher')
+    return abs(share) if is_worse else None
 
 
 def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], AlarmBudget],
@@ -182,42 +229,53 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     Tonight is the last night. ``budget``: of so many histories that are long enough to judge. ``least``: the
     smallest slowdown that alarms, a share."""
     frame = _up_to(cells, session, history.load(system, reruns=True).lazy())
-    tonight = frame.filter(pl.col('night') == frame['night'].max()) if len(frame) else frame
-    measured = tonight.filter(~pl.col('again'))['cell'].unique().sort()      # places in ``cells``
+    tonight = frame
+    if len(frame):
+        tonight = frame.filter(pl.col('night') == frame['night'].max())
+    first_runs = tonight.filter(~pl.col('again'))
+    measured = first_runs['cell'].unique().sort()       # places in ``cells``
     judged_tonight: list[Tonight | None] = [None] * len(cells)
     if measured.is_empty():
         return judged_tonight, budget(0)
     again = _without_others(tonight).filter('again').group_by('cell', maintain_order=True)
     reruns = dict(again.agg('value').iter_rows())
     beyond = _beyond(frame, cells)
-    nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(measured.implode())), cells, system)
-    former = [_former(cells[place], anew.get(place)) for place in measured]
+    is_measured = pl.col('cell').is_in(measured.implode())
+    table = _table(frame.filter(is_measured), cells, system)
+    nights, rows, anew = table.nights, table.rows, table.anew
     measured_cells = [cells[place] for place in measured]
+    former = []
     references = []
-    for cell, changes in zip(measured_cells, former, strict=True):
+    for place, cell in zip(measured, measured_cells, strict=True):
+        changes = _former(cell, anew.get(place))
         applies = cell.reference is not None and not changes
+        former.append(changes)
         references.append(Reference(cell.reference, cell.low, cell.high) if applies else None)
-    shared = budget(int((np.diff(nights.start) > FIRST).sum()))
+    lengths = np.diff(nights.start)
+    shared = budget(int((lengths > FIRST).sum()))
     signs = [_sign(cell) for cell in measured_cells]
-    nodes_of = rows['node'].to_list()
+    labels, nodes_of = rows['label'].to_list(), rows['node'].to_list()
     judgements, outcome = judged(
-        nights, signs, rows['label'].to_list(), shared.rate, groups=_groups(measured_cells),
+        nights, signs, labels, shared.rate, groups=_groups(measured_cells),
         events=rows['event'].to_numpy(), nodes=nodes_of, references=references)
     starts = rows['night'].to_list()
     level_starts = _level_starts(rows['event'], nights.start)
     new_references = _new_references(cells, frame)
     for number, (place, judgement) in enumerate(zip(measured, judgements, strict=True)):
         first, until = nights.start[number:number + 2]
-        life = {'state': judgement.state, 'level': judgement.level, 'restarts': 0,
-                'new_reference': new_references.get(place), 'anew': former[number],
-                **_begins(judgement, outcome, starts, range(first, until))}
+        restarts, other_work = 0, former[number]
         if place in anew and judgement.state == 'learning':
-            life |= {'restarts': anew[place].restarts, 'anew': anew[place].changes}
+            restarts, other_work = anew[place].restarts, anew[place].changes
+        begins = _begins(judgement, outcome, starts, range(first, until))
+        new_reference = new_references.get(place)
+        life = {'state': judgement.state, 'level': judgement.level, 'restarts': restarts,
+                'new_reference': new_reference, 'anew': other_work, **begins}
         level = slice(level_starts[number], until)
+        level_nights = starts[level]
         beyond_bounds = {} if former[number] else beyond.get(place, {})
-        bad = _bad_nights(nights, outcome, level, starts[level], nodes_of[level], beyond_bounds, least)
-        judged_tonight[place] = Tonight(
-            judgement, tuple(reruns.get(place, ())), life, starts[level], former[number], bad)
+        bad = _bad_nights(nights, outcome, level, level_nights, nodes_of[level], beyond_bounds, least)
+        reruns_here = tuple(reruns.get(place, ()))
+        judged_tonight[place] = Tonight(judgement, reruns_here, life, level_nights, former[number], bad)
     return judged_tonight, shared
 
 
@@ -231,10 +289,14 @@ def _former(cell: Cell, work: events.OtherWork | None) -> list[Change]:
 def _begins(judgement: Judgement, outcome: Outcome, starts: list[float], rows: range) -> dict[str, float]:
     """Return when the nights in _BEGINS began; 0 of none. ``rows``: those of the cell."""
     columns = {name: getattr(judgement, name) for name in _BEGINS}
-    if max(columns.values()) < 0:
+    newest = max(columns.values())
+    if newest < 0:
         return dict.fromkeys(columns, 0.0)
     start_of = {outcome.column[row]: starts[row] for row in rows}
-    return {name: start_of.get(column, 0.0) for name, column in columns.items()}
+    begins = {}
+    for name, column in columns.items():
+        begins[name] = start_of.get(column, 0.0)
+    return begins
 
 
 def _level_starts(event: pl.Series, start: np.ndarray) -> list[int]:
@@ -242,8 +304,13 @@ def _level_starts(event: pl.Series, start: np.ndarray) -> list[int]:
 
     ``event``: of all nights. ``start``: where those of each cell begin, and the end of all."""
     begins = event.is_in(BEGIN).to_numpy()
-    newest = np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
-    return np.fmax(start[:-1], newest[start[1:] - 1]).tolist()
+    place = np.arange(len(begins))
+    begin = np.where(begins, place, 0)
+    newest_begin = np.maximum.accumulate(begin)
+    first_night = start[:-1]
+    last_night = start[1:] - 1
+    level_start = np.fmax(first_night, newest_begin[last_night])
+    return level_start.tolist()
 
 
 def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[float], nodes: list[str],
@@ -257,15 +324,18 @@ def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[floa
     if not fell and not low.any():
         return BadNights()
     is_confirmed = np.isfinite(nights.again[here])
-    is_large = -np.expm1(-low) >= least
-    bad = (low > 0) & is_confirmed & is_large & ~outcome.usual[here]
-    judged = outcome.state[here] != TOO_FEW
+    share_lost = -np.expm1(-low)
+    is_lone = (low > 0) & is_confirmed & (share_lost >= least)
+    bad = is_lone & ~outcome.usual[here]
+    is_judged = outcome.state[here] != TOO_FEW
     for night, began in enumerate(starts):
         if began in fell:
-            bad[night] = bad[night] or fell[began] or low[night] > 0 or not judged[night]
+            no_chance = fell[began] or low[night] > 0 or not is_judged[night]
+            bad[night] = bad[night] or no_chance
     if not bad.any():
         return BadNights()
-    return bad_nights.newest(bad, outcome.deepest[here] > 0, outcome.below[here], nodes)
+    of_slowdown = outcome.deepest[here] > 0
+    return bad_nights.newest(bad, of_slowdown, outcome.below[here], nodes)
 
 
 def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, bool]]:
@@ -274,45 +344,58 @@ def _beyond(frame: pl.DataFrame, cells: list[Cell]) -> dict[int, dict[float, boo
 
     ``frame``: rows of _up_to."""
     bad_sides = []
-    for i, cell in enumerate(cells):
+    for place, cell in enumerate(cells):
         if cell.reference is not None:
             least = None if cell.better == 'lower' else cell.low
             most = None if cell.better == 'higher' else cell.high
-            bad_sides.append((i, least, most))
+            bad_sides.append((place, least, most))
     if not bad_sides:
         return {}
+    value = pl.col('value')
     schema = {'cell': frame.schema['cell'], 'least': pl.Float64, 'most': pl.Float64}
     ends = pl.DataFrame(bad_sides, schema, orient='row')
     rows = _without_others(frame).join(ends, on='cell', maintain_order='left')
-    below = (pl.col('value') < pl.col('least')).fill_null(False)
-    above = (pl.col('value') > pl.col('most')).fill_null(False)
-    rows = rows.filter((below | above).any().over('cell', 'night'))
-    rows = rows.group_by('cell', 'night', 'again', 'least', 'most').agg(pl.col('value').median())
-    rows = rows.with_columns(low=below | above).pivot('again', index=['cell', 'night'], values='low')
-    found: dict[int, dict[float, bool]] = {}
-    for row in rows.iter_rows(named=True):
-        runs, again = row.get('false'), row.get('true')
-        if runs and again is not False:
-            found.setdefault(row['cell'], {})[row['night']] = bool(again)
-    return found
+    below = (value < pl.col('least')).fill_null(False)
+    above = (value > pl.col('most')).fill_null(False)
+    is_bad = below | above
+    suspect = rows.filter(is_bad.any().over('cell', 'night'))
+    runs = suspect.group_by('cell', 'night', 'again', 'least', 'most')
+    medians = runs.agg(value.median()).with_columns(is_bad=is_bad)
+    nights = medians.pivot('again', index=['cell', 'night'], values='is_bad')
+    beyond: dict[int, dict[float, bool]] = {}
+    for row in nights.iter_rows(named=True):
+        first_bad, rerun_bad = row.get('false'), row.get('true')
+        if first_bad and rerun_bad is not False:
+            nights_beyond = beyond.setdefault(row['cell'], {})
+            nights_beyond[row['night']] = bool(rerun_bad)
+    return beyond
 
 
 def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[Tonight]:
     """Yield tonight's judgement of cells that no history judges, as their better side is not known."""
     if not cells:
         return
-    rows = history.rows(database.starts()).filter(
-        ~pl.col('declared'), pl.col('system') == system, pl.col('value').is_not_null(), pl.col('status') == '')
-    rows = rows.select(history.SCHEMA.keys()).with_columns(pl.col(pl.String).cast(history.TEXT))
-    frame = _up_to(cells, session, rows)
+    of_system = pl.col('system') == system
+    has_value = pl.col('value').is_not_null()
+    is_done = pl.col('status') == ''
+    stored = history.rows(database.starts())
+    rows = stored.filter(~pl.col('declared'), of_system, has_value, is_done)
+    rows = rows.select(history.SCHEMA.keys())
+    text = pl.col(pl.String).cast(history.TEXT)
+    frame = _up_to(cells, session, rows.with_columns(text))
     beyond = _beyond(frame, cells)
     frame = _without_others(frame)
-    for i, cell in enumerate(cells):
-        starts = frame.filter(pl.col('cell') == i)['night'].unique().sort().to_list()
-        bad = np.isin(starts, [*beyond.get(i, {})])
-        of_no_slowdown, unknown = np.zeros_like(bad), np.zeros(len(starts))
-        newest = bad_nights.newest(bad, of_no_slowdown, unknown, [''] * len(starts))
-        yield Tonight(Judgement('insufficient', cell.value), (), {}, starts, [], newest)
+    for place, cell in enumerate(cells):
+        nights = frame.filter(pl.col('cell') == place)['night']
+        starts = nights.unique().sort().to_list()
+        nights_beyond = beyond.get(place, {})
+        bad = np.isin(starts, [*nights_beyond])
+        of_no_slowdown = np.zeros_like(bad)
+        unknown_depth = np.zeros(len(starts))
+        no_nodes = [''] * len(starts)
+        newest = bad_nights.newest(bad, of_no_slowdown, unknown_depth, no_nodes)
+        unjudged = Judgement('insufficient', cell.value)
+        yield Tonight(unjudged, (), {}, starts, [], newest)
 
 
 def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]:
@@ -320,38 +403,49 @@ def _new_references(cells: list[Cell], frame: pl.DataFrame) -> dict[int, Change]
     places = [place for place, cell in enumerate(cells) if cell.reference_source]
     if not places:
         return {}
-    rows = frame.filter(~pl.col('again'), pl.col('reference').is_not_null(), pl.col('cell').is_in(places))
+    again, night, reference = pl.col('again'), pl.col('night'), pl.col('reference')
+    has_own = pl.col('cell').is_in(places)
+    rows = frame.filter(~again, reference.is_not_null(), has_own)
     nights = rows.unique(['cell', 'night']).sort('night')
-    found: dict[int, Change] = {}
+    new_references: dict[int, Change] = {}
     for (place,), of_cell in nights.group_by('cell', maintain_order=True):
         newest = of_cell.tail(MOST)
-        reference = cells[place].reference
-        before = newest.filter(pl.col('reference') != reference)
-        if len(before):
-            since = newest.filter(pl.col('night') > before['night'][-1])['night'][0]
-            old = f'{before["reference"][-1]:.6g}'
-            found[place] = Change(fact='reference', old=old, new=f'{reference:.6g}', since=since)
-    return found
+        new = cells[place].reference
+        before = newest.filter(reference != new)
+        if before.is_empty():
+            continue
+        old = before['reference'][-1]
+        after = newest.filter(night > before['night'][-1])
+        since = after['night'][0]
+        new_references[place] = Change(fact='reference', old=f'{old:.6g}', new=f'{new:.6g}', since=since)
+    return new_references
 
 
 def _groups(cells: list[Cell]) -> np.ndarray:
     """Number the cells of one check and metric alike: they share their noise."""
-    return np.unique([f'{cell.check}.{cell.metric}' for cell in cells], return_inverse=True)[1]
+    names = [f'{cell.check}.{cell.metric}' for cell in cells]
+    _, numbers = np.unique(names, return_inverse=True)
+    return numbers
 
 
-def followed(cells: list[Cell], system: str, session: str, rate: float, least: float
-             ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
-    """Return CELL and `start` (Unix time) of each night of each cell. Return its state by today's rule
-    (parity.judge.stats.levels), and whether it is slow by less than ``least``."""
-    frame = _up_to(cells, session, history.load(system, reruns=True).lazy())
-    nights, rows, _ = _table(frame, cells, system)
-    followed_cells = [cells[place] for place in rows['cell'].unique(maintain_order=True)]
-    _, nodes = np.unique(rows['node'].to_numpy(), return_inverse=True)
-    outcome = levels.follow(nights, _groups(followed_cells), rate, rows['event'].to_numpy(), nodes)
-    loss = -np.expm1(-outcome.deepest)
-    small = (outcome.deepest > 0) & (loss < least)
-    named = rows.join(_named(cells), on='cell').select(*history.CELL, start='night')
-    return named, outcome.state, small
+def followed(cells: list[Cell], system: str, session: str, rate: float, least: float) -> FollowedNights:
+    """Return the nights of the cells up to the session. ``least``: the smallest slowdown that alarms, a share."""
+    stored = history.load(system, reruns=True)
+    frame = _up_to(cells, session, stored.lazy())
+    table = _table(frame, cells, system)
+    rows = table.rows
+    places = rows['cell'].unique(maintain_order=True)
+    groups = _groups([cells[place] for place in places])
+    node_names = rows['node'].to_numpy()
+    _, nodes = np.unique(node_names, return_inverse=True)
+    event = rows['event'].to_numpy()
+    outcome = levels.follow(table.nights, groups, rate, event, nodes)
+    is_slow = outcome.deepest > 0
+    share_lost = -np.expm1(-outcome.deepest)
+    is_slight = is_slow & (share_lost < least)
+    named_rows = rows.join(_named(cells), on='cell')
+    nights = named_rows.select(*history.CELL, start='night')
+    return FollowedNights(nights, outcome.state, is_slight)
 
 
 def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
@@ -360,15 +454,19 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     A night in which the cell did not run does not count; sessions of one day are one night."""
     if not cells:
         return []
+    start, disturbed = pl.col('start'), pl.col('disturbed')
     frame = history.load(system, labelled=True, disturbed=True)
-    until = frame.filter(session=session)['start'].max()
-    if until is not None:
-        frame = frame.filter(pl.col('start') <= until)
-    nights = history.nights(frame.join(_named(cells), on=history.CELL), 'cell')
+    tonight = frame.filter(session=session)['start'].max()
+    if tonight is not None:
+        frame = frame.filter(start <= tonight)
+    of_cells = frame.join(_named(cells), on=history.CELL)
+    nights = history.nights(of_cells, 'cell')
     nights = nights.select('cell', 'start', 'disturbed').collect()
-    calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(last=pl.col('start').max())
-    since = nights.join(calm, on='cell', how='left')
-    return _days(since.with_columns(pl.col('last').fill_null(float('-inf'))), cells)
+    calm = nights.filter(~disturbed).group_by('cell')
+    last_calm = calm.agg(last=start.max())
+    since = nights.join(last_calm, on='cell', how='left')
+    last_or_never = pl.col('last').fill_null(float('-inf'))
+    return _days(since.with_columns(last_or_never), cells)
 
 
 def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
@@ -377,62 +475,91 @@ def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
     A night that did not plan the cell does not count. What a person measured by hand, no night has to measure."""
     if not cells:
         return []
-    sessions = [each for each in database.sessions(system) if not each.rerun_of]
-    here = next((each for each in sessions if each.uuid == session), None)
-    if here is not None:
-        sessions = [each for each in sessions if each.start <= here.start]
-        if here.selection:
-            sessions = [each for each in sessions if each.selection]
-    wanted = _named(cells).cast(dict.fromkeys(history.CELL, pl.String))
-    nights = history.rows([each.uuid for each in sessions]).filter(system=system)
-    rows = nights.join(wanted.lazy(), on=history.CELL).select('cell', 'start', 'value', 'status').collect()
-    measured = rows.filter(status='').group_by('cell').agg(last=pl.col('start').max())
-    return _days(rows.filter(status='skipped').join(measured, on='cell'), cells)
+    nights = [night for night in database.sessions(system) if not night.rerun_of]
+    tonight = next((night for night in nights if night.uuid == session), None)
+    if tonight is not None:
+        nights = [night for night in nights if night.start <= tonight.start]
+        if tonight.selection:
+            nights = [night for night in nights if night.selection]
+    uuids = [night.uuid for night in nights]
+    stored = history.rows(uuids).filter(system=system)
+    text = dict.fromkeys(history.CELL, pl.String)
+    wanted = _named(cells).cast(text).lazy()
+    of_cells = stored.join(wanted, on=history.CELL)
+    rows = of_cells.select('cell', 'start', 'value', 'status').collect()
+    measured = rows.filter(status='').group_by('cell')
+    last_measured = measured.agg(last=pl.col('start').max())
+    skipped = rows.filter(status='skipped')
+    since = skipped.join(last_measured, on='cell')
+    return _days(since, cells)
 
 
 def _days(nights: pl.DataFrame, cells: list[Cell]) -> list[int]:
     """Return on how many days each cell has nights after its ``last`` good one (cell, start, last)."""
-    since = nights.filter(pl.col('start') > pl.col('last'))
-    day = pl.from_epoch(pl.col('start').cast(pl.Int64)).dt.date()
-    counts = dict(since.group_by('cell').agg(day.n_unique()).iter_rows())
-    return [counts.get(place, 0) for place in range(len(cells))]
+    start, last = pl.col('start'), pl.col('last')
+    since = nights.filter(start > last)
+    seconds = start.cast(pl.Int64)
+    day = pl.from_epoch(seconds).dt.date()
+    days = since.group_by('cell').agg(day.n_unique())
+    count_of = dict(days.iter_rows())
+    places = range(len(cells))
+    return [count_of.get(place, 0) for place in places]
 
 
 def longer(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session that ran far longer than usual, the worst first.
 
     A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
-    stored = history.load(system, labelled=True).lazy().filter(pl.col('seconds').is_not_null())
-    frame = stored.select('session', 'start', *_CASE, 'run', 'seconds').collect()
+    seconds = pl.col('seconds')
+    stored = history.load(system, labelled=True).lazy()
+    timed = stored.filter(seconds.is_not_null())
+    frame = timed.select('session', 'start', *_CASE, 'run', 'seconds').collect()
     order = frame.unique('session').sort('start')['session']
     if session not in order:
         return []
     place = order.index_of(session)
     newest = order[max(0, place - MOST):place + 1]
-    frame = frame.filter(pl.col('session').is_in(newest.implode()))
-    runs = frame.group_by('session', *_CASE, 'run').agg(pl.col('seconds').first())
-    nights = runs.group_by('session', *_CASE).agg(pl.col('seconds').median())
-    before = nights.filter(pl.col('session') != session)
-    tonight = nights.filter(pl.col('session') == session)
-    seconds, usual = pl.col('seconds'), pl.col('usual')
-    compared = tonight.join(before.group_by(_CASE).agg(usual=seconds.median(), nights=pl.len()), on=_CASE)
-    slow = compared.filter(pl.col('nights') >= LEAST, seconds > TIMES * usual, seconds > usual + SECONDS)
-    slow = slow.sort(seconds / usual, 'case', descending=[True, False])
+    recent = frame.filter(pl.col('session').is_in(newest.implode()))
+    runs = recent.group_by('session', *_CASE, 'run').agg(seconds.first())
+    nights = runs.group_by('session', *_CASE).agg(seconds.median())
+    slow = _slow_cases(nights, session)
     sentences = []
     for row in slow.head(_NAMED).iter_rows(named=True):
-        usual_time = f'{duration(row["usual"])} (median of {counted(row["nights"], "night")})'
-        sentences.append(f'{row["case"]} on {row["partition"]}+{row["environ"]} ran {duration(row["seconds"])}, '
-                         f'usual is {usual_time}')
+        case = f'{row["case"]} on {row["partition"]}+{row["environ"]}'
+        nights_before = counted(row['nights'], 'night')
+        ran = duration(row['seconds'])
+        usually = duration(row['usual'])
+        sentences.append(f'{case} ran {ran}, usual is {usually} (median of {nights_before})')
     rest = len(slow) - _NAMED
     if rest > 0:
-        sentences.append(f'{counted(rest, "more case")} ran more than {TIMES:g} times as long as usual')
+        more = counted(rest, 'more case')
+        sentences.append(f'{more} ran more than {TIMES:g} times as long as usual')
     return sentences
+
+
+def _slow_cases(nights: pl.DataFrame, session: str) -> pl.DataFrame:
+    """_CASE, seconds, usual and nights before, of cases that ran far longer in ``session``, the worst first.
+
+    ``nights``: session, _CASE and seconds."""
+    seconds, usual = pl.col('seconds'), pl.col('usual')
+    before = nights.filter(pl.col('session') != session)
+    tonight = nights.filter(pl.col('session') == session)
+    times = before.group_by(_CASE).agg(usual=seconds.median(), nights=pl.len())
+    compared = tonight.join(times, on=_CASE)
+    is_enough = pl.col('nights') >= LEAST
+    is_slow = (seconds > TIMES * usual) & (seconds > usual + SECONDS)
+    slow = compared.filter(is_enough, is_slow)
+    ratio = seconds / usual
+    return slow.sort(ratio, 'case', descending=[True, False])
 
 
 def _named(cells: list[Cell]) -> pl.DataFrame:
     """cell (its place among them), and its name in a history."""
-    columns = {name: [getattr(cell, name) for cell in cells] for name in history.CELL}
-    frame = pl.DataFrame(columns, schema=dict.fromkeys(history.CELL, history.TEXT))
+    columns = {}
+    for name in history.CELL:
+        columns[name] = [getattr(cell, name) for cell in cells]
+    schema = dict.fromkeys(history.CELL, history.TEXT)
+    frame = pl.DataFrame(columns, schema)
     return frame.with_row_index('cell')
 
 
@@ -440,41 +567,47 @@ def _sign(cell: Cell) -> int:
     return 1 if cell.better == 'higher' else -1
 
 
-def _table(frame: pl.DataFrame, of: list[Cell], system: str
-           ) -> tuple[Nights, pl.DataFrame, dict[int, events.OtherWork]]:
-    """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label, node, event.
-
-    The last is the newest other work of a cell, by its place among the cells ``of``."""
+def _table(frame: pl.DataFrame, cells: list[Cell], system: str) -> _Table:
+    """Return the nights of the frame (rows of _up_to), of whose cells it has the places in ``cells``."""
     if frame['again'].any():         # a night without a run of its own is none
-        frame = _without_others(frame.filter(~pl.col('again').all().over('cell', 'night')))
-    of_cell, of_night = frame['cell'].to_numpy().astype(int), frame['night'].to_numpy()
-    is_first = np.diff(of_cell, prepend=-1) != 0
-    is_first |= np.diff(of_night, prepend=np.nan) != 0
-    night_of = np.cumsum(is_first) - 1
-    first = np.flatnonzero(is_first)
-    rows = frame[first]
-    event, anew = events.of_nights(rows, of, system)
+        only_again = pl.col('again').all().over('cell', 'night')
+        frame = _without_others(frame.filter(~only_again))
+    cell_of_run = frame['cell'].to_numpy().astype(int)
+    night_of_run = frame['night'].to_numpy()
+    is_first = np.diff(cell_of_run, prepend=-1) != 0
+    is_first |= np.diff(night_of_run, prepend=np.nan) != 0
+    night_number = np.cumsum(is_first) - 1
+    first_runs = np.flatnonzero(is_first)
+    rows = frame[first_runs]
+    event, anew = events.of_nights(rows, cells, system)
     rows = rows.with_columns(event=event)
-    cells = rows['cell'].to_numpy().astype(int)
-    begins = np.flatnonzero(np.diff(cells, prepend=-1))
-    start = np.append(begins, len(first))
-    signs = rows['sign'].to_numpy()[begins]
-    when = np.searchsorted(rows['night'].unique().sort(), rows['night'])
-    nights = Nights.of(start, night_of, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
-    return nights, rows.select('cell', 'night', 'label', 'node', 'event'), anew
+    cell_of_night = rows['cell'].to_numpy().astype(int)
+    is_new_cell = np.diff(cell_of_night, prepend=-1)
+    begins = np.flatnonzero(is_new_cell)
+    start = np.append(begins, len(first_runs))
+    sign_of_night = rows['sign'].to_numpy()
+    signs = sign_of_night[begins]
+    dates = rows['night'].unique().sort()
+    when = np.searchsorted(dates, rows['night'])
+    values, again = frame['value'].to_numpy(), frame['again'].to_numpy()
+    nights = Nights.of(start, night_number, values, again, signs, when)
+    rows = rows.select('cell', 'night', 'label', 'node', 'event')
+    return _Table(nights, rows, anew)
 
 
 def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
     """Leave out the reruns on other nodes of a night that was run again on its own: they tell only the place."""
+    again = pl.col('again')
     if not frame['again'].any():
         return frame
     numbered = frame.with_row_index('row')
-    again = numbered.filter('again')
-    first_runs = frame.filter(~pl.col('again'))
-    same_node = again.join(first_runs, on=['cell', 'night', 'node'], how='semi')
-    other_node = again.join(same_node, on='row', how='anti')
+    reruns = numbered.filter(again)
+    first_runs = frame.filter(~again)
+    same_node = reruns.join(first_runs, on=['cell', 'night', 'node'], how='semi')
+    other_node = reruns.join(same_node, on='row', how='anti')
     others = other_node.join(same_node, on=['cell', 'night'], how='semi')
-    return numbered.join(others, on='row', how='anti', maintain_order='left').drop('row')
+    without = numbered.join(others, on='row', how='anti', maintain_order='left')
+    return without.drop('row')
 
 
 def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -484,16 +617,25 @@ def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame
     ``frame``: every figure, with reruns. ``cell`` is its place among the cells. A night is a session, named by
     when it began. Reruns (again) belong to the night of the session that they confirm. No rows where the session
     has no figure."""
-    signs = pl.Series('sign', [_sign(cell) for cell in cells], dtype=pl.Int8)
-    wanted = _named(cells).lazy().with_columns(signs)
-    stored = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='')
-    sessions = stored.unique('session').collect()
-    start = sessions.filter(session=session)['start'].max()
-    until = pl.col('start') <= (float('-inf') if start is None else start)
-    nights = sessions.lazy().filter(until).select(of='session', label='night', night='start')
-    known = frame.filter(until | (pl.col('rerun_of') == session))
-    again = pl.col('rerun_of') != ''
-    figures = known.select(*history.CELL, 'start', 'run', *_OF_RUN, again=again, of=history.NIGHT)
-    of_cells = figures.join(wanted, on=history.CELL, maintain_order='left').select(pl.exclude(history.CELL))
-    joined = of_cells.join(nights, on='of', maintain_order='left').rename({'of': 'session'})
-    return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()
+    start, rerun_of = pl.col('start'), pl.col('rerun_of')
+    first_runs = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='')
+    sessions = first_runs.unique('session').collect()
+    tonight = sessions.filter(session=session)['start'].max()
+    if tonight is None:
+        tonight = float('-inf')
+    is_past = start <= tonight
+    past_sessions = sessions.lazy().filter(is_past)
+    nights = past_sessions.select(of='session', label='night', night='start')
+    is_rerun = rerun_of == session
+    past = frame.filter(is_past | is_rerun)
+    again = rerun_of != ''
+    figures = past.select(*history.CELL, 'start', 'run', *_OF_RUN, again=again, of=history.NIGHT)
+    signs = [_sign(cell) for cell in cells]
+    sign = pl.Series('sign', signs, dtype=pl.Int8)
+    wanted = _named(cells).lazy().with_columns(sign)
+    of_cells = figures.join(wanted, on=history.CELL, maintain_order='left')
+    without_names = of_cells.select(pl.exclude(history.CELL))
+    joined = without_names.join(nights, on='of', maintain_order='left')
+    joined = joined.rename({'of': 'session'})
+    ordered = joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True)
+    return ordered.collect()
