@@ -30,7 +30,16 @@ from parity.judge.store.plan_file import CELL, PLANNED, planned
 from parity.judge.store.record import Key, Session
 from parity.judge.verdict import acks, budget, incidents, learning, model
 from parity.judge.verdict import cells as cellmaker
-from parity.judge.verdict.model import TOO_OFTEN, WORDS, Cell, CodeCoverage, Coverage, Verdict
+from parity.judge.verdict.model import (
+    TOO_OFTEN,
+    WORDS,
+    AlarmBudget,
+    Cell,
+    CodeCoverage,
+    Coverage,
+    JudgedSession,
+    Verdict,
+)
 from parity.site import systems
 from parity.site.identity import undistributed
 from parity.site.plan import OWN, Plan, PlannedCase
@@ -62,14 +71,18 @@ def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
     """Return the verdict, with a warning and exit code 3 at least where its system's newest session is too old.
 
     ``stated``: the limit as the user wrote it. An age below 0 is unknown, and too old, too."""
-    known = database.newest(verdict.session.system)
-    age = time.time() - known.end if known else verdict.session.age
+    system = verdict.session.system
+    newest = database.newest(system)
+    age = time.time() - newest.end if newest else verdict.session.age
     if 0 <= age <= seconds:
         return verdict
-    told = f'is {duration(age)} old: older than {stated}' if age > 0 else 'ends in the future: its age is unknown'
-    said = f'the newest session of {verdict.session.system} {told}'
-    return verdict.model_copy(update={'warnings': [said, *verdict.warnings],
-                                      'exit_code': verdict.exit_code or errors.MISSING})
+    if age > 0:
+        problem = f'is {duration(age)} old: older than {stated}'
+    else:
+        problem = 'ends in the future: its age is unknown'
+    warning = f'the newest session of {system} {problem}'
+    code = verdict.exit_code or errors.MISSING
+    return verdict.model_copy(update={'warnings': [warning, *verdict.warnings], 'exit_code': code})
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,7 @@ class _Contents:
     system: System
     cells: list[Cell]
     absent: dict[str, str]          # by feature, the program for whose want no environment offers it
-    about: model.JudgedSession
+    about: JudgedSession
     warnings: list[str]
     expired: list[str]              # waivers
 
@@ -96,10 +109,40 @@ def _read(session: Session) -> _Contents:
         planned = Plan(**session.plan)
         system = systems.read(planned.system)
         waived, expired = systems.waived(system, datetime.date.today())
-        return _Contents(planned, system, _cells(planned, session, system, waived), _absent_programs(session),
-                    _session(session, planned), [*_warnings(session), *_left_running(session)], expired)
+        absent = _absent_programs(session)
+        cells = _cells(planned, session, system, waived, absent)
+        about = _session(session, planned)
+        warnings = _warnings(session) + _left_running(session)
+        return _Contents(planned, system, cells, absent, about, warnings, expired)
     except database.MALFORMED as err:
         raise database.Unreadable(session.uuid, err) from err
+
+
+@dataclass(frozen=True)
+class _ByHistory:
+    """The cells as the nights before judge them, the whole budget, and warnings of cases."""
+
+    cells: list[Cell]
+    budget: AlarmBudget
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The incidents of the system when a session was judged; of an older night, as it was then."""
+
+    incidents: list[Incident]
+    acks_from: dict[int, datetime.date]     # from when their acknowledgements count, by number
+    today: datetime.date
+
+
+@dataclass(frozen=True)
+class _Absent:
+    """The cells that tonight's plan lacks, and warnings of the retired entries and of another selection."""
+
+    missing: list[Cell]
+    retired: list[Cell]
+    warnings: list[str]
 
 
 def judged(session: Session) -> Verdict:
@@ -107,116 +150,154 @@ def judged(session: Session) -> Verdict:
     contents = _read(session)
     uuid, planned, system = session.uuid, contents.planned, contents.system
     declared = pairs.read(system)
-    cells, shared, longer = _by_history(contents, session, budget.expectations(declared, planned.cases))
-    cells = list(map(cellmaker.with_power, cells))
+    expectations = budget.expectations(declared, planned.cases)
+    by_history = _by_history(contents, session, expectations)
+    shared = by_history.budget
+    cells = list(map(cellmaker.with_power, by_history.cells))
     if any(cell.verdict == 'regressed' or cell.once for cell in cells):
         from parity.judge.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
-    known, acks_from = table.at(system.name, uuid, session.start)
-    today = datetime.date.today()
-    until = _next_night(session, system.name)
-    if until:       # an older night is shown as it was then
-        today = datetime.date.fromtimestamp(session.start)
-        known = [table.as_of(incident, session.start, until) for incident in known]
-        acks_from |= {incident.number: incident.acks_from for incident in known}
-    if known:
-        cells = incidents.numbered(cells, known, uuid, session.start)
+    known = _known(session, system.name)
+    if known.incidents:
+        cells = incidents.numbered(cells, known.incidents, uuid, session.start)
     outcomes = []
     if declared:
         states = _pairs(session, planned, system, cells, shared.rate)
-        outcomes = incidents.numbered_pairs(states, known)
-        outcomes = acks.applied_to_pairs(outcomes, system.name, today, acks_from)
-    cells, faults = acks.applied(cells, system.name, today, acks_from, known)
-    coverage = _coverage(cells, planned, contents.absent, 'spack' in planned.providers)
-    never_ran = {name for incident in known for name, fault in incident.left.items() if fault.word == 'missing'}
-    missing, retired, again = _absent(session, session.plan or planned.model_dump(), system, cells, never_ran)
-    cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
-    code = exit_code(cells, outcomes, incidents.of_nodes(known, uuid))
-    counts = Counter(cell.verdict for cell in cells)
+        outcomes = incidents.numbered_pairs(states, known.incidents)
+        outcomes = acks.applied_to_pairs(outcomes, system.name, known.today, known.acks_from)
+    cells, ack_warnings = acks.applied(cells, system.name, known.today, known.acks_from, known.incidents)
+    has_spack = 'spack' in planned.providers
+    coverage = _coverage(cells, planned, contents.absent, has_spack)
+    plan = session.plan or planned.model_dump()
+    never_ran = _never_ran(known.incidents)
+    absent = _absent(session, plan, system, cells, never_ran)
+    missing = absent.missing
+    if known.incidents:
+        missing = incidents.numbered(missing, known.incidents, uuid, session.start)
+    cells = [*cells, *missing]
+    slow_nodes = incidents.of_nodes(known.incidents, uuid)
+    code = exit_code(cells, outcomes, slow_nodes)
+    if planned.problems:
+        code = errors.USAGE
+    number_of = Counter(cell.verdict for cell in cells)
+    counts = {word: number_of[word] for word in reversed(WORDS) if number_of[word]}
+    warnings = [*contents.warnings, *_references(cells), *contents.expired, *absent.warnings,
+                *by_history.warnings, *ack_warnings, *accepted.expired(system.name)]
+    trust = _trust(cells, shared, session)
+    next_command = _next(cells, session, system.name, absent.missing)
     return Verdict(
-        session=contents.about,
-        coverage=coverage,
-        trust=_trust(cells, shared, session),
-        budget=shared,
-        cells=cells,
-        retired=retired,
-        pairs=outcomes,
-        incidents=known,
-        counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*contents.warnings, *_references(cells), *contents.expired, *again, *longer, *faults,
-                  *accepted.expired(system.name)],
-        next=_next(cells, session, system.name, missing),
-        exit_code=errors.USAGE if planned.problems else code)
+        session=contents.about, coverage=coverage, trust=trust, budget=shared, cells=cells,
+        retired=absent.retired, pairs=outcomes, incidents=known.incidents, counts=counts,
+        warnings=warnings, next=next_command, exit_code=code)
 
 
-def _by_history(contents: _Contents, session: Session, expectations: int
-                ) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
-    """Return the cells as the nights before judge them, the whole budget, and warnings of cases.
+def _known(session: Session, system: str) -> _Known:
+    """Return the incidents of the system when the session was judged."""
+    known, acks_from = table.at(system, session.uuid, session.start)
+    until = _next_night(session, system)
+    if not until:
+        return _Known(known, acks_from, datetime.date.today())
+    as_then = [table.as_of(incident, session.start, until) for incident in known]
+    for incident in as_then:
+        acks_from[incident.number] = incident.acks_from
+    night = datetime.date.fromtimestamp(session.start)
+    return _Known(as_then, acks_from, night)
 
-    ``expectations``: figures that declared pairs speak of."""
+
+def _never_ran(known: list[Incident]) -> set[str]:
+    """Return the cells, by name, of the incidents that have them because they never ran."""
+    never_ran = set()
+    for incident in known:
+        for name, fault in incident.left.items():
+            if fault.word == 'missing':
+                never_ran.add(name)
+    return never_ran
+
+
+def _by_history(contents: _Contents, session: Session, expectations: int) -> _ByHistory:
+    """Return the cells as the nights before judge them. ``expectations``: figures that declared pairs speak of."""
     system, alarms = contents.system, contents.system.alarms
     bounded = sum(map(budget.guarded, contents.cells))
     share = partial(budget.of, alarms.a_month, bounded=bounded, pairs=expectations)
-    cells, shared, warnings = _with_history(contents.cells, system, session, share)
-    cells = [_not_missed(cell, system, session) for cell in cells]
+    by_history = _with_history(contents.cells, system, session, share)
+    cells = [_not_missed(cell, system, session) for cell in by_history.cells]
     without_history = [cell for cell in cells if cell.history in ('', 'insufficient')]
     alone = sum(map(budget.guarded, without_history))
-    shared = shared.model_copy(update={'bounds_alone': alone, 'nights': alarms.nights})
-    return cells, shared, warnings
+    update = {'bounds_alone': alone, 'nights': alarms.nights}
+    shared = by_history.budget.model_copy(update=update)
+    return _ByHistory(cells, shared, by_history.warnings)
 
 
 def _pairs(session: Session, planned: Plan, system: System, cells: list[Cell], rate: float) -> list[PairState]:
     """Return the declared pairs as they stand with the session; ``rate``: of their false alarms."""
     from parity.judge.compare import join, named  # they load polars
     from parity.judge.stats.interval import CONFIDENCE
-    slow = [*named.of_system(system.name, session.start), *incidents.slow_nodes(cells, session.start)]
-    return join.of_session(system, session.uuid, planned.cases, max(CONFIDENCE, 1 - 2 * rate), slow)
+    slow_before = named.of_system(system.name, session.start)
+    slow_tonight = incidents.slow_nodes(cells, session.start)
+    slow = [*slow_before, *slow_tonight]
+    confidence = max(CONFIDENCE, 1 - 2 * rate)
+    return join.of_session(system, session.uuid, planned.cases, confidence, slow)
 
 
 def _next_night(session: Session, system: str) -> float:
     """Return when the next session of the same selection began (Unix time); 0 for the newest one."""
-    nights = dropwhile(lambda night: night.uuid != session.uuid, database.sessions(system))
-    for night in islice(nights, 1, None):
-        alike = night.selection == session.selection if session.selection else night.cases == session.cases
-        if alike and not night.rerun_of:
+    sessions = database.sessions(system)
+    from_here = dropwhile(lambda night: night.uuid != session.uuid, sessions)
+    for night in islice(from_here, 1, None):
+        if session.selection:
+            is_alike = night.selection == session.selection
+        else:
+            is_alike = night.cases == session.cases
+        if is_alike and not night.rerun_of:
             return night.start
     return 0.0
 
 
 def _with_history(cells: list[Cell], system: System, session: Session,
-                  share: Callable[[int], model.AlarmBudget]) -> tuple[list[Cell], model.AlarmBudget, list[str]]:
+                  share: Callable[[int], AlarmBudget]) -> _ByHistory:
     """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer
     or repeat their figures."""
-    known = database.sessions(system.name, last=bounds.FIRST + 1)
-    beyond = any(cell.verdict == 'regressed' for cell in cells)      # the nights before say if it is the first
-    if len(known) < 2 and not beyond:
-        return cells, share(0), []
-    if not beyond and (first := learning.of_first_nights(cells, session, known)) is not None:
-        return first, share(0), []
+    sessions = database.sessions(system.name, last=bounds.FIRST + 1)
+    is_beyond = any(cell.verdict == 'regressed' for cell in cells)      # the nights before say if it is the first
+    if not is_beyond:
+        learning_cells = cells
+        if len(sessions) >= 2:
+            learning_cells = learning.of_first_nights(cells, session, sessions)
+        if learning_cells is not None:
+            return _ByHistory(learning_cells, share(0), [])
     from parity.judge.verdict import (  # polars, which they load, doubles the time of a small verdict
         nights,
         replayed,
     )
-    told = [*nights.longer(system.name, session.uuid), *replayed.warnings(system.name, session.uuid)]
-    return *nights.with_history(cells, system.name, session.uuid, system.alarms, share), told
+    uuid = session.uuid
+    longer = nights.longer(system.name, uuid)
+    repeated = replayed.warnings(system.name, uuid)
+    cells, shared = nights.with_history(cells, system.name, uuid, system.alarms, share)
+    return _ByHistory(cells, shared, [*longer, *repeated])
 
 
-def _cells(planned: Plan, session: Session, system: System, waived: dict[str, str]) -> list[Cell]:
+def _cells(planned: Plan, session: Session, system: System, waived: dict[str, str],
+           absent: dict[str, str]) -> list[Cell]:
     """One cell for each metric of each planned case; repeats of a case are one case."""
     cases: dict[Key, PlannedCase] = {}
+    checks = {}
     for case in planned.cases:
-        cases.setdefault((case.case, case.partition, case.environ), case)
-    checks = {case.case: case.check for case in planned.cases}
+        key = case.case, case.partition, case.environ
+        cases.setdefault(key, case)
+        checks[case.case] = case.check
     figures = {}      # of first attempts
     for (case, partition, _), (first, *_) in session.attempts.items():
         if first.status or first.disturbed:
             continue
+        check = checks.get(case, case)
         for metric, value in first.values().items():
-            figures[partition, checks.get(case, case), metric] = value
-    demands = cellmaker.Demands(systems.required(system), waived, _absent_programs(session), figures)
+            figures[partition, check, metric] = value
+    required = systems.required(system)
+    demands = cellmaker.Demands(required, waived, absent, figures)
     cells = []
     for key, case in cases.items():
-        cells += cellmaker.of_case(case, session.attempts.get(key, []), demands)
+        runs = session.attempts.get(key, [])
+        cells += cellmaker.of_case(case, runs, demands)
     return cells
 
 
@@ -225,13 +306,16 @@ def exit_code(cells: list[Cell], pairs: Sequence[PairState] = (), nodes: Sequenc
 
     An acknowledged cell counts as measured, and as nothing else; an acknowledged pair as nothing. ``nodes``:
     incidents of slow nodes."""
-    words = {c.verdict for c in cells if not c.acknowledged}
-    words |= {p.state for p in pairs if p.state == 'regressed' and not p.acknowledged}
+    words = {cell.verdict for cell in cells if not cell.acknowledged}
+    for pair in pairs:
+        if pair.state == 'regressed' and not pair.acknowledged:
+            words.add('regressed')
     if nodes or words & {'regressed', 'impossible', 'wrong'}:
         return errors.REGRESSED
     if 'failed' in words:
         return errors.INFRASTRUCTURE
-    if 'missing' in words or too_often(cells) or not any(c.value is not None for c in cells):
+    has_figure = any(cell.value is not None for cell in cells)
+    if 'missing' in words or too_often(cells) or not has_figure:
         return errors.MISSING
     return errors.OK
 
@@ -265,9 +349,11 @@ def _references(cells: list[Cell]) -> list[str]:
     changed = [cell for cell in cells if cell.new_reference]
     lines = []
     for cell in changed:
+        name = model.name(cell, cells)
         change = cell.new_reference
-        lines.append(f"{model.name(cell, cells)}: the check's own reference changed from {change.old} to "
-                     f'{change.new} {cell.unit} on {change.when[:10]}')
+        day = change.when[:10]
+        lines.append(f"{name}: the check's own reference changed from {change.old} to {change.new} {cell.unit} "
+                     f'on {day}')
     return lines
 
 
@@ -284,39 +370,35 @@ def _left_running(session: Session) -> list[str]:
     by_case: dict[str, set[str]] = {}
     for run in session.runs:
         for process in run.watched.get('left') or ():
-            case = f'{run.case} on {run.partition}'
-            by_case.setdefault(case, set()).add(f'{process["command"]} ({process["pid"]})')
+            processes = by_case.setdefault(f'{run.case} on {run.partition}', set())
+            processes.add(f'{process["command"]} ({process["pid"]})')
     lines = []
     for case, processes in by_case.items():
-        named = ', '.join(sorted(processes))
-        lines.append(f'{case} left processes running, which were ended: {named[:_CHARACTERS]}')
+        names = ', '.join(sorted(processes))
+        shown = names[:_CHARACTERS]
+        lines.append(f'{case} left processes running, which were ended: {shown}')
     rest = len(lines) - _CASES
-    if rest > 0:
-        return [*lines[:_CASES], f'{counted(rest, "more case")} left processes running']
-    return lines
+    if rest <= 0:
+        return lines
+    more = counted(rest, 'more case')
+    return [*lines[:_CASES], f'{more} left processes running']
 
 
-def _session(session: Session, planned: Plan) -> model.JudgedSession:
+def _session(session: Session, planned: Plan) -> JudgedSession:
     facts = dict(session.facts)
     loads = [run.load for run in session.runs if run.load[1]]
     if loads:
-        facts['before'], facts['after'] = loads[0][0], loads[-1][1]
-        facts['steal_share'] = steal_share(facts['before'], facts['after'])
+        before, _ = loads[0]
+        _, after = loads[-1]
+        share = steal_share(before, after)
+        facts |= {'before': before, 'after': after, 'steal_share': share}
     ran, waited = record.ran_and_waited(session.runs)
-    return model.JudgedSession(
-        uuid=session.uuid,
-        system=planned.system,
-        start=_local(session.start),
-        end=_local(session.end),
-        elapsed=session.elapsed,
-        age=time.time() - session.end,
-        run_time=ran,
-        wait_time=waited,
-        interrupted=session.interrupted,
-        cmdline=session.cmdline,
-        reframe=session.reframe,
-        software=session.announcement,
-        facts=facts)
+    start, end = _local(session.start), _local(session.end)
+    age = time.time() - session.end
+    return JudgedSession(
+        uuid=session.uuid, system=planned.system, start=start, end=end, elapsed=session.elapsed, age=age,
+        run_time=ran, wait_time=waited, interrupted=session.interrupted, cmdline=session.cmdline,
+        reframe=session.reframe, software=session.announcement, facts=facts)
 
 
 def _local(unix: float) -> str:
@@ -332,64 +414,86 @@ def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
             return None
         spent.append(end - start)
     steal, total = spent
-    # counters that went backwards belong to two boots
-    return steal / total if total > 0 and 0 <= steal <= total else None
+    is_same_boot = total > 0 and 0 <= steal <= total        # counters that went backwards belong to two boots
+    return steal / total if is_same_boot else None
 
 
-def _trust(cells: list[Cell], shared: model.AlarmBudget, session: Session) -> str:
+def _trust(cells: list[Cell], shared: AlarmBudget, session: Session) -> str:
     """Return the line with the number of judged cells, their judges, and the budget of false alarms."""
-    judged = [cell for cell in cells if cell.is_judged]
-    bounded = sum(cell.reference is not None for cell in judged)
-    short = sum(cell.history == 'insufficient' for cell in cells)
-    by_history = sum(cell.history != '' for cell in cells) - short
     parts = []
     unknown = Counter('left out' if cell.verdict == 'skipped' else 'disturbed' for cell in too_often(cells))
     for word, count in unknown.items():
         parts.append(f'{count} {word} for {TOO_OFTEN} nights in a row or more')
-    ended = sum(any(run.exitcode for run in runs) for runs in session.attempts.values())
+    ended = 0
+    for runs in session.attempts.values():
+        ended += any(run.exitcode for run in runs)
     if ended:
-        parts.append(f'{counted(ended, "case")} passed with an exit code other than 0')
-    count = f'{len(judged)} of {len(cells)} judged'
-    if bounded:
-        some = f': {bounded}' if bounded < len(judged) else ''
-        count += f'{some} against accepted bounds'
-    elif all(cell.reference is None for cell in cells):
-        count += ': no reference has been accepted for these cells'
-    parts.append(count)
+        cases = counted(ended, 'case')
+        parts.append(f'{cases} passed with an exit code other than 0')
+    parts.append(_judged_by_bounds(cells))
+    with_history = [cell for cell in cells if cell.history != '']
+    short = sum(cell.history == 'insufficient' for cell in with_history)
+    by_history = len(with_history) - short
     if by_history:
         parts.append(f'{by_history} against their last nights')
     by_chance = budget.sentence(shared)
     if by_chance:
         parts.append(by_chance)
     if short:
-        parts.append(f'{counted(short, "history")} too short for that ({bounds.FIRST + 1} nights)')
+        histories = counted(short, 'history')
+        parts.append(f'{histories} too short for that ({bounds.FIRST + 1} nights)')
     return '; '.join(parts)
+
+
+def _judged_by_bounds(cells: list[Cell]) -> str:
+    """Return the number of judged cells, and how many of these have accepted bounds."""
+    judged = [cell for cell in cells if cell.is_judged]
+    bounded = sum(cell.reference is not None for cell in judged)
+    count = f'{len(judged)} of {len(cells)} judged'
+    if bounded:
+        some = f': {bounded}' if bounded < len(judged) else ''
+        return f'{count}{some} against accepted bounds'
+    if all(cell.reference is None for cell in cells):
+        return f'{count}: no reference has been accepted for these cells'
+    return count
 
 
 def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell]) -> str:
     """The next command; ``gone``: the missing cells that the plan lacks."""
     uuid = of_session.uuid
-    bad = (c for c in cells if c.verdict in acks.BAD and not c.acknowledged)
-    if worst := min(bad, key=lambda c: WORDS.index(c.verdict), default=None):
-        if worst.incident:
-            return f'parity show {worst.incident}'
-        session = '' if database.last() in ('', uuid) else f' --session {uuid[:8]}'
-        return f'parity show {shlex.quote(model.name(worst, cells))}{session}'
-    if any(c.verdict == 'missing' and not c.environ for c in cells):
+    bad = [cell for cell in cells if cell.verdict in acks.BAD and not cell.acknowledged]
+    if bad:
+        worst = min(bad, key=lambda cell: WORDS.index(cell.verdict))
+        return _show(worst, cells, uuid)
+    missing = [cell for cell in cells if cell.verdict == 'missing']
+    if any(not cell.environ for cell in missing):
         return f'parity doctor --system {system} (names what each code needs)'
     if gone:
         return (f'bring {gone[0].check} back, or name it below retired: in systems/{system}/system.yaml '
                 '(docs/nightly.md)')
-    if any(c.verdict == 'missing' for c in cells) and paths.checkout():
+    if missing and paths.checkout():
         return 'ci/nightly (runs what never ran)'
     brings = of_session.facts.get('brings_codes', '')
     if brings and not any(cell.judged_by for cell in cells):
         return brings
-    if whole := database.wider(uuid):
+    whole = database.wider(uuid)
+    if whole:
         return f'parity verdict --session {whole[:8]} (the last one with more cases; this one is {uuid[:8]})'
-    if any(c.verdict in ('unreferenced', 'ok', 'blind') and c.reference is None and not c.label for c in cells):
-        return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
+    for cell in cells:
+        is_open = cell.verdict in ('unreferenced', 'ok', 'blind')
+        if is_open and cell.reference is None and not cell.label:
+            return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
+
+
+def _show(cell: Cell, cells: list[Cell], uuid: str) -> str:
+    """Return the command that shows a bad cell of a session, or its incident."""
+    if cell.incident:
+        return f'parity show {cell.incident}'
+    is_newest = database.last() in ('', uuid)
+    session = '' if is_newest else f' --session {uuid[:8]}'
+    name = shlex.quote(model.name(cell, cells))
+    return f'parity show {name}{session}'
 
 
 # ---- the codes that were measured
@@ -404,30 +508,36 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
             needing.setdefault(feature, set()).add(case.case)
     loaded = {feature for check in plan.checks for feature in check.needs}
     broken = {problem.file for problem in plan.problems}
-    found: list[CodeCoverage] = []
+    coverages: list[CodeCoverage] = []
+    lacking: list[Code] = []
     for code in codes.measured():
         able = {code.feature, code.stand_in}
-        selected, damaged = bool(able & needing.keys()), paths.named(code.file) in broken
-        if not selected and not able & loaded and not damaged:
+        is_selected = not able.isdisjoint(needing)
+        is_loaded = not able.isdisjoint(loaded)
+        is_broken = paths.named(code.file) in broken
+        if not (is_selected or is_loaded or is_broken):
             continue
-        if ran := _of_code(code, cells, needing):
-            found.append(ran)
-        elif not code.optional:     # nobody asked for an application that is not here
-            why = model.NOT_SELECTED
-            if selected:
-                why = absent.get(code.feature, 'no check' if spack else 'no Spack')
-            elif damaged:
-                why = 'no check'
-            found.append(CodeCoverage(code=code.name, measured=False, lacking=selected, reason=why))
-    measured = sum(c.measured for c in found)
-    total = sum(c.reason != model.NOT_SELECTED for c in found)
-    lacking = {c.code for c in found if c.lacking}
-    line = _line(found, measured, total, _ours(cells, plan))
-    if any(code.name in lacking and code.feature in absent for code in codes.measured()):
+        coverage = _of_code(code, cells, needing)
+        if coverage is None and not code.optional:     # nobody asked for an application that is not here
+            reason = model.NOT_SELECTED
+            if is_selected:
+                reason = absent.get(code.feature, 'no check' if spack else 'no Spack')
+            elif is_broken:
+                reason = 'no check'
+            coverage = CodeCoverage(code=code.name, measured=False, lacking=is_selected, reason=reason)
+        if coverage is None:
+            continue
+        coverages.append(coverage)
+        if coverage.lacking:
+            lacking.append(code)
+    measured = sum(coverage.measured for coverage in coverages)
+    total = sum(coverage.reason != model.NOT_SELECTED for coverage in coverages)
+    line = _line(coverages, measured, total, _ours(cells, plan))
+    if any(code.feature in absent for code in lacking):
         line += f'; parity doctor --system {plan.system} says what they need'
-    if any(code.name in lacking and code.spack and code.feature not in absent for code in codes.measured()):
+    if any(code.spack and code.feature not in absent for code in lacking):
         line += f'; {codes.without_github(plan.system)}'
-    return Coverage(line=line, codes=found, measured=measured, total=total, cells=len(cells))
+    return Coverage(line=line, codes=coverages, measured=measured, total=total, cells=len(cells))
 
 
 def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]]) -> CodeCoverage | None:
@@ -436,46 +546,57 @@ def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]]) -> Cod
     own = [cell for cell in cells if cell.case in cases]
     if any(cell.value is not None for cell in own):
         return CodeCoverage(code=code.name, measured=True, by=code.name)
+    standing = []
     cases = needing.get(code.stand_in, ())
-    standing = [cell for cell in cells if cell.case in cases and cell.metric.startswith(code.stands_for)]
+    for cell in cells:
+        if cell.case in cases and cell.metric.startswith(code.stands_for):
+            standing.append(cell)
     labels = [cell.label for cell in standing if cell.value is not None]
     if labels:
         cached = f'{code.stand_in} only {labels[0]}' if all(labels) else ''
         return CodeCoverage(code=code.name, measured=not cached, by=code.stand_in, reason=cached)
     planned = own or standing
-    offered = any(cell.environ for cell in planned)
-    if offered or any(cell.verdict != 'skipped' for cell in planned):       # the system requires it
-        return CodeCoverage(code=code.name, measured=False, reason=planned[0].verdict, lacking=not offered)
-    return None
+    is_offered = any(cell.environ for cell in planned)
+    is_required = any(cell.verdict != 'skipped' for cell in planned)
+    if not is_offered and not is_required:
+        return None
+    word = planned[0].verdict
+    return CodeCoverage(code=code.name, measured=False, reason=word, lacking=not is_offered)
 
 
 def _ours(cells: list[Cell], plan: Plan) -> list[str]:
     """Return the codes of parity's own that have a figure."""
-    file = {case.case: case.file for case in plan.cases}
-    files = {file.get(cell.case) for cell in cells if cell.value is not None}
+    file_of = {case.case: case.file for case in plan.cases}
+    measured = {file_of.get(cell.case) for cell in cells if cell.value is not None}
     ours = []
     for code in codes.every():
-        foreign = code.spack or code.package or code.profiles
-        if not foreign and paths.named(code.file) in files:
+        is_foreign = code.spack or code.package or code.profiles
+        if is_foreign:
+            continue
+        file = paths.named(code.file)
+        if file in measured:
             ours.append(code.name)
     return ours
 
 
-def _line(found: list[CodeCoverage], measured: int, total: int, ours: list[str]) -> str:
+def _line(coverages: list[CodeCoverage], measured: int, total: int, ours: list[str]) -> str:
     """Return '3 of 13 codes (A stands in for B C; no Spack: D E F; parity's own: G)'; no count of no code."""
-    named: dict[str, list[str]] = {}
-    for code in found:
+    groups: dict[str, list[str]] = {}
+    for code in coverages:
         if not code.measured:
-            named.setdefault(f'{code.reason}: ', []).append(code.code)
+            groups.setdefault(f'{code.reason}: ', []).append(code.code)
         elif code.by != code.code:
-            named.setdefault(f'{code.by} stands in for ', []).append(code.code)
+            groups.setdefault(f'{code.by} stands in for ', []).append(code.code)
     if ours:
-        named["parity's own: "] = ours
-    parts = '; '.join(why + ' '.join(names) for why, names in named.items())
+        groups["parity's own: "] = ours
+    parts = []
+    for why, names in groups.items():
+        parts.append(why + ' '.join(names))
+    text = '; '.join(parts)
     if not total:
-        return parts
+        return text
     count = f'{measured} of {counted(total, "code")}'
-    return f'{count} ({parts})' if parts else count
+    return f'{count} ({text})' if text else count
 
 
 # ---- the cells that tonight's plan lacks, and the nights before had
@@ -486,85 +607,123 @@ _cell, _order = itemgetter(*CELL), itemgetter('subsystem', 'check', 'case', 'par
 
 
 def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[Cell], never_ran: set[str]
-            ) -> tuple[list[Cell], list[Cell], list[str]]:
+            ) -> _Absent:
     """Return the missing cells, the retired ones, and warnings: each retired entry that is planned again, and
     cells that ended with the selection of the nights before.
 
     The nights before have the same selection and size, but for cells whose incident is open: ``never_ran``, by
     name. Nothing lacks in a session that ci/nightly did not begin, nor in the confirmation of another."""
-    before = []
+    before, other = [], None
     if session.selection:
         before = _before(session, system.name, never_ran)
+        other = _other_selection(session, system.name)
     elif session.is_imported:
         from parity.judge.verdict import vanished  # it loads polars
         before = vanished.expected(session, system.name)
-    other = _other_selection(session, system.name) if session.selection else None
-    missing, gone = [], []
+    absent = _Absent([], [], [])
     if not before and not system.retired and not other:
-        return missing, gone, []
+        return absent
     tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
+    absent.warnings.extend(_planned_again(session, system, cells, tonight))
+    here = set(map(_cell, tonight))
+    sizes = {OWN, *(row['size'] for row in tonight)}
+    lacking = []
+    for row, night in before:
+        if _cell(row) in here:
+            continue
+        if row['size'] in sizes or incidents.row_name(row, system.name) in never_ran:
+            lacking.append((row, night))
+    lacking.sort(key=lambda pair: _order(pair[0]))
+    holding = _holding(system, session)
+    for row, night in lacking:
+        if any(_retires(entry, row) for entry in holding):
+            cell = _absent_cell(row, night, session, system.name, 'skipped')
+            absent.retired.append(cell)
+        else:
+            cell = _absent_cell(row, night, session, system.name, 'missing')
+            absent.missing.append(cell)
+    if other:
+        here.update(_cell(row) for row, _ in lacking)
+        absent.warnings.extend(_ended(other, here, holding))
+    return absent
+
+
+def _planned_again(session: Session, system: System, cells: list[Cell], tonight: list[Row]) -> list[str]:
+    """Return a warning for each retired entry that the session measured. ``tonight``: its planned cells."""
     measured = {tuple(getattr(cell, name) for name in CELL) for cell in cells if cell.verdict != 'skipped'}
-    warnings = [_again(i, system) for i, entry in enumerate(system.retired)
-                if not entry.nodes and any(_retires(entry, row) and _cell(row) in measured for row in tonight)]
+    rows = [row for row in tonight if _cell(row) in measured]
+    warnings = []
+    for place, entry in enumerate(system.retired):
+        if not entry.nodes and any(_retires(entry, row) for row in rows):
+            warnings.append(_again(place, system))
     if any(entry.nodes for entry in system.retired):
         from parity.judge.nodes import listing  # it loads polars
         ran_on = {node for run in session.runs for node in run.nodes}
         warnings += listing.retired_again(system, session.start, ran_on)
-    sizes, here = {OWN, *(row['size'] for row in tonight)}, set(map(_cell, tonight))
-    lacking = [(row, night) for row, night in before if _cell(row) not in here
-               and (row['size'] in sizes or incidents.row_name(row, system.name) in never_ran)]
-    holding = _holding(system, session)
-    for row, night in sorted(lacking, key=lambda each: _order(each[0])):
-        retired = any(_retires(entry, row) for entry in holding)
-        day = datetime.date.fromtimestamp(night.start)
-        what, kind = 'not in this plan; planned last', Kind.NONE
-        if night.is_imported:
-            what = 'it did not run; it ran last'
-            if (row['case'], row['partition'], row['environ']) in session.attempts:
-                what, kind = 'its test ran without it; it had a figure last', Kind.NO_FIGURE
-        reason = f'{what} on {day} (session {night.uuid[:8]})'
-        word = 'skipped' if retired else 'missing'
-        (gone if retired else missing).append(
-            Cell(**row, system=system.name, verdict=word, reason=reason, kind=kind))
-    if other:
-        from parity.judge.store import history  # it loads polars
-        known = here.union(_cell(row) for row, _ in lacking)
-        ended = [row for row in history.planned(other.uuid).to_dicts()
-                 if _cell(row) not in known and not any(_retires(entry, row) for entry in holding)]
-        warnings += _ended(ended, other)
-    return missing, gone, warnings
+    return warnings
 
 
-def _ended(rows: list[Row], night: Session) -> list[str]:
-    """Return the warning that names cells of the night before which another selection leaves out."""
+def _absent_cell(row: Row, night: Session, session: Session, system: str, word: model.Word) -> Cell:
+    """Return a cell that the session lacks. ``night``: the last one that had the cell."""
+    day = datetime.date.fromtimestamp(night.start)
+    case = row['case'], row['partition'], row['environ']
+    kind = Kind.NONE
+    if not night.is_imported:
+        what = 'not in this plan; planned last'
+    elif case in session.attempts:
+        what, kind = 'its test ran without it; it had a figure last', Kind.NO_FIGURE
+    else:
+        what = 'it did not run; it ran last'
+    reason = f'{what} on {day} (session {night.uuid[:8]})'
+    return Cell(**row, system=system, verdict=word, reason=reason, kind=kind)
+
+
+def _ended(night: Session, here: set[tuple], holding: list[Retired]) -> list[str]:
+    """Return the warning that names cells of the night before which another selection leaves out.
+
+    ``here``: the cells that tonight has, or misses. ``holding``: the retired entries."""
+    from parity.judge.store import history  # it loads polars
+    rows = []
+    for row in history.planned(night.uuid).to_dicts():
+        is_retired = any(_retires(entry, row) for entry in holding)
+        if _cell(row) not in here and not is_retired:
+            rows.append(row)
     if not rows:
         return []
+    names = {f'{row["check"]} on {row["partition"]}+{row["environ"]}' for row in rows}
     day = datetime.date.fromtimestamp(night.start)
-    names = sorted({f'{row["check"]} on {row["partition"]}+{row["environ"]}' for row in rows})
+    count = counted(len(rows), 'cell')
     ends = 'ends' if len(rows) == 1 else 'end'
-    return [f'the selection changed: {counted(len(rows), "cell")} of {day} (session {night.uuid[:8]}) '
-            f'{ends} with it, told once: {several(names)}']
+    listed = several(sorted(names))
+    return [f'the selection changed: {count} of {day} (session {night.uuid[:8]}) {ends} with it, told once: '
+            f'{listed}']
 
 
 def _holding(system: System, session: Session) -> list[Retired]:
     """Return the retired entries that hold on the night of the session."""
-    return [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]
+    night = datetime.date.fromtimestamp(session.start)
+    return [entry for entry in system.retired if entry.since <= night]
 
 
 def _not_missed(cell: Cell, system: System, session: Session) -> Cell:
     """Return the cell; nobody waits for a retired one that is left out."""
-    if cell.skipped_nights and any(_retires(entry, vars(cell)) for entry in _holding(system, session)):
-        return cell.model_copy(update={'skipped_nights': 0})
-    return cell
+    if not cell.skipped_nights:
+        return cell
+    row = vars(cell)
+    is_retired = any(_retires(entry, row) for entry in _holding(system, session))
+    return cell.model_copy(update={'skipped_nights': 0}) if is_retired else cell
 
 
 def _other_selection(session: Session, system: str) -> Session | None:
     """Return the night before, where it is of another selection and none before the session is of its own."""
-    nights = list(takewhile(lambda night: night.uuid != session.uuid, database.sessions(system)))
-    nights = [night for night in nights if night.selection and night.planned]
-    if not nights or any(night.selection == session.selection for night in nights):
-        return None
-    return nights[-1]
+    newest = None
+    for night in takewhile(lambda night: night.uuid != session.uuid, database.sessions(system)):
+        if not night.selection or not night.planned:
+            continue
+        if night.selection == session.selection:
+            return None
+        newest = night
+    return newest
 
 
 def _before(session: Session, system: str, never_ran: set[str]) -> list[tuple[Row, Session]]:
@@ -572,29 +731,35 @@ def _before(session: Session, system: str, never_ran: set[str]) -> list[tuple[Ro
     selection, and of any selection those that ``never_ran``, by name."""
     last: dict[tuple[str, bool], Session] = {}       # by its plan, and whether its selection is the same
     for night in takewhile(lambda night: night.uuid != session.uuid, database.sessions(system)):
-        same = night.selection == session.selection
-        if night.planned and (same or never_ran and night.selection):
-            last[night.planned, same] = night
+        is_same = night.selection == session.selection
+        counts = is_same or never_ran and night.selection
+        if night.planned and counts:
+            last[night.planned, is_same] = night
     if all(plan == session.planned for plan, _ in last):
         return []
     from parity.judge.store import history  # it loads polars
-    found: dict[tuple, tuple[Row, Session]] = {}
-    for (_, same), night in sorted(last.items(), key=lambda each: each[1].start):
+    oldest_first = sorted(last.items(), key=lambda item: item[1].start)
+    newest: dict[tuple, tuple[Row, Session]] = {}
+    for (_, is_same), night in oldest_first:
         for row in history.planned(night.uuid).to_dicts():
-            if same or incidents.row_name(row, system) in never_ran:
-                found[_cell(row)] = row, night
-    return list(found.values())
+            if is_same or incidents.row_name(row, system) in never_ran:
+                newest[_cell(row)] = row, night
+    return list(newest.values())
 
 
 def _retires(entry: Retired, row: Row) -> bool:
     """Return whether the entry names the cell, by its node (reframe --distribute), by its check or by its case;
     spaces do not count."""
     if entry.nodes:
-        return node_name(undistributed(row['case'])[1]) in entry.nodes
-    if entry.partition not in ('', row['partition']) or entry.environ not in ('', row['environ']):
+        _, node = undistributed(row['case'])
+        return node_name(node) in entry.nodes
+    if entry.partition not in ('', row['partition']):
         return False
+    if entry.environ not in ('', row['environ']):
+        return False
+    check = entry.check.replace(' ', '')
     case = row['case'].replace(' ', '')
-    return entry.check.replace(' ', '') in ('', row['check'], case)
+    return check in ('', row['check'], case)
 
 
 def _again(place: int, system: System) -> str:
