@@ -34,10 +34,15 @@ def with_causes(cells: list[Cell], system: str, session: str) -> list[Cell]:
 
     Raises InfrastructureError where the database cannot be read."""
     slower = [cell for cell in cells if _is_low(cell)]
-    found = of_cells(slower, cells, history.load(system, reruns=True, labelled=True),
-                     database.sessions(system), session)
-    causes = iter(found)
-    return [cell.model_copy(update={'cause': next(causes)}) if _is_low(cell) else cell for cell in cells]
+    frame = history.load(system, reruns=True, labelled=True)
+    nights = database.sessions(system)
+    causes = iter(of_cells(slower, cells, frame, nights, session))
+    explained = []
+    for cell in cells:
+        if _is_low(cell):
+            cell = cell.model_copy(update={'cause': next(causes)})
+        explained.append(cell)
+    return explained
 
 
 def _is_low(cell: Cell) -> bool:
@@ -60,7 +65,8 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     ``cells``: all cells of ``session`` (a uuid). ``frame``: history.load of the system. ``nights``: its
     database.sessions, this one among them."""
     starts = [night.start for night in nights if night.uuid == session]
-    starts = starts or frame.filter(session=session)['start'].to_list()
+    if not starts:
+        starts = frame.filter(session=session)['start'].to_list()
     bad = starts[0] if starts else float('inf')
     past = _Past.of(asked, frame, nights, session, bad)
     causes = [past.cause(cell) for cell in asked]
@@ -86,42 +92,45 @@ class _Past:
     @classmethod
     def of(cls, asked: list[Cell], frame: pl.DataFrame, nights: list[Session], session: str, bad: float) -> _Past:
         names = {name: [getattr(cell, name) for cell in asked] for name in _FIGURE}
-        wanted = pl.LazyFrame(names, schema=dict.fromkeys(_FIGURE, history.TEXT))
-        until = (pl.col('start') <= bad) | (pl.col('rerun_of') == session)
-        counting = history.counted(frame.lazy().filter(until), reruns=True)
+        schema = dict.fromkeys(_FIGURE, history.TEXT)
+        wanted = pl.LazyFrame(names, schema)
+        is_past = pl.col('start') <= bad
+        is_rerun = pl.col('rerun_of') == session
+        past = frame.lazy().filter(is_past | is_rerun)
+        counting = history.counted(past, reruns=True)
         usual = counting.join(wanted, on=_FIGURE, how='semi').collect()
-        values: dict[tuple, dict[float, float]] = {}
-        of_nights = history.nights(usual).select(*history.CELL, 'start', 'value').collect()
-        for *cell, start, value in of_nights.iter_rows():
-            values.setdefault(tuple(cell), {})[start] = value
-        jobs = frame.group_by('partition').agg(pl.col('node').unique())
-        nodes = {partition: set(','.join(of_jobs).split(',')) - {''} for partition, of_jobs in jobs.iter_rows()}
+        rows = usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True)
+        changed = functools.partial(changes.between, nights, bad)
         return cls(
-            session, bad,
-            rows=usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True),
-            values=values,
-            changed=functools.cache(functools.partial(changes.between, nights, bad)),
+            session, bad, rows,
+            values=_values_of_nights(usual),
+            changed=functools.cache(changed),
             given=functools.cache(changes.work),
-            nodes=nodes)
+            nodes=_nodes_of_partitions(frame))
 
     def cause(self, cell: Cell) -> Attribution:
-        figures_everywhere = self.rows.get(tuple(getattr(cell, name) for name in _FIGURE))
-        rows = [] if figures_everywhere is None else figures_everywhere.to_dicts()
-        of_cell = [row for row in rows if (row['partition'], row['environ']) == (cell.partition, cell.environ)]
-        values = self.values.get(tuple(getattr(cell, name) for name in history.CELL), {})
+        figure = tuple(getattr(cell, name) for name in _FIGURE)
+        frame = self.rows.get(figure)
+        rows = [] if frame is None else frame.to_dicts()        # of all partitions and environments
+        here = cell.partition, cell.environ
+        of_cell = [row for row in rows if (row['partition'], row['environ']) == here]
+        cell_name = tuple(getattr(cell, name) for name in history.CELL)
+        values = self.values.get(cell_name, {})
         good, first = _begin(cell, of_cell, values, self.session, self.bad)
         where = Where()
         if _is_low(cell):
             last_good = float('-inf') if good is None else good
-            known = figures(rows, self.session, last_good, cell)
-            where = place(known, cell.partition, self.nodes.get(cell.partition, set()))
+            of_case = figures(rows, self.session, last_good, cell)
+            nodes_here = self.nodes.get(cell.partition, set())
+            where = place(of_case, cell.partition, nodes_here)
         if good is None:
             return Attribution(where=where)
         if where.kind == 'node':
             nodes = frozenset({where.name})
         else:
             nodes = _nodes_at(of_cell, first) or frozenset(cell.nodes)
-        differences = _of_other_nodes(_nodes_at(of_cell, good), nodes, first)
+        good_nodes = _nodes_at(of_cell, good)
+        differences = _of_other_nodes(good_nodes, nodes, first)
         differences += changes.of_rows(of_cell, good, first, self.given)
         for change in self.changed(good, cell.environ, first):
             if change.concerns(nodes):
@@ -129,12 +138,34 @@ class _Past:
         return Attribution(where=where, changes=differences)
 
 
+def _values_of_nights(frame: pl.DataFrame) -> dict[tuple, dict[float, float]]:
+    """Return the value of each night, by its begin, by CELL. ``frame``: all figures."""
+    nights = history.nights(frame).select(*history.CELL, 'start', 'value').collect()
+    values: dict[tuple, dict[float, float]] = {}
+    for *cell, start, value in nights.iter_rows():
+        of_cell = values.setdefault(tuple(cell), {})
+        of_cell[start] = value
+    return values
+
+
+def _nodes_of_partitions(frame: pl.DataFrame) -> dict[str, set[str]]:
+    """Return the nodes that jobs ran on, by partition."""
+    jobs = frame.group_by('partition').agg(pl.col('node').unique())
+    nodes = {}
+    for partition, of_jobs in jobs.iter_rows():
+        names = ','.join(of_jobs).split(',')
+        nodes[partition] = set(names) - {''}
+    return nodes
+
+
 def _of_other_nodes(before: frozenset[str], now: frozenset[str], since: float) -> list[Change]:
     """Return the change of nodes, where a cell ran on none of those before."""
     if not before or not now or before & now:
         return []
-    old, new = ' '.join(sorted(before)), ' '.join(sorted(now))
-    return [Change(fact='nodes', old=old, new=new, since=since)]
+    old = ' '.join(sorted(before))
+    new = ' '.join(sorted(now))
+    change = Change(fact='nodes', old=old, new=new, since=since)
+    return [change]
 
 
 def _nodes_at(rows: list[dict], start: float) -> frozenset[str]:
@@ -153,18 +184,25 @@ def _begin(cell: Cell, rows: list[dict], nights: dict[float, float], session: st
     if has_level:
         limit = (cell.level + cell.usual) / 2
     else:
-        limit = edge([row for row in rows if row['start'] < start and row['rerun_of'] != session], start)
+        earlier = [row for row in rows if row['start'] < start and row['rerun_of'] != session]
+        limit = edge(earlier, start)
     slow, fine = [], []
     for began, value in nights.items():
-        if began < start:
-            is_slow = limit is not None and beyond(value, limit, rows[-1]['better'])
-            (slow if is_slow else fine).append(began)
+        if began >= start:
+            continue
+        if limit is not None and beyond(value, limit, rows[-1]['better']):
+            slow.append(began)
+        else:
+            fine.append(began)
     first = start
     if has_level:
-        first = min((began for began in slow if began >= cell.begin), default=start)
-    good = max((began for began in fine if began < first), default=None)
+        of_level = [began for began in slow if began >= cell.begin]
+        first = min(of_level, default=start)
+    fine_before = [began for began in fine if began < first]
+    good = max(fine_before, default=None)
     if good is not None and not has_level:
-        first = min((began for began in slow if began > good), default=first)
+        slow_since = [began for began in slow if began > good]
+        first = min(slow_since, default=first)
     return good, first
 
 
@@ -192,17 +230,21 @@ def edge(rows: Iterable[Mapping[str, Any]], good: float) -> float | None:
     normal's standard deviation (Rousseeuw and Croux, 1993)."""
     rows = list(rows)
     for row in reversed(rows):
-        if row['low'] is not None or row['high'] is not None:
-            return row['low'] if row['better'] == 'higher' else row['high']
+        low, high = row['low'], row['high']
+        if low is not None or high is not None:
+            return low if row['better'] == 'higher' else high
     values = [row['value'] for row in rows if row['start'] <= good]
     if len(values) < ENOUGH:
         return None
     middle = median(values)
     deviation = median(abs(value - middle) for value in values)
     first, _, third = quantiles(values, n=4, method='inclusive')
-    spread = max(1.4826 * deviation, 0.7413 * (third - first))
+    quartile_range = third - first
+    spread = max(1.4826 * deviation, 0.7413 * quartile_range)
     room = max(_SIGMAS * spread, _SHARE * abs(middle))
-    return middle - room if rows[0]['better'] == 'higher' else middle + room
+    if rows[0]['better'] == 'higher':
+        return middle - room
+    return middle + room
 
 
 def beyond(value: float, edge: float, better: str) -> bool:
@@ -229,19 +271,23 @@ def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: 
     groups: dict[tuple, list] = {}
     for row in rows:
         groups.setdefault((row['partition'], row['environ']), []).append(row)
-    has_level = _is_slow(cell) and cell.level and cell.usual and cell.level / cell.usual > 0
-    known = []
-    for place, of_place in groups.items():
-        limit = _limit(place, of_place, cell, good) if has_level else edge(of_place, good)
+    has_values = bool(cell.level and cell.usual)
+    has_level = _is_slow(cell) and has_values and cell.level / cell.usual > 0
+    judged = []
+    for group, of_group in groups.items():
+        if has_level:
+            limit = _limit(group, of_group, cell, good)
+        else:
+            limit = edge(of_group, good)
         if limit is None:
             continue
-        for row in of_place:
-            tonight = session in (row['session'], row['rerun_of'])
-            of_level = bool(has_level) and row['start'] >= cell.begin
-            known.append(CellFigure(
-                row['partition'], nodes_of(row), row['start'], now=tonight or of_level,
-                slow=beyond(row['value'], limit, row['better'])))
-    return sorted(known, key=lambda figure: figure.start)
+        for row in of_group:
+            start = row['start']
+            is_tonight = session in (row['session'], row['rerun_of'])
+            is_now = is_tonight or has_level and start >= cell.begin
+            is_slow = beyond(row['value'], limit, row['better'])
+            judged.append(CellFigure(row['partition'], nodes_of(row), start, is_now, is_slow))
+    return sorted(judged, key=lambda figure: figure.start)
 
 
 def _limit(place: tuple, rows: list, cell: Cell, good: float) -> float | None:
@@ -251,30 +297,36 @@ def _limit(place: tuple, rows: list, cell: Cell, good: float) -> float | None:
     before = [row['value'] for row in rows if row['start'] < cell.begin]
     if len(before) < ENOUGH:
         return edge(rows, good)
-    return median(before) * (1 + cell.level / cell.usual) / 2
+    usual = median(before)
+    return usual * (1 + cell.level / cell.usual) / 2
 
 
 def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, row['node'].split(',')))
 
 
-def place(found: list[CellFigure], partition: str, every: set[str]) -> Where:
+def place(figures: list[CellFigure], partition: str, every: set[str]) -> Where:
     """Return where the slow figures in ``partition`` come from; ``every``: its nodes."""
-    of_partition = [figure for figure in found if figure.partition == partition]
+    of_partition = [figure for figure in figures if figure.partition == partition]
     slow = [figure for figure in of_partition if figure.now and figure.slow]
     if not slow:
         return Where(why='no figure of this night is known to be slow')
     apart = []
     for node in _all_nodes(slow):
         with_node = sum(node in figure.nodes for figure in slow)
-        where = _apart(node, of_partition) if 2 * with_node > len(slow) else None
-        if where:
+        if 2 * with_node <= len(slow):
+            continue
+        where = _apart(node, of_partition)
+        if where is not None:
             apart.append(where)
-    return apart[0] if len(apart) == 1 else _partitions(found, partition, every)
+    if len(apart) == 1:
+        return apart[0]
+    return _partitions(figures, partition, every)
 
 
 def _all_nodes(figures: Iterable[CellFigure]) -> list[str]:
-    return sorted(frozenset().union(*(f.nodes for f in figures)))
+    nodes = frozenset().union(*(figure.nodes for figure in figures))
+    return sorted(nodes)
 
 
 def _apart(node: str, figures: list[CellFigure]) -> Where | None:
@@ -282,40 +334,58 @@ def _apart(node: str, figures: list[CellFigure]) -> Where | None:
 
     Chance may make one figure of four look fine."""
     with_it = [figure for figure in figures if node in figure.nodes]
-    fine_until = max((figure.start for figure in with_it if not figure.slow), default=float('-inf'))
-    since = min((figure.start for figure in with_it if figure.start > fine_until), default=float('inf'))
-    others = [figure for figure in figures if figure.nodes and node not in figure.nodes
-              and (figure.now or figure.start >= since)]
+    fine_starts = [figure.start for figure in with_it if not figure.slow]
+    fine_until = max(fine_starts, default=float('-inf'))
+    slow_starts = [figure.start for figure in with_it if figure.start > fine_until]
+    since = min(slow_starts, default=float('inf'))
+    others = []
+    for figure in figures:
+        is_elsewhere = figure.nodes and node not in figure.nodes
+        is_since = figure.now or figure.start >= since
+        if is_elsewhere and is_since:
+            others.append(figure)
     slow_others = sum(figure.slow for figure in others)
     if 2 * slow_others >= len(others):
         return None
-    if fmean(figure.slow for figure in with_it if figure.now) < _MOST:
+    slow_share = fmean(figure.slow for figure in with_it if figure.now)
+    if slow_share < _MOST:
         return None
-    where = several(_all_nodes(others))
-    why = f'slow in {slow_others} of {len(others)} figures on {where}' if slow_others else f'not slow on {where}'
+    nodes = several(_all_nodes(others))
+    why = f'not slow on {nodes}'
+    if slow_others:
+        why = f'slow in {slow_others} of {len(others)} figures on {nodes}'
     return Where(kind='node', name=node, why=why)
 
 
-def _partitions(found: list[CellFigure], partition: str, every: set[str]) -> Where:
+def _partitions(figures: list[CellFigure], partition: str, every: set[str]) -> Where:
     """All nodes alike: this partition, or every one that measured the same."""
     now: dict[str, list[CellFigure]] = {}
-    for figure in found:
+    for figure in figures:
         if figure.now:
             now.setdefault(figure.partition, []).append(figure)
-    slow = sorted(name for name, own in now.items() if fmean(f.slow for f in own) > 0.5)
-    fine = sorted(now.keys() - set(slow))
-    own, nodes = now[partition], _all_nodes(now[partition])
+    slow, fine = [], []
+    for name in sorted(now):
+        slow_share = fmean(figure.slow for figure in now[name])
+        (slow if slow_share > 0.5 else fine).append(name)
+    here = now[partition]
     if partition in fine:
-        return Where(why=f'{sum(f.slow for f in own)} of {counted(len(own), "figure")} of this night are slow')
+        slow_here = sum(figure.slow for figure in here)
+        count = counted(len(here), 'figure')
+        return Where(why=f'{slow_here} of {count} of this night are slow')
+    slow_names = ', '.join(slow)
     if fine:
-        return Where(kind='partition', name=', '.join(slow), why=f'not slow on {", ".join(fine)}')
+        fine_names = ', '.join(fine)
+        return Where(kind='partition', name=slow_names, why=f'not slow on {fine_names}')
     if len(slow) > 1:
-        return Where(kind='everything', name=', '.join(slow), why=f'slow on {", ".join(slow)}')
-    only = {*nodes} == every
-    if len(nodes) > 1 or nodes and only:
-        return Where(kind='partition', name=partition, alone=True,
-                     why=f'slow on {several(nodes)}; no other {"node" if only else "partition"} was measured')
-    return Where(why=f'only {several(nodes) or "an unknown node"} was measured')
+        return Where(kind='everything', name=slow_names, why=f'slow on {slow_names}')
+    nodes = _all_nodes(here)
+    ran_everywhere = set(nodes) == every
+    if len(nodes) > 1 or nodes and ran_everywhere:
+        lacking = 'node' if ran_everywhere else 'partition'
+        why = f'slow on {several(nodes)}; no other {lacking} was measured'
+        return Where(kind='partition', name=partition, alone=True, why=why)
+    only = several(nodes) or 'an unknown node'
+    return Where(why=f'only {only} was measured')
 
 
 #: A part of a machine; the groups that each have a slower cell; those whose slower cells support it; and those of
@@ -356,23 +426,33 @@ def parts(causes: list[Attribution], asked: list[Cell], cells: list[Cell], bad: 
         if cell.verdict in FINE:
             fine[cell.partition].add(group)
         elif cell.verdict == 'regressed':
-            place = cell.partition, nodes.get(id(cell), '')
-            falls[id(cell)] = _Fall(place, cell.begin or bad, group)
-            slower[place].append((name, falls[id(cell)]))
-
-    @functools.cache
-    def subsystem(fall: _Fall) -> Subsystem:
-        down: dict[str, list[str]] = {}
-        for name, other in slower[fall.place]:
-            if abs(other.begin - fall.begin) <= BEGAN_WITHIN.total_seconds():
-                down.setdefault(other.group, []).append(name)
-        return part(down, fine.get(fall.place[0], set()), fall.group)
-
+            node = nodes.get(id(cell), '')
+            fall = _Fall((cell.partition, node), cell.begin or bad, group)
+            falls[id(cell)] = fall
+            slower[fall.place].append((name, fall))
+    part_of: dict[_Fall, Subsystem] = {}
     with_parts = []
     for cell, cause in zip(asked, causes, strict=True):
         fall = falls.get(id(cell))
-        with_parts.append(cause.model_copy(update={'subsystem': subsystem(fall)}) if fall else cause)
+        if fall is None:
+            with_parts.append(cause)
+            continue
+        if fall not in part_of:
+            partition, _ = fall.place
+            down = _down_together(fall, slower[fall.place])
+            part_of[fall] = part(down, fine.get(partition, set()), fall.group)
+        with_parts.append(cause.model_copy(update={'subsystem': part_of[fall]}))
     return with_parts
+
+
+def _down_together(fall: _Fall, slower: list[tuple[str, _Fall]]) -> dict[str, list[str]]:
+    """Return the ``slower`` cells of a place that began with the fall: their names, by group."""
+    down: dict[str, list[str]] = {}
+    for name, other in slower:
+        between = abs(other.begin - fall.begin)
+        if between <= BEGAN_WITHIN.total_seconds():
+            down.setdefault(other.group, []).append(name)
+    return down
 
 
 def part(down: Mapping[str, list[str]], judged: set[str], of: str) -> Subsystem:
@@ -380,14 +460,19 @@ def part(down: Mapping[str, list[str]], judged: set[str], of: str) -> Subsystem:
     beside the groups that have cells in order."""
     for name, needed, support, others in RULES:
         fine = [group for group in others if group in judged]
-        fits = down.keys() >= set(needed) and not down.keys() & set(others)
-        if not fits or not fine:
+        has_needed = down.keys() >= set(needed)
+        has_other = not down.keys().isdisjoint(others)
+        if not has_needed or has_other or not fine:
             continue
         moved = [group for group in (*needed, *support) if group in down]
         if of not in moved:
             return Subsystem(why=f'slower: {of}; that is no part of {name}')
-        cells = [cell for group in moved for cell in down[group]]
-        return Subsystem(name=name, cells=cells, why=f'{" and ".join(moved)} slower, {" and ".join(fine)} not')
-    others_judged = judged - down.keys()
-    rest = 'these move together in no way that is known' if others_judged else 'nothing else was judged'
-    return Subsystem(why=f'slower: {", ".join(down)}; {rest}')
+        cells = []
+        for group in moved:
+            cells += down[group]
+        slower, not_slower = ' and '.join(moved), ' and '.join(fine)
+        return Subsystem(name=name, cells=cells, why=f'{slower} slower, {not_slower} not')
+    groups = ', '.join(down)
+    if judged - down.keys():
+        return Subsystem(why=f'slower: {groups}; these move together in no way that is known')
+    return Subsystem(why=f'slower: {groups}; nothing else was judged')
