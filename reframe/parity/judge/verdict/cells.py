@@ -32,13 +32,16 @@ class Demands(NamedTuple):
 def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
     """Return one cell for each metric that the case declares."""
     ran_on = sorted({node for run in runs for node in run.nodes})
+    about = {'check': case.check, 'case': case.case, 'subsystem': case.subsystem, 'size': case.size,
+             'system': case.system, 'partition': case.partition, 'environ': case.environ, 'ran_on': ran_on}
     cells = []
     for metric in case.metrics:
-        judged = _judged(metric, runs, demands.figures) if runs else _never_ran(case, metric, demands)
-        cells.append(Cell(
-            check=case.check, case=case.case, subsystem=case.subsystem, size=case.size, system=case.system,
-            partition=case.partition, environ=case.environ, metric=metric.name, unit=metric.unit,
-            better=metric.better, ran_on=ran_on, **judged))
+        if runs:
+            judged = _judged(metric, runs, demands.figures)
+        else:
+            judged = _never_ran(case, metric, demands)
+        cell = Cell(**about, metric=metric.name, unit=metric.unit, better=metric.better, **judged)
+        cells.append(cell)
     return cells
 
 
@@ -48,10 +51,13 @@ def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> di
     lacking = [demands.absent[feature] for feature in case.needs if feature in demands.absent]
     why = not_offered(case.needs)
     if lacking:
-        why += f' ({", ".join(dict.fromkeys(lacking))})'
+        programs = ', '.join(dict.fromkeys(lacking))
+        why += f' ({programs})'
     is_required = not demands.required.isdisjoint(case.needs)
-    if not case.environ and (waiver or not is_required):
-        return {'verdict': 'skipped', 'kind': Kind.WAIVED if waiver else Kind.NO_PROGRAM, 'reason': waiver or why}
+    if not case.environ and waiver:
+        return {'verdict': 'skipped', 'kind': Kind.WAIVED, 'reason': waiver}
+    if not case.environ and not is_required:
+        return {'verdict': 'skipped', 'kind': Kind.NO_PROGRAM, 'reason': why}
     if metric.left_out:
         return {'verdict': 'skipped', 'kind': metric.kind, 'reason': metric.left_out}
     if case.environ:
@@ -62,28 +68,38 @@ def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> di
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
     first = [run for run in runs if not run.retry]
-    first = [run for run in first if not run.unfinished] or first     # of a stopped run, what ended is judged
-    retries = [run for run in runs if run.retry]
+    ended = [run for run in first if not run.unfinished]
+    first = ended or first          # of a stopped run, what ended is judged
     bad = [run for run in first if run.status]
     if not bad:
         return _figure(metric, first, figures)
+    retries = [run for run in runs if run.retry]
     passed = next((run for run in retries if not run.status), None)
     if passed and all(run.status == 'failed' for run in bad):
         judged = _figure(metric, [passed], figures)
         note = f'attempt {passed.attempt}; the first failed: {bad[0].reason}'
-        return {**judged, 'attempt': passed.attempt, 'reason': sentence(judged['reason'], note)}
+        reason = sentence(judged['reason'], note)
+        return {**judged, 'attempt': passed.attempt, 'reason': reason}
     if any(run.status != 'skipped' for run in bad):
-        for source in (metric, *(run.figure(metric.name) for run in first)):
+        figures_of_runs = [run.figure(metric.name) for run in first]
+        for source in (metric, *figures_of_runs):
             if source.left_out:     # no fault of a run made it absent
                 return _skipped(bad[0], source)
+    return _failed(bad, len(first), len(retries))
+
+
+def _failed(bad: list[Run], first: int, retries: int) -> dict[str, Any]:
+    """The verdict on a case without a figure: the worst of its bad runs, of so many first attempts and retries."""
     worst = min(bad, key=lambda run: ('wrong', 'failed', 'skipped').index(run.status))
+    attempts = 1 + retries
     reason = worst.reason
-    if len(first) > 1:
-        reason += f' ({len(bad)} of {counted(len(first), "run")})'
+    if first > 1:
+        runs = counted(first, 'run')
+        reason += f' ({len(bad)} of {runs})'
     if retries:
-        reason += f' ({1 + len(retries)} attempts)'
+        reason += f' ({attempts} attempts)'
     return {**_place(worst), 'verdict': worst.status, 'kind': worst.kind, 'reason': reason,
-            'attempt': 1 + len(retries), 'stopped': worst.unfinished}
+            'attempt': attempts, 'stopped': worst.unfinished}
 
 
 def _skipped(run: Run, source: PlannedMetric | Figure) -> dict[str, Any]:
@@ -100,32 +116,38 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         return _skipped(first, figure)
     if not figure.finite:
         value = 'absent from the results' if figure.value is None else figure.value
-        return {**_place(first), 'verdict': 'wrong', 'reason': figure.why or f'{metric.name} is {value}'}
+        reason = figure.why or f'{metric.name} is {value}'
+        return {**_place(first), 'verdict': 'wrong', 'reason': reason}
     limit = _limit(figure, metric.unit, first.partition, figures)
     if not calm and limit is not None and not limit.exceeded_by(figure.value):
         limit = None        # the share that a disturbed figure reached says nothing
-    verdict, reason = _word(metric, figure, limit, '' if calm else first.disturbed)
-    reasons = [reason]
-    if reason:
+    disturbed = '' if calm else first.disturbed
+    word, why = _word(metric, figure, limit, disturbed)
+    reasons = [why]
+    if why:
         reasons.append(_device(metric.name, first))
-    code = next((run.exitcode for run in counting if run.exitcode), 0)
-    if code:
-        reasons.append(f'exit code {code}')
+    exit_codes = [run.exitcode for run in counting if run.exitcode]
+    if exit_codes:
+        reasons.append(f'exit code {exit_codes[0]}')
     if len(counting) > 1:
         reasons.append(f'median of {len(counting)}')
-    if len(runs) > len(counting):
-        reasons.append(f'{len(runs) - len(counting)} more disturbed')
+    left_out = len(runs) - len(counting)
+    if left_out:
+        reasons.append(f'{left_out} more disturbed')
     # as long as no history is known (parity.judge.verdict.nights)
-    has_history = verdict in OPEN and not figure.label and metric.better
+    has_history = word in OPEN and not figure.label and metric.better
+    history = 'insufficient' if has_history else ''
+    kind = Kind.CACHED if figure.label == 'cached' else Kind.NONE
+    visible = _visible(metric, figure)
     judged = {
         **_place(first), 'value': figure.value, 'reference': figure.reference, 'reference_source': figure.source,
-        'low': figure.low, 'high': figure.high, 'visible': _visible(metric, figure), 'label': figure.label,
-        'verdict': verdict, 'kind': Kind.CACHED if figure.label == 'cached' else Kind.NONE,
-        'reason': sentence(*reasons), 'history': 'insufficient' if has_history else '',
-        'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
+        'low': figure.low, 'high': figure.high, 'visible': visible, 'label': figure.label, 'verdict': word,
+        'kind': kind, 'reason': sentence(*reasons), 'history': history, 'suspicious': word == 'regressed',
+        'disturbed_nights': int(word == 'disturbed')}
     if limit is not None:
+        efficiency = figure.value / limit.value
         judged.update(limit=limit.value, limit_source=limit.source, limit_certain=limit.certain,
-                      efficiency=figure.value / limit.value)
+                      efficiency=efficiency)
     return judged
 
 
@@ -139,18 +161,23 @@ def _device(metric: str, run: Run) -> str:
 
 def _place(run: Run) -> dict[str, Any]:
     """Return the nodes, the job and the output folder of a run."""
+    virtualisation = str(run.node.get('virtualisation', ''))
     return {'nodes': list(run.nodes), 'jobid': run.jobid, 'outputdir': run.output,
-            'virtualisation': str(run.node.get('virtualisation', ''))}
+            'virtualisation': virtualisation}
 
 
 def _limit(figure: Figure, unit: str, partition: str, figures: dict) -> Limit | None:
     """The bound that the case noted, or a ceiling that another check of the session measured."""
     if figure.limit:
         return Limit(**figure.limit)
-    ceiling = figure.ceiling or {'of': '.'}
-    found = figures.get((partition, *ceiling['of'].split('.')))
-    positive = found is not None and 0 < found < math.inf
-    return measured(ceiling['of'], found, ceiling['times'], unit, 'session') if positive else None
+    if not figure.ceiling:
+        return None
+    source = figure.ceiling['of']
+    check_and_metric = source.split('.')
+    ceiling = figures.get((partition, *check_and_metric))
+    if ceiling is None or not 0 < ceiling < math.inf:
+        return None
+    return measured(source, ceiling, figure.ceiling['times'], unit, 'session')
 
 
 def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed: str) -> tuple[str, str]:
@@ -160,13 +187,16 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     if figure.label == PASSED:
         return 'ok', PASSED
     if figure.label:
-        return 'unreferenced' if figure.label in COUNTED_LABELS else 'skipped', f'{figure.label}: {figure.why}'
+        word = 'unreferenced' if figure.label in COUNTED_LABELS else 'skipped'
+        return word, f'{figure.label}: {figure.why}'
     if disturbed:
         return 'disturbed', disturbed
     if usual is None:
-        return 'unreferenced', '' if metric.better else f'direction unknown: {metric.unknown}'
+        why = '' if metric.better else f'direction unknown: {metric.unknown}'
+        return 'unreferenced', why
     if bounds.says_usual(metric.better, figure.low, figure.high):
-        why = too_fast(metric.better, value, usual, metric.unit, figure.source or 'the accepted value')
+        accepted = figure.source or 'the accepted value'
+        why = too_fast(metric.better, value, usual, metric.unit, accepted)
         if why:
             return 'impossible', why
     word = bounds.word(metric.better, value, figure.low, figure.high)
@@ -175,7 +205,12 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     if word == 'ok':
         return 'ok', sentence(which, both_sides)
     share = change(value, usual)
-    against = f'{share} of {which or "the reference"}' if share else f'{which or "reference"} {usual:.4g}'
+    if share:
+        reference = which or 'the reference'
+        against = f'{share} of {reference}'
+    else:
+        reference = which or 'reference'
+        against = f'{reference} {usual:.4g}'
     return word, sentence(against, both_sides)
 
 
@@ -196,13 +231,16 @@ def _visible(metric: PlannedMetric, figure: Figure) -> float | None:
 
 def with_power(cell: Cell) -> Cell:
     """Return the cell; it is `blind`, and says why, where it is `ok` and a slowdown of WANTED would not show."""
+    visible = cell.visible
     if cell.verdict != 'ok' or cell.label == PASSED:
         return cell
-    if cell.visible is not None and cell.visible <= bounds.WANTED:
+    if visible is not None and visible <= bounds.WANTED:
         return cell
-    why = 'no bound shows a slowdown' if cell.visible is None \
-        else f'a slowdown shows from {percent(cell.visible)} on'
-    return cell.model_copy(update={'verdict': 'blind', 'reason': sentence(cell.reason, why)})
+    why = 'no bound shows a slowdown'
+    if visible is not None:
+        why = f'a slowdown shows from {percent(visible)} on'
+    reason = sentence(cell.reason, why)
+    return cell.model_copy(update={'verdict': 'blind', 'reason': reason})
 
 
 def sentence(*parts: str) -> str:
