@@ -25,15 +25,19 @@ _MOST = 0.1
 def of(a_month: float, histories: int, bounded: int, pairs: int) -> AlarmBudget:
     """Return the budget of a night, shared evenly; ``a_month``: false alarms a month and system."""
     things = max(1, histories + bounded + pairs)
-    return AlarmBudget(a_month=a_month, histories=histories, bounds=bounded, pairs=pairs,
-                  rate=min(_MOST, a_month / (NIGHTS * things)))
+    even = a_month / (NIGHTS * things)
+    rate = min(_MOST, even)
+    return AlarmBudget(a_month=a_month, histories=histories, bounds=bounded, pairs=pairs, rate=rate)
 
 
 def guarded(cell: Cell) -> bool:
     """Return whether the cell is judged by accepted bounds, and a bound can call it slower."""
-    if cell.reference is None or cell.verdict not in ('ok', 'blind', 'improved', 'regressed'):
+    if cell.reference is None:
         return False
-    return any(end is not None for end in bounds.bad(cell.better, cell.low, cell.high))
+    if cell.verdict not in ('ok', 'blind', 'improved', 'regressed'):
+        return False
+    ends = bounds.bad(cell.better, cell.low, cell.high)
+    return any(end is not None for end in ends)
 
 
 def expectations(declared: Sequence[Pair], cases: Iterable[PlannedCase]) -> int:
@@ -76,16 +80,22 @@ def sentence(budget: AlarmBudget) -> str:
         judges.append(counted(budget.pairs, 'pair'))
     parts = []
     if judges:
-        parts.append(f'false alarms: at most {budget.a_month:g} a month by {", ".join(judges)}, '
-                     f'one in {1 / budget.rate:,.0f} nights each (docs/regression.md)')
+        listed = ', '.join(judges)
+        nights = 1 / budget.rate
+        parts.append(f'false alarms: at most {budget.a_month:g} a month by {listed}, one in {nights:,.0f} nights '
+                     'each (docs/regression.md)')
     real = measured(budget.a_month, budget.histories)
     if real:
         parts.append(real)
     if budget.bounds_alone:
-        chance = bounds.CHANCE * (bounds.GOOD_NIGHTS * bounds.CHANCE) ** (budget.nights - 1)
+        count = counted(budget.bounds_alone, 'bound')
+        again = bounds.GOOD_NIGHTS * bounds.CHANCE
+        chance = bounds.CHANCE * again ** (budget.nights - 1)
         a_month = NIGHTS * budget.bounds_alone * chance
-        parts.append(f'{counted(budget.bounds_alone, "bound")} without a history: one in {1 / chance:,.0f} nights '
-                     f'each, up to {a_month:.2g} a month {"more" if parts else "in all"}')
+        nights = 1 / chance
+        further = 'more' if parts else 'in all'
+        parts.append(f'{count} without a history: one in {nights:,.0f} nights each, up to {a_month:.2g} a month '
+                     f'{further}')
     return '; '.join(parts)
 
 
@@ -94,6 +104,10 @@ def measured(a_month: float, histories: int) -> str:
     fewest = _MEASURED[0][0]
     if a_month != 1 or histories < fewest:
         return ''
-    first, last, alarms = min(_MEASURED, key=lambda row: abs(math.log(histories / row[1])))
+
+    def distance(row: tuple[int, int, str]) -> float:
+        _, most, _ = row
+        return abs(math.log(histories / most))
+    first, last, alarms = min(_MEASURED, key=distance)
     series = f'{first} to {last}' if last > first else f'{first}'
     return f'real histories of {series} series gave {alarms} a month for nothing'

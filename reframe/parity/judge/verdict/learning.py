@@ -18,40 +18,53 @@ MOST, SECONDS = 200, 10.0
 
 def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) -> list[Cell] | None:
     """Return the cells, learning; None where the ``nights`` of the system may say more of a cell."""
-    if len(nights) > FIRST or len(cells) > MOST or any(night.rerun_of for night in nights) \
-            or session.uuid not in (night.uuid for night in nights) \
-            or any(cell.verdict == 'disturbed' for cell in cells) \
-            or any((run.seconds or 0) > SECONDS for run in session.runs):
+    if len(nights) > FIRST or len(cells) > MOST:
         return None
-    tonight = _given(session)
+    if any(cell.verdict == 'disturbed' for cell in cells):
+        return None
+    if any((run.seconds or 0) > SECONDS for run in session.runs):
+        return None
+    has_reruns = any(night.rerun_of for night in nights)
+    if has_reruns or session.uuid not in [night.uuid for night in nights]:
+        return None
     try:
         stored = [database.read(night.uuid) for night in nights]
     except database.Unreadable:
         return None
-    others = list(map(_given, stored))
-    if any(_too_fast(cells, night) for night in stored):
-        return None
-    if any(other.get(cell, given) != given for other in others for cell, given in tonight.items()):
-        return None
-    if any(_key(cell) in other for other in others for cell in left_out(cells)):
-        return None
-    learning = {'state': 'learning'}
-    return [cell.model_copy(update=learning) if cell.history == 'insufficient' and
-            _key(cell) in tonight else cell for cell in cells]
+    tonight = _given(session)
+    skipped = [_key(cell) for cell in left_out(cells)]
+    for night in stored:
+        other = _given(night)
+        if _too_fast(cells, night):
+            return None
+        if any(other.get(cell, given) != given for cell, given in tonight.items()):
+            return None
+        if any(cell in other for cell in skipped):
+            return None
+    learning = []
+    for cell in cells:
+        if cell.history == 'insufficient' and _key(cell) in tonight:
+            cell = cell.model_copy(update={'state': 'learning'})
+        learning.append(cell)
+    return learning
 
 
 def left_out(cells: list[Cell]) -> list[Cell]:
     """Return the cells that left themselves out tonight, or that their site left out without a waiver."""
-    return [cell for cell in cells if cell.verdict == 'skipped' and cell.value is None
-            and cell.environ and cell.kind is not Kind.WAIVED]
+    skipped = [cell for cell in cells if cell.verdict == 'skipped' and cell.value is None]
+    return [cell for cell in skipped if cell.environ and cell.kind is not Kind.WAIVED]
 
 
 def _too_fast(cells: list[Cell], night: Session) -> bool:
     """Return whether a cell is so many times as fast as in another night that no machine is."""
-    values = {(run.partition, run.environ, run.case, run.size, name): figure.value
-              for run, name, figure in night.counted()}
-    return any(cell.value is not None and bounds.absurd(cell.better, cell.value, values.get(_key(cell)), cell.unit)
-               for cell in cells)
+    values = {}
+    for run, name, figure in night.counted():
+        values[run.partition, run.environ, run.case, run.size, name] = figure.value
+    for cell in cells:
+        before = values.get(_key(cell))
+        if cell.value is not None and bounds.absurd(cell.better, cell.value, before, cell.unit):
+            return True
+    return False
 
 
 def _key(cell: Cell) -> tuple[str, ...]:
@@ -61,6 +74,8 @@ def _key(cell: Cell) -> tuple[str, ...]:
 def _given(session: Session) -> dict[tuple[str, ...], Any]:
     """Return what the program was given, and the unit and its check's own reference of each figure that counts, by
     CELL."""
-    return {(run.partition, run.environ, run.case, run.size, name): (
-                run.work, figure.unit, figure.reference if figure.source else None)
-            for run, name, figure in session.counted()}
+    given = {}
+    for run, name, figure in session.counted():
+        reference = figure.reference if figure.source else None
+        given[run.partition, run.environ, run.case, run.size, name] = run.work, figure.unit, reference
+    return given

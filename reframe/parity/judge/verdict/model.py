@@ -145,19 +145,23 @@ class Cell(Strict):
     @property
     def beyond_reference(self) -> bool:
         """Return whether its reference, and no limit, makes it impossible: the reference may be of other work."""
-        if self.verdict != 'impossible' or self.limit_certain and self.efficiency > 1 + MARGIN:
+        if self.verdict != 'impossible':
+            return False
+        if self.limit_certain and self.efficiency > 1 + MARGIN:
             return False
         if not bounds.says_usual(self.better, self.low, self.high):
             return False
-        return bounds.absurd(self.better, self.value, self.reference, self.unit) is not None
+        times = bounds.absurd(self.better, self.value, self.reference, self.unit)
+        return times is not None
 
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:
         """Return 'limit' where the value exceeds it, 'history' where only the nights before call it changed."""
         if self.verdict == 'impossible' and self.limit_certain:
             return 'limit'
-        within = self.value is None or not bounds.side(self.value, self.low, self.high)
-        by_history = self.reference is None or self.verdict in ('regressed', 'improved') and within
+        is_within = self.value is None or not bounds.side(self.value, self.low, self.high)
+        is_changed = self.verdict in ('regressed', 'improved')
+        by_history = self.reference is None or is_changed and is_within
         if by_history and self.usual is not None:
             return 'history'
         return '' if self.reference is None else 'reference'
@@ -287,7 +291,11 @@ def rows(cells: Iterable[Cell]) -> list[CellText]:
     cells = list(cells)
     figures = [(cell.system, cell.partition, cell.case, cell.metric) for cell in cells]
     environs = Counter(figures)
-    return [CellText(cell, environs[figure] > 1) for cell, figure in zip(cells, figures, strict=True)]
+    table = []
+    for cell, figure in zip(cells, figures, strict=True):
+        several = environs[figure] > 1
+        table.append(CellText(cell, several))
+    return table
 
 
 def name(cell: Cell, cells: Iterable[Cell]) -> str:

@@ -32,10 +32,13 @@ def why(judgement: Judgement) -> str:
     if judgement.verdict == 'insufficient':
         return _too_few(series)
     if judgement.beyond is None:
-        found = series.episode if judgement.verdict in ('regressed', 'improved') else None
-        return _change(series, found) if found else _level(judgement, series)
+        episode = series.episode
+        if episode and judgement.verdict in ('regressed', 'improved'):
+            return _change(series, episode)
+        return _level(judgement, series)
     accepted = judgement.beyond.value
-    lower = series.share(float(series.cells.now[series.k]) - series.sign * math.log(accepted))
+    level = float(series.cells.now[series.k])
+    lower = series.share(level - series.sign * math.log(accepted))
     beyond = (f'the level of the last nights is {percent(lower)} worse than the accepted {accepted:.4g}, '
               'beyond its bound')
     if judgement.verdict == 'regressed':
@@ -51,10 +54,13 @@ def warnings(judgement: Judgement) -> Iterator[str]:
     followed = series.followed
     effect = series.cells.node[series.k]
     if followed.node is not None and np.isfinite(effect) and effect:
-        node = followed.node_names[followed.node[series.last]]
+        number = followed.node[series.last]
+        node = followed.node_names[number]
+        share = percent(series.share(effect))
         side = 'faster' if effect > 0 else 'slower'
-        yield f'{node} is {percent(series.share(effect))} {side} here than the other nodes: that is taken out'
-    left_out = np.count_nonzero(np.isnan(series.values[:-1]))
+        yield f'{node} is {share} {side} here than the other nodes: that is taken out'
+    before = series.values[:-1]
+    left_out = np.count_nonzero(np.isnan(before))
     if left_out:
         yield f'{_nights(left_out)} with a figure of 0 or below: left out'
     nights = len(series.values)
@@ -65,21 +71,27 @@ def warnings(judgement: Judgement) -> Iterator[str]:
 def _of_counts(judgement: Judgement, series: Series) -> str:
     totals = series.totals
     if judgement.verdict == 'insufficient':
-        return f'{_nights(len(totals))} of counts: judging begins on night {rule.COUNTED + 1}'
-    newest = float(totals[-rule.STEPS:].mean())
-    return (f'{judgement.value:g} tonight, {newest:.3g} a night in the last {rule.STEPS}, '
-            f'{judgement.baseline:.3g} before (exact test of counts)')
+        nights = _nights(len(totals))
+        return f'{nights} of counts: judging begins on night {rule.COUNTED + 1}'
+    last_nights = totals[-rule.STEPS:]
+    newest = float(last_nights.mean())
+    tonight = f'{judgement.value:g} tonight'
+    lately = f'{newest:.3g} a night in the last {rule.STEPS}'
+    return f'{tonight}, {lately}, {judgement.baseline:.3g} before (exact test of counts)'
 
 
 def _too_few(series: Series) -> str:
     finite = np.isfinite(series.values)
     if not finite[-1]:
         return 'a figure is 0 or below: a change has no measure'
-    event = series.cells.began[series.k]
+    cells, k = series.cells, series.k
+    event = cells.began[k]
     if not event:
-        return f'{_nights(int(finite.sum()))} of history: judging begins on night {FIRST + 1}'
-    began = f'{_BEGAN[event]} of {series.label(series.cells.since[series.k])}'
-    return f'{_nights(int(series.cells.nights[series.k]))} since {began}: judging resumes after {rule.AFTER}'
+        nights = _nights(int(finite.sum()))
+        return f'{nights} of history: judging begins on night {FIRST + 1}'
+    nights = _nights(int(cells.nights[k]))
+    day = series.label(cells.since[k])
+    return f'{nights} since {_BEGAN[event]} of {day}: judging resumes after {rule.AFTER}'
 
 
 def _level(judgement: Judgement, series: Series) -> str:
@@ -87,22 +99,27 @@ def _level(judgement: Judgement, series: Series) -> str:
     cells, k, visible = series.cells, series.k, judgement.visible
     off = cells.value[k] - cells.base[k]
     share = series.share(off)
-    if share < 0.0005:
-        beside = 'at'
-    else:
-        beside = f'{percent(share)} {"better" if off > 0 else "worse"} than'
-    text = f'tonight is {beside} the level of {_nights(int(cells.nights[k]))}'
-    if cells.began[k]:
-        text += f', which began with {_BEGAN[cells.began[k]]} of {series.label(cells.since[k])}'
-    parts = [text]
+    side = 'better' if off > 0 else 'worse'
+    where = 'at' if share < 0.0005 else f'{percent(share)} {side} than'
+    nights = _nights(int(cells.nights[k]))
+    level = f'tonight is {where} the level of {nights}'
+    event = cells.began[k]
+    if event:
+        day = series.label(cells.since[k])
+        level += f', which began with {_BEGAN[event]} of {day}'
+    parts = [level]
     if k in cells.comes:
         parts.append(_spells(series))
-    shows = f'a slowdown shows from {percent(visible)} on' if visible < 1 else 'no slowdown would show'
-    parts.append(f'{shows}: {_noise(series)}' if visible > WANTED else shows)
+    shows = 'no slowdown would show'
+    if visible < 1:
+        shows = f'a slowdown shows from {percent(visible)} on'
+    if visible > WANTED:
+        shows += f': {_noise(series)}'
+    parts.append(shows)
     episode = series.episode
     if episode and episode.depth < 0:
-        parts.append(f'what began on {series.label(episode.begin)} is not over: it ends with a second night like '
-                     'this one')
+        begin = series.label(episode.begin)
+        parts.append(f'what began on {begin} is not over: it ends with a second night like this one')
     return '; '.join(parts)
 
 
@@ -110,15 +127,21 @@ def _change(series: Series, episode: rule.Episode) -> str:
     """Return the sentence on a slowdown or an improvement."""
     cells, k = series.cells, series.k
     kind = 'better' if episode.depth > 0 else 'worse'
+    begin = series.label(episode.begin)
     lasts = _nights(series.nights_since(episode.begin))
-    text = (f'{kind} since {series.label(episode.begin)} ({lasts}): {_nights(episode.nights)} were '
-            f'{percent(series.share(episode.depth))} {kind} than the level before')
+    nights = _nights(episode.nights)
+    share = percent(series.share(episode.depth))
+    text = f'{kind} since {begin} ({lasts}): {nights} were {share} {kind} than the level before'
     if episode.again >= 0:
-        text += f', back to the level before {series.label(episode.again)}'
-    parts = [f'{text}, {episode.size:.1f} standard errors where {cells.bar[k]:.1f} are needed']
+        again = series.label(episode.again)
+        text += f', back to the level before {again}'
+    needed = cells.bar[k]
+    parts = [f'{text}, {episode.size:.1f} standard errors where {needed:.1f} are needed']
     changed = int(cells.changed[k])
-    if episode.depth < 0 and changed >= 0 and abs(episode.begin - changed) <= rule.WITHIN:
-        parts.append(f'{_CHANGED[cells.change[k]]} on {series.label(changed)}')
+    is_near = changed >= 0 and abs(episode.begin - changed) <= rule.WITHIN
+    if is_near and episode.depth < 0:
+        change = _CHANGED[cells.change[k]]
+        parts.append(f'{change} on {series.label(changed)}')
     if k in cells.comes:
         parts.append(_spells(series))
     return '; '.join(parts)
@@ -133,36 +156,42 @@ def _spells(series: Series) -> str:
 
 def _noise(series: Series) -> str:
     """Return why a slowdown of WANTED would not show: two modes, a wild time, or nights that scatter."""
-    newest = np.flatnonzero(np.isfinite(series.values))[-rule.MEMORY:]
+    finite = np.flatnonzero(np.isfinite(series.values))
+    newest = finite[-rule.MEMORY:]
     x = series.values[newest]
     labels = series.followed.labels[series.first:series.last + 1]
     scale = float(series.cells.scale[series.k])
     modes = _two_modes(x)
     if modes:
-        return f'since {labels[newest[0]]} {modes}'
+        since = labels[newest[0]]
+        return f'since {since} {modes}'
     wild = _wild_time(x, scale)
     if wild:
-        first, last = wild
-        return f'its nights of {labels[newest[first]]} to {labels[newest[last]]} were wild'
+        first, last = newest[list(wild)]
+        return f'its nights of {labels[first]} to {labels[last]} were wild'
     return f'its nights scatter by {_lower(scale)}'
 
 
 def _two_modes(x: np.ndarray) -> str:
     """Return how many of the nights ``x`` were lower, where they have two modes; '' where they have one."""
     ordered = np.sort(x)
-    gaps = (ordered[1:] - ordered[:-1])[_MODE - 1:1 - _MODE]
+    all_gaps = ordered[1:] - ordered[:-1]
+    gaps = all_gaps[_MODE - 1:1 - _MODE]        # with _MODE nights on each side
     if not len(gaps):
         return ''
     many = _MODE + int(gaps.argmax())           # nights of the lower mode
     lower, upper = ordered[:many], ordered[many:]
     gap = _middle(upper) - _middle(lower)
-    if gap <= WANTED or gap <= _APART * max(np.std(lower), np.std(upper)):
+    widest = max(np.std(lower), np.std(upper))
+    if gap <= WANTED or gap <= _APART * widest:
         return ''
     is_low = (x < upper[0]).astype(int)
-    spells = int((np.diff(is_low, prepend=0) > 0).sum())
+    begins = np.diff(is_low, prepend=0) > 0
+    spells = int(begins.sum())
     if spells < _SPELLS:
         return ''
-    return f'{_nights(many)} of {len(x)} were {_lower(gap)} lower, in {spells} spells'
+    nights = _nights(many)
+    return f'{nights} of {len(x)} were {_lower(gap)} lower, in {spells} spells'
 
 
 def _wild_time(x: np.ndarray, scale: float) -> tuple[int, int] | None:
@@ -170,10 +199,12 @@ def _wild_time(x: np.ndarray, scale: float) -> tuple[int, int] | None:
     steps = np.abs(x[1:] - x[:-1])
     if len(steps) <= 2 * _CALM:
         return None
-    calm = _middle(np.sort(steps[-_CALM:]))
+    newest_steps = np.sort(steps[-_CALM:])
+    calm = _middle(newest_steps)
     if calm * _APART >= scale:
         return None
-    wild = np.flatnonzero(steps > _APART * max(calm, 1e-3))
+    is_wild = steps > _APART * max(calm, 1e-3)
+    wild = np.flatnonzero(is_wild)
     if len(wild) < _SPELLS:
         return None
     return wild[0], wild[-1] + 1

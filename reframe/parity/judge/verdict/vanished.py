@@ -25,7 +25,8 @@ def expected(session: Session, system: str) -> list[tuple[Row, Session]]:
     A test without any figure has the one cell `passed`: once it has figures, nobody waits for that."""
     from parity.judge.store import history  # it loads polars
     earlier = takewhile(lambda night: night.uuid != session.uuid, database.sessions(system))
-    nights = [night for night in earlier if night.is_imported][-NIGHTS:]
+    imported = [night for night in earlier if night.is_imported]
+    nights = imported[-NIGHTS:]
     places: dict[tuple, list[int]] = defaultdict(list)
     newest: dict[tuple, Row] = {}
     for place, night in enumerate(nights):
@@ -36,9 +37,11 @@ def expected(session: Session, system: str) -> list[tuple[Row, Session]]:
     due = []
     for cell, ran in places.items():
         row = newest[cell]
-        stands_in = row['metric'] == PASSED and (row['case'], row['partition'], row['environ']) in session.attempts
+        case = row['case'], row['partition'], row['environ']
+        stands_in = row['metric'] == PASSED and case in session.attempts
         if is_due(ran, len(nights)) and not stands_in:
-            due.append((row, nights[ran[-1]]))
+            last = nights[ran[-1]]
+            due.append((row, last))
     return due
 
 
@@ -47,4 +50,5 @@ def is_due(ran: list[int], tonight: int) -> bool:
     if len(ran) < FEWEST:
         return False
     pauses = [later - earlier for earlier, later in pairwise(ran)]
-    return tonight - ran[-1] >= max(pauses)
+    pause = tonight - ran[-1]
+    return pause >= max(pauses)
